@@ -59,7 +59,7 @@ soak: ## Fifty kills of a landing, with and without GTIDs, and of each work on m
 	@scripts/soak.sh $${MINUTES:-10}
 
 fuzz: setup ## Damaged binlogs against every reader of them, for MINUTES (10); what is found is kept in .strata/fuzz
-	@$(PYTHON) -m tests.rows.fuzz --minutes $${MINUTES:-10}
+	@$(PYTHON) -m tests.changes.fuzz --minutes $${MINUTES:-10}
 
 site: setup ## The documentation as a site in .strata/site; a link that leads nowhere fails it
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PYTHON) -m mkdocs build --quiet --strict && echo "site: .strata/site/index.html"

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from bench.writers import make_writer, writing
-from strata.cache.invalidator import Invalidator
-from strata.cache.reader import Cache
-from strata.cache.server import CacheServer
-from strata.cache.shapes import Shape, Shapes
-from strata.gtid.sets import GtidSet
-from strata.gtid.token import Token
+from strata_cdc.cache.invalidator import Invalidator
+from strata_cdc.cache.reader import Cache
+from strata_cdc.cache.server import CacheServer
+from strata_cdc.cache.shapes import Shape, Shapes
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.token import Token
 from tests.mysql_server import MysqlServer, start_server
 from tests.redis_server import RedisServer, start_redis
 from tests.streams.world import World

@@ -19,10 +19,10 @@ from bench.timing import Run, python, run
 from bench.workloads import NARROW, NARROW_ROWS, NUMBERS, make_demo
 from spark_jobs.decode_slices import decode_all
 from spark_jobs.session import open_local_session
-from strata.environment import LIBRARIES
-from strata.jobs.check.check_interval import Checking, check_interval
-from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
-from strata.startup.spark import SUBMIT, short_job
+from strata_cdc.environment import LIBRARIES
+from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata_cdc.quality.check.check_interval import Checking, check_interval
+from strata_cdc.startup.spark import SUBMIT, short_job
 from tests.mysql_server import MysqlServer, start_server
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from random import Random
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "include")]
 
-from strata.schema.ddl.context import DdlContext  # noqa: E402
-from strata.schema.ddl.read import read_ddl_or_gap  # noqa: E402
-from strata.schema.replay.catalog import Catalog  # noqa: E402 - the paths come first
+from strata_cdc.schema.ddl.context import DdlContext  # noqa: E402
+from strata_cdc.schema.ddl.read import read_ddl_or_gap  # noqa: E402
+from strata_cdc.schema.replay.catalog import Catalog  # noqa: E402 - the paths come first
 from tests.schema.golden import CASES, context_from  # noqa: E402
 from tests.schema.sequences import Sequence  # noqa: E402
 

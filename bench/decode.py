@@ -15,13 +15,13 @@ from bench.spark import make_lake, spark_job
 from bench.timing import Run, interleaved, print_ratios, python, quietly
 from bench.workloads import WORKLOADS, make, make_demo, write_definitions
 from scripts.mysql import program
-from strata.rows.blocks import RowReader
-from strata.rows.decode import ChangeBatch, decode_blocks
-from strata.rows.decode_plans import DecodePlans, TableVersion
-from strata.rows.plan import Slice
-from strata.rows.windows import read_windows
-from strata.schema.model.definition import definition_from_json
-from strata.wire.files import open_binlog
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.changes.blocks import RowReader
+from strata_cdc.changes.decode import ChangeBatch, decode_blocks
+from strata_cdc.changes.decode_plans import DecodePlans, TableVersion
+from strata_cdc.changes.plan import Slice
+from strata_cdc.changes.windows import read_windows
+from strata_cdc.schema.model.definition import definition_from_json
 from tests.mysql_server import MysqlServer, start_server
 
 PEER = "mysqlbinlog -v"
@@ -39,8 +39,8 @@ print(time.perf_counter() - begin, rows)
 
 _INDEX = """
 import sys, time
-from strata.wire.files import open_binlog
-from strata.wire.frames import index_events, verify_checksums
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.bytes.frames import index_events, verify_checksums
 def index(binlog, end):
     at, events = 4, 0
     while at < end:

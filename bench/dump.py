@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from bench.timing import python, quietly
 from scripts.mysql import program
-from strata.mirrors.dump.folder import DumpFolder
-from strata.mirrors.dump.manifest import Manifest
-from strata.mirrors.dump.read import TableReader
-from strata.rows.select.rows import select_rows
-from strata.rows.select.statement import prepare_session
-from strata.schema.live.engine import LiveSchema
-from strata.schema.model.definition import TableName
-from strata.wire.connection import ServerAddress, open_connection
+from strata_cdc.binlog.protocol.connection import ServerAddress, open_connection
+from strata_cdc.changes.select.rows import select_rows
+from strata_cdc.changes.select.statement import prepare_session
+from strata_cdc.mirrors.dump.folder import DumpFolder
+from strata_cdc.mirrors.dump.manifest import Manifest
+from strata_cdc.mirrors.dump.read import TableReader
+from strata_cdc.schema.live.engine import LiveSchema
+from strata_cdc.schema.model.definition import TableName
 from tests.mysql_server import start_server
 
 if TYPE_CHECKING:

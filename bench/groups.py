@@ -24,8 +24,8 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from bench.timing import Run, interleaved, python, quietly
-from strata.groups.stream import GroupHeartbeat
-from strata.streams.events import RowChange
+from strata_cdc.groups.stream import GroupHeartbeat
+from strata_cdc.streams.events import RowChange
 from tests.groups.world import Shards
 from tests.mysql_server import start_server
 from tests.streams.world import World

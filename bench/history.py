@@ -14,13 +14,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strata.gtid.sets import GtidSet
-from strata.schema.history.historian import History
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.stream_positions import AtGtidSet, AtSeq
-from strata.schema.model.definition import TableName
-from strata.schema.tracker.track import Tracker
-from strata.store.database import open_store
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtGtidSet, AtSeq
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.tracker.track import Tracker
+from strata_cdc.store.database import open_store
 from tests.schema.streams import A, Stream
 
 if TYPE_CHECKING:

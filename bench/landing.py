@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from bench.timing import Run, quietly
 from bench.workloads import WORKLOADS, make
 from scripts.mysql import program
-from strata.events.landed import LandedStream
-from strata.jobs.progress.find_position import find_position
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.progress.find_position import find_position
 from tests.mysql_server import MysqlServer, start_server
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 LOOKUPS = 200
 LAND = """
 import json, sys
-from strata.jobs.land.land_binlog import land_binlog
-from strata.values import to_plain
-from strata.wire.connection import ServerAddress
+from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.values import to_plain
+from strata_cdc.binlog.protocol.connection import ServerAddress
 print(json.dumps(to_plain(land_binlog(ServerAddress("127.0.0.1", int(sys.argv[1])), lake=sys.argv[2], source="s"))))
 """
 

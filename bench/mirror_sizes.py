@@ -21,14 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.mirrors import DEFINITION, INTERVAL, TABLE, updates
-from strata.mirrors.apply import Applier
-from strata.mirrors.changes import PublishedChanges, VersionRange
-from strata.mirrors.position import MirrorPosition
-from strata.mirrors.table import Mirror
-from strata.schema.model.definition import TableName
-from strata.tables.commit import publish
-from strata.tables.convert import state_schema
-from strata.tables.write import ChangeWriter
+from strata_cdc.mirrors.apply import Applier
+from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
+from strata_cdc.mirrors.position import MirrorPosition
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.commit import publish
+from strata_cdc.tables.convert import state_schema
+from strata_cdc.tables.write import ChangeWriter
 from tests.tables.changes import Batch
 
 if TYPE_CHECKING:

@@ -18,15 +18,15 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from strata.mirrors.apply import Applier
-from strata.mirrors.changes import PublishedChanges, VersionRange
-from strata.mirrors.limits import MirrorLimits
-from strata.mirrors.position import MirrorPosition
-from strata.mirrors.table import Mirror
-from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
-from strata.tables.commit import publish
-from strata.tables.convert import state_schema
-from strata.tables.write import ChangeWriter
+from strata_cdc.mirrors.apply import Applier
+from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.position import MirrorPosition
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
+from strata_cdc.tables.commit import publish
+from strata_cdc.tables.convert import state_schema
+from strata_cdc.tables.write import ChangeWriter
 from tests.tables.changes import Batch
 
 if TYPE_CHECKING:

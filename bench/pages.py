@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from bench.history import statements
-from strata.config.settings import load_settings
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.tracker.track import Tracker
-from strata.store.database import open_store
-from strata.store.ledgers import ClosedInterval, IntervalLedger
-from strata.store.table_intervals import IntervalState, TableInterval
+from strata_cdc.config.settings import load_settings
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.tracker.track import Tracker
+from strata_cdc.store.database import open_store
+from strata_cdc.store.ledgers import ClosedInterval, IntervalLedger
+from strata_cdc.store.table_intervals import IntervalState, TableInterval
 from tests.schema.streams import SECOND, A, Stream
 from tests.serve.conftest import app_of, client_of
 

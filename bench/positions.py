@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from strata.events.batch import TransactionBatch
-from strata.events.index import SUFFIX, IndexWriter, SegmentSummary
-from strata.events.landed import LandedStream, landing_folder
-from strata.gtid.sets import GtidSetBuilder, Sid
-from strata.jobs.progress.find_position import find_position
-from strata.wire.segment import SegmentName
+from strata_cdc.binlog.bytes.segment import SegmentName
+from strata_cdc.binlog.events.batch import TransactionBatch
+from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, SegmentSummary
+from strata_cdc.landing.landed import LandedStream, landing_folder
+from strata_cdc.position.sets import GtidSetBuilder, Sid
+from strata_cdc.progress.find_position import find_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable

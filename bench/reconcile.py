@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import psutil
 
 from scripts.mysql import program
-from strata.jobs.reconcile.server_rows import Pace, ServerRows
-from strata.schema.model.definition import TableName
-from strata.wire.connection import ServerAddress
+from strata_cdc.binlog.protocol.connection import ServerAddress
+from strata_cdc.quality.reconcile.server_rows import Pace, ServerRows
+from strata_cdc.schema.model.definition import TableName
 from tests.mysql_server import start_server
-from tests.reconcile.live_world import LiveWorld
+from tests.quality.live_world import LiveWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,12 +11,12 @@ from pathlib import Path
 from bench.timing import Run, python
 from spark_jobs.decode_slices import decode_all
 from spark_jobs.session import open_local_session
-from strata.config.settings import load_settings
-from strata.jobs import ingest
-from strata.jobs.decode.decode_slice import planned_tasks, store_decoded
-from strata.jobs.land.land_files import land_files
-from strata.jobs.run.run_folder import read_decoded, run_folder
-from strata.tables.commit import publish
+from strata_cdc.config.settings import load_settings
+from strata_cdc.landing.land_files import land_files
+from strata_cdc.pipeline import ingest
+from strata_cdc.pipeline.decode.decode_slice import planned_tasks, store_decoded
+from strata_cdc.runs.run_folder import read_decoded, run_folder
+from strata_cdc.tables.commit import publish
 
 SOURCE = "bench"
 _CODE = "import sys; from bench.spark import measure; measure(sys.argv[1])"

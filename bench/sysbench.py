@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-import strata.mirrors
+import strata_cdc.mirrors
 from bench.timing import ChildrenCpu, python
-from strata.cli.options import LOCAL
-from strata.cli.spark_steps import SparkSteps
-from strata.config.settings import load_settings
-from strata.jobs import ingest
-from strata.jobs.whole.dump_source import dump_source
+from strata_cdc.cli.options import LOCAL
+from strata_cdc.cli.spark_steps import SparkSteps
+from strata_cdc.config.settings import load_settings
+from strata_cdc.pipeline import ingest
+from strata_cdc.pipeline.dump_source import dump_source
 from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from strata.config.settings import Settings
+    from strata_cdc.config.settings import Settings
     from tests.mysql_server import MysqlServer
 
 SOURCE = "bench"
@@ -152,7 +152,7 @@ def _compare(settings: Settings, server: MysqlServer) -> None:
         for table in range(1, TABLES + 1):
             cursor.execute(f"SELECT COUNT(*), SUM(id), SUM(k), SUM(id * k) FROM sbtest{table}")
             there = tuple(int(one) for one in cursor.fetchall()[0])
-            found = strata.mirrors.open(settings.lake, SOURCE, f"sbtest.sbtest{table}").to_arrow(["id", "k"])
+            found = strata_cdc.mirrors.open(settings.lake, SOURCE, f"sbtest.sbtest{table}").to_arrow(["id", "k"])
             ids, numbers = (pc.cast(found[name], "int64") for name in ("id", "k"))
             sums = (pc.sum(one).as_py() for one in (ids, numbers, pc.multiply(ids, numbers)))
             assert (found.num_rows, *sums) == there, table

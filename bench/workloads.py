@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demo.shop import chapters, play
-from strata.schema.model.definition import Column, TableDefinition
+from strata_cdc.schema.model.definition import Column, TableDefinition
 
 if TYPE_CHECKING:
     from tests.mysql_server import MysqlServer

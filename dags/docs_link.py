@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from airflow.sdk.bases.operatorlink import BaseOperatorLink
 from airflow.sdk.configuration import conf
 
-from strata.jobs.run.run_name import RunName
+from strata_cdc.runs.run_name import RunName
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
-from strata.config.settings import SETTINGS_VARIABLE, load_settings
-from strata.errors import StrataError, Usage
-from strata.fields import nearest
-from strata.jobs.run.form_fields import CHECKS, COUNT, GTID_SET, SWITCH, TABLES, TIME, micros_of
-from strata.jobs.run.specs import from_micros
+from strata_cdc.clock import from_micros
+from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
+from strata_cdc.errors import StrataError, Usage
+from strata_cdc.fields import nearest
+from strata_cdc.runs.form_fields import CHECKS, COUNT, GTID_SET, SWITCH, TABLES, TIME, micros_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,8 +10,8 @@ from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert
 
 from plugins.deadline import SpanStart, tell_stale
-from strata.config.settings import SETTINGS_VARIABLE, load_settings
-from strata.errors import StrataError
+from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
+from strata_cdc.errors import StrataError
 
 
 def freshness() -> DeadlineAlert | None:

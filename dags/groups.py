@@ -1,6 +1,6 @@
 """Groups in Airflow: behind the runs of its sources a group is one mapped line, which tells of each new cut through all
 of them by an event of `strata://GROUP/cut`, and below it a line for each source, which says where the cut meets it.
-Not here: the steps of its sources (`steps.py`), finding cuts (`strata.jobs.cuts`)."""
+Not here: the steps of its sources (`steps.py`), finding cuts (`strata_cdc.groups.cuts`)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.observability import stats
 
 from dags.assets import cut_asset
-from dags.said import say, saying
 from dags.steps import task_settings
-from strata.config.settings import SETTINGS_VARIABLE, load_settings
-from strata.errors import StrataError
+from dags.task_logs import say, saying
+from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
+from strata_cdc.errors import StrataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,7 @@ def known_groups() -> dict[str, list[str]]:
 def publish_group(group: str) -> Xcom:
     """Publishes what all sources of a group have passed: a cut through all of them, at which their tables are read
     together. It runs whatever became of a source; where one has not come further, the log names it."""
-    from strata.jobs.cuts.group_cut import group_cut
+    from strata_cdc.groups.cuts.group_cut import group_cut
 
     if get_current_context()["params"].get("dry_run"):
         raise AirflowSkipException("a dry run publishes nothing")

@@ -25,7 +25,7 @@ from dags.forms import run_form
 from dags.freshness import freshness
 from dags.groups import publish_groups
 from dags.read_again import ReadAgain
-from strata.jobs.whole.steps import edges, table_of_steps
+from strata_cdc.pipeline.steps import edges, table_of_steps
 
 
 @dag(
@@ -40,7 +40,7 @@ from strata.jobs.whole.steps import edges, table_of_steps
     deadline=freshness(),
 )
 def ingest_binlog() -> None:
-    """The table of contents is `strata.jobs.whole.steps`; the tasks are in `steps.py`."""
+    """The table of contents is `strata_cdc.pipeline.steps`; the tasks are in `steps.py`."""
 
     @task_group
     def ingest(source: str) -> None:

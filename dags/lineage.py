@@ -1,5 +1,5 @@
 """Tells OpenLineage what a step has read and written, where Airflow's provider for it is installed and configured.
-Not here: the facts (`strata.jobs.lineage`), their form (`lineage_facets.py`), how events travel (the provider)."""
+Not here: the facts (`strata_cdc.ops.lineage`), their form (`lineage_facets.py`), how events travel (the provider)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import importlib.util
 import logging
 from typing import TYPE_CHECKING, Any
 
-from strata.errors import StrataError
+from strata_cdc.errors import StrataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +29,7 @@ def tell_published(report: Any, settings: Any) -> None:
     were emptied."""
 
     def events() -> Iterable[Any]:
-        describe, source = importlib.import_module("strata.jobs.lineage.describe"), settings.source(report.source)
+        describe, source = importlib.import_module("strata_cdc.ops.lineage.describe"), settings.source(report.source)
         yield from _facets().versions(source, describe.describe_emptied(settings.lake, report))
         yield _facets().published(source, describe.describe_published(settings.lake, report))
 
@@ -41,8 +41,8 @@ def tell_versions(source: str, versions: Sequence[int], settings: Any) -> None:
 
     def events() -> Iterable[Any]:
         found = settings.source(source)
-        engine = importlib.import_module("strata.store.database").open_store(found.store_url)
-        made = importlib.import_module("strata.jobs.lineage.versions").describe_versions(engine, source, versions)
+        engine = importlib.import_module("strata_cdc.store.database").open_store(found.store_url)
+        made = importlib.import_module("strata_cdc.ops.lineage.versions").describe_versions(engine, source, versions)
         yield from _facets().versions(found, made)
 
     _tell(source, events)
@@ -52,7 +52,7 @@ def tell_mirrors(source: str, tables: Sequence[str], settings: Any, *, dumped: b
     """Mirrors that changed: from the change table, or from the server if they were dumped."""
 
     def events() -> Iterable[Any]:
-        describe = importlib.import_module("strata.jobs.lineage.describe").describe_mirrors
+        describe = importlib.import_module("strata_cdc.ops.lineage.describe").describe_mirrors
         found = settings.source(source)
         yield _facets().mirrors(found, describe(settings.lake, source, tables), dumped=dumped)
 

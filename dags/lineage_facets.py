@@ -1,5 +1,5 @@
 """Lineage as OpenLineage writes it: datasets by the names of its standard, with its facets.
-Not here: what is told (`strata.jobs.lineage`), whether and by whom (`lineage.py`); without its client this is not
+Not here: what is told (`strata_cdc.ops.lineage`), whether and by whom (`lineage.py`); without its client this is not
 imported.
 
 | dataset | namespace | name |
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from openlineage.client.naming.dataset import DatasetNaming
 
-    from strata.config.settings import Source
-    from strata.jobs.lineage.facts import CameFrom, CheckFact, Field, MadeVersion, MirrorPart, TableFacts
-    from strata.schema.model.definition import TableName
+    from strata_cdc.config.settings import Source
+    from strata_cdc.ops.lineage.facts import CameFrom, CheckFact, Field, MadeVersion, MirrorPart, TableFacts
+    from strata_cdc.schema.model.definition import TableName
 
 _DIRECT = facets.column_lineage_dataset.Transformation(type="DIRECT", subtype="IDENTITY")
 _MOST_DATASETS = 500

@@ -1,5 +1,5 @@
 """A source's numbers as gauges of Airflow's own metrics: OpenTelemetry or StatsD, whichever its settings turn on.
-Not here: the numbers (`strata.jobs.progress.metrics`)."""
+Not here: the numbers (`strata_cdc.ops.metrics`)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from airflow.sdk.observability import stats
 from msgspec.structs import asdict
 
-from strata.errors import StrataError
-from strata.jobs.run.clock import now_micros
+from strata_cdc.clock import now_micros
+from strata_cdc.errors import StrataError
 
 _LOG = logging.getLogger(__name__)
 
 
 def send_metrics(source: str, settings: Any) -> None:
     """Sends `strata.NAME` for each number that is known, with the tag `source`. A task never fails by it."""
-    read_metrics = importlib.import_module("strata.jobs.progress.metrics").read_metrics
+    read_metrics = importlib.import_module("strata_cdc.ops.metrics").read_metrics
     try:
         numbers = read_metrics(source, settings=settings, now=now_micros())
     except StrataError as error:

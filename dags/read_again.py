@@ -1,5 +1,5 @@
 """The task that has the DAG `dump_tables` read tables again whose rows no log tells.
-Not here: which tables these are (`jobs/mirror/`), dumping them (`dags/dump_tables.py`)."""
+Not here: which tables these are (`mirrors/follow/`), dumping them (`dags/dump_tables.py`)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 
-from dags.said import say
 from dags.steps import task_settings
-from strata.jobs.run.clock import now_micros
-from strata.jobs.whole.steps import READ_AGAIN
+from dags.task_logs import say
+from strata_cdc.clock import now_micros
+from strata_cdc.pipeline.steps import READ_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ class ReadAgain(TriggerDagRunOperator):
 
     def execute(self, context: Context) -> None:
         """Triggers the run, whose id says what it is for: one that was tried is another."""
-        from strata.jobs.whole.read_again import tables_due
+        from strata_cdc.pipeline.read_again import tables_due
 
         waiting = tables_due(self.source, settings=task_settings(), now=now_micros())
         if not waiting:

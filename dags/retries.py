@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
 from airflow.sdk.exceptions import AirflowException
 
-from strata.errors import Transient
+from strata_cdc.errors import Transient
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context

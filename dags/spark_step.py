@@ -1,6 +1,6 @@
 """A step that Spark does: submitted as Airflow's provider does it, with a log of its own lines and not Spark's.
 Not here: which steps these are (`steps.py`), the jobs (`spark_jobs/`), what their lines mean
-(`strata.jobs.run.spark_said`)."""
+(`strata_cdc.runs.spark_output`)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from dags.docs_link import ChangesLink, DataDocsLink, SparkLink, VerdictLink, data_docs_address
-from dags.said import say, saying
+from dags.task_logs import say, saying
 from dags.xcom import PlannedRun, read_planned
-from strata.counted import counted
-from strata.errors import LakeUnavailableError, Transient
-from strata.jobs.run.spark_said import is_progress, is_report, job_failure, pages_of
-from strata.jobs.run.specs import DecodeReport
-from strata.jobs.whole.steps import CHECK, DECODE, StepOnSpark, following
-from strata.startup.spark import TASK_VARIABLE, needed_by_spark, short_job
-from strata.wire.stored import decode_stored
+from strata_cdc.counted import counted
+from strata_cdc.errors import LakeUnavailableError, Transient
+from strata_cdc.files.stored import decode_stored
+from strata_cdc.pipeline.steps import CHECK, DECODE, StepOnSpark, following
+from strata_cdc.runs.spark_output import is_progress, is_report, job_failure, pages_of
+from strata_cdc.runs.specs import DecodeReport
+from strata_cdc.startup.spark import TASK_VARIABLE, needed_by_spark, short_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -167,7 +167,7 @@ class SparkStep(SparkSubmitOperator):
 
     def _keep(self, planned: PlannedRun, output: _Output, context: Context) -> None:
         """Beside the plan: whoever wants to know what Spark itself has said."""
-        storage = importlib.import_module("strata.wire.storage")
+        storage = importlib.import_module("strata_cdc.files.storage")
         name = f"{self.task_id.rpartition('.')[2]}-{context['ti'].try_number}.log" if context else "spark.log"
         folder = storage.Folder.open(planned.run_url).folder("spark")
         try:

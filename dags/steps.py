@@ -1,5 +1,6 @@
 """The steps of the DAGs as Airflow tasks: each calls one job and hands on its small report.
-Not here: the jobs (`strata.jobs`), the order of the steps and what Airflow is told of each (`strata.jobs.whole.steps`).
+Not here: the jobs (`strata_cdc.pipeline`), the order of the steps and what Airflow is told of each
+(`strata_cdc.pipeline.steps`).
 
 What a task needs to do its work is imported when it works: parsing a DAG stays light."""
 
@@ -20,24 +21,24 @@ from dags.forms import asked_of, check_form
 from dags.lineage import tell_mirrors, tell_published, tell_versions
 from dags.metrics import send_metrics
 from dags.retries import RetryTransient
-from dags.said import say, saying, show_failure
 from dags.spark_step import CheckStep, DecodeStep, SparkStep
+from dags.task_logs import say, saying, show_failure
 from dags.xcom import PlannedRun, Xcom, brief, read_planned
-from strata.config.settings import load_settings
-from strata.counted import counted
-from strata.errors import Usage
-from strata.jobs.run.clock import now_micros
-from strata.jobs.run.form_fields import micros_of
-from strata.jobs.watch.notices import read_notice
-from strata.jobs.whole.steps import LAND, MIRROR, PLAN, PUBLISH, REPORT_LEFT, SNAPSHOT, TRACK, following
-from strata.values import to_plain
+from strata_cdc.clock import now_micros
+from strata_cdc.config.settings import load_settings
+from strata_cdc.counted import counted
+from strata_cdc.errors import Usage
+from strata_cdc.pipeline.steps import LAND, MIRROR, PLAN, PUBLISH, REPORT_LEFT, SNAPSHOT, TRACK, following
+from strata_cdc.runs.form_fields import micros_of
+from strata_cdc.tracking.watch.notices import read_notice
+from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from airflow.sdk import Asset, Context
 
-    from strata.config.settings import Settings
+    from strata_cdc.config.settings import Settings
 
 BY_SOURCE = "{{ task.op_args[0] if task.op_args else task.op_kwargs['source'] }}"
 """What a mapped task is called by on Airflow's pages, instead of a number."""
@@ -102,8 +103,8 @@ def list_sources() -> list[str]:
 
 def _rehearse(source: str, context: Context) -> None:
     """Says what a run would do."""
-    from strata.jobs.whole.rehearse import rehearse
-    from strata.jobs.whole.run_source import SourceRequest
+    from strata_cdc.pipeline.rehearse import rehearse
+    from strata_cdc.pipeline.run_source import SourceRequest
 
     params = context["params"]
     start, end = _span(context)
@@ -126,7 +127,7 @@ def _rehearse(source: str, context: Context) -> None:
 @_step()
 def snapshot(source: str) -> Xcom:
     """Reads the live schema of every table at one known GTID set, and compares it with the replayed one."""
-    from strata.jobs import ingest
+    from strata_cdc.pipeline import ingest
 
     with saying(f"read the schema of every table of {source}") as tell:
         report = ingest.snapshot(source, settings=task_settings())
@@ -158,7 +159,7 @@ def track(source: str) -> Xcom:
     Airflow stores the events together with the task's success. So they themselves say what has been told: a task that
     died had told nothing, and the next one tells of its versions too.
     """
-    from strata.jobs.ingest import unsent_versions
+    from strata_cdc.pipeline.ingest import unsent_versions
 
     settings = task_settings()
     with saying(f"turn the DDL of {source} into schema versions", following(TRACK)) as tell:
@@ -185,7 +186,7 @@ def _newest_announced(asset: Asset) -> int:
     """
     from airflow.sdk.execution_time.context import InletEventsAccessor
 
-    from strata.jobs.watch.notify_versions import MOST_VERSIONS
+    from strata_cdc.tracking.watch.notify_versions import MOST_VERSIONS
 
     accessor = InletEventsAccessor(asset_name=asset.name, asset_uri=asset.uri)
     events = accessor.ascending(ascending=False).limit(MOST_VERSIONS)
@@ -196,8 +197,8 @@ def _newest_announced(asset: Asset) -> int:
 @_step(**PLAN.airflow)
 def plan(source: str) -> Xcom:
     """Takes what is owed, or the span that was asked for, and cuts it into slices, none of which spans a DDL."""
-    from strata.jobs.plan.owed import Take
-    from strata.jobs.plan.refuse_early import refuse_before_stream
+    from strata_cdc.pipeline.plan.pending import Take
+    from strata_cdc.pipeline.plan.refuse_early import refuse_before_stream
 
     context, settings = get_current_context(), task_settings()
     start, end = _span(context)
@@ -310,8 +311,8 @@ def mirror(source: str) -> Xcom:
 @_step(outlets=[MIRRORS])
 def dump(source: str) -> Xcom:
     """Reads the rows of tables that have no mirror yet, that wait, or that the form names, and makes their mirrors."""
-    from strata.jobs.whole.dump_source import dump_source
-    from strata.jobs.whole.read_again import read_again
+    from strata_cdc.pipeline.dump_source import dump_source
+    from strata_cdc.pipeline.read_again import read_again
 
     params, settings = get_current_context()["params"], task_settings()
     asked = "that wait" if params["waiting"] else ", ".join(params["tables"] or ()) or "that have no mirror yet"
@@ -333,7 +334,7 @@ def dump(source: str) -> Xcom:
 @_step()
 def keep_mirrors(source: str) -> Xcom:
     """Compacts the mirrors that are worn, and deletes files that no state needs which is still kept."""
-    from strata.jobs.whole import keep_mirrors as upkeep
+    from strata_cdc.pipeline import keep_mirrors as upkeep
 
     with saying(f"keep the mirrors of {source}") as tell:
         report = upkeep.keep_mirrors(source, settings=task_settings())
@@ -355,7 +356,7 @@ def report_left(source: str, planned: Any) -> None:
 @_step()
 def reconcile(source: str) -> Xcom:
     """Compares the tables with their server; fails if one differs. By schedule only where the settings ask for it."""
-    from strata.jobs import comparisons
+    from strata_cdc.pipeline import comparisons
 
     context, settings = get_current_context(), task_settings()
     keys, tables = context["params"]["keys"], context["params"]["tables"]

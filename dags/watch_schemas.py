@@ -18,7 +18,7 @@ from airflow.sdk import AssetAny, AssetWatcher, dag
 from dags.assets import ddl_asset
 from dags.steps import RETRIES, list_ddl
 from plugins.replication_watcher import ReplicationWatcher
-from strata.config.settings import SETTINGS_VARIABLE, load_settings
+from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
 
 WATCHED = load_settings(os.environ).watched() if SETTINGS_VARIABLE in os.environ else []
 STREAMS = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from strata.jobs.run.specs import PlanReport
-from strata.values import to_plain
-from strata.wire.stored import take_stored
+from strata_cdc.files.stored import take_stored
+from strata_cdc.runs.specs import PlanReport
+from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from msgspec import Struct

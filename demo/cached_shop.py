@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from pymysql.constants import CLIENT
 
-from strata import tokens
-from strata.cache import Cache, Shape, Shapes
-from strata.wire.connection import ServerAddress, open_connection
+from strata_cdc import tokens
+from strata_cdc.binlog.protocol.connection import ServerAddress, open_connection
+from strata_cdc.cache import Cache, Shape, Shapes
 
 if TYPE_CHECKING:
-    from strata.tokens import Token
+    from strata_cdc.tokens import Token
 
 SHAPES = Shapes.of(
     "shop",

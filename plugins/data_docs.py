@@ -1,5 +1,5 @@
 """Data Docs of runs as pages of Airflow's api-server, for those who are logged in and may see plugins.
-Not here: making them (`strata.jobs.check.data_docs`), the link to them (`dags/docs_link.py`).
+Not here: making them (`strata_cdc.quality.check.data_docs`), the link to them (`dags/docs_link.py`).
 
 Every Airflow process imports this file; what serves pages is imported with the first request.
 """
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from strata.config.settings import load_settings
-from strata.errors import StrataError, Usage
+from strata_cdc.config.settings import load_settings
+from strata_cdc.errors import StrataError, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -48,9 +48,9 @@ def page_of(source: str, run: str, page: str) -> bytes:
     if source not in settings.sources or not parts or {"..", ".", "/"} & {run, *parts} or "\\" in page:
         raise Usage("there is no such page", source=source)
     # The api-server loads Arrow only if somebody reads.
-    folder = importlib.import_module("strata.jobs.run.run_folder").run_folder(settings.lake, source, run)
-    made = importlib.import_module("strata.jobs.check.data_docs")
-    read = importlib.import_module("strata.wire.storage").read_file
+    folder = importlib.import_module("strata_cdc.runs.run_folder").run_folder(settings.lake, source, run)
+    made = importlib.import_module("strata_cdc.quality.check.data_docs")
+    read = importlib.import_module("strata_cdc.files.storage").read_file
     url = f"{folder.url}/{made.DOCS}/{'/'.join(parts)}"
     content = read(url)
     if content is None and parts == (made.INDEX,):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.definitions.deadline import BaseDeadlineReference
 
-from strata.counted import counted
+from strata_cdc.counted import counted
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -1,6 +1,6 @@
 """What is wrong with a field of a form, in words: Airflow refuses a run before it starts, and shows what is raised here
 to whoever filled in the form, or asked by REST. Without this plugin the first task says the same.
-Not here: what fields may say (`strata.jobs.run.form_fields`), the forms (`dags/forms.py`).
+Not here: what fields may say (`strata_cdc.runs.form_fields`), the forms (`dags/forms.py`).
 
 Airflow judges a form by its JSON schema. What breaks a pattern is told with the pattern, and with the schema around it;
 what the check of a format raises is told as it is.
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.plugins_manager import AirflowPlugin
 from airflow.sdk.exceptions import ParamValidationError
 
-from strata.errors import Usage
-from strata.jobs.run.form_fields import CHECKS
+from strata_cdc.errors import Usage
+from strata_cdc.runs.form_fields import CHECKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

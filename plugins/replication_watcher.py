@@ -1,5 +1,6 @@
 """The replication watcher: an Airflow event trigger that fires for each DDL in the stream of a live server.
-Not here: following and reading the stream (`strata.jobs.watch.watch_ddl`), who listens (`dags/watch_schemas.py`)."""
+Not here: following and reading the stream (`strata_cdc.tracking.watch.watch_ddl`), who listens
+(`dags/watch_schemas.py`)."""
 
 from __future__ import annotations
 
@@ -16,17 +17,17 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import SharedStreamProducer
 
 from plugins.stored_events import stored_payloads
-from strata.config.settings import load_settings
-from strata.errors import StrataError, Transient
-from strata.jobs.watch.notices import read_notice
-from strata.values import to_plain
+from strata_cdc.config.settings import load_settings
+from strata_cdc.errors import StrataError, Transient
+from strata_cdc.tracking.watch.notices import read_notice
+from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 
     from airflow.triggers.shared_stream import AdvanceItem
 
-    from strata.config.settings import Settings
+    from strata_cdc.config.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -150,7 +151,7 @@ class DdlStream(SharedStreamProducer):
 
 def _watch_class() -> Any:
     """Imported by the thread of a watch that runs: every process of Airflow loads the plugins."""
-    return importlib.import_module("strata.jobs.watch.watch_ddl").DdlWatch
+    return importlib.import_module("strata_cdc.tracking.watch.watch_ddl").DdlWatch
 
 
 async def _settings(source: str) -> Settings:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from strata.config.settings import Settings
-    from strata.serve.around import AirflowTask
-    from strata.serve.run_page import Planned
+    from strata_cdc.config.settings import Settings
+    from strata_cdc.serve.around import AirflowTask
+    from strata_cdc.serve.run_page import Planned
 
 PREFIX: Final = "/strata"
 DATA_DOCS: Final = "../strata-docs"
@@ -45,10 +45,10 @@ class _Page:
         from airflow.api_fastapi.auth.managers.models.resource_details import AccessView  # noqa: PLC0415  see above
         from airflow.api_fastapi.core_api.security import requires_access_view  # noqa: PLC0415  see above
 
-        from strata.serve.app import make_app  # noqa: PLC0415  see above
-        from strata.serve.around import Around  # noqa: PLC0415  see above
-        from strata.serve.numbers import Numbers  # noqa: PLC0415  see above
-        from strata.serve.sources import Sources  # noqa: PLC0415  see above
+        from strata_cdc.serve.app import make_app  # noqa: PLC0415  see above
+        from strata_cdc.serve.around import Around  # noqa: PLC0415  see above
+        from strata_cdc.serve.numbers import Numbers  # noqa: PLC0415  see above
+        from strata_cdc.serve.sources import Sources  # noqa: PLC0415  see above
 
         around = Around(Numbers(_read_numbers), _find_runs, _find_task, DATA_DOCS)
         return make_app(Sources(_settings), requires_access_view(AccessView.PLUGINS), _now, around)
@@ -59,14 +59,14 @@ def _now() -> int:
 
 
 def _settings() -> Settings:
-    from strata.config.settings import load_settings  # noqa: PLC0415  see above
+    from strata_cdc.config.settings import load_settings  # noqa: PLC0415  see above
 
     return load_settings(os.environ, _find_connection)
 
 
 def _read_numbers(source: str) -> Mapping[str, float | None]:
     # By name: what reads the lake loads Arrow, and nothing else that Airflow imports here may.
-    metrics = importlib.import_module("strata.jobs.progress.metrics")
+    metrics = importlib.import_module("strata_cdc.ops.metrics")
     return asdict(metrics.read_metrics(source, settings=_settings(), now=_now()))
 
 
@@ -88,7 +88,7 @@ def _find_runs(dag_id: str, run_id: str, map_index: int | None) -> list[Planned]
     from airflow.utils.session import create_session  # noqa: PLC0415  see above
     from sqlalchemy import select  # noqa: PLC0415  see above
 
-    from strata.serve.run_page import Planned  # noqa: PLC0415  see above
+    from strata_cdc.serve.run_page import Planned  # noqa: PLC0415  see above
 
     mine = select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
     planned = select(XComModel.value).where(
@@ -112,7 +112,7 @@ def _find_task(run: str) -> AirflowTask | None:
     from airflow.utils.session import create_session  # noqa: PLC0415  see above
     from sqlalchemy import String, cast, select  # noqa: PLC0415  see above
 
-    from strata.serve.around import AirflowTask  # noqa: PLC0415  see above
+    from strata_cdc.serve.around import AirflowTask  # noqa: PLC0415  see above
 
     asked = (
         select(XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.map_index)

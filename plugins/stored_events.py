@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from strata.errors import AccessDeniedError, StrataError, Transient
+from strata_cdc.errors import AccessDeniedError, StrataError, Transient
 
 _SECONDS = 20.0
 _PAGE_EVENTS = 100

@@ -21,8 +21,8 @@ from scripts.dag_runs import started
 from scripts.demo_proof import prove
 from scripts.processes import FleetError
 from scripts.state import GUEST_DATABASE, FleetState
-from strata.config.settings import load_settings
-from strata.errors import StrataError
+from strata_cdc.config.settings import load_settings
+from strata_cdc.errors import StrataError
 
 if TYPE_CHECKING:
     from scripts.airflow_api import AirflowApi

@@ -1,5 +1,5 @@
 """The proof of the demo: change tables replayed from the first transaction equal what SELECT gives on the server.
-Not here: the replay (`strata.jobs.prove.replay`), what else is printed of the outcome (`demo_report.py`)."""
+Not here: the replay (`strata_cdc.quality.proof.replay`), what else is printed of the outcome (`demo_report.py`)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from rich.table import Table
 
-from strata.jobs.prove.replay import replay_source
-from strata.store.database import open_store
-from strata.tables.layout import column_name
+from strata_cdc.quality.proof.replay import replay_source
+from strata_cdc.store.database import open_store
+from strata_cdc.tables.layout import column_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pymysql
     from rich.console import Console
 
-    from strata.config.settings import Source
-    from strata.jobs.prove.replay import TableState
+    from strata_cdc.config.settings import Source
+    from strata_cdc.quality.proof.replay import TableState
 
 
 def prove(source: Source, database: str, connection: pymysql.Connection, console: Console) -> bool:

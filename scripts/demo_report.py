@@ -13,16 +13,16 @@ import pyarrow.compute as pc
 from rich.table import Table
 
 from demo.shop import EARLY_KEYS
-from strata.jobs.run.run_folder import DECODED, read_decoded, read_verdicts, run_folder
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.model.definition import TableName
-from strata.store.database import open_store
-from strata.tables.read import read_columns
+from strata_cdc.runs.run_folder import DECODED, read_decoded, read_verdicts, run_folder
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import open_store
+from strata_cdc.tables.read import read_columns
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from strata.config.settings import Source
+    from strata_cdc.config.settings import Source
 
 DDL_WIDTH = 70
 

@@ -13,7 +13,7 @@ from pymysql.converters import escape_string
 
 from scripts.processes import FleetError, Program
 from scripts.state import REPOSITORY, write_whole
-from strata.wire.connection import ServerAddress, open_connection
+from strata_cdc.binlog.protocol.connection import ServerAddress, open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import psutil
 
-from strata.startup.spark import FLEET_VARIABLE
+from strata_cdc.startup.spark import FLEET_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

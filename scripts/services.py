@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from scripts.mysql import strata_url
 from scripts.processes import Program
 from scripts.state import REPOSITORY
-from strata.config.settings import connection_variable
-from strata.startup.spark import submit_environment
+from strata_cdc.config.settings import connection_variable
+from strata_cdc.startup.spark import submit_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -94,7 +94,7 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
     printf '%s\n' "$wanted" >"$stamp"
 fi
 classes=.venv/strata.classes
-wanted=$({ cat "$stamp" include/strata/startup/spark.py scripts/startup/share_classes.py; java -version 2>&1; } | sha256sum | cut -d ' ' -f 1)
+wanted=$({ cat "$stamp" include/strata_cdc/startup/spark.py scripts/startup/share_classes.py; java -version 2>&1; } | sha256sum | cut -d ' ' -f 1)
 sharing=
 if [ "$(cat "$classes" 2>/dev/null)" != "$wanted" ]; then
     say "archiving the classes that Spark loads, beside the rest (half a minute)"
@@ -108,7 +108,7 @@ if [ "$(cat "$classes" 2>/dev/null)" != "$wanted" ]; then
     sharing=$!
 fi
 kernels=.venv/strata.kernels
-wanted=$(cat "$stamp" include/strata/kernels/*.py include/strata/startup/{linked,processor}.py scripts/startup/*_kernels.py | sha256sum | cut -d ' ' -f 1)
+wanted=$(cat "$stamp" include/strata_cdc/binlog/kernels/*.py include/strata_cdc/startup/{linked,processor}.py scripts/startup/*_kernels.py | sha256sum | cut -d ' ' -f 1)
 if [ "$(cat "$kernels" 2>/dev/null)" != "$wanted" ]; then
     say "compiling the decoding kernels (a minute)"
     want_linker

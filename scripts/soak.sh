@@ -9,12 +9,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=.venv/bin/python
-STRATA_KILLS=50 "$python" -m pytest -q tests/wire/test_landing.py tests/wire/test_landing_by_file.py \
+STRATA_KILLS=50 "$python" -m pytest -q tests/landing/test_landing.py tests/landing/test_landing_by_file.py \
     -k killed_and_resumed_many
-STRATA_HISTORIES=40 "$python" -m pytest -q tests/wire/test_went_back.py tests/cli/test_other_lake.py
-STRATA_JSON_DOCUMENTS=5000 "$python" -m pytest -q tests/rows/test_random_json.py
+STRATA_HISTORIES=40 "$python" -m pytest -q tests/landing/test_went_back.py tests/cli/test_other_lake.py
+STRATA_JSON_DOCUMENTS=5000 "$python" -m pytest -q tests/changes/test_random_json.py
 STRATA_MIRROR_KILLS=50 "$python" -m pytest -q tests/mirrors/test_mirror_kills.py
-STRATA_SOAK=1 "$python" -m pytest -q tests/wire/test_group.py tests/airflow/test_live.py \
+STRATA_SOAK=1 "$python" -m pytest -q tests/landing/test_group.py tests/airflow/test_live.py \
     tests/airflow/test_recovery.py
 STRATA_HOPS=12 "$python" -m pytest -q tests/groups/test_random_hops.py
 STRATA_CUTS=40 "$python" -m pytest -q tests/groups/test_cut_clocks.py
@@ -25,11 +25,11 @@ STRATA_MIRROR_LIVES=8 "$python" -m pytest -q tests/mirrors/test_exact_lives.py
 STRATA_SEEDS=20 "$python" -m pytest -q tests/tokens/test_snapshots.py tests/cache/test_keys.py \
     tests/cache/test_foreign_traffic.py tests/cache/test_lagging_replica.py
 STRATA_MIRROR_LIVES=12 "$python" -m pytest -q tests/mirrors/test_readers_behind_ddl.py
-STRATA_VIEW_LIVES=12 "$python" -m pytest -q tests/jobs/test_view_laws.py
+STRATA_VIEW_LIVES=12 "$python" -m pytest -q tests/views/test_view_laws.py
 STRATA_SEEDS=10 "$python" -m pytest -q tests/storm
-STRATA_LOAD=20 "$python" -m pytest -q tests/jobs/test_dump_load.py
+STRATA_LOAD=20 "$python" -m pytest -q tests/mirrors/test_dump_load.py
 STRATA_DUMPS_BESIDE_RENAMES=60 STRATA_DUMPS_UNNUMBERED=20 STRATA_ODD_TABLES=5 "$python" -m pytest -q \
-    tests/jobs/test_dump_beside_renames.py tests/jobs/test_dump_unnumbered.py tests/reconcile/test_odd_tables.py
+    tests/mirrors/test_dump_beside_renames.py tests/mirrors/test_dump_unnumbered.py tests/quality/test_odd_tables.py
 "$python" -m tests.properties --minutes "$(awk "BEGIN { print $1 / 3 }")"
 "$python" -m tests.tables.test_effects_on_server --minutes "$(awk "BEGIN { print $1 / 3 }")"
 "$python" -m tests.schema.soak --minutes "$(awk "BEGIN { print $1 / 3 }")"

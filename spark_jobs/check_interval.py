@@ -1,6 +1,6 @@
 """Judges what a run has staged: `spark-submit check_interval.py --run-url URL [--checks FOLDER] [--engine NAME]
 [--compare-keys NUMBER|all]`.
-Not here: the checks (`strata.checks`), what is read and left (`strata.jobs`), the session (`session.py`).
+Not here: the checks (`strata.checks`), what is read and left (`strata_cdc.pipeline`), the session (`session.py`).
 
 A session is opened only if one is used. The last line on stdout is the report as JSON; the verdict is in the run
 folder."""
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from spark_jobs.decode_slices import REFUSED, UNAVAILABLE
 from spark_jobs.lifeline import end_with_task
 from spark_jobs.session import open_session
-from strata.errors import StrataError, Transient
-from strata.jobs.check.check_interval import Checking, ChecksEngine, check_interval
-from strata.jobs.check.earlier_files import DEFAULT_KEYS
-from strata.jobs.check.progress import CheckProgress
-from strata.values import to_plain
+from strata_cdc.errors import StrataError, Transient
+from strata_cdc.quality.check.check_interval import Checking, ChecksEngine, check_interval
+from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS
+from strata_cdc.quality.check.progress import CheckProgress
+from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

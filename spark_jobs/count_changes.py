@@ -11,10 +11,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from spark_jobs.session import open_session
-from strata.config.settings import load_settings
-from strata.schema.model.definition import TableName
-from strata.tables.layout import table_url
-from strata.tables.outputs import OUTPUT
+from strata_cdc.config.settings import load_settings
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.layout import table_url
+from strata_cdc.tables.outputs import OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

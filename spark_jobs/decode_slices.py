@@ -1,5 +1,6 @@
 """Decodes the slices of a planned run, one Spark task a slice: `spark-submit decode_slices.py --run-url URL`.
-Not here: planning, decoding and writing (`strata.jobs`, `strata.rows`, `strata.tables`), the session (`session.py`).
+Not here: planning, decoding and writing (`strata_cdc.pipeline`, `strata.rows`, `strata.tables`), the session
+(`session.py`).
 
 The last line on stdout is the report as JSON; what was staged is in the run folder."""
 
@@ -15,19 +16,19 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.lifeline import end_with_task
 from spark_jobs.session import open_session
-from strata.errors import StrataError, Transient
-from strata.jobs.decode.decode_slice import decode_table_by_table, planned_tasks, store_decoded
-from strata.jobs.run.specs import DecodeReport
-from strata.values import to_plain
+from strata_cdc.errors import StrataError, Transient
+from strata_cdc.pipeline.decode.decode_slice import decode_table_by_table, planned_tasks, store_decoded
+from strata_cdc.runs.specs import DecodeReport
+from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark import SparkContext
 
-    from strata.jobs.decode.decode_slice import DecodeTask
-    from strata.jobs.run.run_folder import FailedSlice
-    from strata.tables.write import StagedFile
+    from strata_cdc.pipeline.decode.decode_slice import DecodeTask
+    from strata_cdc.runs.run_folder import FailedSlice
+    from strata_cdc.tables.write import StagedFile
 
 REFUSED = 65
 """Exit code when a retry would end the same way; the DAGs know it (`EX_DATAERR` of sysexits.h)."""

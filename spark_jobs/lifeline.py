@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import psutil
 
-from strata.startup.spark import TASK_VARIABLE
+from strata_cdc.startup.spark import TASK_VARIABLE
 
 LOOK_SECONDS = 1.0
 

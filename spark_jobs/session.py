@@ -9,11 +9,11 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from strata.environment import LIBRARIES
-from strata.jobs.run.spark_said import PAGES
-from strata.startup import worker_daemon
-from strata.startup.spark import short_job, submit_environment
-from strata.startup.switch import QuickStart, is_on
+from strata_cdc.environment import LIBRARIES
+from strata_cdc.runs.spark_output import PAGES
+from strata_cdc.startup import worker_daemon
+from strata_cdc.startup.spark import short_job, submit_environment
+from strata_cdc.startup.switch import QuickStart, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +33,8 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     # A line for each task is not what somebody reads a job's log for.
     "spark.log.level": "WARN",
-    # Where rows have values that must not be shown, nothing is logged, by executors neither (`checks/suite.py`).
+    # Where rows have values that must not be shown, nothing is logged, by executors neither
+    # (`quality/checks/suite.py`).
     "spark.executor.syncLogLevel.enabled": "true",
     **{f"spark.executorEnv.{name}": value for name, value in LIBRARIES.items()},
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 from msgspec.structs import fields
 
-from strata.jobs.progress.metrics import SourceMetrics
+from strata_cdc.ops.metrics import SourceMetrics
 
 ROOT = Path(__file__).resolve().parent.parent
 SENT = {field.name for field in fields(SourceMetrics)}

@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 import dags
 from dags.assets import ddl_asset, table_asset
-from dags.said import say
+from dags.task_logs import say
 from plugins.replication_watcher import ReplicationWatcher
 
 SOURCE, TABLE = "shop", "shop.orders"

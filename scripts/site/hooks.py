@@ -15,7 +15,7 @@ from mkdocs.structure.files import File
 from typer.cli import get_docs_for_click
 
 from scripts.site.settings_reference import settings_reference
-from strata.cli.main import build_app
+from strata_cdc.cli.main import build_app
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig

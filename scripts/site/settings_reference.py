@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from strata.config.groups import GroupSettings
-from strata.config.settings import FileSettings, SourceSettings
+from strata_cdc.config.groups import GroupSettings
+from strata_cdc.config.settings import FileSettings, SourceSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""What set-up makes so that commands and jobs start sooner; its other half is `strata.startup` (decision 20)."""
+"""What set-up makes so that commands and jobs start sooner; its other half is `strata_cdc.startup` (decision 20)."""

@@ -7,8 +7,8 @@ import itertools
 from dataclasses import dataclass
 from typing import Protocol
 
-from strata.kernels import layout
-from strata.kernels.records import Record
+from strata_cdc.binlog.kernels import layout
+from strata_cdc.binlog.kernels.records import Record
 
 _ARRAYS: dict[str, tuple[tuple[str, ...], int]] = {
     "Bytes": (("uint8",), 1),
@@ -27,10 +27,10 @@ _ARRAYS: dict[str, tuple[tuple[str, ...], int]] = {
     "WordRows": (("uint64",), 2),
     "IntBlocks": (("int64",), 3),
 }
-"""What the names of `strata/kernels/arrays.py` stand for: kinds of elements, and dimensions."""
+"""What the names of `binlog/kernels/arrays.py` stand for: kinds of elements, and dimensions."""
 
 RECORDS = tuple(kind.__name__ for kind in Record.__subclasses__())
-"""Records of `strata/kernels/layout.py`, whose types have their names in the generated text."""
+"""Records of `binlog/kernels/layout.py`, whose types have their names in the generated text."""
 
 
 class Argument(Protocol):
@@ -141,7 +141,7 @@ def read_annotation(text: str) -> list[Argument]:
     """The arguments that an annotation stands for: several where it leaves the type of an array's elements open.
 
     Raises:
-        KeyError: It is none of the names in `strata/kernels/arrays.py`, nor of the groups in `layout.py`.
+        KeyError: It is none of the names in `binlog/kernels/arrays.py`, nor of the groups in `layout.py`.
     """
     if text == "Int":
         return [Number()]

@@ -4,7 +4,7 @@ Numba takes a third of a second and 80 MB to be imported, and as long again to l
 machine code, a C function for each kernel and choice of types; beside it lies a Python module, made here, which calls
 it over cffi's ABI mode and hands over to the compiler what the library has no code for.
 
-Not here: the kernels (`strata.kernels`), who loads the library (`strata/startup/linked.py`).
+Not here: the kernels (`strata_cdc.binlog.kernels`), who loads the library (`startup/linked.py`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from llvmlite import binding as llvm
 from numba import carray, cfunc, types
 
 from scripts.startup.kernel_arguments import RECORDS, Argument, read_annotation
-from strata.kernels import layout
-from strata.startup.linked import NAME, library_paths
+from strata_cdc.binlog.kernels import layout
+from strata_cdc.startup.linked import NAME, library_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-STRATA = Path(__file__).parents[2] / "include" / "strata"
+STRATA = Path(__file__).parents[2] / "include" / "strata_cdc"
 
 _PROVIDED = ("memcpy", "memset", "memmove", "memcmp", "bcmp", "llvm.")
 """What machine code may call: the C library's functions, which every process has, and the compiler's own."""
@@ -67,14 +67,14 @@ class LinkedKernel(NamedTuple):
 
 
 def find_entries() -> list[LinkedKernel]:
-    """The kernels that other rooms import, by their sources."""
+    """The kernels that other packages import, by their sources."""
     found: set[tuple[str, str]] = set()
     for path in STRATA.rglob("*.py"):
         if path.parent.name != "kernels":
             found |= set(_imports(ast.parse(path.read_text(encoding="utf-8"))))
     entries = []
     for module, name in sorted(found):
-        kernel = getattr(importlib.import_module(f"strata.kernels.{module}"), name, None)
+        kernel = getattr(importlib.import_module(f"strata_cdc.binlog.kernels.{module}"), name, None)
         if hasattr(kernel, "py_func"):
             entries.append(LinkedKernel(module, name, kernel))
     return entries
@@ -83,9 +83,9 @@ def find_entries() -> list[LinkedKernel]:
 def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
     modules: dict[str, str] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == "strata.kernels":
+        if isinstance(node, ast.ImportFrom) and node.module == "strata_cdc.binlog.kernels":
             modules |= {alias.asname or alias.name: alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("strata.kernels."):
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("strata_cdc.binlog.kernels."):
             yield from (((node.module or "").rpartition(".")[2], alias.name) for alias in node.names)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
@@ -204,7 +204,7 @@ _CALLER = '''"""Calls the library of kernels that lies beside this. Made by `scr
 
 import numpy as np
 
-from strata.kernels import layout
+from strata_cdc.binlog.kernels import layout
 
 uint8, uint16, uint32, uint64 = (np.dtype(kind) for kind in ("u1", "u2", "u4", "u8"))
 int8, int16, int32, int64 = (np.dtype(kind) for kind in ("i1", "i2", "i4", "i8"))

@@ -11,10 +11,10 @@ import importlib
 import os
 import sys
 
-from strata.environment import LIBRARIES
-from strata.startup.switch import QuickStart, is_on
+from strata_cdc.environment import LIBRARIES
+from strata_cdc.startup.switch import QuickStart, is_on
 
-LOADED = ("airflow.providers.apache.spark.operators.spark_submit", "strata.jobs.ingest")
+LOADED = ("airflow.providers.apache.spark.operators.spark_submit", "strata_cdc.pipeline.ingest")
 """No DAG file, and nothing that a DAG file imports from beside it: those are read by each task, as Airflow does it."""
 
 

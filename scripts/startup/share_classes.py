@@ -2,7 +2,7 @@
 
 Run by set-up as `python -m scripts.startup.share_classes`. The JVM runs a job that does a little of everything, and
 writes at its end what it has loaded (class data sharing, JEP 350).
-Not here: who uses the archive (`strata/startup/spark.py`).
+Not here: who uses the archive (`startup/spark.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from strata.startup.spark import QUICK, SHARED_CLASSES, SUBMIT, archive_option, short_job, submit_environment
+from strata_cdc.startup.spark import QUICK, SHARED_CLASSES, SUBMIT, archive_option, short_job, submit_environment
 
 EXERCISE = "exercise"
 LOCAL = "local[2]"

@@ -1,5 +1,5 @@
 """Decodes a binlog with every type: proof that the linked kernels work; without them, the compiler's cache is filled.
-Not here: the kernels (`strata.kernels`), linking them (`link_kernels.py`), the binlog (`warm/`)."""
+Not here: the kernels (`strata_cdc.binlog.kernels`), linking them (`link_kernels.py`), the binlog (`warm/`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from strata.cli.main import run
+from strata_cdc.cli.main import run
 
 BINLOG = Path(__file__).with_name("warm") / "every_type.binlog"
 

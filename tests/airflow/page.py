@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import httpx
 
 from scripts.services import WATCHER
-from strata.schema.history.sql_store import SchemaStore
-from strata.serve.app import make_app
-from strata.serve.sources import Sources
-from strata.store.database import open_store
-from strata.store.ledgers import ClosedInterval, IntervalLedger
-from strata.store.table_intervals import IntervalState, TableInterval
-from strata.store.verdicts import FailedRule, StoredVerdict, VerdictDetails, VerdictLedger, VerdictOutcome
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.serve.app import make_app
+from strata_cdc.serve.sources import Sources
+from strata_cdc.store.database import open_store
+from strata_cdc.store.ledgers import ClosedInterval, IntervalLedger
+from strata_cdc.store.table_intervals import IntervalState, TableInterval
+from strata_cdc.store.verdicts import FailedRule, StoredVerdict, VerdictDetails, VerdictLedger, VerdictOutcome
 from tests.airflow.live import API_PASSWORD
 from tests.browser import open_browser
 from tests.schema.streams import SECOND, A, Stream, track

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from scripts import services
 from scripts.local_airflow import migrated_database, share
-from strata.config.settings import Settings, load_settings
-from strata.jobs.run.specs import from_micros
-from strata.schema.model.definition import TableName
-from strata.tables.read import read_changes
+from strata_cdc.clock import from_micros
+from strata_cdc.config.settings import Settings, load_settings
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.read import read_changes
 from tests.states import make_state
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from strata.schema.history.sql_store import SchemaStore
-from strata.store.database import open_store
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.store.database import open_store
 from tests.schema.streams import Stream, track
 
 pytestmark = pytest.mark.airflow
@@ -25,7 +25,7 @@ import os
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 from dags.metrics import send_metrics
-from strata.config.settings import load_settings
+from strata_cdc.config.settings import load_settings
 
 stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
 for source in ("shop", "away"):

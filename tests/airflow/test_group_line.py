@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from strata.gtid.token_text import from_text
-from strata.jobs.cuts.group_cut import group_cut
+from strata_cdc.groups.cuts.group_cut import group_cut
+from strata_cdc.position.token_text import from_text
 from tests.airflow.pipeline import make_account
 
 pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow]

@@ -10,13 +10,13 @@ import sys
 
 import pytest
 
-from strata.jobs import comparisons, ingest
-from strata.mirrors.data_files import write_rows
-from strata.mirrors.log import now_ms
-from strata.mirrors.table import Mirror
-from strata.store.database import open_store
-from strata.store.read_again import ReadAgainLedger
-from strata.store.table_intervals import IntervalState, TableIntervalLedger
+from strata_cdc.mirrors.data_files import write_rows
+from strata_cdc.mirrors.log import now_ms
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.pipeline import comparisons, ingest
+from strata_cdc.store.database import open_store
+from strata_cdc.store.read_again import ReadAgainLedger
+from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 from tests.airflow.pipeline import PASSWORD, make_account
 
 pytestmark = [pytest.mark.airflow, pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow]

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 import psutil
 import pytest
 
-from strata.errors import Usage
-from strata.events.landed import landing_folder
-from strata.tables.read import read_changes
-from strata.wire.lock import hold_folder
+from strata_cdc.errors import Usage
+from strata_cdc.files.lock import hold_folder
+from strata_cdc.landing.landed import landing_folder
+from strata_cdc.tables.read import read_changes
 from tests.airflow.live import ENDED, kill, live
 from tests.airflow.pipeline import Pipeline, make_account
 from tests.groups.conftest import clock, set_clock, start  # noqa: F401  a fixture among them

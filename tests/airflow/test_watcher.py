@@ -9,7 +9,7 @@ import pytest
 
 from plugins import stored_events
 from scripts.services import WATCHER
-from strata.errors import AccessDeniedError
+from strata_cdc.errors import AccessDeniedError
 from tests.airflow.live import API_PASSWORD, PASSWORDS, running
 from tests.airflow.pipeline import PASSWORD, make_account
 

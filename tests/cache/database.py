@@ -7,11 +7,11 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from strata.cache.shapes import Shape, Shapes
-from strata.cache.touched import Touched, Toucher
-from strata.gtid.sets import Gtid, GtidSet
-from strata.gtid.token import Token
-from strata.streams.events import RowChange
+from strata_cdc.cache.shapes import Shape, Shapes
+from strata_cdc.cache.touched import Touched, Toucher
+from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.token import Token
+from strata_cdc.streams.events import RowChange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

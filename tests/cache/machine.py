@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from strata.cache.invalidator import Invalidator, Start, _Again
-from strata.cache.reader import Cache, CachedValue
-from strata.cache.server import CacheServer
-from strata.cache.shapes import entry_key
-from strata.errors import CacheUnavailableError, SourceUnavailableError, Usage
-from strata.gtid.sets import GtidSet
+from strata_cdc.cache.invalidator import Invalidator, Start, _Again
+from strata_cdc.cache.reader import Cache, CachedValue
+from strata_cdc.cache.server import CacheServer
+from strata_cdc.cache.shapes import entry_key
+from strata_cdc.errors import CacheUnavailableError, SourceUnavailableError, Usage
+from strata_cdc.position.sets import GtidSet
 from tests.cache.database import KINDS, SHAPES, Database, Key
 
 KEYS = st.sampled_from([("order", 1), ("of", 1), ("of", 2)])

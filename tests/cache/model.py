@@ -7,8 +7,8 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from strata.cache.server import CacheServer, CacheState
-from strata.gtid.sets import GtidSet
+from strata_cdc.cache.server import CacheServer, CacheState
+from strata_cdc.position.sets import GtidSet
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer

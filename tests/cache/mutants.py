@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from strata import tokens
-from strata.cache.reader import Cache
-from strata.cache.touched import InvalidationBatch
+from strata_cdc import tokens
+from strata_cdc.cache.reader import Cache
+from strata_cdc.cache.touched import InvalidationBatch
 from tests.cache.machine import Follower, NotCaughtUp, StaleServed, Strata
 from tests.cache.model import ModelServer
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from strata.cache.reader import CachedValue
-from strata.gtid.sets import GtidSet
+from strata_cdc.cache.reader import CachedValue
+from strata_cdc.position.sets import GtidSet
 
 if TYPE_CHECKING:
     from tests.cache.database import Database, Key

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from strata.cache.inspector import Inspector, require_proof
-from strata.cache.invalidator import Invalidator
-from strata.cache.reader import Cache
-from strata.cache.server import CacheServer
-from strata.cache.shapes import Shape, Shapes
-from strata.gtid.sets import GtidSet
-from strata.wire.connection import ServerAddress, TlsMode
+from strata_cdc.binlog.protocol.connection import ServerAddress, TlsMode
+from strata_cdc.cache.inspector import Inspector, require_proof
+from strata_cdc.cache.invalidator import Invalidator
+from strata_cdc.cache.reader import Cache
+from strata_cdc.cache.server import CacheServer
+from strata_cdc.cache.shapes import Shape, Shapes
+from strata_cdc.position.sets import GtidSet
 from tests.mysql_server import start_server
 from tests.streams.world import World
 

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from pymysql.constants import CLIENT
 
-from strata import tokens
-from strata.cache.invalidator import Invalidator, Start
-from strata.gtid.sets import GtidSet
+from strata_cdc import tokens
+from strata_cdc.cache.invalidator import Invalidator, Start
+from strata_cdc.position.sets import GtidSet
 from tests.cache.database import SHAPES, Key
 from tests.cache.machine import OwnWrites, Strata
 
 if TYPE_CHECKING:
-    from strata.gtid.sets import Gtid
-    from strata.gtid.token import Token
+    from strata_cdc.position.sets import Gtid
+    from strata_cdc.position.token import Token
     from tests.cache.model import RealServer
     from tests.streams.world import World
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.jobs.track.snapshot_schemas import snapshot_schemas
-from strata.store.database import open_store
+from strata_cdc.store.database import open_store
+from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
 
 if TYPE_CHECKING:
     from tests.streams.world import World

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata import tokens
-from strata.cache.reader import Cache
-from strata.errors import SourceUnavailableError
-from strata.gtid.sets import GtidSet
-from strata.gtid.token import Token
+from strata_cdc import tokens
+from strata_cdc.cache.reader import Cache
+from strata_cdc.errors import SourceUnavailableError
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.token import Token
 from tests.waiting import PATIENCE_SECONDS, wait_until
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from demo.cached_shop import SHAPES, Shop
-from strata.cache.invalidator import Invalidator
-from strata.cache.server import CacheServer
+from strata_cdc.cache.invalidator import Invalidator
+from strata_cdc.cache.server import CacheServer
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer

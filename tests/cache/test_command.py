@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata import tokens
-from strata.cache.reader import Cache
-from strata.cache.server import CacheServer
-from strata.cli.main import run
-from strata.errors import CacheRefusedError, CacheUnavailableError, Usage
-from strata.gtid.sets import GtidSet
+from strata_cdc import tokens
+from strata_cdc.cache.reader import Cache
+from strata_cdc.cache.server import CacheServer
+from strata_cdc.cli.main import run
+from strata_cdc.errors import CacheRefusedError, CacheUnavailableError, Usage
+from strata_cdc.position.sets import GtidSet
 from tests.cache.scene import SHAPES, Scene
 from tests.redis_server import start_redis
 from tests.waiting import PATIENCE_SECONDS, wait_until
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.streams.world import World
 
 pytestmark = pytest.mark.mysql
-_MAIN = "import sys; from strata.cli.main import main; sys.argv = ['strata', *sys.argv[1:]]; main()"
+_MAIN = "import sys; from strata_cdc.cli.main import main; sys.argv = ['strata', *sys.argv[1:]]; main()"
 
 
 def started(world: World, url: str, *words: str) -> subprocess.Popen[str]:

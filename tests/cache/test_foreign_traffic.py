@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 
-from strata import tokens
-from strata.cache.shapes import Shape, Shapes
-from strata.errors import StaleCacheError
+from strata_cdc import tokens
+from strata_cdc.cache.shapes import Shape, Shapes
+from strata_cdc.errors import StaleCacheError
 from tests.cache.scene import SHAPES, Scene, shop
 from tests.seeds import seeds
 from tests.waiting import PATIENCE_SECONDS, wait_until

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 
-from strata.cache.columns import kind_of_column
-from strata.cache.keys import key_text, key_texts, kinds_of
-from strata.errors import Usage
-from strata.schema.model.definition import TableName
-from strata.streams.events import RowChange
+from strata_cdc.cache.columns import kind_of_column
+from strata_cdc.cache.keys import key_text, key_texts, kinds_of
+from strata_cdc.errors import Usage
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.streams.events import RowChange
 from tests.seeds import seeds
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.cache.reader import Cache
-from strata.cache.server import CacheServer
-from strata.cache.shapes import Shape, Shapes
-from strata.errors import CacheUnavailableError
-from strata.gtid.sets import GtidSet
-from strata.gtid.token import Token
+from strata_cdc.cache.reader import Cache
+from strata_cdc.cache.server import CacheServer
+from strata_cdc.cache.shapes import Shape, Shapes
+from strata_cdc.errors import CacheUnavailableError
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.token import Token
 from tests.certificates import make
 from tests.redis_server import KINDS, RedisServer, start_redis
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata import tokens
-from strata.errors import SourceUnavailableError
+from strata_cdc import tokens
+from strata_cdc.errors import SourceUnavailableError
 from tests.cache.scene import Scene, shop
 from tests.mysql_server import start_server
 from tests.seeds import seeds

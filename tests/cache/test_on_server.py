@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from strata import tokens
-from strata.cache.invalidator import Invalidator, Start
-from strata.cache.reader import Cache
-from strata.cache.server import CacheServer
-from strata.cache.shapes import Shape, Shapes
-from strata.errors import CacheRefusedError, CacheUnavailableError, StaleCacheError, Usage
+from strata_cdc import tokens
+from strata_cdc.cache.invalidator import Invalidator, Start
+from strata_cdc.cache.reader import Cache
+from strata_cdc.cache.server import CacheServer
+from strata_cdc.cache.shapes import Shape, Shapes
+from strata_cdc.errors import CacheRefusedError, CacheUnavailableError, StaleCacheError, Usage
 from tests.cache.model import RealServer
 from tests.cache.scene import SHAPES, Scene, shop
 from tests.cache.server_machine import OnServer, ServerDatabase, ServerMachine
@@ -315,7 +315,7 @@ def test_a_replica_of_the_cache_that_lacks_writes_takes_over(world: World, tmp_p
 
 def test_the_first_heartbeat_sees_the_table_as_it_is_then(scene: Scene, monkeypatch: pytest.MonkeyPatch):
     """What a stream reads to track it, in front of where it begins, is behind the heartbeat."""
-    monkeypatch.setattr("strata.cache.invalidator._HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr("strata_cdc.cache.invalidator._HEARTBEAT_SECONDS", 0.0)
     scene.sql("ALTER TABLE names MODIFY name VARCHAR(40) COLLATE utf8mb4_0900_ai_ci")
     scene.step()
     scene.sql("INSERT INTO names VALUES ('bob', 1)")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.cache.invalidator import Invalidator
-from strata.cache.live_tables import may_cascade
-from strata.cache.server import CacheServer
-from strata.cache.shapes import Shape, Shapes
-from strata.errors import Usage
+from strata_cdc.cache.invalidator import Invalidator
+from strata_cdc.cache.live_tables import may_cascade
+from strata_cdc.cache.server import CacheServer
+from strata_cdc.cache.shapes import Shape, Shapes
+from strata_cdc.errors import Usage
 from tests.cache.scene import PlainWorld, Scene
 from tests.cache.snapshots import snapshot
 from tests.mysql_server import start_server

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.cli.main import run
+from strata_cdc.cli.main import run
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/up.sql"))
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.cli.main import run
-from strata.schema.model.definition import TableName
-from strata.tables.read import read_changes
+from strata_cdc.cli.main import run
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.read import read_changes
 
 if TYPE_CHECKING:
     import random

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from strata import mirrors
-from strata.cli.main import run
-from strata.errors import LakeUnavailableError, LostTableError, Usage
-from strata.schema.model.definition import TableName
-from strata.tables.layout import table_url
-from strata.tables.read import read_changes
+from strata_cdc import mirrors
+from strata_cdc.cli.main import run
+from strata_cdc.errors import LakeUnavailableError, LostTableError, Usage
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.layout import table_url
+from strata_cdc.tables.read import read_changes
 from tests.cli.lakes import assert_complete, lake, published, published_of, write
-from tests.jobs.spark_in_process import in_process
+from tests.quality.spark_in_process import in_process
 
 __all__ = ["in_process", "lake"]
 

@@ -7,8 +7,8 @@ import json
 import pytest
 import typer
 
-from strata.cli import main as command
-from strata.errors import BinlogPurgedError, CorruptEventError, UnknownSourceError
+from strata_cdc.cli import main as command
+from strata_cdc.errors import BinlogPurgedError, CorruptEventError, UnknownSourceError
 
 
 @pytest.fixture

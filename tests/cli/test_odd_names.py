@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from strata.cli.main import run
-from strata.tables.layout import METADATA, column_name
+from strata_cdc.cli.main import run
+from strata_cdc.tables.layout import METADATA, column_name
 
 if TYPE_CHECKING:
     from pathlib import Path

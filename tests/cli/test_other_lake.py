@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from strata.cli.main import run
-from strata.jobs.lake import rebuild
-from strata.store.lakes import LakeLedger
+from strata_cdc.cli.main import run
+from strata_cdc.lake import rebuild
+from strata_cdc.store.lakes import LakeLedger
 from tests.cli.lakes import assert_complete, held_rows, history, lake, lose, published, use_lake, write
-from tests.jobs.spark_in_process import in_process
+from tests.quality.spark_in_process import in_process
 
 __all__ = ["in_process", "lake"]
 
@@ -126,8 +126,8 @@ def test_a_store_that_is_new_beside_tables_that_are_not(server, lake, in_process
 
 FIRST = """
 import os, sys
-from strata.config.settings import load_settings
-from strata.jobs.lake.known_lake import known_store, read_mark
+from strata_cdc.config.settings import load_settings
+from strata_cdc.lake.known_lake import known_store, read_mark
 found = load_settings(os.environ).source("shop")
 print("ready", flush=True)
 sys.stdin.readline()

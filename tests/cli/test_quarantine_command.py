@@ -14,15 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
-from strata.cli.main import run
-from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
-from strata.jobs.run.run_folder import read_plan, run_folder
-from strata.tables.read import read_changes
-from strata.wire.storage import content_digest
+from strata_cdc.cli.main import run
+from strata_cdc.files.storage import content_digest
+from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata_cdc.runs.run_folder import read_plan, run_folder
+from strata_cdc.tables.read import read_changes
 
 if TYPE_CHECKING:
-    from strata.jobs.run.run_folder import Decoded
-    from strata.tables.write import StagedFile
+    from strata_cdc.runs.run_folder import Decoded
+    from strata_cdc.tables.write import StagedFile
     from tests.mysql_server import MysqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import typer
 
-from strata.cli.main import build_app
+from strata_cdc.cli.main import build_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from strata.cli.report import print_report
+from strata_cdc.cli.report import print_report
 
 
 def test_fields_stand_below_each_other_and_empty_ones_are_left_out(capsys: pytest.CaptureFixture[str]):

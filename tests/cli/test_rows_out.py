@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from strata.cli import rows_out
-from strata.cli.main import run
-from strata.errors import SchemaMismatchError
-from strata.rows.decode import ChangeBatch, QuarantinedRows
-from strata.schema.model.definition import Column, TableDefinition, TableName
-from strata.tables.limits import FileLimits
-from tests.events.test_transactions import MIXED
+from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows
+from strata_cdc.cli import rows_out
+from strata_cdc.cli.main import run
+from strata_cdc.errors import SchemaMismatchError
+from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
+from strata_cdc.tables.limits import FileLimits
+from tests.binlog.test_transactions import MIXED
 from tests.tables.changes import changes
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from strata.cli.main import run
-from strata.schema.model.definition import TableName
-from strata.tables.read import read_changes
-from tests.jobs.owed_world import Died, dying_before_write
-from tests.jobs.spark_in_process import in_process
+from strata_cdc.cli.main import run
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.read import read_changes
+from tests.pipeline.owed_world import Died, dying_before_write
+from tests.quality.spark_in_process import in_process
 
 __all__ = ["in_process"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.cli.main import run
+from strata_cdc.cli.main import run
 
 if TYPE_CHECKING:
     from pathlib import Path

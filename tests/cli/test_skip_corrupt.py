@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from strata.cli.main import run
-from strata.events.transactions import read_transactions
-from strata.wire.files import open_binlog
-from tests.events.test_transactions import MIXED
-from tests.wire.binlogs import SERVER, Binlog
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.events.transactions import read_transactions
+from strata_cdc.cli.main import run
+from tests.binlog.binlogs import SERVER, Binlog
+from tests.binlog.test_transactions import MIXED
 
 
 def decode(path, out, *options):

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from strata.cli.main import run
-from strata.gtid.file_position import FilePosition
-from strata.gtid.place import Origin
-from strata.gtid.position import BinlogPosition
-from strata.gtid.sets import GtidSet
-from strata.gtid.token import Token
-from strata.gtid.token_text import to_text
+from strata_cdc.cli.main import run
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.file_position import FilePosition
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.source_position import Origin
+from strata_cdc.position.token import Token
+from strata_cdc.position.token_text import to_text
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 EARLY, LATE = (

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from strata.cli.main import run
-from strata.events import recorder
-from strata.jobs.lake.known_lake import FILE
-from strata.store.lakes import LakeLedger
-from strata.wire.storage import Folder
+from strata_cdc.cli.main import run
+from strata_cdc.files.storage import Folder
+from strata_cdc.lake.known_lake import FILE
+from strata_cdc.landing import recorder
+from strata_cdc.store.lakes import LakeLedger
 from tests.cli.lakes import assert_complete, held_rows, history, lake, lose, published, write
-from tests.jobs.spark_in_process import in_process
+from tests.quality.spark_in_process import in_process
 
 __all__ = ["in_process", "lake"]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.cli.main import run
-from strata.jobs.plan.owed import RunRequest
-from strata.jobs.run.run_folder import read_verdicts, run_folder
-from tests.jobs.owed_world import World
-from tests.jobs.test_what_is_owed import live
+from strata_cdc.cli.main import run
+from strata_cdc.pipeline.plan.pending import RunRequest
+from strata_cdc.runs.run_folder import read_verdicts, run_folder
+from tests.pipeline.owed_world import World
+from tests.pipeline.test_what_is_owed import live
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.cli.main import run
-from strata.cli.spark_job import run_job
-from strata.errors import Permanent
-from strata.jobs.whole.steps import CHECK
+from strata_cdc.cli.main import run
+from strata_cdc.cli.spark_job import run_job
+from strata_cdc.errors import Permanent
+from strata_cdc.pipeline.steps import CHECK
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strata.config.settings import load_settings
-from strata.errors import SettingsError, UnknownSourceError
+from strata_cdc.config.settings import load_settings
+from strata_cdc.errors import SettingsError, UnknownSourceError
 
 SHARDS = """
 lake = "lake"

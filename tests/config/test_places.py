@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from strata.config.places import store_beside
-from strata.config.settings import load_settings
-from strata.errors import SettingsError
+from strata_cdc.config.places import store_beside
+from strata_cdc.config.settings import load_settings
+from strata_cdc.errors import SettingsError
 
 SETTINGS = """
 lake = "lake"

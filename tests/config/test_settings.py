@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 import pytest
 
 from scripts.state import REPOSITORY
-from strata.config.settings import SourceSettings, load_settings
-from strata.config.toml_file import key_lines
-from strata.errors import SettingsError, UnknownSourceError
+from strata_cdc.config.settings import SourceSettings, load_settings
+from strata_cdc.config.toml_file import key_lines
+from strata_cdc.errors import SettingsError, UnknownSourceError
 
 GOOD = """
 lake = "lake"

@@ -14,7 +14,7 @@ import pytest
 from dags.docs_link import HISTORY, PAGES, ChangesLink, DataDocsLink, HistoryLink, VerdictLink
 from dags.spark_step import CheckStep, DecodeStep
 from plugins import data_docs, schema_history
-from strata.jobs.run.specs import to_micros
+from strata_cdc.clock import to_micros
 
 if TYPE_CHECKING:
     from pathlib import Path

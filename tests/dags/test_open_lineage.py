@@ -13,16 +13,16 @@ from msgspec.structs import replace
 from openlineage.client.serde import Serde
 
 from dags import lineage, lineage_facets
-from strata.config.settings import Source, load_settings
-from strata.jobs.check.check_interval import check_interval
-from strata.jobs.lineage.describe import describe_emptied, describe_published
-from strata.jobs.lineage.versions import describe_versions
-from strata.jobs.publish.publish_interval import publish_interval
-from strata.jobs.run.run_folder import Decoded, read_plan, write_decoded, write_plan
-from strata.jobs.run.specs import PlannedVersion
-from strata.schema.history.sql_store import SchemaStore
-from strata.store.database import open_store
-from tests.jobs.checked_run import RUN, write_run
+from strata_cdc.config.settings import Source, load_settings
+from strata_cdc.ops.lineage.describe import describe_emptied, describe_published
+from strata_cdc.ops.lineage.versions import describe_versions
+from strata_cdc.pipeline.publish.publish_interval import publish_interval
+from strata_cdc.quality.check.check_interval import check_interval
+from strata_cdc.runs.run_folder import Decoded, read_plan, write_decoded, write_plan
+from strata_cdc.runs.specs import PlannedVersion
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.store.database import open_store
+from tests.quality.checked_run import RUN, write_run
 from tests.schema.streams import Stream, track
 from tests.tables.changes import SOURCE, definition, inserts, stage
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dags.said import show_failure
-from strata.errors import BinlogPurgedError, StoreUnavailableError
+from dags.task_logs import show_failure
+from strata_cdc.errors import BinlogPurgedError, StoreUnavailableError
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,12 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from dags.docs_link import SparkLink
 from dags.retries import RetryTransient
-from dags.said import failure_lines
 from dags.spark_step import CheckStep, DecodeStep, SparkDiedError
+from dags.task_logs import failure_lines
 from dags.xcom import PlannedRun
-from strata.errors import LakeUnavailableError, SchemaGapError
-from strata.jobs.run.specs import RunRemainder
-from strata.values import to_plain
+from strata_cdc.errors import LakeUnavailableError, SchemaGapError
+from strata_cdc.runs.specs import RunRemainder
+from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from dags.xcom import BRIEF_CHARACTERS, PlannedRun, brief, read_planned
-from strata.errors import DamagedFileError, StoreFormatError
-from strata.jobs.ingest import LandStepReport
-from strata.jobs.publish.publish_interval import PublishedTable, PublishReport
-from strata.jobs.run.specs import RunRemainder
-from strata.values import to_plain
+from strata_cdc.errors import DamagedFileError, StoreFormatError
+from strata_cdc.pipeline.ingest import LandStepReport
+from strata_cdc.pipeline.publish.publish_interval import PublishedTable, PublishReport
+from strata_cdc.runs.specs import RunRemainder
+from strata_cdc.values import to_plain
 
 PLANNED = PlannedRun("s", "r", "file:///lake/" + "x" * 500, 1, 2, 3, 0, None, RunRemainder(0, 0, 0, 0), checks="checks")
 OF_FORMER_VERSIONS = {name: value for name, value in to_plain(PLANNED).items() if name != "format"}

@@ -6,7 +6,7 @@ import pytest
 
 from scripts.services import CONTAINER_VARIABLE, airflow_environment, connections
 from scripts.state import FleetState
-from strata.config.settings import connection_variable
+from strata_cdc.config.settings import connection_variable
 
 THEIRS = {
     "AIRFLOW_HOME": "/home/me/airflow",

@@ -7,7 +7,7 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 
 from scripts.state import PORTS, FleetState
-from strata.config.settings import load_settings
+from strata_cdc.config.settings import load_settings
 
 
 def test_secrets_are_made_once_and_readable_by_their_owner_only(tmp_path):

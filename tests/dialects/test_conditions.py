@@ -13,18 +13,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strata.dialects.conditions.collations import RULES
-from strata.dialects.conditions.condition import parse
-from strata.dialects.conditions.read import ConditionError
-from strata.errors import Usage
-from strata.rows.arrow import arrow_type
-from strata.schema.ddl.context import DdlContext
-from strata.schema.ddl.read import read_ddl
-from strata.schema.model.definition import TableName
-from strata.schema.replay.catalog import Catalog
+from strata_cdc.changes.arrow import arrow_type
+from strata_cdc.dialects.conditions.collations import RULES
+from strata_cdc.dialects.conditions.condition import parse
+from strata_cdc.dialects.conditions.read import ConditionError
+from strata_cdc.errors import Usage
+from strata_cdc.schema.ddl.context import DdlContext
+from strata_cdc.schema.ddl.read import read_ddl
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.replay.catalog import Catalog
 
 if TYPE_CHECKING:
-    from strata.schema.model.definition import TableDefinition
+    from strata_cdc.schema.model.definition import TableDefinition
     from tests.mysql_server import MysqlServer
 
 CREATE = """CREATE TABLE t (

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkRuntimeError, SparkRuntimeException
 
-from strata.dialects.conditions.condition import parse
+from strata_cdc.dialects.conditions.condition import parse
 from tests.dialects.test_conditions import COLUMNS, DEFINITION, ROWS
 from tests.spark_session import spark
 

@@ -15,17 +15,17 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from strata.dialects.conversions import converted, stay_apart
-from strata.dialects.engines import Dialect
-from strata.dialects.trees import column_of
-from strata.dialects.view_source import TypeChange
-from strata.errors import ReadAgainError
-from strata.rows.arrow import arrow_type
-from strata.schema.model.conversions import KNOWN, ValueClass, unknown_conversion, value_class
-from strata.schema.model.definition import Column
-from strata.schema.model.types import LABELLED, TypeKind, parse_column_type
-from strata.tables.values import known
-from strata.tables.values.pair import Pair
+from strata_cdc.changes.arrow import arrow_type
+from strata_cdc.dialects.conversions import converted, stay_apart
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.trees import column_of
+from strata_cdc.dialects.view_source import TypeChange
+from strata_cdc.errors import ReadAgainError
+from strata_cdc.schema.model.conversions import KNOWN, ValueClass, unknown_conversion, value_class
+from strata_cdc.schema.model.definition import Column
+from strata_cdc.schema.model.types import LABELLED, TypeKind, parse_column_type
+from strata_cdc.tables.values import known
+from strata_cdc.tables.values.pair import Pair
 from tests.seeds import seeds
 from tests.spark_session import spark
 

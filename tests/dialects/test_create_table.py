@@ -6,10 +6,10 @@ import duckdb
 import pytest
 import sqlglot
 
-from strata.dialects.create_table import create_table
-from strata.dialects.engines import Dialect
-from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
-from strata.schema.model.types import TypeKind
+from strata_cdc.dialects.create_table import create_table
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
+from strata_cdc.schema.model.types import TypeKind
 from tests.schema.test_definitions import GOLDEN
 
 HOSTILE = TableName('d"`x', "t'\"`\\ ;--")

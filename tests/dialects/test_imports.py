@@ -8,9 +8,10 @@ import sys
 import pytest
 
 WITHOUT = (
-    "import strata.cli.main as main; main.build_app()",
-    "import strata.jobs.ingest, strata.jobs.check.check_interval, strata.jobs.decode.decode_files, strata.cli.rows_out",
-    "import strata.checks.run, strata.checks.own, strata.checks.own_file",
+    "import strata_cdc.cli.main as main; main.build_app()",
+    "import strata_cdc.pipeline.ingest, strata_cdc.quality.check.check_interval; "
+    "import strata_cdc.pipeline.decode.decode_files, strata_cdc.cli.rows_out",
+    "import strata_cdc.quality.checks.run, strata_cdc.quality.checks.own, strata_cdc.quality.checks.own_file",
 )
 
 

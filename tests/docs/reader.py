@@ -14,7 +14,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from strata.config.settings import SETTINGS_VARIABLE, load_settings
+from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
 from tests.docs.pages import as_shown, steps
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ PORT_VARIABLE = "SPARK_TESTS_PORT"
 """By its first word a job is let have it."""
 CUSTOMIZE = """
 from pathlib import Path
-from strata.startup import spark
+from strata_cdc.startup import spark
 spark.SUBMIT = Path(__file__).with_name("spark-submit")
 """
 """Python imports it before a program's own first line: `sitecustomize`, in the documentation of `site`."""

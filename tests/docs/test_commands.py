@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer
 
-from strata.cli.main import JSON_FLAG, build_app
+from strata_cdc.cli.main import JSON_FLAG, build_app
 from tests.docs.reader import REPOSITORY
 
 if TYPE_CHECKING:

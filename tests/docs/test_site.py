@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.cli.main import COMMANDS
-from strata.config.groups import GroupSettings
-from strata.config.settings import FileSettings, SourceSettings
+from strata_cdc.cli.main import COMMANDS
+from strata_cdc.config.groups import GroupSettings
+from strata_cdc.config.settings import FileSettings, SourceSettings
 from tests.browser import open_browser
 from tests.docs.reader import REPOSITORY
 

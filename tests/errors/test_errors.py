@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 
-from strata import errors
-from strata.errors import BadData, DdlError, Permanent, SchemaGapError, StrataError, Transient, Usage
-from strata.values import to_plain
+from strata_cdc import errors
+from strata_cdc.errors import BadData, DdlError, Permanent, SchemaGapError, StrataError, Transient, Usage
+from strata_cdc.values import to_plain
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, StrataError)]
 

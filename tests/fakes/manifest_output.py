@@ -1,6 +1,6 @@
 """A second output behind the table port: plain Parquet files in a folder, and numbered manifests (JSON) beside them, of
 which the newest says what the table is. Local folders only.
-Not here: publishing to it, which is the product's (`strata/tables/commit.py`)."""
+Not here: publishing to it, which is the product's (`tables/commit.py`)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata.tables.port import CommitConflictError
+from strata_cdc.tables.port import CommitConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from strata.tables.port import DataFile
+    from strata_cdc.tables.port import DataFile
 
 FOLDER = "_manifests"
 

@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import strata
-from strata.config.settings import load_settings
-from strata.jobs import ingest
+import strata_cdc
+from strata_cdc.config.settings import load_settings
+from strata_cdc.pipeline import ingest
 
-JOBS = Path(strata.__file__).parents[2] / "spark_jobs"
+JOBS = Path(strata_cdc.__file__).parents[2] / "spark_jobs"
 
 
 def main(words: list[str]) -> None:

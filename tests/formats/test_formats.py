@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from strata.checks.verdict import IntervalVerdict, TableVerdict, staged_digest
-from strata.config.settings import load_settings
-from strata.events import index
-from strata.events.landed import LandedStream
-from strata.jobs import ingest
-from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
-from strata.jobs.land.land_state import Doing, read_state
-from strata.jobs.run import run_folder, run_past, run_plan
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.model.definition import TableName
-from strata.store import migrations
-from strata.store.database import open_store
-from strata.tables.read import read_changes
+from strata_cdc.binlog.events import index
+from strata_cdc.config.settings import load_settings
+from strata_cdc.landing.land_state import Doing, read_state
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.pipeline import ingest
+from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata_cdc.runs import run_folder, run_past, run_plan
+from strata_cdc.runs.verdict import IntervalVerdict, TableVerdict, staged_digest
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store import migrations
+from strata_cdc.store.database import open_store
+from strata_cdc.tables.read import read_changes
 from tests.formats.record import AFTER, BEFORE, GOLDEN, RECORDED_IN, settings
 
 if TYPE_CHECKING:

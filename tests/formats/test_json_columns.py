@@ -9,18 +9,18 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from strata.errors import ErrorFacts
-from strata.events import repair
-from strata.gtid.position import BinlogPosition
-from strata.schema.history.snapshot import SchemaSnapshot
-from strata.schema.history.snapshot_ledger import add_snapshot, pending_snapshots
-from strata.schema.history.versions import DatabaseEntry, NamePresence, SessionTables, TemporarySessions
-from strata.schema.model.definition import TableName
-from strata.store.database import open_store, reading, writing
-from strata.store.json_columns import from_column, to_column
-from strata.store.ledgers import PublishedDetails, VersionRows
-from strata.store.tables import snapshot
-from strata.wire.storage import Folder
+from strata_cdc.errors import ErrorFacts
+from strata_cdc.files.storage import Folder
+from strata_cdc.landing import repair
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.schema.history.snapshot import SchemaSnapshot
+from strata_cdc.schema.history.snapshot_ledger import add_snapshot, pending_snapshots
+from strata_cdc.schema.history.versions import DatabaseEntry, NamePresence, SessionTables, TemporarySessions
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import open_store, reading, writing
+from strata_cdc.store.json_columns import from_column, to_column
+from strata_cdc.store.ledgers import PublishedDetails, VersionRows
+from strata_cdc.store.tables import snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path

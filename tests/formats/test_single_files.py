@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.checks import judged
-from strata.checks.verdict import IntervalVerdict
-from strata.jobs.check.data_docs import JUDGED, read_judged
-from strata.jobs.run import run_past
-from strata.jobs.run.run_past import PAST, read_past
-from strata.jobs.run.run_plan import RunPlan
-from strata.jobs.run.specs import PlannedTable
-from strata.tables import quarantine
-from strata.tables.quarantine import REASON, read_reason
-from strata.wire.storage import Folder
+from strata_cdc.files.storage import Folder
+from strata_cdc.quality.check.data_docs import JUDGED, read_judged
+from strata_cdc.quality.checks import judged
+from strata_cdc.runs import run_past
+from strata_cdc.runs.run_past import PAST, read_past
+from strata_cdc.runs.run_plan import RunPlan
+from strata_cdc.runs.specs import PlannedTable
+from strata_cdc.runs.verdict import IntervalVerdict
+from strata_cdc.tables import quarantine
+from strata_cdc.tables.quarantine import REASON, read_reason
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strata.errors import SourceUnavailableError
-from strata.groups.hops import read_journal
+from strata_cdc.errors import SourceUnavailableError
+from strata_cdc.groups.hops import read_journal
 from tests.groups.world import Shards
 from tests.mysql_server import MysqlServer
 from tests.streams.world import World

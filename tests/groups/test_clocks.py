@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.groups.clocks import Clocks, ServerMoment, corrections, owned_gtids
-from strata.gtid.sets import GtidSet
+from strata_cdc.binlog.protocol.server_clocks import Clocks, ServerMoment, corrections, owned_gtids
+from strata_cdc.position.sets import GtidSet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

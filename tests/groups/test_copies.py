@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.cli.main import run
-from strata.errors import SourceSettingsError
-from strata.groups.hops import Hop, hop_between
-from strata.gtid.token import Token
-from strata.gtid.token_text import to_text
-from strata.streams.positions import micros, parse_time
+from strata_cdc.cli.main import run
+from strata_cdc.errors import SourceSettingsError
+from strata_cdc.groups.hops import Hop, hop_between
+from strata_cdc.position.token import Token
+from strata_cdc.position.token_text import to_text
+from strata_cdc.streams.positions import micros, parse_time
 from tests.groups.test_hops import execute, executed
 from tests.groups.world import Shards, changes
 from tests.streams.world import World
@@ -21,7 +21,7 @@ from tests.streams.world import World
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from strata.gtid.sets import GtidSet
+    from strata_cdc.position.sets import GtidSet
     from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql

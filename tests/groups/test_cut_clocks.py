@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.config.settings import load_settings
-from strata.jobs.cuts.read_mirrors import read_table
-from strata.jobs.ingest import land_binlogs
-from strata.jobs.land.clock_readings import CLOCKS_FILE, clock_readings
+from strata_cdc.config.settings import load_settings
+from strata_cdc.groups.cuts.read_mirrors import read_table
+from strata_cdc.landing.clock_readings import CLOCKS_FILE, clock_readings
+from strata_cdc.pipeline.ingest import land_binlogs
 from tests.groups.conftest import set_clock
 from tests.groups.test_group_tables import MEMBERS, SETTINGS, Worlds
 

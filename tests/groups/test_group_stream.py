@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from strata.errors import SettingsError, SourceUnavailableError, StrataError, Usage
-from strata.groups.pieces import SpanTransactions
-from strata.groups.stream import GroupHeartbeat, GroupStream
-from strata.groups.stretch import GroupBatch
-from strata.gtid.token import Order
-from strata.gtid.token_text import from_text
-from strata.streams.events import RowChange
-from strata.streams.positions import parse_time
+from strata_cdc.errors import SettingsError, SourceUnavailableError, StrataError, Usage
+from strata_cdc.groups.batch import GroupBatch
+from strata_cdc.groups.pieces import SpanTransactions
+from strata_cdc.groups.stream import GroupHeartbeat, GroupStream
+from strata_cdc.position.token import Order
+from strata_cdc.position.token_text import from_text
+from strata_cdc.streams.events import RowChange
+from strata_cdc.streams.positions import parse_time
 from tests.groups.conftest import NAMES
 from tests.groups.world import Shards, changes, lines_of
 from tests.mysql_server import MysqlServer, launch

@@ -11,16 +11,16 @@ import duckdb
 import pyarrow.compute as pc
 import pytest
 
-from strata.cli.main import run
-from strata.config.settings import Group, load_settings
-from strata.errors import DifferentRowsError, MirrorBehindError, SchemaMismatchError
-from strata.gtid.token import Order
-from strata.gtid.token_text import from_text
-from strata.jobs.cuts.common_cut import common_cut
-from strata.jobs.cuts.read_mirrors import read_table
-from strata.jobs.land.clock_readings import reading_clock
-from strata.jobs.plan.owed import RunRequest
-from strata.store.ledgers import IntervalLedger
+from strata_cdc.cli.main import run
+from strata_cdc.config.settings import Group, load_settings
+from strata_cdc.errors import DifferentRowsError, MirrorBehindError, SchemaMismatchError
+from strata_cdc.groups.cuts.common_cut import common_cut
+from strata_cdc.groups.cuts.read_mirrors import read_table
+from strata_cdc.landing.clock_readings import reading_clock
+from strata_cdc.pipeline.plan.pending import RunRequest
+from strata_cdc.position.token import Order
+from strata_cdc.position.token_text import from_text
+from strata_cdc.store.ledgers import IntervalLedger
 from tests.mirrors.world import MirrorWorld
 
 if TYPE_CHECKING:

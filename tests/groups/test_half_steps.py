@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.groups.clocks import ServerMoment, corrections
-from strata.groups.merge import Merge
-from strata.gtid.sets import GtidSet
+from strata_cdc.binlog.protocol.server_clocks import ServerMoment, corrections
+from strata_cdc.groups.merge import Merge
+from strata_cdc.position.sets import GtidSet
 from tests.groups.conftest import set_clock
 from tests.groups.test_hops import execute
 from tests.groups.world import Shards, changes

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.errors import SettingsError, SourceDivergedError, Usage
-from strata.groups.hops import Hop, read_journal
-from strata.gtid.sets import GtidSet
-from strata.gtid.token import Order, Token
-from strata.gtid.token_text import from_text
+from strata_cdc.errors import SettingsError, SourceDivergedError, Usage
+from strata_cdc.groups.hops import Hop, read_journal
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.token import Order, Token
+from strata_cdc.position.token_text import from_text
 from tests.groups.world import Shards, changes, lines_of
 from tests.streams.world import World
 

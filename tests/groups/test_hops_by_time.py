@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strata.errors import BinlogPurgedError
-from strata.groups.clocks import Clocks, ServerMoment
-from strata.groups.hops import Hop
-from strata.gtid.sets import GtidSet
+from strata_cdc.binlog.protocol.server_clocks import Clocks, ServerMoment
+from strata_cdc.errors import BinlogPurgedError
+from strata_cdc.groups.hops import Hop
+from strata_cdc.position.sets import GtidSet
 from tests.groups.conftest import set_clock
 from tests.groups.test_hops import execute
 from tests.groups.world import Shards, changes, lines_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from strata.groups.merge import Merge
+from strata_cdc.groups.merge import Merge
 
 SECOND = 1_000_000
 SKEW = 2 * SECOND

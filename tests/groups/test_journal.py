@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scripts.state import REPOSITORY
-from strata.config.settings import load_settings
-from strata.groups.hops import Hop, check_names, read_journal
-from strata.streams.positions import micros, parse_time
+from strata_cdc.config.settings import load_settings
+from strata_cdc.groups.hops import Hop, check_names, read_journal
+from strata_cdc.streams.positions import micros, parse_time
 
 PAGE = (REPOSITORY / "docs" / "groups.md").read_text()
 SOURCES = ["shard_a", "shard_b", "shard_c", "shard_a1", "shard_a2"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.groups.merge import Merge
+from strata_cdc.groups.merge import Merge
 from tests.groups.test_hours import SECOND, SKEW, World
 
 if TYPE_CHECKING:

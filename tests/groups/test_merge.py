@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.groups.merge import Merge
+from strata_cdc.groups.merge import Merge
 from tests.groups.plain_merge import PlainMerge
 
 SOURCES = ("a", "b", "c")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.groups.hops import Hop
-from strata.gtid.sets import GtidSet
+from strata_cdc.groups.hops import Hop
+from strata_cdc.position.sets import GtidSet
 from tests.groups.following import KilledReader
 from tests.groups.test_hops import Life, catch_up, execute, executed, replicate, stored, values
 from tests.groups.world import Shards, changes

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.groups.limits import GroupLimits
-from strata.groups.readers import Inbox
-from strata.rows.limits import DecodeLimits
+from strata_cdc.changes.limits import DecodeLimits
+from strata_cdc.groups.limits import GroupLimits
+from strata_cdc.groups.readers import Inbox
 from tests.groups.world import Shards, changes, lines_of
 from tests.waiting import wait_until
 

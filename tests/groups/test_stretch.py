@@ -8,21 +8,21 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from strata.events.changes.port import Transactions
-from strata.groups.merge import Merge
-from strata.groups.pieces import SpanTransactions
-from strata.groups.stretch import GroupBatch
-from strata.groups.stretch_texts import GroupBatchTexts, GroupTexts
-from strata.groups.vector import GroupPosition
-from strata.gtid.place import PartialTransaction, SourcePosition, kept_origins
-from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder, Sid
-from strata.gtid.token import Token
-from strata.gtid.token_seal import StepTexts
-from strata.gtid.token_text import to_text
-from strata.streams.decoding import StreamBatch
-from strata.streams.events import Along, Ddl, ExecutedAlong
-from strata.streams.places import Places
-from tests.gtid.test_sets import A, B
+from strata_cdc.binlog.sources.port import Transactions
+from strata_cdc.groups.batch import GroupBatch
+from strata_cdc.groups.batch_texts import GroupBatchTexts, GroupTexts
+from strata_cdc.groups.merge import Merge
+from strata_cdc.groups.pieces import SpanTransactions
+from strata_cdc.groups.vector import GroupPosition
+from strata_cdc.position.sets import Gtid, GtidSet, GtidSetBuilder, Sid
+from strata_cdc.position.source_position import PartialTransaction, SourcePosition, kept_origins
+from strata_cdc.position.token import Token
+from strata_cdc.position.token_seal import StepTexts
+from strata_cdc.position.token_text import to_text
+from strata_cdc.streams.decoding import StreamBatch
+from strata_cdc.streams.events import Along, Ddl, ExecutedAlong
+from strata_cdc.streams.places import Places
+from tests.position.test_sets import A, B
 from tests.streams.batches import batch_of_gtids
 from tests.streams.test_transaction_columns import NOW, cut
 

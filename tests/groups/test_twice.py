@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.errors import SettingsError
-from strata.events.batch import gtid_spans
-from strata.groups.twice import Given, refuse_one_server
-from strata.gtid.sets import Gtid, Sid
-from tests.gtid.test_sets import A, B
+from strata_cdc.binlog.events.batch import gtid_spans
+from strata_cdc.errors import SettingsError
+from strata_cdc.groups.twice import Given, refuse_one_server
+from strata_cdc.position.sets import Gtid, Sid
+from tests.position.test_sets import A, B
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata.gtid.sets import Span
+    from strata_cdc.position.sets import Span
 
 SIDS = (Sid(A, ""), Sid(A, "tag"), Sid(B, ""))
 

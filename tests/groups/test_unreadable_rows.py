@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.cli.main import run
-from strata.errors import UnreadableValueError
-from strata.groups.clocks import Clocks
-from strata.groups.copies import Copies, PositionColumn
-from strata.groups.path import Path as Way
-from strata.streams.decoding import StreamBatch
-from strata.streams.events import UnreadableChange
+from strata_cdc.binlog.protocol.server_clocks import Clocks
+from strata_cdc.cli.main import run
+from strata_cdc.errors import UnreadableValueError
+from strata_cdc.groups.copies import Copies, PositionColumn
+from strata_cdc.groups.path import Path as Way
+from strata_cdc.streams.decoding import StreamBatch
+from strata_cdc.streams.events import UnreadableChange
+from tests.changes.live import Live
+from tests.changes.planted import UNREADABLE, plant
 from tests.groups.world import Shards, changes
-from tests.rows.live import Live
-from tests.rows.planted import UNREADABLE, plant
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from strata.groups.vector import GroupPosition
-from strata.gtid.place import PartialTransaction, SourcePosition
-from strata.gtid.sets import Gtid, GtidSet
-from strata.gtid.token import Order, Token
-from strata.gtid.token_seal import StepTexts
-from strata.gtid.token_text import from_text, to_text
+from strata_cdc.groups.vector import GroupPosition
+from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.source_position import PartialTransaction, SourcePosition
+from strata_cdc.position.token import Order, Token
+from strata_cdc.position.token_seal import StepTexts
+from strata_cdc.position.token_text import from_text, to_text
 
 UUIDS = [f"{digit * 8}-71ca-11e1-9e33-c80aa9429562" for digit in "123"]
 

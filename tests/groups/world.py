@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from strata.groups.stream import GroupStream
+from strata_cdc.groups.stream import GroupStream
 from tests.streams.world import World
 
 if TYPE_CHECKING:

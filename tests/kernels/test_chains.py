@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.kernels.chains import FOUND, HAS_FOUND, HAS_LEFT, LEFT, follow_keys, interleave, place_in_order
+from strata_cdc.binlog.kernels.chains import FOUND, HAS_FOUND, HAS_LEFT, LEFT, follow_keys, interleave, place_in_order
 
 
 class Place(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.kernels import decimals
+from strata_cdc.binlog.kernels import decimals
 from tests.kernels.cells import BASE, cells_of
 from tests.naive.decoder import Reader
 from tests.naive.decoder import decimal as naive_decimal

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.kernels.folds import fold_product
-from strata.kernels.hashes import hash_fixed, hash_texts
+from strata_cdc.binlog.kernels.folds import fold_product
+from strata_cdc.binlog.kernels.hashes import hash_fixed, hash_texts
 
 
 def hashed(values: list[bytes | None]) -> list[int]:

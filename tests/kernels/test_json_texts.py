@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.kernels.json_texts import find_no_json
+from strata_cdc.binlog.kernels.json_texts import find_no_json
 
 GOOD = [
     "{}", "[]", " [1, -0.5e+3, 0, 10.25] ", '{"a": {"b": [true, false, null]}, "c": "x"}', '"\\u00e9\\n\\\\"', "3",

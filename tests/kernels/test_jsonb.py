@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.kernels.doubles import LONGEST_DOUBLE, POWERS, write_double
-from strata.kernels.json_values import BASE64
-from strata.kernels.jsonb import FRAME_FIELDS, MOST_DEPTH, gather_json
-from strata.kernels.status import CORRUPT, DONE, FULL
+from strata_cdc.binlog.kernels.doubles import LONGEST_DOUBLE, POWERS, write_double
+from strata_cdc.binlog.kernels.json_values import BASE64
+from strata_cdc.binlog.kernels.jsonb import FRAME_FIELDS, MOST_DEPTH, gather_json
+from strata_cdc.binlog.kernels.status import CORRUPT, DONE, FULL
 from tests.kernels.cells import BASE, cells_of, prefixed
 from tests.naive.decoder import json_double, json_text
 

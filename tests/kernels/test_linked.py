@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from scripts.startup.kernel_arguments import ArgumentGroup, Array, Number, read_annotation
-from strata.kernels.crc import CRC_TABLES, crc32
-from strata.kernels.jit import compile_now
-from strata.kernels.nulls import count_nulls
-from strata.startup.linked import library_paths, linked_kernels
-from strata.startup.processor import has_checked_bounds, is_plain_python
+from strata_cdc.binlog.kernels.crc import CRC_TABLES, crc32
+from strata_cdc.binlog.kernels.jit import compile_now
+from strata_cdc.binlog.kernels.nulls import count_nulls
+from strata_cdc.startup.linked import library_paths, linked_kernels
+from strata_cdc.startup.processor import has_checked_bounds, is_plain_python
 
 linked = linked_kernels(compile_now)
 needs_library = pytest.mark.skipif(
@@ -28,10 +28,10 @@ needs_library = pytest.mark.skipif(
 
 NO_COMPILER = """
 import sys
-from strata.cli.main import run
+from strata_cdc.cli.main import run
 code = run(["decode", "scripts/startup/warm/every_type.binlog", "--format", "parquet", "--out", sys.argv[1]])
 assert code == 0
-import strata.jobs.land.land_binlog
+import strata_cdc.landing.land_binlog
 loaded = {"numba", "llvmlite", "pandas"} & set(sys.modules)
 assert not loaded, loaded
 """

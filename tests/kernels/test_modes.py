@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-TESTS = ("tests/kernels", "tests/rows/test_recorded.py")
+TESTS = ("tests/kernels", "tests/changes/test_recorded.py")
 
 
 @pytest.mark.slow

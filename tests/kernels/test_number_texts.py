@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strata.kernels.number_texts import LONGEST_INTEGER, SECOND_BYTES, digits_of, integer_texts, moment_texts
+from strata_cdc.binlog.kernels.number_texts import LONGEST_INTEGER, SECOND_BYTES, digits_of, integer_texts, moment_texts
 
 ANY = st.integers(-(1 << 63), (1 << 63) - 1)
 BORDERS = st.builds(

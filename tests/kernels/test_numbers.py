@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.kernels import numbers
+from strata_cdc.binlog.kernels import numbers
 from tests.kernels.cells import BASE, cells_of
 
 KERNELS = {1: numbers.gather_1, 2: numbers.gather_2, 3: numbers.gather_3, 4: numbers.gather_4}

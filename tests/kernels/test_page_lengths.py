@@ -1,6 +1,6 @@
 """Lengths and levels of Parquet pages: what is unpacked, and that nothing beyond a page is read.
 
-That they are what a writer has packed is in tests/checks/test_text_pages.py, by Arrow.
+That they are what a writer has packed is in tests/quality/test_text_pages.py, by Arrow.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.kernels.text_pages import known_rows, place_texts, unpack_lengths
+from strata_cdc.binlog.kernels.text_pages import known_rows, place_texts, unpack_lengths
 
 
 def bytes_of(page: bytes) -> np.ndarray:

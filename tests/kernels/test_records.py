@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from strata.kernels import layout
-from strata.kernels.records import Record, joined, records
-from strata.kernels.stream import find_map
+from strata_cdc.binlog.kernels import layout
+from strata_cdc.binlog.kernels.records import Record, joined, records
+from strata_cdc.binlog.kernels.stream import find_map
 
 KINDS = sorted((kind for kind in vars(layout).values() if isinstance(kind, type) and issubclass(kind, Record)), key=str)
 

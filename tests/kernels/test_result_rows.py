@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from strata.kernels.packets import Packet
-from strata.kernels.result_rows import (
+from strata_cdc.binlog.kernels.packets import Packet
+from strata_cdc.binlog.kernels.result_rows import (
     DATE,
     DECIMAL,
     DIGITS,
@@ -24,8 +24,8 @@ from strata.kernels.result_rows import (
     gather_16,
     walk_rows,
 )
-from strata.kernels.status import CORRUPT, DONE, FULL
-from strata.rows.select.calendar import day_text, moment_text
+from strata_cdc.binlog.kernels.status import CORRUPT, DONE, FULL
+from strata_cdc.changes.select.calendar import day_text, moment_text
 
 FORMS = np.array(
     [(FIXED, 4), (TEXT, 0), (EXACT, 2), (DATE, 0), (MOMENT, 0), (TIME, 0), (DECIMAL, 2), (DIGITS, 0)], np.int64

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.kernels import strings
+from strata_cdc.binlog.kernels import strings
 from tests.kernels.cells import BASE, cells_of, prefixed
 
 BLOBS = st.lists(st.none() | st.binary(max_size=60), min_size=1, max_size=30)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.kernels import temporal
+from strata_cdc.binlog.kernels import temporal
 from tests.kernels.cells import BASE, cells_of
 
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - MySQL's DATETIME has no zone

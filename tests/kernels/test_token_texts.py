@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strata.streams.token_texts import sealed
+from strata_cdc.streams.token_texts import sealed
 
 NUMBERS = st.sampled_from([0, 127, 128, 255, 256, 65535, 65536, (1 << 32) - 1, 1 << 32, 1 << 55]).flatmap(
     lambda base: st.integers(max(0, base - 2), base + 2)

@@ -32,7 +32,7 @@ DOCUMENTS = [name for name in FILES if name.endswith(".md")]
 TOP = {name.split("/", 1)[0] for name in FILES if "/" in name}
 LOCKS = re.compile(r"requirements.*\.txt|tests/(.+/)?(golden|cases)/.*|.*\.svg")
 """Written by programs, or recorded."""
-GENERATED = re.compile(r"include/strata/(rows/charset_tables|schema/model/charsets/.*)\.py")
+GENERATED = re.compile(r"include/strata_cdc/(changes/charset_tables|schema/model/charsets/.*)\.py")
 """Tables of the standard, not logic."""
 
 
@@ -46,7 +46,7 @@ def test_every_path_that_a_document_names_exists(document):
     named = {path.rstrip("/.") for path in re.findall(r"`([\w.-]+(?:/[\w.*-]+)+/?)`", text)}
     mine = {path for path in named if path.split("/", 1)[0] in TOP}
     missing = {
-        path for path in mine if not (any(REPOSITORY.glob(path)) or any((REPOSITORY / "include/strata").glob(path)))
+        path for path in mine if not (any(REPOSITORY.glob(path)) or any((REPOSITORY / "include/strata_cdc").glob(path)))
     }
     links = {link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link}
     missing |= {link for link in links if link and not (REPOSITORY / document).parent.joinpath(link).exists()}

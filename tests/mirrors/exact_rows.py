@@ -8,15 +8,15 @@ from datetime import date, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from strata.rows.charset import characters_of, plain_table
-from strata.schema.model.charsets import MANY_TO_ONE
-from strata.schema.model.types import LABELLED, parse_column_type
+from strata_cdc.changes.charset import characters_of, plain_table
+from strata_cdc.schema.model.charsets import MANY_TO_ONE
+from strata_cdc.schema.model.types import LABELLED, parse_column_type
 
 if TYPE_CHECKING:
     import pymysql
 
-    from strata.mirrors.table import Mirror
-    from strata.schema.model.definition import Column, TableDefinition
+    from strata_cdc.mirrors.table import Mirror
+    from strata_cdc.schema.model.definition import Column, TableDefinition
 
 Rows = Counter[tuple[str, ...]]
 

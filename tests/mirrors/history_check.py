@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from strata.dialects.history import VALIDITY
-from strata.errors import Usage
-from strata.jobs.prove.compare_rows import compare_rows
-from strata.jobs.prove.replay import TableState
-from strata.mirrors.histories.history import MirrorHistory, history_of
-from strata.schema.history.turns import removals_of, turns_of
-from strata.schema.model.folding import fold_name
-from strata.tables.convert import state_schema
+from strata_cdc.dialects.history import VALIDITY
+from strata_cdc.errors import Usage
+from strata_cdc.mirrors.histories.history import MirrorHistory, history_of
+from strata_cdc.quality.proof.compare_rows import compare_rows
+from strata_cdc.quality.proof.replay import TableState
+from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.tables.convert import state_schema
 
 if TYPE_CHECKING:
     from tests.mirrors.world import MirrorWorld

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from strata.errors import AlreadyRunningError
-from strata.jobs.dump.dump_table import DumpSettings, DumpSource, TableDump
-from strata.jobs.land.land_binlog import land_binlog
-from strata.jobs.mirror.upkeep import compact_mirrors, vacuum_mirrors
-from strata.jobs.track.track_schema import track_landed
-from strata.mirrors.lock import MirrorLocks
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.model.definition import TableName
-from strata.tables.port import CommitConflictError
+from strata_cdc.errors import AlreadyRunningError
+from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.mirrors.dump.dump_table import DumpSettings, DumpSource, TableDump
+from strata_cdc.mirrors.follow.upkeep import compact_mirrors, vacuum_mirrors
+from strata_cdc.mirrors.lock import MirrorLocks
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.port import CommitConflictError
+from strata_cdc.tracking.track_schema import track_landed
 from tests.mirrors.world import MirrorWorld
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
     from random import Random
 
-    from strata.mirrors.table import Mirror
+    from strata_cdc.mirrors.table import Mirror
 
 TABLES = ("accounts", "bag", "uniq")
 ROWS, TOTAL = 400, 400 * 100
@@ -45,7 +45,7 @@ GRACE_SECONDS = 60
 def processes() -> Any:
     """Forks of a process that has imported everything and done nothing: they start in no time."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["tests.mirrors.kill_works", "strata.mirrors.apply", "strata.mirrors.compact"])
+    found.set_forkserver_preload(["tests.mirrors.kill_works", "strata_cdc.mirrors.apply", "strata_cdc.mirrors.compact"])
     return found
 
 

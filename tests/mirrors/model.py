@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strata.mirrors.apply import Applier
-from strata.mirrors.key_index import BOUND_BYTES
-from strata.mirrors.limits import MirrorLimits
-from strata.mirrors.modes import Mode
-from strata.mirrors.position import MirrorPosition
-from strata.mirrors.table import Mirror
-from strata.tables.convert import state_schema
-from strata.tables.named_columns import published
+from strata_cdc.mirrors.apply import Applier
+from strata_cdc.mirrors.key_index import BOUND_BYTES
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.modes import Mode
+from strata_cdc.mirrors.position import MirrorPosition
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.tables.convert import state_schema
+from strata_cdc.tables.named_columns import published
 from tests.tables.changes import changes, definition
 
 if TYPE_CHECKING:
-    from strata.schema.model.definition import TableDefinition
+    from strata_cdc.schema.model.definition import TableDefinition
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 SOURCE, TABLE = "s", "shop.t"

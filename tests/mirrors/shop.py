@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from strata.cli.main import run
-from strata.config.settings import load_settings
-from strata.mirrors.table import Mirror
-from strata.schema.model.definition import TableName
+from strata_cdc.cli.main import run
+from strata_cdc.config.settings import load_settings
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.schema.model.definition import TableName
 from tests.mirrors.world import assert_rows
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from strata.config.settings import Settings
+    from strata_cdc.config.settings import Settings
     from tests.mysql_server import MysqlServer
 
 

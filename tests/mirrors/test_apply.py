@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.errors import MirrorDivergedError
-from strata.mirrors import compact as compacting
-from strata.mirrors import data_files, key_index, log, log_cut, vectors
-from strata.mirrors.apply import Applier
-from strata.mirrors.compact import compact, vacuum
-from strata.mirrors.histories import kept_beginning
-from strata.mirrors.histories.beginning import beginning_of
-from strata.mirrors.limits import MirrorLimits
-from strata.mirrors.modes import Mode
+from strata_cdc.errors import MirrorDivergedError
+from strata_cdc.mirrors import compact as compacting
+from strata_cdc.mirrors import data_files, key_index, log, log_cut, vectors
+from strata_cdc.mirrors.apply import Applier
+from strata_cdc.mirrors.compact import compact, vacuum
+from strata_cdc.mirrors.histories import kept_beginning
+from strata_cdc.mirrors.histories.beginning import beginning_of
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.modes import Mode
 from tests.mirrors.model import Model, opened, position, rows_of
 
 if TYPE_CHECKING:

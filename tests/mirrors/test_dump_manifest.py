@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from strata.errors import DamagedFileError
-from strata.gtid.sets import GtidSet
-from strata.mirrors.dump.manifest import FORMAT, Chunk, Manifest, ReadBounds, earliest, read_manifest
-from strata.schema.model.definition import TableName
+from strata_cdc.errors import DamagedFileError
+from strata_cdc.mirrors.dump.manifest import FORMAT, Chunk, Manifest, ReadBounds, earliest, read_manifest
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.model.definition import TableName
 from tests.tables.changes import definition
 
 RECORDED = Path(__file__).with_name("recorded")

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.mirrors.dump.exact import NotRepeatableError, exact_rows
-from strata.mirrors.dump.folder import DumpFolder
-from strata.mirrors.dump.limits import DumpLimits
-from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
-from strata.tables.convert import state_schema
+from strata_cdc.mirrors.dump.exact import NotRepeatableError, exact_rows
+from strata_cdc.mirrors.dump.folder import DumpFolder
+from strata_cdc.mirrors.dump.limits import DumpLimits
+from strata_cdc.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
+from strata_cdc.tables.convert import state_schema
 from tests.tables.changes import changes
 
 if TYPE_CHECKING:

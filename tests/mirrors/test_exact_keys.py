@@ -9,13 +9,13 @@ import polars as pl
 import pyarrow.compute as pc
 import pytest
 
-from strata.jobs.dump.dump_table import DumpSettings, TableDump, TableDumped
-from strata.mirrors.data_files import write_rows
-from strata.mirrors.renames import without_invalid
-from strata.schema.model.definition import TableName
-from tests.jobs.test_dump import source_of
+from strata_cdc.mirrors.data_files import write_rows
+from strata_cdc.mirrors.dump.dump_table import DumpSettings, TableDump, TableDumped
+from strata_cdc.mirrors.renames import without_invalid
+from strata_cdc.schema.model.definition import TableName
 from tests.mirrors import history_check
 from tests.mirrors.exact_rows import mirrored, selected
+from tests.mirrors.test_dump import source_of
 from tests.mirrors.world import MirrorWorld
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 import pymysql
 import pytest
 
-from strata.dialects.engines import Dialect
-from strata.dialects.history import VALIDITY
-from strata.dialects.relations import Through
-from strata.jobs.views.make_views import ViewKind, make_views
-from strata.mirrors.compact import compact
-from strata.mirrors.modes import Mode
-from strata.mirrors.renames import Renames
-from strata.schema.model.definition import TableName
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.history import VALIDITY
+from strata_cdc.dialects.relations import Through
+from strata_cdc.mirrors.compact import compact
+from strata_cdc.mirrors.modes import Mode
+from strata_cdc.mirrors.renames import Renames
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.views.make_views import ViewKind, make_views
 from tests.mirrors import history_check
 from tests.mirrors.exact_rows import mirrored, selected
 from tests.mirrors.test_exact_keys import dump

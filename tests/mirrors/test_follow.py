@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import write_deltalake
 
-import strata.mirrors
-from strata.cli.main import run
-from strata.errors import MirrorBehindError, Usage
-from strata.gtid.token import Order, Token
-from strata.gtid.token_text import to_text
-from strata.mirrors.limits import MirrorLimits
-from strata.mirrors.log import read_snapshot
-from strata.mirrors.table import Mirror
-from strata.schema.model.definition import TableName
-from strata.store.table_intervals import IntervalState, TableIntervalLedger
-from strata.tables.limits import FileLimits
+import strata_cdc.mirrors
+from strata_cdc.cli.main import run
+from strata_cdc.errors import MirrorBehindError, Usage
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.log import read_snapshot
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.position.token import Order, Token
+from strata_cdc.position.token_text import to_text
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
+from strata_cdc.tables.limits import FileLimits
 from tests.docs.pages import read_blocks
 from tests.mirrors.server_zones import load_zones
 from tests.mirrors.world import MirrorWorld, assert_rows
 from tests.spark_session import spark
 
 if TYPE_CHECKING:
-    from strata.jobs.mirror.update_mirrors import MirrorOutcome
+    from strata_cdc.mirrors.follow.update_mirrors import MirrorOutcome
     from tests.mysql_server import MysqlServer
 
 __all__ = ["spark"]
@@ -72,8 +72,8 @@ def test_a_mirror_stands_in_front_of_what_no_log_tells(world: MirrorWorld, state
     assert mirror is not None
     assert mirror.stopped
     assert mirror.to_arrow(["id"])["id"].to_pylist() == [1, 2], "as it was in front of the statement"
-    opened = strata.mirrors.open(world.lake, "shop", "shop.t")
-    token = strata.mirrors.open(world.lake, "shop", "shop.u").position
+    opened = strata_cdc.mirrors.open(world.lake, "shop", "shop.t")
+    token = strata_cdc.mirrors.open(world.lake, "shop", "shop.u").position
     with pytest.raises(MirrorBehindError, match=UNKNOWN[statement]):
         opened.wait_until(token, timeout_seconds=5)
     # From here on the rows are known again.
@@ -101,7 +101,7 @@ def test_what_was_never_dumped_has_no_mirror(server: MysqlServer, tmp_path: Path
     assert found["young"].rows == 1
     assert world.mirror("old") is None
     with pytest.raises(Usage, match="has no mirror"):
-        strata.mirrors.open(world.lake, "shop", "shop.old")
+        strata_cdc.mirrors.open(world.lake, "shop", "shop.old")
 
 
 def test_unpublished_changes_hold_their_table_alone(world: MirrorWorld) -> None:
@@ -130,21 +130,21 @@ def test_a_table_that_goes_and_comes(world: MirrorWorld) -> None:
     run("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)", "shop")
     world.publish()
     world.update()
-    first = strata.mirrors.open(world.lake, "shop", "shop.t")
+    first = strata_cdc.mirrors.open(world.lake, "shop", "shop.t")
     run("DROP TABLE t", "shop")
     world.publish()
     assert outcomes(world)["t"].dropped
-    gone = strata.mirrors.open(world.lake, "shop", "shop.t")
+    gone = strata_cdc.mirrors.open(world.lake, "shop", "shop.t")
     assert gone.is_dropped
     assert len(gone) == 2
     run("CREATE TABLE t (id INT PRIMARY KEY, name TEXT); INSERT INTO t VALUES (7, 'x')", "shop")
     world.publish()
     world.update()
     world.assert_equal()
-    again = strata.mirrors.open(world.lake, "shop", "shop.t")
+    again = strata_cdc.mirrors.open(world.lake, "shop", "shop.t")
     assert again.mirror.identity != first.mirror.identity
     for point in (first.position, to_text(first.position), str(first.position.places[0].position)):
-        then = strata.mirrors.open(world.lake, "shop", "shop.t", at=point)
+        then = strata_cdc.mirrors.open(world.lake, "shop", "shop.t", at=point)
         assert sorted(then.to_arrow()["id"].to_pylist()) == [1, 2]
         assert then.position.compare(first.position).value in ("before", "equal")
 
@@ -198,11 +198,11 @@ def test_a_quiet_table_is_known_to_be_up_to_date(world: MirrorWorld) -> None:
     run("CREATE TABLE quiet (id INT PRIMARY KEY); CREATE TABLE busy (id INT PRIMARY KEY)", "shop")
     world.publish()
     world.update()
-    quiet = strata.mirrors.open(world.lake, "shop", "shop.quiet")
+    quiet = strata_cdc.mirrors.open(world.lake, "shop", "shop.quiet")
     run("INSERT INTO busy VALUES (1)", "shop")
     world.publish()
     world.update()
-    busy = strata.mirrors.open(world.lake, "shop", "shop.busy")
+    busy = strata_cdc.mirrors.open(world.lake, "shop", "shop.busy")
     later = quiet.wait_until(busy.position, timeout_seconds=5)
     assert later.mirror.snapshot.version == quiet.mirror.snapshot.version
     with pytest.raises(Usage, match="is not of shop alone"):
@@ -214,16 +214,16 @@ def test_tokens_of_a_source_with_a_lineage_and_copies(world: MirrorWorld) -> Non
     world.publish()
     world.update()
     named = {"lineage": "second", "copied_from": {"old": "first"}}
-    mirror = strata.mirrors.open(world.lake, "shop", "shop.t", **named)
+    mirror = strata_cdc.mirrors.open(world.lake, "shop", "shop.t", **named)
     [place] = mirror.position.places
     executed, mine = place.position, Token.of("shop", place.position, lineage="second")
     assert place.lineage == "second"
-    assert strata.mirrors.history(world.lake, "shop", "shop.t", world.engine, **named).position == mirror.position
+    assert strata_cdc.mirrors.history(world.lake, "shop", "shop.t", world.engine, **named).position == mirror.position
     written = Token.of("old", executed, lineage="first")
     assert written.compare(mirror.position) is Order.BEFORE
     for token in (mine, written, mirror.position):
         assert mirror.wait_until(token, timeout_seconds=0).at == mirror.at
-    then = strata.mirrors.open(world.lake, "shop", "shop.t", at=mine, **named)
+    then = strata_cdc.mirrors.open(world.lake, "shop", "shop.t", at=mine, **named)
     assert then.at.seq == mirror.at.seq
     # Of another history nothing is waited for.
     for other in (Token.of("shop", executed), Token.of("old", executed)):

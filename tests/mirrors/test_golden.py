@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import strata.mirrors
-from strata.mirrors.position import FORMAT
+import strata_cdc.mirrors
+from strata_cdc.mirrors.position import FORMAT
 from tests.mirrors.model import SOURCE, TABLE, Model, rows_of
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -25,12 +25,12 @@ def test_it_opens_and_goes_on(tmp_path: Path, stored: str) -> None:
     lake = str(shutil.copytree(GOLDEN / stored, tmp_path / "lake"))
     model = Model(1)
     model.live(30)
-    opened = strata.mirrors.open(lake, SOURCE, TABLE)
+    opened = strata_cdc.mirrors.open(lake, SOURCE, TABLE)
     assert rows_of(opened.mirror) == model.states[30]
     assert opened.at.seq == 35
     for seq in (24, 27, 29, 30):
         gtid_executed = f"3e11fa47-71ca-11e1-9e33-c80aa9429562:1-{seq}"
-        then = strata.mirrors.open(lake, SOURCE, TABLE, at=gtid_executed)
+        then = strata_cdc.mirrors.open(lake, SOURCE, TABLE, at=gtid_executed)
         assert rows_of(then.mirror) == model.states[seq]
         assert str(then.position.places[0].position) == gtid_executed
     model.seq = 35

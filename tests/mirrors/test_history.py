@@ -8,25 +8,25 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-import strata.mirrors
-from strata.cli.main import run
-from strata.dialects.engines import Dialect
-from strata.dialects.relations import Through
-from strata.errors import Usage
-from strata.jobs.dump.dump_table import DumpSettings, TableDump
-from strata.jobs.dump.finish import DumpSource
-from strata.jobs.mirror.upkeep import compact_mirrors, vacuum_mirrors
-from strata.mirrors.lock import MirrorLocks
-from strata.mirrors.position import MirrorPosition
-from strata.mirrors.renames import Renames
-from strata.mirrors.table import Mirror
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
-from strata.tables.convert import state_schema
-from tests.jobs.test_views import load_delta
+import strata_cdc.mirrors
+from strata_cdc.cli.main import run
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.relations import Through
+from strata_cdc.errors import Usage
+from strata_cdc.mirrors.dump.dump_table import DumpSettings, TableDump
+from strata_cdc.mirrors.dump.finish import DumpSource
+from strata_cdc.mirrors.follow.upkeep import compact_mirrors, vacuum_mirrors
+from strata_cdc.mirrors.lock import MirrorLocks
+from strata_cdc.mirrors.position import MirrorPosition
+from strata_cdc.mirrors.renames import Renames
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
+from strata_cdc.tables.convert import state_schema
 from tests.mirrors import history_check
 from tests.mirrors.world import MirrorWorld
 from tests.spark_session import spark
+from tests.views.test_views import load_delta
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,7 +168,7 @@ def test_spark_has_a_mirror_of_mapped_columns(tmp_path: Path, spark: Any) -> Non
     name, at = TableName("shop", "kept"), MirrorPosition(0, "", 0, 1)
     made = Mirror.create(str(tmp_path), "s", name, definition, [rows], at, renames=Renames.KEEP)
     assert "columnMapping" in made.snapshot.features
-    found = spark.createDataFrame(strata.mirrors.open(str(tmp_path), "s", "shop.kept").to_arrow(rows.schema.names))
+    found = spark.createDataFrame(strata_cdc.mirrors.open(str(tmp_path), "s", "shop.kept").to_arrow(rows.schema.names))
     assert sorted(map(tuple, found.collect())) == [(1, "x"), (2, None)]
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.cli.main import run
-from strata.events.landed import LandedStream
-from tests.jobs.spark_in_process import in_process
+from strata_cdc.cli.main import run
+from strata_cdc.landing.landed import LandedStream
 from tests.mirrors.test_read_again import Shop
+from tests.quality.spark_in_process import in_process
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from strata.mirrors.known_files import KnownFiles
+from strata_cdc.mirrors.known_files import KnownFiles
 from tests.mirrors.model import Model, rows_of
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.jobs.test_replay_proof import LIFE
 from tests.mirrors.world import MirrorWorld
+from tests.quality.test_replay_proof import LIFE
 
 if TYPE_CHECKING:
     from pathlib import Path

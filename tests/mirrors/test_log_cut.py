@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from strata.errors import DamagedFileError, LakeUnavailableError, Usage
-from strata.mirrors import log_cut
-from strata.mirrors.apply import Applier
-from strata.mirrors.compact import vacuum
-from strata.mirrors.histories.beginning import beginning_of
-from strata.mirrors.histories.kept_beginning import read_beginning
-from strata.mirrors.limits import MirrorLimits
-from strata.mirrors.log import read_snapshot, readable_versions
-from strata.mirrors.modes import Mode
-from strata.mirrors.table import Mirror
-from strata.mirrors.turn import emptied
+from strata_cdc.errors import DamagedFileError, LakeUnavailableError, Usage
+from strata_cdc.mirrors import log_cut
+from strata_cdc.mirrors.apply import Applier
+from strata_cdc.mirrors.apply_ddl import emptied
+from strata_cdc.mirrors.compact import vacuum
+from strata_cdc.mirrors.histories.beginning import beginning_of
+from strata_cdc.mirrors.histories.kept_beginning import read_beginning
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.log import read_snapshot, readable_versions
+from strata_cdc.mirrors.modes import Mode
+from strata_cdc.mirrors.table import Mirror
 from tests.mirrors import model as models
 from tests.mirrors.delta_readers import READERS, by_deltalake, by_polars
 from tests.mirrors.model import COLUMNS, Model, position, rows_of

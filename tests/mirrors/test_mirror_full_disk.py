@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.errors import LakeUnavailableError
-from strata.mirrors.compact import compact, vacuum
-from strata.mirrors.limits import MirrorLimits
-from strata.mirrors.modes import Mode
+from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.mirrors.compact import compact, vacuum
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.modes import Mode
 from tests.disks import enlarge, no_file_above, small_disk
 from tests.mirrors.model import Model, opened, rows_of
 

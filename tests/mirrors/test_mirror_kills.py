@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.jobs.plan.owed import Take
-from strata.mirrors.modes import Mode
+from strata_cdc.mirrors.modes import Mode
+from strata_cdc.pipeline.plan.pending import Take
 from tests.mirrors.kill_works import GRACE_SECONDS, TABLES, Killer, Onlooker, fill, move_money
 from tests.mirrors.world import MirrorWorld
 

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 
-import strata.mirrors
-from strata.errors import AlreadyRunningError, LakeUnavailableError
-from strata.jobs.dump.dump_table import DumpSettings, TableDump
-from strata.jobs.dump.finish import DumpSource
-from strata.jobs.land.land_binlog import land_binlog
-from strata.jobs.mirror.upkeep import CompactionDue, compact_mirrors, vacuum_mirrors
-from strata.jobs.track.track_schema import track_landed
-from strata.mirrors.apply import Applier
-from strata.mirrors.layout import mirrored_tables
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.model.definition import TableName
+import strata_cdc.mirrors
+from strata_cdc.errors import AlreadyRunningError, LakeUnavailableError
+from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.mirrors.apply import Applier
+from strata_cdc.mirrors.dump.dump_table import DumpSettings, TableDump
+from strata_cdc.mirrors.dump.finish import DumpSource
+from strata_cdc.mirrors.follow.upkeep import CompactionDue, compact_mirrors, vacuum_mirrors
+from strata_cdc.mirrors.layout import mirrored_tables
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tracking.track_schema import track_landed
 from tests.mirrors.test_mirror_readers import by_deltalake
 from tests.mirrors.world import MirrorWorld
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from strata.mirrors.table import Mirror
+    from strata_cdc.mirrors.table import Mirror
     from tests.mysql_server import MysqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
@@ -38,9 +38,9 @@ LATE = 4 * 10**15
 T = TableName("shop", "t")
 HOLDER = """
 import sys, time
-from strata.mirrors.lock import MirrorLocks
-from strata.schema.model.definition import TableName
-from strata.wire.connection import ServerAddress
+from strata_cdc.mirrors.lock import MirrorLocks
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.binlog.protocol.connection import ServerAddress
 lake, url = sys.argv[1:]
 with MirrorLocks(lake, "s", ServerAddress.from_url(url)).alone(TableName("shop", "t"), purpose="testing this mirror"):
     print("held", flush=True)
@@ -135,7 +135,7 @@ def test_a_mirror_from_its_dump_to_its_vacuum(world: MirrorWorld, monkeypatch: p
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     assert sorted(by_deltalake(mirror.url, None).to_pylist(), key=repr) == rows
     with duckdb.connect() as connection:
-        found = strata.mirrors.open(world.lake, world.name, "shop.t").to_duckdb(connection)
+        found = strata_cdc.mirrors.open(world.lake, world.name, "shop.t").to_duckdb(connection)
         assert sorted(found.aggregate("count(*), min(id), max(id)").fetchall()) == [(4, 2, 30)]
 
 

@@ -13,24 +13,24 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from msgspec.structs import replace
 
-from strata.errors import DamagedFileError, MirrorDivergedError
-from strata.mirrors.apply import Applier
-from strata.mirrors.compact import compact, vacuum
-from strata.mirrors.limits import MirrorLimits
-from strata.mirrors.log import read_snapshot
-from strata.mirrors.modes import Mode
-from strata.mirrors.table import Mirror
-from strata.mirrors.turn import altered, emptied
-from strata.schema.ddl.context import DdlContext
-from strata.schema.ddl.read import read_ddl
-from strata.schema.history.effects import added_columns, effect_of, renamed_columns
-from strata.schema.history.turns import Turn
-from strata.schema.model.definition import Column
-from tests.jobs.test_views import load_delta
+from strata_cdc.errors import DamagedFileError, MirrorDivergedError
+from strata_cdc.mirrors.apply import Applier
+from strata_cdc.mirrors.apply_ddl import altered, emptied
+from strata_cdc.mirrors.compact import compact, vacuum
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.log import read_snapshot
+from strata_cdc.mirrors.modes import Mode
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.schema.ddl.context import DdlContext
+from strata_cdc.schema.ddl.read import read_ddl
+from strata_cdc.schema.history.effects import added_columns, effect_of, renamed_columns
+from strata_cdc.schema.history.table_changes import Turn
+from strata_cdc.schema.model.definition import Column
 from tests.mirrors.delta_readers import READERS, by_deltalake, by_polars
 from tests.mirrors.model import COLUMNS, Model, Row, opened, position, rows_of
 from tests.mirrors.test_golden import GOLDEN
 from tests.tables.changes import ORDERS, definition
+from tests.views.test_views import load_delta
 
 if TYPE_CHECKING:
     from collections.abc import Callable

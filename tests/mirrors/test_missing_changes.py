@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from strata.jobs.mirror.happenings import UNLOGGED
-from strata.jobs.mirror.note_waiting import note_waiting
-from strata.mirrors.histories.history import history_of
-from strata.schema.history.turns import removals_of, turns_of
-from strata.schema.model.definition import TableName
-from strata.store.read_again import ReadAgainLedger
-from strata.store.table_intervals import IntervalState, TableIntervalLedger
-from strata.tables.commit import publish
+from strata_cdc.mirrors.follow.note_waiting import note_waiting
+from strata_cdc.mirrors.follow.schema_events import UNLOGGED
+from strata_cdc.mirrors.histories.history import history_of
+from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.read_again import ReadAgainLedger
+from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
+from strata_cdc.tables.commit import publish
 from tests.mirrors.world import MirrorWorld
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from strata.jobs.mirror.update_mirrors import MirrorOutcome
-    from strata.mirrors.table import Mirror
+    from strata_cdc.mirrors.follow.update_mirrors import MirrorOutcome
+    from strata_cdc.mirrors.table import Mirror
     from tests.mysql_server import MysqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.cli.main import run
-from tests.jobs.spark_in_process import in_process
+from strata_cdc.cli.main import run
 from tests.mirrors.shop import Shop
+from tests.quality.spark_in_process import in_process
 
 if TYPE_CHECKING:
     from pathlib import Path

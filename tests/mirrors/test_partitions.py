@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.mirrors.modes import Mode
-from strata.schema.history.effects import EffectKind
-from strata.schema.history.turns import removals_of
+from strata_cdc.mirrors.modes import Mode
+from strata_cdc.schema.history.effects import EffectKind
+from strata_cdc.schema.history.table_changes import removals_of
 from tests.mirrors.random_partitions import TABLES, PartitionLife
 from tests.mirrors.test_random_lives import run
 from tests.mirrors.world import MirrorWorld

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from strata.mirrors.apply import Applier
-from strata.mirrors.compact import compact, vacuum
-from strata.mirrors.limits import MirrorLimits
-from strata.mirrors.log import read_snapshot
-from strata.mirrors.modes import Mode
-from strata.mirrors.vectors import StoredVector
-from strata.tables.delta.checkpoint import write_checkpoint
+from strata_cdc.mirrors.apply import Applier
+from strata_cdc.mirrors.compact import compact, vacuum
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.log import read_snapshot
+from strata_cdc.mirrors.modes import Mode
+from strata_cdc.mirrors.vectors import StoredVector
+from strata_cdc.tables.delta.checkpoint import write_checkpoint
 from tests.mirrors.delta_readers import by_deltalake
 from tests.mirrors.model import COLUMNS, Model, opened, position, rows_of
 

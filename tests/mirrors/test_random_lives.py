@@ -10,10 +10,10 @@ from zlib import crc32
 import pymysql
 import pytest
 
-from strata.mirrors.modes import Mode
-from strata.mirrors.renames import Renames
-from strata.mirrors.table import Mirror
-from strata.schema.model.definition import TableName
+from strata_cdc.mirrors.modes import Mode
+from strata_cdc.mirrors.renames import Renames
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.schema.model.definition import TableName
 from tests.mirrors import history_check
 from tests.mirrors.random_life import TABLES, RandomLife
 from tests.mirrors.world import MirrorWorld, assert_rows

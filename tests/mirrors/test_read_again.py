@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from strata.cli.main import run
-from strata.jobs import ingest
-from strata.jobs.whole.read_again import read_again, tables_to_read_again
-from strata.mirrors.dump.folder import DumpFolder
-from strata.mirrors.dump.read import TableReader
-from strata.mirrors.table import Mirror
-from strata.schema.model.definition import TableName
-from strata.store.database import open_store, writing
-from strata.store.ledgers import PublishedLedger
-from strata.store.tables import published_interval
-from strata.store.verdicts import VerdictLedger
-from strata.tables.commit import publish
-from tests.jobs.spark_in_process import in_process
+from strata_cdc.cli.main import run
+from strata_cdc.mirrors.dump.folder import DumpFolder
+from strata_cdc.mirrors.dump.read import TableReader
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.pipeline import ingest
+from strata_cdc.pipeline.read_again import read_again, tables_to_read_again
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import open_store, writing
+from strata_cdc.store.ledgers import PublishedLedger
+from strata_cdc.store.tables import published_interval
+from strata_cdc.store.verdicts import VerdictLedger
+from strata_cdc.tables.commit import publish
 from tests.mirrors.shop import Shop
+from tests.quality.spark_in_process import in_process
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,14 +17,14 @@ import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from strata.mirrors import table as table_of_mirrors
-from strata.mirrors.modes import Mode
-from strata.mirrors.renames import Renames
-from strata.schema.model.definition import TableName
-from strata.tables.layout import table_url
-from tests.jobs.test_views import load_delta
+from strata_cdc.mirrors import table as table_of_mirrors
+from strata_cdc.mirrors.modes import Mode
+from strata_cdc.mirrors.renames import Renames
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.layout import table_url
 from tests.mirrors.test_random_lives import run
 from tests.mirrors.world import MirrorWorld
+from tests.views.test_views import load_delta
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.mirrors.reduce import _edges
+from strata_cdc.mirrors.reduce import _edges
 
 _ENDS = st.sampled_from([-(1 << 63), -1, 0, 1, (1 << 63) - 1])
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake.exceptions import DeltaProtocolError
 
-from strata.mirrors.compact import compact, vacuum
-from strata.mirrors.limits import MirrorLimits
-from strata.mirrors.renames import Renames, is_former, is_mapped, renames_by, same_as
-from strata.schema.model.definition import TableName
+from strata_cdc.mirrors.compact import compact, vacuum
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.renames import Renames, is_former, is_mapped, renames_by, same_as
+from strata_cdc.schema.model.definition import TableName
 from tests.mirrors import history_check
 from tests.mirrors.delta_readers import READERS, by_deltalake, by_duckdb, by_polars
 from tests.mirrors.world import MirrorWorld
@@ -20,7 +20,7 @@ from tests.mirrors.world import MirrorWorld
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from strata.mirrors.table import Mirror
+    from strata_cdc.mirrors.table import Mirror
     from tests.mysql_server import MysqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]

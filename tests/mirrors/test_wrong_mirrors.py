@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-import strata.jobs.mirror.way
-from strata.cli.main import run
-from strata.errors import BadData, Usage
-from strata.mirrors.apply import Applier
-from strata.mirrors.log import now_ms
-from strata.mirrors.table import Mirror
-from strata.schema.model.definition import TableName
-from tests.jobs.spark_in_process import in_process
+import strata_cdc.mirrors.follow.mirror_updater
+from strata_cdc.cli.main import run
+from strata_cdc.errors import BadData, Usage
+from strata_cdc.mirrors.apply import Applier
+from strata_cdc.mirrors.log import now_ms
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.schema.model.definition import TableName
 from tests.mirrors.shop import Shop
+from tests.quality.spark_in_process import in_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -194,9 +194,9 @@ def test_whatever_one_mirror_raises_the_others_go_on(
     """Errors of every kind at every place that one table's step comes by, each in a mirror of its own."""
     places: dict[str, tuple[Any, str]] = {
         "opened": (Mirror, "open"),
-        "read": (strata.jobs.mirror.way, "PublishedChanges"),
+        "read": (strata_cdc.mirrors.follow.mirror_updater, "PublishedChanges"),
         "applied": (Applier, "apply"),
-        "altered": (strata.jobs.mirror.way, "altered"),
+        "altered": (strata_cdc.mirrors.follow.mirror_updater, "altered"),
         "committed": (Mirror, "commit"),
     }
     errors = (KeyError("_before"), Usage("it has no meaning"), BadData("it is not whole"), ZeroDivisionError())

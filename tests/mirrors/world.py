@@ -7,30 +7,30 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from strata.config.settings import Source, SourceSettings
-from strata.events.landed import LandedStream
-from strata.jobs.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
-from strata.jobs.land.land_binlog import land_binlog
-from strata.jobs.mirror.update_mirrors import MirrorReport, update_mirrors
-from strata.jobs.plan.owed import RunRequest, Take
-from strata.jobs.plan.plan_slices import plan_run
-from strata.jobs.prove.compare_rows import compare_rows
-from strata.jobs.prove.replay import TableState
-from strata.jobs.run.run_folder import read_decoded, read_plan, run_folder
-from strata.jobs.track.snapshot_schemas import snapshot_schemas
-from strata.jobs.track.track_schema import track_landed
-from strata.mirrors.limits import MirrorLimits
-from strata.mirrors.lock import MirrorLocks
-from strata.mirrors.modes import Mode
-from strata.mirrors.renames import Renames, same_as, without_invalid
-from strata.mirrors.table import Mirror
-from strata.schema.model.definition import TableName
-from strata.store.database import open_store
-from strata.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
-from strata.tables.commit import publish
-from strata.tables.convert import state_schema
-from strata.tables.limits import FileLimits
-from strata.wire.connection import ServerAddress
+from strata_cdc.binlog.protocol.connection import ServerAddress
+from strata_cdc.config.settings import Source, SourceSettings
+from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.mirrors.follow.update_mirrors import MirrorReport, update_mirrors
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.lock import MirrorLocks
+from strata_cdc.mirrors.modes import Mode
+from strata_cdc.mirrors.renames import Renames, same_as, without_invalid
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
+from strata_cdc.pipeline.plan.pending import RunRequest, Take
+from strata_cdc.pipeline.plan.plan_slices import plan_run
+from strata_cdc.quality.proof.compare_rows import compare_rows
+from strata_cdc.quality.proof.replay import TableState
+from strata_cdc.runs.run_folder import read_decoded, read_plan, run_folder
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import open_store
+from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
+from strata_cdc.tables.commit import publish
+from strata_cdc.tables.convert import state_schema
+from strata_cdc.tables.limits import FileLimits
+from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
+from strata_cdc.tracking.track_schema import track_landed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
-from strata.events.transactions import ddl_events, read_transactions
-from strata.schema.ddl.context import context_of, statement_text
-from strata.schema.ddl.read import read_ddl_or_gap
-from strata.wire.files import open_binlog
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.events.transactions import ddl_events, read_transactions
+from strata_cdc.schema.ddl.context import context_of, statement_text
+from strata_cdc.schema.ddl.read import read_ddl_or_gap
 from tests.schema.shown import Shown, differences, read_shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from strata.schema.ddl.changes import Change
-    from strata.schema.replay.catalog import Catalog, TableChange
+    from strata_cdc.schema.ddl.changes import Change
+    from strata_cdc.schema.replay.catalog import Catalog, TableChange
 
 
 _BROKEN_TABLE = 1034

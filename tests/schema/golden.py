@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
-from strata.events.transactions import ddl_events, read_transactions
-from strata.schema.ddl.context import DdlContext, context_of, statement_text
-from strata.wire.files import open_binlog
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.events.transactions import ddl_events, read_transactions
+from strata_cdc.schema.ddl.context import DdlContext, context_of, statement_text
 from tests.mysql_server import MysqlServer, start_server
 from tests.schema.differential import run_and_record
 

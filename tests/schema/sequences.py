@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.schema.ddl.context import DdlContext
-from strata.schema.ddl.read import read_ddl_or_gap
-from strata.schema.model.definition import TableDefinition, TableName
-from strata.schema.replay.catalog import Catalog
+from strata_cdc.schema.ddl.context import DdlContext
+from strata_cdc.schema.ddl.read import read_ddl_or_gap
+from strata_cdc.schema.model.definition import TableDefinition, TableName
+from strata_cdc.schema.replay.catalog import Catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from strata.schema.model.definition import KeyKind, TableDefinition, Unknown
-from strata.schema.model.types import shown_text
+from strata_cdc.schema.model.definition import KeyKind, TableDefinition, Unknown
+from strata_cdc.schema.model.types import shown_text
 
 if TYPE_CHECKING:
     import pymysql
 
-    from strata.schema.replay.catalog import Catalog
+    from strata_cdc.schema.replay.catalog import Catalog
 
 Shown = dict[str, dict[str, Any]]
 """By `database.table`: columns, keys, collation."""

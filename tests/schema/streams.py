@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from strata.events.changes.file_start import FileStart
-from strata.events.model import Query, QueryContext
-from strata.gtid.sets import Gtid, GtidSet
-from strata.schema.tracker.stream import TrackedStatement, TrackedTransaction
-from strata.schema.tracker.track import Tracker
-from strata.wire.format import FormatDescription
+from strata_cdc.binlog.bytes.format import FormatDescription
+from strata_cdc.binlog.events.model import Query, QueryContext
+from strata_cdc.binlog.sources.file_start import FileStart
+from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.schema.tracker.stream import TrackedStatement, TrackedTransaction
+from strata_cdc.schema.tracker.track import Tracker
 
 A = "aaaaaaaa-0000-0000-0000-000000000000"
 B = "bbbbbbbb-0000-0000-0000-000000000000"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from strata.errors import SchemaGapError, Usage
-from strata.gtid.sets import GtidSet
-from strata.schema.ddl.script import split_script
-from strata.schema.history.historian import History
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.stream_positions import AtSeq
-from strata.schema.model.definition import TableName
-from strata.schema.replay.baseline import read_baseline
-from strata.store.database import open_store
+from strata_cdc.errors import SchemaGapError, Usage
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.ddl.script import split_script
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.replay.baseline import read_baseline
+from strata_cdc.store.database import open_store
 from tests.schema.streams import A, Stream, track
 
 DUMP = """-- MySQL dump 10.13  Distrib 9.7.4, for Linux (x86_64)

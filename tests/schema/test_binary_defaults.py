@@ -8,12 +8,12 @@ import random
 
 import pytest
 
-from strata.schema.history.fills import NoFill, fill_of
-from strata.schema.live.engine import read_definition
-from strata.schema.model.definition import TableName
-from strata.schema.model.types import parse_column_type
-from strata.wire.connection import connect
-from tests.wire.landing import address_of
+from strata_cdc.binlog.protocol.connection import connect
+from strata_cdc.schema.history.fills import NoFill, fill_of
+from strata_cdc.schema.live.engine import read_definition
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.types import parse_column_type
+from tests.landing.landing import address_of
 
 pytestmark = pytest.mark.mysql
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from strata.schema.ddl.context import DdlContext
-from strata.schema.ddl.read import read_ddl_or_gap
-from strata.schema.model.definition import TableName, Unknown
-from strata.schema.replay.catalog import Catalog, Coverage, TableChange
+from strata_cdc.schema.ddl.context import DdlContext
+from strata_cdc.schema.ddl.read import read_ddl_or_gap
+from strata_cdc.schema.model.definition import TableName, Unknown
+from strata_cdc.schema.replay.catalog import Catalog, Coverage, TableChange
 
 D = DdlContext("d")
 

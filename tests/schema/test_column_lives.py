@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from strata.schema.history.column_lives import column_lives
-from strata.schema.history.lineage import lineage
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.model.definition import TableName
-from strata.store.database import open_store
+from strata_cdc.schema.history.column_lifetimes import column_lives
+from strata_cdc.schema.history.lineage import lineage
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import open_store
 from tests.schema.streams import Stream, track
 from tests.schema.test_lineage import GH_OST, PT_OSC, START, T
 

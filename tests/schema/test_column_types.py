@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from strata.checks.rules import TYPE_RULES
-from strata.events.field_types import LOGGED_FIELDS
-from strata.jobs.prove.compare_rows import FROM_SELECT
-from strata.rows.arrow import ARROW_TYPES
-from strata.rows.column_plans import GATHERS
-from strata.rows.jsonl import JSON_VALUES
-from strata.rows.select.forms import FORMS
-from strata.schema.apply.defaults import STORED_DEFAULTS
-from strata.schema.model.logged_types import logged_as, type_logged_as
-from strata.schema.model.types import (
+from strata_cdc.binlog.bytes.codes import FieldType
+from strata_cdc.binlog.events.field_types import LOGGED_FIELDS
+from strata_cdc.changes.arrow import ARROW_TYPES
+from strata_cdc.changes.column_plans import GATHERS
+from strata_cdc.changes.jsonl import JSON_VALUES
+from strata_cdc.changes.select.forms import FORMS
+from strata_cdc.quality.checks.rules import TYPE_RULES
+from strata_cdc.quality.proof.compare_rows import FROM_SELECT
+from strata_cdc.schema.apply.defaults import STORED_DEFAULTS
+from strata_cdc.schema.model.logged_types import logged_as, type_logged_as
+from strata_cdc.schema.model.types import (
     LABELLED,
     STRINGS,
     TEMPORAL_WITH_FRACTION,
@@ -24,7 +25,6 @@ from strata.schema.model.types import (
     TypeKind,
     parse_column_type,
 )
-from strata.wire.codes import FieldType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +46,7 @@ TABLES: dict[str, tuple[Iterable[Any], dict[Any, Any]]] = {
 def test_each_type_has_an_entry_in_each_table(table: str) -> None:
     needed, entries = TABLES[table]
     lacking = [each.name for each in needed if each not in entries]
-    assert not lacking, f"no entry for {', '.join(lacking)} in include/strata/{table}"
+    assert not lacking, f"no entry for {', '.join(lacking)} in include/strata_cdc/{table}"
 
 
 def of_kind(kind: TypeKind) -> ColumnType:

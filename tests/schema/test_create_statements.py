@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.gtid.position import BinlogPosition
-from strata.jobs.track.snapshot_schemas import snapshot_schemas
-from strata.jobs.track.track_schema import track_files
-from strata.schema.answers.create_statements import create_statement
-from strata.schema.answers.tables import tables_at
-from strata.schema.history.historian import Gap, History
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.stream_positions import AtBinlog, AtSeq
-from strata.store.database import open_store
-from strata.wire.connection import ServerAddress
+from strata_cdc.binlog.protocol.connection import ServerAddress
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.schema.answers.create_statements import create_statement
+from strata_cdc.schema.answers.tables import tables_at
+from strata_cdc.schema.history.historian import Gap, History
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtBinlog, AtSeq
+from strata_cdc.store.database import open_store
+from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
+from strata_cdc.tracking.track_schema import track_files
 from tests.mysql_server import start_server
 from tests.schema.differential import run_and_record
 from tests.schema.sequences import Sequence

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from strata.errors import StoreFormatError
-from strata.schema.apply.diff import apply, diff
-from strata.schema.ddl.context import STRICT_TRANS_TABLES, DdlContext
-from strata.schema.ddl.read import read_ddl, read_ddl_or_gap
-from strata.schema.model.create_sql import create_table_sql
-from strata.schema.model.definition import (
+from strata_cdc.errors import StoreFormatError
+from strata_cdc.schema.apply.diff import apply, diff
+from strata_cdc.schema.ddl.context import STRICT_TRANS_TABLES, DdlContext
+from strata_cdc.schema.ddl.read import read_ddl, read_ddl_or_gap
+from strata_cdc.schema.model.create_sql import create_table_sql
+from strata_cdc.schema.model.definition import (
     FORMAT,
     Column,
     Key,
@@ -25,8 +25,8 @@ from strata.schema.model.definition import (
     TableName,
     definition_from_json,
 )
-from strata.schema.model.types import TypeKind, parse_column_type, shown_text
-from strata.schema.replay.catalog import Catalog
+from strata_cdc.schema.model.types import TypeKind, parse_column_type, shown_text
+from strata_cdc.schema.replay.catalog import Catalog
 from tests.schema.golden import CASES, context_from
 from tests.schema.sequences import Sequence
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from strata.schema.replay.catalog import Catalog
+from strata_cdc.schema.replay.catalog import Catalog
 from tests.mysql_server import MysqlServer, start_server
 from tests.schema.differential import Report, compare, run_and_record
 from tests.schema.sequences import Sequence

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from strata.cli.main import run
-from strata.jobs.track.track_schema import track_files
-from strata.schema.answers.blame import column_origins
-from strata.schema.answers.catalogue import tables_page
-from strata.schema.answers.changes import changes
-from strata.schema.history.column_lives import column_lives
-from strata.schema.history.effects import EffectKind
-from strata.schema.history.former_names import former_name_text, former_names
-from strata.schema.history.lineage import lineage
-from strata.schema.history.one_column import columns_by_name
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.turns import turns_of
-from strata.schema.model.definition import TableName
-from strata.store.database import open_store
-from strata.store.tables import table_version
+from strata_cdc.cli.main import run
+from strata_cdc.schema.answers.blame import column_origins
+from strata_cdc.schema.answers.catalogue import tables_page
+from strata_cdc.schema.answers.changes import changes
+from strata_cdc.schema.history.column_lifetimes import column_lives
+from strata_cdc.schema.history.effects import EffectKind
+from strata_cdc.schema.history.former_names import former_name_text, former_names
+from strata_cdc.schema.history.lineage import lineage
+from strata_cdc.schema.history.one_column import columns_by_name
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.table_changes import turns_of
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import open_store
+from strata_cdc.store.tables import table_version
+from strata_cdc.tracking.track_schema import track_files
 from tests.schema.streams import Stream, track
 from tests.schema.test_lineage import GH_OST
 

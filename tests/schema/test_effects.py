@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from strata.cli.schema_tables import print_differences, print_history
-from strata.events.model import QueryContext
-from strata.gtid.sets import Gtid
-from strata.schema.answers.changes import changes
-from strata.schema.answers.differences import differences
-from strata.schema.history.cascades import unlogged_cascades
-from strata.schema.history.effects import Effect, EffectKind
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.stream_positions import AtSeq
-from strata.schema.history.turns import removals_of, turns_of
-from strata.schema.model.definition import TableName
-from strata.schema.tracker.stream import TrackedStatement
-from strata.schema.tracker.track import Tracker
-from strata.store.database import open_store
-from strata.values import to_plain
-from strata.wire.format import FormatDescription
+from strata_cdc.binlog.bytes.format import FormatDescription
+from strata_cdc.binlog.events.model import QueryContext
+from strata_cdc.cli.schema_tables import print_differences, print_history
+from strata_cdc.position.sets import Gtid
+from strata_cdc.schema.answers.changes import changes
+from strata_cdc.schema.answers.differences import differences
+from strata_cdc.schema.history.cascades import unlogged_cascades
+from strata_cdc.schema.history.effects import Effect, EffectKind
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.tracker.stream import TrackedStatement
+from strata_cdc.schema.tracker.track import Tracker
+from strata_cdc.store.database import open_store
+from strata_cdc.values import to_plain
 from tests.schema.streams import A, Stream, query, track
 
 START = (

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from strata.errors import SourceSettingsError
-from strata.gtid.sets import GtidSet
-from strata.jobs.track.snapshot_schemas import snapshot_schemas
-from strata.jobs.track.track_schema import track_files
-from strata.schema.history.historian import History
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.stream_positions import AtSeq
-from strata.schema.live.engine import LiveSchema
-from strata.schema.live.grants import Grants
-from strata.schema.model.definition import TableName
-from strata.store.database import open_store
-from strata.wire.connection import ServerAddress, connect
+from strata_cdc.binlog.protocol.connection import ServerAddress, connect
+from strata_cdc.errors import SourceSettingsError
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.live.engine import LiveSchema
+from strata_cdc.schema.live.grants import Grants
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import open_store
+from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
+from strata_cdc.tracking.track_schema import track_files
 from tests.mysql_server import start_server
 
 TABLES = """

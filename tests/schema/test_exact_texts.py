@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from strata.errors import SchemaGapError
-from strata.schema.history.historian import History
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.stream_positions import AtSeq
-from strata.schema.live import exact_texts
-from strata.schema.live.engine import read_definition
-from strata.schema.model.charsets import CHARSETS
-from strata.schema.model.definition import TableName
-from strata.schema.model.types import quoted_label
-from strata.wire.connection import connect
+from strata_cdc.binlog.protocol.connection import connect
+from strata_cdc.errors import SchemaGapError
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.live import exact_texts
+from strata_cdc.schema.live.engine import read_definition
+from strata_cdc.schema.model.charsets import CHARSETS
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.types import quoted_label
 from tests.mirrors.world import MirrorWorld
 from tests.properties import TIMES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from strata.schema.history.versions import StoredEntry
-    from strata.schema.model.definition import TableDefinition
+    from strata_cdc.schema.history.versions import StoredEntry
+    from strata_cdc.schema.model.definition import TableDefinition
     from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from strata.cli.main import run
-from strata.schema.model.folding import _LOWER_CASE, fold_name
+from strata_cdc.cli.main import run
+from strata_cdc.schema.model.folding import _LOWER_CASE, fold_name
 from tests.mysql_server import start_server
 
 pytestmark = pytest.mark.mysql

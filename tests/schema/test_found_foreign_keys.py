@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from strata.cli.status import _print
-from strata.cli.terminal import Terminal
-from strata.jobs.mirror.happenings import UNLOGGED
-from strata.jobs.progress.metrics import metrics_of
-from strata.jobs.progress.status import source_status
-from strata.schema.history.cascades import unlogged_cascades
-from strata.schema.history.snapshot_ledger import pending_snapshots, told_cascades
-from strata.schema.model.definition import TableName
-from strata.serve.overview import overview
-from strata.store.tables import snapshot
+from strata_cdc.cli.status import _print
+from strata_cdc.cli.terminal import Terminal
+from strata_cdc.mirrors.follow.schema_events import UNLOGGED
+from strata_cdc.ops.metrics import metrics_of
+from strata_cdc.progress.status import source_status
+from strata_cdc.schema.history.cascades import unlogged_cascades
+from strata_cdc.schema.history.snapshot_ledger import pending_snapshots, told_cascades
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.serve.overview import overview
+from strata_cdc.store.tables import snapshot
 from tests.mirrors.world import MirrorWorld
 from tests.mysql_server import start_server
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.schema.ddl.read import read_ddl_or_gap
-from strata.schema.model.definition import Unknown
-from strata.schema.replay.catalog import Catalog
+from strata_cdc.schema.ddl.read import read_ddl_or_gap
+from strata_cdc.schema.model.definition import Unknown
+from strata_cdc.schema.replay.catalog import Catalog
 from tests.schema.golden import CASES, context_from
 from tests.schema.shown import Shown, differences
 

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.errors import AlreadyRunningError, SchemaGapError, UnknownSourceError
-from strata.flavour import Flavour
-from strata.gtid.position import BinlogPosition
-from strata.gtid.sets import GtidSet
-from strata.schema.history.historian import Gap, History
-from strata.schema.history.memory_store import MemoryStore
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime
-from strata.schema.history.versions import EVERY_TABLE
-from strata.schema.model.definition import TableName
-from strata.schema.tracker.track import Tracker
-from strata.store.database import open_store
+from strata_cdc.errors import AlreadyRunningError, SchemaGapError, UnknownSourceError
+from strata_cdc.flavour import Flavour
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.history.historian import Gap, History
+from strata_cdc.schema.history.memory_store import MemoryStore
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime
+from strata_cdc.schema.history.versions import EVERY_TABLE
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.tracker.track import Tracker
+from strata_cdc.store.database import open_store
 from tests.schema.streams import FORMAT, SECOND, A, B, Stream, query, track
 
 T = TableName("d", "t")

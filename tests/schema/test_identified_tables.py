@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.schema.ddl.context import DdlContext
-from strata.schema.ddl.read import read_ddl_or_gap
-from strata.schema.history.identified_tables import IdentifiedTables
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.versions import TableEntry
-from strata.schema.model.column_ids import ColumnIds
-from strata.schema.model.definition import TableName
-from strata.schema.replay.catalog import Catalog
-from strata.store.database import open_store, writing
-from strata.store.tables import table_version, tracked_position
+from strata_cdc.schema.ddl.context import DdlContext
+from strata_cdc.schema.ddl.read import read_ddl_or_gap
+from strata_cdc.schema.history.identified_tables import IdentifiedTables
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.versions import TableEntry
+from strata_cdc.schema.model.column_ids import ColumnIds
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.replay.catalog import Catalog
+from strata_cdc.store.database import open_store, writing
+from strata_cdc.store.tables import table_version, tracked_position
 from tests.schema.streams import Stream, track
 from tests.schema.test_lineage import GH_OST, PT_OSC
 

@@ -10,11 +10,11 @@ import pymysql
 import pytest
 import sqlalchemy as sa
 
-from strata.schema.history.identified_tables import stored_table
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.model.definition import TableName
-from strata.store.database import open_store, writing
-from strata.store.tables import table_version, tracked_position
+from strata_cdc.schema.history.identified_tables import stored_table
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import open_store, writing
+from strata_cdc.store.tables import table_version, tracked_position
 from tests.schema.streams import Stream, track
 from tests.seeds import seeds
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from strata.schema.history.identified_tables import Identified
+    from strata_cdc.schema.history.identified_tables import Identified
     from tests.mysql_server import MysqlServer
 
 DATABASES = ("ids_a", "ids_b")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.schema.ddl.ill_formed import as_one_looks_at, as_the_server_reads, decode_utf8mb4, has_kept_bytes
-from strata.schema.replay.catalog import Catalog
+from strata_cdc.schema.ddl.ill_formed import as_one_looks_at, as_the_server_reads, decode_utf8mb4, has_kept_bytes
+from strata_cdc.schema.replay.catalog import Catalog
 from tests.schema.differential import compare, run_and_record
 
 if TYPE_CHECKING:

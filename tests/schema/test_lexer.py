@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strata.errors import DdlError
-from strata.flavour import Flavour
-from strata.schema.ddl.context import DdlContext
-from strata.schema.ddl.cursor import TokenCursor
-from strata.schema.ddl.lexer import (
+from strata_cdc.errors import DdlError
+from strata_cdc.flavour import Flavour
+from strata_cdc.schema.ddl.context import DdlContext
+from strata_cdc.schema.ddl.cursor import TokenCursor
+from strata_cdc.schema.ddl.lexer import (
     ANSI_QUOTES,
     BITS,
     END,
@@ -25,11 +25,11 @@ from strata.schema.ddl.lexer import (
     STRING,
     lex,
 )
-from strata.schema.replay.catalog import Catalog
+from strata_cdc.schema.replay.catalog import Catalog
 from tests.schema.differential import compare, run_and_record
 
 if TYPE_CHECKING:
-    from strata.schema.ddl.lexer import Tokens
+    from strata_cdc.schema.ddl.lexer import Tokens
     from tests.mysql_server import MysqlServer
 
 MODES = (0, ANSI_QUOTES, NO_BACKSLASH_ESCAPES, ANSI_QUOTES | NO_BACKSLASH_ESCAPES)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from strata.flavour import Flavour
-from strata.schema.ddl.context import DdlContext
-from strata.schema.ddl.read import read_ddl
-from strata.schema.model.definition import TableName
-from strata.schema.replay.baseline import read_baseline
-from strata.schema.replay.catalog import Catalog
+from strata_cdc.flavour import Flavour
+from strata_cdc.schema.ddl.context import DdlContext
+from strata_cdc.schema.ddl.read import read_ddl
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.replay.baseline import read_baseline
+from strata_cdc.schema.replay.catalog import Catalog
 
 STRICT = 0x200000
 T = TableName("d", "t")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from strata.cli.schema_tables import print_history
-from strata.errors import Usage
-from strata.gtid.sets import GtidSet
-from strata.schema.answers.changes import changes
-from strata.schema.answers.differences import differences
-from strata.schema.history.lineage import lineage
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.stream_positions import AtSeq
-from strata.schema.model.definition import TableName
-from strata.store.database import open_store
-from strata.values import to_plain
+from strata_cdc.cli.schema_tables import print_history
+from strata_cdc.errors import Usage
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.answers.changes import changes
+from strata_cdc.schema.answers.differences import differences
+from strata_cdc.schema.history.lineage import lineage
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import open_store
+from strata_cdc.values import to_plain
 from tests.schema.streams import A, Stream, track
 
 T = TableName("d", "t")

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from strata.errors import AlreadyRunningError
-from strata.schema.history.memory_store import MemoryStore
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.versions import Before, TrackedPosition, VersionBatch
-from strata.schema.model.definition import TableName
-from strata.store.database import open_store
+from strata_cdc.errors import AlreadyRunningError
+from strata_cdc.schema.history.memory_store import MemoryStore
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.versions import Before, TrackedPosition, VersionBatch
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import open_store
 from tests.schema.streams import SECOND, Stream, track
 
 _KEPT = SchemaStore(open_store("sqlite://"))

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.errors import SchemaGapError
-from strata.jobs.track.track_schema import track_files
-from strata.schema.history.historian import History
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.stream_positions import AtSeq
-from strata.schema.history.versions import VersionOrigin
-from strata.schema.model.definition import TableName
-from strata.schema.tracker.reconcile import essential
-from strata.store.database import open_store
+from strata_cdc.errors import SchemaGapError
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.history.versions import VersionOrigin
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.tracker.reconcile import essential
+from strata_cdc.store.database import open_store
+from strata_cdc.tracking.track_schema import track_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.errors import DamagedFileError
-from strata.schema.history.name_columns import names_from_column, names_to_column
-from strata.schema.model.definition import TableName
+from strata_cdc.errors import DamagedFileError
+from strata_cdc.schema.history.name_columns import names_from_column, names_to_column
+from strata_cdc.schema.model.definition import TableName
 
 PART = st.text(st.sampled_from('ab.`"é'), min_size=1, max_size=6)
 

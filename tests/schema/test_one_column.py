@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.config.settings import SourceSettings
-from strata.jobs.plan.sensitive import sensitive_columns, unmatched_columns
-from strata.schema.ddl.dml import without_values
-from strata.schema.history.one_column import columns_by_name
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.model.definition import TableName
-from strata.schema.model.patterns import matches_column
-from strata.store.database import open_store
+from strata_cdc.config.settings import SourceSettings
+from strata_cdc.schema.ddl.dml import without_values
+from strata_cdc.schema.history.one_column import columns_by_name
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.patterns import matches_column
+from strata_cdc.selection.sensitive import sensitive_columns, unmatched_columns
+from strata_cdc.store.database import open_store
 from tests.schema.streams import Stream, track
 from tests.schema.test_lineage import GH_OST, START
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.schema.ddl import lexer, secrets
-from strata.schema.ddl.possessive import _IS_SOUND, as_atomic
+from strata_cdc.schema.ddl import lexer, secrets
+from strata_cdc.schema.ddl.possessive import _IS_SOUND, as_atomic
 
 TEXTS = st.text("'\"`\\a1 .$@/*-#!\n=(,)xNb:", max_size=30)
 PATTERNS = {

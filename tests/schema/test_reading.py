@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from strata.errors import DdlError
-from strata.events.model import Query, QueryContext
-from strata.flavour import Flavour
-from strata.schema.ddl.changes import (
+from strata_cdc.binlog.bytes.format import FormatDescription
+from strata_cdc.binlog.events.model import Query, QueryContext
+from strata_cdc.errors import DdlError
+from strata_cdc.flavour import Flavour
+from strata_cdc.schema.ddl.changes import (
     AlterTable,
     CreateTable,
     CreateView,
@@ -18,13 +19,12 @@ from strata.schema.ddl.changes import (
     RenameTables,
     Unreadable,
 )
-from strata.schema.ddl.context import DdlContext, context_of, statement_text
-from strata.schema.ddl.dml import tables_changed_by
-from strata.schema.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, lex
-from strata.schema.ddl.read import read_ddl, read_ddl_or_gap
-from strata.schema.model.definition import TableDefinition, TableName
-from strata.schema.replay.catalog import Catalog
-from strata.wire.format import FormatDescription
+from strata_cdc.schema.ddl.context import DdlContext, context_of, statement_text
+from strata_cdc.schema.ddl.dml import tables_changed_by
+from strata_cdc.schema.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, lex
+from strata_cdc.schema.ddl.read import read_ddl, read_ddl_or_gap
+from strata_cdc.schema.model.definition import TableDefinition, TableName
+from strata_cdc.schema.replay.catalog import Catalog
 from tests.schema.golden import CASES, context_from
 
 D = DdlContext("d")

@@ -7,13 +7,13 @@ import sqlalchemy as sa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strata.schema.answers.catalogue import tables_page
-from strata.schema.answers.containing import contains
-from strata.schema.answers.search import search
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
-from strata.store.database import open_store, writing
-from strata.store.tables import schema_version
+from strata_cdc.schema.answers.catalogue import tables_page
+from strata_cdc.schema.answers.containing import contains
+from strata_cdc.schema.answers.search import search
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
+from strata_cdc.store.database import open_store, writing
+from strata_cdc.store.tables import schema_version
 from tests.schema.streams import Stream, track
 from tests.schema.test_track_snapshots import midway, snap
 

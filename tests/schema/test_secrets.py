@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.cli.main import run
-from strata.schema.ddl.ill_formed import as_one_looks_at
-from strata.schema.ddl.secrets import cover_secrets, mask_secrets
-from tests.wire.binlogs import Binlog
+from strata_cdc.cli.main import run
+from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
+from strata_cdc.schema.ddl.secrets import cover_secrets, mask_secrets
+from tests.binlog.binlogs import Binlog
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from strata.jobs.track.track_schema import track_files
-from strata.schema.answers.changes import changes
-from strata.schema.answers.lines import SessionLine
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.versions import Session
-from strata.schema.model.definition import TableName
-from strata.store.database import open_store
+from strata_cdc.schema.answers.changes import changes
+from strata_cdc.schema.answers.lines import SessionLine
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.versions import Session
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import open_store
+from strata_cdc.tracking.track_schema import track_files
 from tests.schema.streams import Stream, track
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strata.errors import Usage
-from strata.schema.model.definition import TableName
+from strata_cdc.errors import Usage
+from strata_cdc.schema.model.definition import TableName
 
 
 def test_a_text_is_database_and_table() -> None:

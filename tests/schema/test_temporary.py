@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.jobs.land.land_files import land_files
-from strata.jobs.track.track_schema import track_files, track_landed
-from strata.schema.history.historian import History
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.stream_positions import AtSeq
-from strata.schema.model.definition import TableName
-from strata.schema.replay.baseline import read_baseline
-from strata.schema.replay.catalog import Catalog
-from strata.store.database import open_store
+from strata_cdc.landing.land_files import land_files
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.replay.baseline import read_baseline
+from strata_cdc.schema.replay.catalog import Catalog
+from strata_cdc.store.database import open_store
+from strata_cdc.tracking.track_schema import track_files, track_landed
 from tests.schema.differential import compare, run_and_record
 from tests.seeds import seeds
 

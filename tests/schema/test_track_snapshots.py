@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from strata.errors import SchemaGapError
-from strata.gtid.position import BinlogPosition
-from strata.gtid.sets import GtidSet
-from strata.schema.answers.changes import changes
-from strata.schema.history.historian import Gap, History
-from strata.schema.history.snapshot import SchemaSnapshot
-from strata.schema.history.snapshot_ledger import add_snapshot
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.stream_positions import AtGtidSet, AtSeq
-from strata.schema.history.versions import EVERY_TABLE, DatabaseEntry, NamePresence
-from strata.schema.model.definition import Column, KeyPart, TableDefinition, TableName
-from strata.schema.tracker.track import Tracker
-from strata.store.database import open_store
+from strata_cdc.errors import SchemaGapError
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.answers.changes import changes
+from strata_cdc.schema.history.historian import Gap, History
+from strata_cdc.schema.history.snapshot import SchemaSnapshot
+from strata_cdc.schema.history.snapshot_ledger import add_snapshot
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtGtidSet, AtSeq
+from strata_cdc.schema.history.versions import EVERY_TABLE, DatabaseEntry, NamePresence
+from strata_cdc.schema.model.definition import Column, KeyPart, TableDefinition, TableName
+from strata_cdc.schema.tracker.track import Tracker
+from strata_cdc.store.database import open_store
 from tests.schema.streams import A, B, Stream, track
 
 T, U = TableName("d", "t"), TableName("d", "u")

@@ -10,13 +10,13 @@ import httpx
 import pytest
 import uvicorn
 
-from strata.config.settings import load_settings
-from strata.schema.history.sql_store import SchemaStore
-from strata.serve.app import make_app
-from strata.serve.limits import Limits
-from strata.serve.sources import Sources
-from strata.serve.token_guard import add_sign_in, token_guard
-from strata.store.database import open_store
+from strata_cdc.config.settings import load_settings
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.serve.app import make_app
+from strata_cdc.serve.limits import Limits
+from strata_cdc.serve.sources import Sources
+from strata_cdc.serve.token_guard import add_sign_in, token_guard
+from strata_cdc.store.database import open_store
 
 TOKEN = "a-token-that-is-long-enough"
 PAGE_SECONDS = 120

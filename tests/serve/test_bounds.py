@@ -12,10 +12,10 @@ import httpx
 import pytest
 import uvicorn
 
-from strata.serve.bounded_connections import BoundedConnections
-from strata.serve.limits import Limits
-from strata.serve.sources import Sources
-from strata.serve.streaming.routes import add_streams
+from strata_cdc.serve.bounded_connections import BoundedConnections
+from strata_cdc.serve.limits import Limits
+from strata_cdc.serve.sources import Sources
+from strata_cdc.serve.streaming.routes import add_streams
 from tests.serve.conftest import TOKEN, app_of, served, settings_of
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from html import unescape
 
 import pytest
 
-from strata.schema.history.sql_store import SchemaStore
-from strata.store.database import open_store
-from strata.store.ledgers import ClosedInterval, IntervalLedger
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.store.database import open_store
+from strata_cdc.store.ledgers import ClosedInterval, IntervalLedger
 from tests.schema.streams import SECOND, A, Stream, track
 from tests.serve.conftest import SETTINGS, app_of, client_of, settings_of
 

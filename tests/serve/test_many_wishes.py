@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from strata.serve.streaming.hub import Hub
+from strata_cdc.serve.streaming.hub import Hub
 from tests.serve.test_streaming import Reader, alone, executed, is_commit_of, strip, world
 
 pytestmark = pytest.mark.mysql

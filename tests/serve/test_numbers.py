@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from strata.errors import LakeUnavailableError
-from strata.serve.limits import Limits
-from strata.serve.numbers import Numbers
+from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.serve.limits import Limits
+from strata_cdc.serve.numbers import Numbers
 
 WAIT_SECONDS = 60
 

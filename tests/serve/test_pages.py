@@ -10,13 +10,13 @@ from html import unescape
 import pytest
 from msgspec.structs import replace
 
-from strata.cli.main import run
-from strata.schema.model.definition import TableName
-from strata.serve.around import AirflowTask, Around
-from strata.serve.numbers import Numbers
-from strata.serve.run_page import Planned
-from strata.store.decisions import Decision, DecisionLedger, Verb
-from strata.store.ledgers import (
+from strata_cdc.cli.main import run
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.serve.around import AirflowTask, Around
+from strata_cdc.serve.numbers import Numbers
+from strata_cdc.serve.run_page import Planned
+from strata_cdc.store.decisions import Decision, DecisionLedger, Verb
+from strata_cdc.store.ledgers import (
     ClosedInterval,
     IntervalLedger,
     PublishedDetails,
@@ -24,10 +24,10 @@ from strata.store.ledgers import (
     PublishedLedger,
     VersionRows,
 )
-from strata.store.read_again import ReadAgainLedger, TableToRead
-from strata.store.table_intervals import IntervalState, TableInterval
-from strata.store.tables import schema_version
-from strata.store.verdicts import FailedRule, StoredVerdict, VerdictDetails, VerdictLedger, VerdictOutcome
+from strata_cdc.store.read_again import ReadAgainLedger, TableToRead
+from strata_cdc.store.table_intervals import IntervalState, TableInterval
+from strata_cdc.store.tables import schema_version
+from strata_cdc.store.verdicts import FailedRule, StoredVerdict, VerdictDetails, VerdictLedger, VerdictOutcome
 from tests.schema.streams import SECOND, A, Stream, track
 from tests.serve.conftest import TOKEN, app_of, client_of, settings_of
 
@@ -436,7 +436,7 @@ def test_a_store_that_does_not_answer_is_shown_as_that_and_its_password_is_not(t
 
 
 def settings_of_file(path):
-    from strata.config.settings import load_settings  # noqa: PLC0415  beside the other of its kind
+    from strata_cdc.config.settings import load_settings  # noqa: PLC0415  beside the other of its kind
 
     environment = {"STRATA_SETTINGS": str(path), "AIRFLOW_CONN_C": "mysql://u:hidden@127.0.0.1:1/"}
     return lambda: load_settings(environment)

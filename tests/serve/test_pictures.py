@@ -8,7 +8,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.serve.pictures import CELLS, WIDTH, Band, Period, bands, bars, heat
+from strata_cdc.serve.pictures import CELLS, WIDTH, Band, Period, bands, bars, heat
 
 TIMES = st.lists(st.integers(0, 1000), min_size=1, max_size=400).map(sorted)
 

@@ -19,12 +19,12 @@ import psutil
 import pytest
 
 from scripts.ports import free_port
-from strata.config.settings import load_settings
-from strata.gtid.token_text import to_text
-from strata.serve.limits import Limits
-from strata.serve.sources import Sources
-from strata.serve.streaming.routes import add_streams
-from strata.tokens import of_executed
+from strata_cdc.config.settings import load_settings
+from strata_cdc.position.token_text import to_text
+from strata_cdc.serve.limits import Limits
+from strata_cdc.serve.sources import Sources
+from strata_cdc.serve.streaming.routes import add_streams
+from strata_cdc.tokens import of_executed
 from tests.mysql_server import start_server
 from tests.serve.conftest import TOKEN, app_of, served
 from tests.streams.world import World

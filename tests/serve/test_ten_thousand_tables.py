@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from strata.schema.tracker.track import Tracker
+from strata_cdc.schema.tracker.track import Tracker
 from tests.schema.streams import Stream
 from tests.serve.conftest import app_of, served, settings_of
 

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from scripts.ports import free_port
-from strata.errors import Usage
-from strata.serve.tls import tls_options
+from strata_cdc.errors import Usage
+from strata_cdc.serve.tls import tls_options
 from tests.certificates import make
 from tests.serve.conftest import TOKEN
 

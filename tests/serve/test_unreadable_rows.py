@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.rows.live import Live
-from tests.rows.planted import UNREADABLE, plant
+from tests.changes.live import Live
+from tests.changes.planted import UNREADABLE, plant
 from tests.serve.test_streaming import Reader, address, dumps, executed, is_commit_of, params, strip, world
 from tests.waiting import wait_until
 

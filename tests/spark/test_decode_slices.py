@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from strata.jobs import ingest
-from strata.jobs.run.run_folder import DECODED, read_decoded
-from strata.values import to_plain
-from strata.wire.storage import Folder
+from strata_cdc.files.storage import Folder
+from strata_cdc.pipeline import ingest
+from strata_cdc.runs.run_folder import DECODED, read_decoded
+from strata_cdc.values import to_plain
 from tests.airflow.pipeline import Pipeline, make_account
 from tests.spark.cluster import start_cluster, submit
 

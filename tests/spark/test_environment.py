@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.startup.spark import needed_by_spark, submit_environment
+from strata_cdc.startup.spark import needed_by_spark, submit_environment
 
 SECRETS = {
     "AIRFLOW_CONN_MYSQL_SHOP": "mysql://u:p@h/",

@@ -1,4 +1,4 @@
-"""With the switch of `strata/startup/` off, a command and a Spark job give the same, and use none of it."""
+"""With the switch of `startup/` off, a command and a Spark job give the same, and use none of it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from scripts.startup.warm_kernels import BINLOG
-from strata.startup.spark import SUBMIT, submit_environment
-from strata.startup.switch import VARIABLE, QuickStart, is_on
+from strata_cdc.startup.spark import SUBMIT, submit_environment
+from strata_cdc.startup.switch import VARIABLE, QuickStart, is_on
 
 REPOSITORY = Path(__file__).parents[2]
 WORKER = """
 import json
 from pyspark.sql import SparkSession
 from spark_jobs.session import open_session
-from strata.startup.spark import short_job
+from strata_cdc.startup.spark import short_job
 
 spark = open_session("plain start")
 where = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("pyspark").__file__).collect()

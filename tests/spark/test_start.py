@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.startup.spark import QUICK, SHARED_CLASSES, SUBMIT, short_job, submit_environment
+from strata_cdc.startup.spark import QUICK, SHARED_CLASSES, SUBMIT, short_job, submit_environment
 
 pytestmark = pytest.mark.spark
 

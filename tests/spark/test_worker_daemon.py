@@ -8,7 +8,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from strata.startup.worker_daemon import without_archives
+from strata_cdc.startup.worker_daemon import without_archives
 from tests.spark_session import spark
 
 __all__ = ["spark"]

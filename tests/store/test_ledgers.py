@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from strata.errors import DamagedFileError
-from strata.store.database import open_store, writing
-from strata.store.ledgers import (
+from strata_cdc.errors import DamagedFileError
+from strata_cdc.store.database import open_store, writing
+from strata_cdc.store.ledgers import (
     ClosedInterval,
     IntervalLedger,
     PublishedDetails,
@@ -16,10 +16,10 @@ from strata.store.ledgers import (
     PublishedLedger,
     VersionRows,
 )
-from strata.store.rows_by_version import VersionSum, VersionSums, rows_by_version
-from strata.store.rows_in_time import first_rows, newest_intervals, rows_by_bucket
-from strata.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
-from strata.store.tables import published_interval
+from strata_cdc.store.rows_by_version import VersionSum, VersionSums, rows_by_version
+from strata_cdc.store.rows_in_time import first_rows, newest_intervals, rows_by_bucket
+from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
+from strata_cdc.store.tables import published_interval
 
 
 @pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.mysql)])

@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
-from strata.errors import AccessDeniedError, SettingsError, StoreFormatError, StoreUnavailableError
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.versions import TemporarySessions
-from strata.store.database import OnMissing, describe, open_store, reading, writing
-from strata.store.migrations import FORMAT
-from strata.store.notified import NotifiedLedger
-from strata.store.tables import METADATA, notified_position, row_removal, store_format, temporary_tables
+from strata_cdc.errors import AccessDeniedError, SettingsError, StoreFormatError, StoreUnavailableError
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.versions import TemporarySessions
+from strata_cdc.store.database import OnMissing, describe, open_store, reading, writing
+from strata_cdc.store.migrations import FORMAT
+from strata_cdc.store.notified import NotifiedLedger
+from strata_cdc.store.tables import METADATA, notified_position, row_removal, store_format, temporary_tables
 
 
 def test_opening_makes_the_tables_once(tmp_path):

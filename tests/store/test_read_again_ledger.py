@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from strata.schema.history.partition_changes import partition_changes
-from strata.store.database import open_store, reading, writing
-from strata.store.migrations import FORMAT
-from strata.store.read_again import ReadAgainLedger, TableToRead
-from strata.store.tables import store_format, tracked_position
+from strata_cdc.schema.history.partition_changes import partition_changes
+from strata_cdc.store.database import open_store, reading, writing
+from strata_cdc.store.migrations import FORMAT
+from strata_cdc.store.read_again import ReadAgainLedger, TableToRead
+from strata_cdc.store.tables import store_format, tracked_position
 
 LATER = {"time_zone", "server_id", "thread_id", "invoker"}
 """Columns of `schema_version` that formats 7 and 8 brought."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from strata.store.database import open_store, reading
-from strata.store.statements import COMPILED, CompiledStatements
+from strata_cdc.store.database import open_store, reading
+from strata_cdc.store.statements import COMPILED, CompiledStatements
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.store.database import open_store
-from strata.store.verdicts import IntervalOutcome, StoredVerdict, VerdictDetails, VerdictLedger, VerdictOutcome
+from strata_cdc.store.database import open_store
+from strata_cdc.store.verdicts import IntervalOutcome, StoredVerdict, VerdictDetails, VerdictLedger, VerdictOutcome
 
 SOURCES = itertools.count()
 """Each example has a source of its own in the one store."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata.cache.invalidator import Invalidator
-from strata.cache.reader import Cache
-from strata.cache.server import CacheServer
-from strata.cache.shapes import Shape, Shapes
+from strata_cdc.cache.invalidator import Invalidator
+from strata_cdc.cache.reader import Cache
+from strata_cdc.cache.server import CacheServer
+from strata_cdc.cache.shapes import Shape, Shapes
 from tests.cache.scene import PlainWorld
 from tests.storm.source import NAME
 

@@ -6,24 +6,24 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from strata.cli.spark_steps import SparkSteps
-from strata.config.settings import Settings, load_settings
-from strata.jobs import ingest
-from strata.jobs.whole.dump_source import dump_source
-from strata.jobs.whole.run_source import SourceRequest, run_source
-from strata.schema.model.definition import TableName
-from strata.schema.model.patterns import matches
-from strata.store.database import open_store
-from tests.jobs.owed_world import Died, dying_before_write
+from strata_cdc.cli.spark_steps import SparkSteps
+from strata_cdc.config.settings import Settings, load_settings
+from strata_cdc.pipeline import ingest
+from strata_cdc.pipeline.dump_source import dump_source
+from strata_cdc.pipeline.run_source import SourceRequest, run_source
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.patterns import matches
+from strata_cdc.store.database import open_store
+from tests.pipeline.owed_world import Died, dying_before_write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import sqlalchemy as sa
 
-    from strata.jobs.land.land_state import LandProgress
-    from strata.jobs.mirror.update_mirrors import MirrorReport
-    from strata.jobs.whole.run_source import WholeReport
+    from strata_cdc.landing.land_state import LandProgress
+    from strata_cdc.mirrors.follow.update_mirrors import MirrorReport
+    from strata_cdc.pipeline.run_source import WholeReport
     from tests.mysql_server import MysqlServer
 
 NAME = "s"

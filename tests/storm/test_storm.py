@@ -14,7 +14,7 @@ import pytest
 
 from tests.as_new import make_as_new
 from tests.cache.conftest import redis_server
-from tests.jobs.spark_in_process import in_process
+from tests.quality.spark_in_process import in_process
 from tests.seeds import seeds
 from tests.storm.cached import Cached
 from tests.storm.source import WRITES, StormSource

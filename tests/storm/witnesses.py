@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
-from strata.dialects.engines import Dialect
-from strata.dialects.relations import Through
-from strata.jobs import comparisons
-from strata.jobs.prove.compare_rows import compare_rows
-from strata.jobs.prove.replay import TableState
-from strata.jobs.reconcile.report import ComparisonOutcome
-from strata.jobs.views.make_views import MadeView, ViewKind, make_views
-from strata.mirrors.histories.history import history_of
-from strata.mirrors.table import Mirror
-from strata.schema.history.historian import History
-from strata.schema.history.sql_store import SchemaStore
-from strata.schema.history.stream_positions import AtSeq
-from strata.schema.history.turns import removals_of, turns_of
-from strata.schema.model.definition import TableName
-from strata.tables.convert import state_schema
-from strata.tables.read import published_tables, read_changes
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.relations import Through
+from strata_cdc.mirrors.histories.history import history_of
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.pipeline import comparisons
+from strata_cdc.quality.proof.compare_rows import compare_rows
+from strata_cdc.quality.proof.replay import TableState
+from strata_cdc.quality.reconcile.report import ComparisonOutcome
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.convert import state_schema
+from strata_cdc.tables.read import published_tables, read_changes
+from strata_cdc.views.make_views import MadeView, ViewKind, make_views
 from tests.mirrors import history_check
 from tests.mirrors.world import assert_rows
 from tests.storm.source import NAME
@@ -33,8 +33,8 @@ from tests.streams.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata.jobs.reconcile.report import SourceReport
-    from strata.schema.model.definition import TableDefinition
+    from strata_cdc.quality.reconcile.report import SourceReport
+    from strata_cdc.schema.model.definition import TableDefinition
     from tests.storm.source import StormSource
     from tests.storm.workload import Workload
 

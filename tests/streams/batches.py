@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from strata.events.batch import TransactionBatch
+from strata_cdc.binlog.events.batch import TransactionBatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata.gtid.sets import Gtid
+    from strata_cdc.position.sets import Gtid
 
 BYTES = 10
 """Of each transaction."""

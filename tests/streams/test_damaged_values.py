@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.cache.reading import CacheStream
-from strata.cache.serving import Serving
-from strata.cache.shapes import Shape, Shapes
-from strata.schema.model.definition import TableName
-from strata.streams.events import Commit, RowChange, UnreadableChange
-from strata.streams.stream import ChangeStream
-from tests.rows import damage
-from tests.rows.fuzz import mend_checksums
-from tests.rows.live import Live
+from strata_cdc.cache.reading import CacheStream
+from strata_cdc.cache.serving import Serving
+from strata_cdc.cache.shapes import Shape, Shapes
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.streams.events import Commit, RowChange, UnreadableChange
+from strata_cdc.streams.stream import ChangeStream
+from tests.changes import damage
+from tests.changes.fuzz import mend_checksums
+from tests.changes.live import Live
 from tests.seeds import seeds
 from tests.streams.world import World
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.cli.main import run
-from strata.errors import BinlogPurgedError, SourceDivergedError, Usage
-from strata.gtid.file_position import FilePosition
-from strata.gtid.place import SourcePosition
-from strata.gtid.position import BinlogPosition
-from strata.gtid.token import Token
-from strata.gtid.token_text import to_text
+from strata_cdc.cli.main import run
+from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, Usage
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.file_position import FilePosition
+from strata_cdc.position.source_position import SourcePosition
+from strata_cdc.position.token import Token
+from strata_cdc.position.token_text import to_text
 from tests.mysql_server import start_server
 from tests.streams.world import World
 

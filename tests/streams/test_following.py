@@ -19,9 +19,9 @@ from typing import Any
 import pymysql
 import pytest
 
-from strata.errors import SourceUnavailableError
-from strata.gtid.sets import GtidSet
-from strata.streams.events import Heartbeat
+from strata_cdc.errors import SourceUnavailableError
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.streams.events import Heartbeat
 from tests.mysql_server import MysqlServer, launch, start_server
 from tests.streams.world import World, bare, lines_of
 from tests.waiting import PATIENCE_SECONDS, wait_until
@@ -123,7 +123,7 @@ def assert_same(lines: list[dict[str, Any]], whole: list[dict[str, Any]]) -> Non
 READER = """
 import sys
 from pathlib import Path
-from strata.wire.connection import ServerAddress
+from strata_cdc.binlog.protocol.connection import ServerAddress
 from tests.streams.world import World
 from tests.mysql_server import MysqlServer
 world = World(MysqlServer(Path("."), int(sys.argv[1]), None), Path(sys.argv[2]))

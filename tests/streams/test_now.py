@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.cli.stream import _of_group, _of_source
-from strata.config.settings import load_settings
+from strata_cdc.cli.stream import _of_group, _of_source
+from strata_cdc.config.settings import load_settings
 from tests.mysql_server import start_server
 from tests.streams.world import World
 

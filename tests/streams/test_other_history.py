@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.errors import SourceDivergedError
+from strata_cdc.errors import SourceDivergedError
 from tests.mysql_server import start_server
 from tests.streams.world import World
 from tests.waiting import PATIENCE_SECONDS

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.gtid.position import BinlogPosition
+from strata_cdc.position.binlog_position import BinlogPosition
 from tests.mysql_server import start_server
 from tests.streams.world import World, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata.streams.stream import ChangeStream
+    from strata_cdc.streams.stream import ChangeStream
 
 pytestmark = pytest.mark.mysql
 ROUNDS = 6

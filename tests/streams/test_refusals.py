@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.errors import BinlogPurgedError, SchemaGapError, StatementFormatError
+from strata_cdc.errors import BinlogPurgedError, SchemaGapError, StatementFormatError
 from tests.streams.world import World, lines_of
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata.cli.main import BROKEN_PIPE, run
-from strata.errors import SourceDivergedError, Usage
-from strata.events.landed import LandedStream
-from strata.gtid.sets import GtidSet
-from strata.gtid.token import Order, Token
-from strata.gtid.token_text import from_text
-from strata.streams.events import Commit, Ddl, Heartbeat, RowChange
+from strata_cdc.cli.main import BROKEN_PIPE, run
+from strata_cdc.errors import SourceDivergedError, Usage
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.token import Order, Token
+from strata_cdc.position.token_text import from_text
+from strata_cdc.streams.events import Commit, Ddl, Heartbeat, RowChange
 from tests.streams.world import World, bare, lines_of
 
 if TYPE_CHECKING:

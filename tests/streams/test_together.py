@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from strata.rows.decode import ChangeBatch
-from strata.streams.decoding import StreamBatch
-from strata.streams.together import put_together
-from tests.rows.live import steps
+from strata_cdc.changes.decode import ChangeBatch
+from strata_cdc.streams.decoding import StreamBatch
+from strata_cdc.streams.together import put_together
+from tests.changes.live import steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-RECORDED = Path(__file__).parents[1] / "rows" / "recorded"
+RECORDED = Path(__file__).parents[1] / "changes" / "recorded"
 
 
 @pytest.fixture(scope="module", params=["every_type", "many_rows"])

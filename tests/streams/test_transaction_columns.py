@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.events.changes.port import Transactions
-from strata.gtid.file_position import FilePosition
-from strata.gtid.place import PartialTransaction, SourcePosition
-from strata.gtid.position import BinlogPosition
-from strata.gtid.sets import Gtid, GtidSet, GtidSetBuilder, Sid
-from strata.gtid.token import Token
-from strata.gtid.token_packed import growing
-from strata.gtid.token_seal import StepTexts
-from strata.gtid.token_text import to_text
-from strata.streams.events import Along, ExecutedAlong
-from strata.streams.places import Places
-from strata.streams.positions import Begin, End
-from strata.streams.token_texts import heads_inside, texts_behind
-from strata.streams.transaction_texts import TransactionTexts
-from tests.gtid.test_sets import A, B, sets
+from strata_cdc.binlog.sources.port import Transactions
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.file_position import FilePosition
+from strata_cdc.position.sets import Gtid, GtidSet, GtidSetBuilder, Sid
+from strata_cdc.position.source_position import PartialTransaction, SourcePosition
+from strata_cdc.position.token import Token
+from strata_cdc.position.token_packed import growing
+from strata_cdc.position.token_seal import StepTexts
+from strata_cdc.position.token_text import to_text
+from strata_cdc.streams.events import Along, ExecutedAlong
+from strata_cdc.streams.places import Places
+from strata_cdc.streams.positions import Begin, End
+from strata_cdc.streams.token_texts import heads_inside, texts_behind
+from strata_cdc.streams.transaction_texts import TransactionTexts
+from tests.position.test_sets import A, B, sets
 from tests.streams.batches import BYTES, batch_of_gtids
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

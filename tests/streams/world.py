@@ -6,17 +6,17 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from strata.jobs.land.land_binlog import land_binlog
-from strata.jobs.track.track_schema import track_landed
-from strata.store.database import open_store
-from strata.streams.stream import ChangeStream
-from tests.wire.landing import address_of
+from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.store.database import open_store
+from strata_cdc.streams.stream import ChangeStream
+from strata_cdc.tracking.track_schema import track_landed
+from tests.landing.landing import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from strata.wire.connection import ServerAddress
+    from strata_cdc.binlog.protocol.connection import ServerAddress
     from tests.mysql_server import MysqlServer
 
 

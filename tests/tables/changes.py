@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from strata.rows.arrow import INVALID, ROW_FIELDS, TIMESTAMP_UTC
-from strata.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
-from strata.tables.limits import FileLimits
-from strata.tables.write import ChangeWriter, StagedFile
+from strata_cdc.changes.arrow import INVALID, ROW_FIELDS, TIMESTAMP_UTC
+from strata_cdc.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
+from strata_cdc.tables.limits import FileLimits
+from strata_cdc.tables.write import ChangeWriter, StagedFile
 
 SOURCE = "shop"
 INTERVAL = 1_795_231_800_000_000

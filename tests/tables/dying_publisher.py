@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pandas  # noqa: F401, ICN001  pyarrow loads it with the first table: once here, not in each child
 import pyarrow as pa
 
-from strata.tables.commit import publish
+from strata_cdc.tables.commit import publish
 from tests.tables.changes import INTERVAL, ORDERS, SOURCE, inserts, stage
 from tests.tables.conformance.outputs import OUTPUTS, WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from strata.tables.port import Output
+    from strata_cdc.tables.port import Output
 
 OLD, NEW, OTHER = ({"id": pa.int32(), **more} for more in ({}, {"x": pa.int32()}, {"x": pa.string()}))
 

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pymysql
 
-from strata.errors import ReadAgainError
-from strata.jobs.prove.compare_rows import FROM_SELECT
-from strata.rows.arrow import arrow_type
-from strata.schema.ddl.context import DdlContext
-from strata.schema.ddl.read import read_ddl
-from strata.schema.history.effects import Effect, effect_of
-from strata.schema.model.conversions import ValueClass, value_class
-from strata.schema.model.definition import TableDefinition, TableName
-from strata.schema.model.types import LABELLED, SPATIAL, TypeKind, parse_column_type
-from strata.schema.replay.catalog import Catalog
-from strata.tables.convert import convert_rows, state_schema
+from strata_cdc.changes.arrow import arrow_type
+from strata_cdc.errors import ReadAgainError
+from strata_cdc.quality.proof.compare_rows import FROM_SELECT
+from strata_cdc.schema.ddl.context import DdlContext
+from strata_cdc.schema.ddl.read import read_ddl
+from strata_cdc.schema.history.effects import Effect, effect_of
+from strata_cdc.schema.model.conversions import ValueClass, value_class
+from strata_cdc.schema.model.definition import TableDefinition, TableName
+from strata_cdc.schema.model.types import LABELLED, SPATIAL, TypeKind, parse_column_type
+from strata_cdc.schema.replay.catalog import Catalog
+from strata_cdc.tables.convert import convert_rows, state_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from strata.schema.model.definition import Column
+    from strata_cdc.schema.model.definition import Column
     from tests.mysql_server import MysqlServer
 
 DATABASE = "of_rows"

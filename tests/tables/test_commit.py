@@ -12,17 +12,17 @@ import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
 
-from strata.errors import DamagedFileError, LostTableError, Usage
-from strata.schema.model.definition import TableName
-from strata.tables.commit import publish, unpublished_files
-from strata.tables.layout import table_url
-from strata.tables.pinned import find_damage
-from strata.tables.read import published_tables, read_changes, read_columns
-from strata.wire.storage import delete_file, write_file
+from strata_cdc.errors import DamagedFileError, LostTableError, Usage
+from strata_cdc.files.storage import delete_file, write_file
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.commit import publish, unpublished_files
+from strata_cdc.tables.layout import table_url
+from strata_cdc.tables.pinned import find_damage
+from strata_cdc.tables.read import published_tables, read_changes, read_columns
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, inserts, stage
 
 if TYPE_CHECKING:
-    from strata.tables.write import StagedFile
+    from strata_cdc.tables.write import StagedFile
 
 FIELDS = {"id": pa.int32(), "name": pa.string()}
 LATER = INTERVAL + FIVE_MINUTES

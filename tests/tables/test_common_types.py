@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.tables.common_types import common_schema, common_type
+from strata_cdc.tables.common_types import common_schema, common_type
 
 INTEGERS = st.sampled_from([pa.int8(), pa.int16(), pa.int32(), pa.int64()])
 DECIMALS = st.integers(1, 38).flatmap(

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.rows.arrow import GEOMETRY, INVALID, TIMESTAMP_UTC, VECTOR
-from strata.schema.model.definition import fold_name
-from strata.tables.continued import CONTINUES, ColumnPlacement, place_columns, plain_name
-from strata.tables.outputs import OUTPUT
+from strata_cdc.changes.arrow import GEOMETRY, INVALID, TIMESTAMP_UTC, VECTOR
+from strata_cdc.schema.model.definition import fold_name
+from strata_cdc.tables.continued import CONTINUES, ColumnPlacement, place_columns, plain_name
+from strata_cdc.tables.outputs import OUTPUT
 
 TYPES = [pa.int32(), pa.int64(), pa.decimal128(10, 2), pa.decimal128(12, 2), pa.string(), pa.struct([("a", pa.int8())])]
 NAMES = ["price", "Price", "price__long", "PRICE__long", "price__long_2", "i", "\u0131", "ss", "ß", "price__long__long"]

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from strata.errors import ReadAgainError, Usage
-from strata.schema.model.definition import Column, TableDefinition
-from strata.tables.convert import convert_exact_rows, convert_rows, exact_schema, state_schema
+from strata_cdc.errors import ReadAgainError, Usage
+from strata_cdc.schema.model.definition import Column, TableDefinition
+from strata_cdc.tables.convert import convert_exact_rows, convert_rows, exact_schema, state_schema
 from tests.tables.changes import definition
 
 

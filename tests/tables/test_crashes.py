@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.tables.read import read_columns
+from strata_cdc.tables.read import read_columns
 from tests.tables.changes import ORDERS, SOURCE
 from tests.tables.conformance.outputs import OUTPUTS
 from tests.tables.dying_publisher import finish

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata.schema.model.conversions import KNOWN
-from strata.tables.values.known import CONVERSIONS
+from strata_cdc.schema.model.conversions import KNOWN
+from strata_cdc.tables.values.known import CONVERSIONS
 from tests.mysql_server import MysqlServer, start_server
 from tests.schema.test_differential import QUICK
 from tests.tables.server_rows import DATABASE, Subject, Tally, run

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.tables.encodings import choose_encodings
-from strata.tables.row_groups import parquet_writer, write_row_group
+from strata_cdc.tables.encodings import choose_encodings
+from strata_cdc.tables.row_groups import parquet_writer, write_row_group
 from tests.spark_session import spark
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strata.schema.model.definition import TableName
-from strata.tables.delta.log import partition_value
-from strata.tables.layout import METADATA, column_name, data_path, name_of_path, path_name, table_url
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.delta.log import partition_value
+from strata_cdc.tables.layout import METADATA, column_name, data_path, name_of_path, path_name, table_url
 from tests.tables.changes import INTERVAL
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.from_regex(

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from strata.errors import Usage
-from strata.tables.commit import publish, unpublished_files
-from strata.tables.layout import changes_url, table_url
-from strata.tables.read import read_changes, read_columns
+from strata_cdc.errors import Usage
+from strata_cdc.tables.commit import publish, unpublished_files
+from strata_cdc.tables.layout import changes_url, table_url
+from strata_cdc.tables.read import read_changes, read_columns
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, stage
 
 GOLDEN = Path(__file__).parent / "golden" / "generations"

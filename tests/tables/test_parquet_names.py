@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.tables.parquet_names import rename_columns
+from strata_cdc.tables.parquet_names import rename_columns
 from tests.tables.changes import INTERVAL, changes, stage
 
 IMAGE = {

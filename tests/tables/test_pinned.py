@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata.checks.verdict import IntervalVerdict
-from strata.errors import DamagedFileError
-from strata.tables.commit import publish
-from strata.tables.pinned import find_damage, read_pinned
-from strata.tables.quarantine import put_in_quarantine
-from strata.tables.read import published_tables, read_changes
-from strata.wire.storage import content_digest
+from strata_cdc.errors import DamagedFileError
+from strata_cdc.files.storage import content_digest
+from strata_cdc.runs.verdict import IntervalVerdict
+from strata_cdc.tables.commit import publish
+from strata_cdc.tables.pinned import find_damage, read_pinned
+from strata_cdc.tables.quarantine import put_in_quarantine
+from strata_cdc.tables.read import published_tables, read_changes
 from tests.tables.changes import INTERVAL, ORDERS, SOURCE, inserts, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from strata.tables.write import StagedFile
+    from strata_cdc.tables.write import StagedFile
 
 FIELDS = {"id": pa.int32()}
 

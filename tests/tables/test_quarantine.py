@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from strata.checks.verdict import Failure, IntervalVerdict, Severity, TableVerdict
-from strata.errors import DamagedFileError, StoreFormatError
-from strata.tables.pinned import read_pinned
-from strata.tables.quarantine import REASON, Reason, put_in_quarantine, quarantined
+from strata_cdc.errors import DamagedFileError, StoreFormatError
+from strata_cdc.runs.verdict import Failure, IntervalVerdict, Severity, TableVerdict
+from strata_cdc.tables.pinned import read_pinned
+from strata_cdc.tables.quarantine import REASON, Reason, put_in_quarantine, quarantined
 from tests.tables.changes import INTERVAL, SOURCE
 from tests.tables.test_pinned import staged_in
 

@@ -14,12 +14,12 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.fs import DeltaStorageHandler
 
-from strata.jobs.check.check_interval import spark_url
-from strata.schema.model.definition import fold_name
-from strata.tables.commit import publish
-from strata.tables.continued import CONTINUES
-from strata.tables.layout import table_url
-from strata.tables.read import read_changes
+from strata_cdc.quality.check.check_interval import spark_url
+from strata_cdc.schema.model.definition import fold_name
+from strata_cdc.tables.commit import publish
+from strata_cdc.tables.continued import CONTINUES
+from strata_cdc.tables.layout import table_url
+from strata_cdc.tables.read import read_changes
 from tests.spark_session import spark
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, stage
 

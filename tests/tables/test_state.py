@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata.errors import Usage
-from strata.tables.convert import state_schema
-from strata.tables.state import apply_changes, row_codes
+from strata_cdc.errors import Usage
+from strata_cdc.tables.convert import state_schema
+from strata_cdc.tables.state import apply_changes, row_codes
 from tests.tables.changes import changes, definition
 
 FIELDS = {"a": pa.int32(), "b": pa.string(), "v": pa.int32()}

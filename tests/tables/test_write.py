@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from strata.errors import LakeUnavailableError
-from strata.schema.model.definition import TableName
-from strata.tables.layout import METADATA
-from strata.tables.limits import FileLimits
-from strata.tables.write import ChangeWriter, StagedFile
+from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.layout import METADATA
+from strata_cdc.tables.limits import FileLimits
+from strata_cdc.tables.write import ChangeWriter, StagedFile
 from tests.tables.changes import INTERVAL, ORDERS, SOURCE, changes, inserts, stage
 
 FIELDS = {"id": pa.int32(), "name": pa.string(), "born": pa.date32()}

@@ -12,13 +12,13 @@ import pytest
 from pymysql.constants import CLIENT
 
 from scripts.state import REPOSITORY
-from strata import tokens
-from strata.errors import IncomparableTokensError, Usage
-from strata.gtid.file_position import FilePosition
-from strata.gtid.position import BinlogPosition
-from strata.gtid.sets import GtidSet
-from strata.gtid.token import Order, Token
-from strata.tokens.session import gtids_of
+from strata_cdc import tokens
+from strata_cdc.errors import IncomparableTokensError, Usage
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.file_position import FilePosition
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.token import Order, Token
+from strata_cdc.tokens.session import gtids_of
 from tests.mysql_server import MysqlServer, start_server
 
 if TYPE_CHECKING:

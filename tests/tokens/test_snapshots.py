@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pymysql
 import pytest
 
-from strata import tokens
-from strata.errors import Usage
+from strata_cdc import tokens
+from strata_cdc.errors import Usage
 from tests.seeds import seeds
 
 if TYPE_CHECKING:
-    from strata.gtid.token import Token
+    from strata_cdc.position.token import Token
     from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql

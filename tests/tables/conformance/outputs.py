@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from deltalake import DeltaTable
 from deltalake.table import TableAlterer
 
-from strata.tables.delta import log, old_generations
-from strata.tables.delta.table import DeltaOutput
+from strata_cdc.tables.delta import log, old_generations
+from strata_cdc.tables.delta.table import DeltaOutput
 from tests.fakes.manifest_output import ManifestOutput
 
 if TYPE_CHECKING:
-    from strata.tables.port import Output
+    from strata_cdc.tables.port import Output
 
 OUTPUTS: dict[str, Output] = {"delta": DeltaOutput(), "manifest": ManifestOutput()}
 

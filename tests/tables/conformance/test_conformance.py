@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from strata.errors import LostTableError, Usage
-from strata.rows.arrow import GEOMETRY, INVALID, TIMESTAMP_UTC, VECTOR
-from strata.tables.commit import publish, unpublished_files
-from strata.tables.layout import table_url
-from strata.tables.limits import FileLimits
-from strata.tables.lost import find_lost
-from strata.tables.port import CommitConflictError, DataFile
-from strata.tables.read import published_tables, read_batches, read_changes, read_columns
+from strata_cdc.changes.arrow import GEOMETRY, INVALID, TIMESTAMP_UTC, VECTOR
+from strata_cdc.errors import LostTableError, Usage
+from strata_cdc.tables.commit import publish, unpublished_files
+from strata_cdc.tables.layout import table_url
+from strata_cdc.tables.limits import FileLimits
+from strata_cdc.tables.lost import find_lost
+from strata_cdc.tables.port import CommitConflictError, DataFile
+from strata_cdc.tables.read import published_tables, read_batches, read_changes, read_columns
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, inserts, stage
 from tests.tables.conformance.outputs import OUTPUTS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from strata.tables.port import Output
+    from strata_cdc.tables.port import Output
 
 LATER = INTERVAL + FIVE_MINUTES
 FIELDS = {"id": pa.int32(), "name": pa.string()}

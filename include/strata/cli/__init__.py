@@ -1,2 +1,0 @@
-"""The `strata` command.
-Not here: the work itself (`jobs/`)."""

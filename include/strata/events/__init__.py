@@ -1,2 +1,0 @@
-"""Typed events, transactions and the transaction index.
-Not here: bytes and sockets (`wire/`), columns of rows (`rows/`)."""

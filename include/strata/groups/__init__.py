@@ -1,2 +1,0 @@
-"""Groups: many sources as one, in one order of time, none ahead of the others (docs/groups.md).
-Not here: the stream of one source (`strata/streams`), settings (`strata/config`)."""

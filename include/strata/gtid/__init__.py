@@ -1,2 +1,0 @@
-"""GTID sets, binlog positions and commit time: values and their order.
-Not here: reading them from events (`events/`), storing them (`schema/history/sql_store.py`)."""

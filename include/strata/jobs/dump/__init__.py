@@ -1,1 +1,0 @@
-"""Dumping tables of a source into mirrors."""

@@ -1,1 +1,0 @@
-"""The lake and the store of a source know each other."""

@@ -1,1 +1,0 @@
-"""The landing step: a server's binlog, or files, as segments."""

@@ -1,1 +1,0 @@
-"""What the steps of one run hand to each other: values and the files of a run's folder."""

@@ -1,1 +1,0 @@
-"""All steps of a run, one behind the other."""

@@ -1,2 +1,0 @@
-"""Numbers only: compiled loops over bytes that report by status code.
-Not here: errors, names, Arrow (`wire/`, `rows/`)."""

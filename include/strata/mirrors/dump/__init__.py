@@ -1,2 +1,0 @@
-"""Dumps: the rows of a table read in pieces from a server whose writers go on, made exact at one position.
-Not here: landing and tracking meanwhile (`jobs/dump/`), rows of one SELECT (`rows/select/`), mirrors (`table.py`)."""

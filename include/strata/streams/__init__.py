@@ -1,2 +1,0 @@
-"""Update streams: changes with their tokens, from any position of what has landed into the live server without a seam.
-Not here: what tokens mean (`gtid/token.py`), tokens with queries (`tokens/`), the command (`cli/stream.py`)."""

@@ -1,2 +1,0 @@
-"""Change tables: their layout, their Parquet files, their publication, and the port to the outputs that commit it.
-Not here: decoding (`rows/`), judging (`checks/`)."""

@@ -1,0 +1,136 @@
+"""Whether each event begins where the one before it ended in the server's file: the proof that none is missing, was put
+in, or stands elsewhere than it was written.
+Not here: where jumps are right (`binlog/events/places.py`), checksums (`frames.py`), GTIDs, which are no proof.
+
+An event's header has its end position, modulo 2**32. In a relay log that is the position in the source's binlog, and a
+ROTATE says where the source's events go on, also where it left out what its replica had
+(`write_rotate_to_master_pos_into_relay_log`, sql/rpl_replica.cc). Events of the relay log itself lie where they say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventFlag, EventType
+from strata_cdc.errors import MisplacedEventError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from strata_cdc.binlog.bytes.frames import EventIndex
+    from strata_cdc.flavour import Flavour
+
+_MASK: Final = 0xFFFFFFFF
+_HEAD: Final = (EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS)
+_FIRST_WITH_POSITIONS: Final = (5, 1, 17)
+"""Before that, positions in a transaction counted from its start (bug 22540)."""
+
+MayJump = Callable[[int, int, int, int], bool]
+"""Whether the stream may go on with an event that does not follow: its type, its offset in the buffer, where it begins
+in the server's file, and where the one before it ended there, both modulo 2**32."""
+
+
+class ChainKind(Enum):
+    """What is read."""
+
+    BINLOG = 0
+    """A server's own file, or its stream."""
+    SEGMENT = 1
+    """A landed piece of one, behind a head that was copied."""
+    RELAY_LOG = 2
+
+
+def never(_kind: int, _offset: int, _begin: int, _before: int) -> bool:
+    """Of a whole binlog nothing may be left out."""
+    return False
+
+
+class EventChain:
+    """A walk over the headers of a stream."""
+
+    def __init__(self, kind: ChainKind, end: int | None, *, flavour: Flavour, may_jump: MayJump = never) -> None:
+        """Begins in front of an event.
+
+        Args:
+            kind: What is read.
+            end: Where the event before it ends in the server's file, or in the relay log; None if that is not known.
+            flavour: Of the server that wrote the file.
+            may_jump: What else than the next byte may follow.
+        """
+        self._kind = kind
+        self._is_whole = end is not None
+        """Whether what comes first is at its place in the file."""
+        self._end = None if end is None or kind is ChainKind.RELAY_LOG else end & _MASK
+        self._may_jump = may_jump
+        self._has_positions = flavour.is_mysql(*_FIRST_WITH_POSITIONS)
+
+    def take(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> tuple[int, MisplacedEventError | None]:
+        """How many of the next events are where they belong, and the fault behind them if not all are."""
+        if not self._has_positions:
+            return len(index), None
+        at = 0
+        for special in (*self._specials(index), len(index)):
+            found = self._follow(index, at, special)
+            if found is None and special < len(index):
+                found = self._take_special(buffer, index, special)
+            if found is not None:
+                return found, _fault(index, found, self._end)
+            at = special + 1
+        return len(index), None
+
+    def _specials(self, index: EventIndex) -> list[int]:
+        """Events whose end position is not that of an event in the stream."""
+        special = index.log_positions == 0
+        if self._kind is ChainKind.SEGMENT:
+            special |= np.isin(index.types, _HEAD)
+        if self._kind is ChainKind.RELAY_LOG:
+            special |= (index.flags & EventFlag.RELAY_LOG != 0) | (index.types == EventType.ROTATE)
+        found: list[int] = np.flatnonzero(special).tolist()
+        return found
+
+    def _follow(self, index: EventIndex, begin: int, behind: int) -> int | None:
+        """Follows plain events; the first that does not belong there, None if all do."""
+        if begin >= behind:
+            return None
+        ends = index.log_positions[begin:behind]
+        begins = (ends - index.lengths[begin:behind]) & _MASK
+        jumps = (np.flatnonzero(begins[1:] != ends[:-1]) + 1).tolist()
+        if self._end is not None and begins[0] != self._end:
+            jumps.insert(0, 0)
+        for at in jumps:
+            before = int(ends[at - 1]) if at else self._end or 0
+            number = begin + at
+            kind, offset = int(index.types[number]), int(index.positions[number])
+            if not self._may_jump(kind, offset, int(begins[at]), before):
+                self._end = before
+                return number
+        self._end = int(ends[-1])
+        return None
+
+    def _take_special(self, buffer: npt.NDArray[np.uint8], index: EventIndex, at: int) -> int | None:
+        if self._kind is not ChainKind.RELAY_LOG:
+            # Made for a connection and copied with the others, as by `mysqlbinlog --raw`.
+            return None
+        position, end = int(index.positions[at]), int(index.log_positions[at])
+        if index.flags[at] & EventFlag.RELAY_LOG:
+            is_here = (end - int(index.lengths[at])) & _MASK == position & _MASK
+            return None if is_here or not end or not self._is_whole else at
+        found = self._follow(index, at, at + 1) if end else None
+        if index.types[at] == EventType.ROTATE:
+            body = position + HEADER_BYTES
+            self._end = int.from_bytes(buffer[body : body + 4].tobytes(), "little")
+        return found
+
+
+def _fault(index: EventIndex, at: int, end: int | None) -> MisplacedEventError:
+    begin = int(index.log_positions[at] - index.lengths[at]) & _MASK
+    before = "" if end is None else f", and the one before it ends at {end}"
+    return MisplacedEventError(
+        f"events are missing, added or moved here: the server wrote this one at byte {begin}{before}",
+        remedy="Take the file anew from the server or from a backup; `--skip-corrupt` goes on behind this.",
+        offset=int(index.positions[at]),
+    )

@@ -1,0 +1,196 @@
+"""Opening a binlog: mapped into memory, its first event read.
+Not here: its other events (`frames.py`, `binlog/events/`), names of segments (`segment.py`)."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import mmap
+import os
+import re
+import tempfile
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+import zstandard
+from msgspec import Struct
+
+from strata_cdc.binlog.bytes.codes import ENCRYPTED_MAGIC, HEADER_BYTES, MAGIC, EventType
+from strata_cdc.binlog.bytes.format import FIRST_WITH_CHECKSUM, FormatDescription, parse_format_description
+from strata_cdc.binlog.bytes.frames import index_events, verify_checksums
+from strata_cdc.binlog.bytes.segment import SegmentName
+from strata_cdc.errors import (
+    CorruptEventError,
+    EncryptedBinlogError,
+    LakeUnavailableError,
+    NotABinlogError,
+    StrataError,
+    TruncatedEventError,
+    UnsupportedEventError,
+    Usage,
+)
+from strata_cdc.files.storage import Folder, require_room
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+_COPY_BYTES = 8 << 20
+_GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_COMPRESSED = re.compile(r"\.(gz|zst|zstd)$")
+
+
+class BinlogFile(Struct, frozen=True):
+    """An open binlog: its bytes, and how they are laid out."""
+
+    path: str
+    """As it was asked for: a local path or a URL."""
+    buffer: npt.NDArray[np.uint8]
+    """The whole file, mapped copy-on-write (kernels are compiled for writable arrays); pages load as they are read."""
+    format: FormatDescription
+    segment: SegmentName | None
+    """What the name says if the file is a landed segment."""
+
+    @property
+    def name(self) -> str:
+        """The server's name for the file."""
+        return self.segment.binlog_file if self.segment else server_name(self.path)
+
+    @property
+    def first_event(self) -> int:
+        """Offset of FORMAT_DESCRIPTION."""
+        return len(MAGIC)
+
+
+def refuse_missing(paths: Iterable[str]) -> None:
+    """Looks whether files of this machine are there, without opening them; of URLs nothing is known yet.
+
+    Raises:
+        Usage: One of them is not there.
+    """
+    for path in paths:
+        if "://" not in path and not Path(path).exists():
+            raise Usage("there is no such file", file=path)
+
+
+@contextmanager
+def open_binlog(path: str | os.PathLike[str]) -> Iterator[BinlogFile]:
+    """Opens a binlog or a landed segment; one behind a URL, or in gzip or zstd, is copied to a temporary file first.
+
+    Raises:
+        NotABinlogError: The file does not start as a binlog.
+        EncryptedBinlogError: It is encrypted at rest.
+        UnsupportedEventError: MariaDB or a server before 5.0 wrote it.
+        CorruptEventError: Its first event is damaged.
+        Usage: There is no such file.
+        LakeUnavailableError: It cannot be read.
+    """
+    text = os.fspath(path)
+    try:
+        with _local_file(text) as file:
+            mapped = _map(file)
+    except FileNotFoundError as error:
+        raise Usage("there is no such file", file=text) from error
+    except OSError as error:
+        raise LakeUnavailableError(f"the file cannot be read: {error}", file=text) from error
+    try:
+        buffer = np.frombuffer(mapped, np.uint8) if mapped is not None else np.empty(0, np.uint8)
+        form = _read_format(buffer)
+    except StrataError as error:
+        raise error.located(file=text) from None
+    # No close of the map at the end: arrays that look at it may live on, and the last of them unmaps it.
+    del mapped
+    yield BinlogFile(text, buffer, form, SegmentName.parse(text.rsplit("/", 1)[-1]))
+
+
+def server_name(path: str) -> str:
+    """The server's name for a file, from its path in an archive."""
+    return _COMPRESSED.sub("", path.rsplit("/", 1)[-1])
+
+
+@contextmanager
+def open_bytes(path: str) -> Iterator[BinaryIO]:
+    """The bytes of a file one after the other; of one in gzip or zstd, those that were compressed.
+
+    Raises:
+        TruncatedEventError: While they are read: the compressed file ends early, or is damaged.
+        OSError: The file is not there, or cannot be read.
+    """
+    with _open_raw(path) as raw:
+        magic = raw.read(len(_ZSTD_MAGIC))
+        raw.seek(0)
+        try:
+            if magic.startswith(_GZIP_MAGIC):
+                yield gzip.GzipFile(fileobj=raw)  # type: ignore[misc]  # has all that is used of it
+            elif magic == _ZSTD_MAGIC:
+                yield zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+            else:
+                yield raw
+        except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+            raise TruncatedEventError(f"the compressed file is damaged: {error}", file=path) from None
+
+
+def _open_raw(path: str) -> BinaryIO:
+    if "://" not in path:
+        return Path(path).open("rb")
+    remote = Folder.open(path)
+    opened: BinaryIO = remote.filesystem.open_input_file(remote.path)
+    return opened
+
+
+@contextmanager
+def _local_file(text: str) -> Iterator[BinaryIO]:
+    with open_bytes(text) as source:
+        if isinstance(source, io.BufferedReader):
+            yield source
+            return
+        with tempfile.TemporaryFile(prefix="strata-") as copy:
+            while data := source.read(_COPY_BYTES):
+                require_room(tempfile.gettempdir(), len(data))
+                copy.write(data)
+            copy.flush()
+            yield copy
+
+
+def _map(file: BinaryIO) -> mmap.mmap | None:
+    size = os.fstat(file.fileno()).st_size
+    return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) if size else None
+
+
+def _read_format(buffer: npt.NDArray[np.uint8]) -> FormatDescription:
+    _check_magic(buffer)
+    begin = len(MAGIC)
+    if len(buffer) < begin + HEADER_BYTES:
+        raise TruncatedEventError("the file ends before its first event", offset=begin)
+    kind = int(buffer[begin + 4])
+    if kind == EventType.START_V3:
+        raise UnsupportedEventError("a server before MySQL 5.0 wrote the file", offset=begin)
+    length = int.from_bytes(buffer[begin + 9 : begin + 13].tobytes(), "little")
+    if kind != EventType.FORMAT_DESCRIPTION or length < HEADER_BYTES:
+        raise CorruptEventError("the first event is not a format description", offset=begin)
+    if begin + length > len(buffer):
+        raise TruncatedEventError("the file ends in its first event", offset=begin)
+    try:
+        form = parse_format_description(buffer[begin + HEADER_BYTES : begin + length].tobytes())
+    except StrataError as error:
+        raise error.located(offset=begin) from None
+    if form.flavour.is_mysql(*FIRST_WITH_CHECKSUM):
+        # This event has its checksum even in files without (`Format_description_log_event::write`).
+        verify_checksums(buffer, index_events(buffer, begin, begin + length, form))
+    return form
+
+
+def _check_magic(buffer: npt.NDArray[np.uint8]) -> None:
+    magic = buffer[: len(MAGIC)].tobytes()
+    if magic == ENCRYPTED_MAGIC:
+        raise EncryptedBinlogError(
+            "the binlog is encrypted at rest",
+            remedy="Land it from the server, which sends it decrypted: `strata land`; "
+            "or set `binlog_encryption=OFF` and `FLUSH BINARY LOGS` for files to come.",
+        )
+    if magic != MAGIC:
+        raise NotABinlogError("the file does not start as a binlog does")

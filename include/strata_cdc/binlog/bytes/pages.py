@@ -1,0 +1,26 @@
+"""Gives back the memory of mapped bytes that have been read.
+Not here: mapping files (`files.py`)."""
+
+from __future__ import annotations
+
+import mmap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.kernels.arrays import Bytes
+
+
+def forget_pages(buffer: Bytes, begin: int, end: int) -> None:
+    """Drops the pages of a mapped file between two offsets from this process; they load again if they are read.
+
+    Without it the whole of a file that was read counts as this process' memory. A buffer that is no map stays.
+    """
+    mapped: object = buffer.base
+    if isinstance(mapped, memoryview):
+        mapped = mapped.obj
+    if not isinstance(mapped, mmap.mmap):
+        return
+    first = max(begin, 0) // mmap.PAGESIZE * mmap.PAGESIZE
+    length = end // mmap.PAGESIZE * mmap.PAGESIZE - first
+    if length > 0:
+        mapped.madvise(mmap.MADV_DONTNEED, first, length)

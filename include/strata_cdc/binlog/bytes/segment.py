@@ -1,0 +1,233 @@
+"""Landed segments: names that sort in stream order, and files that are there whole or not at all.
+Not here: which bytes go into one (`landing/recorder.py`), reading them (`files.py`)."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import re
+import shutil
+import struct
+import tempfile
+import uuid
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from msgspec import Struct
+
+from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, HEADER_BYTES
+from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.files.storage import TEMPORARY_SUFFIX, require_room
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import Future
+
+    import numpy.typing as npt
+
+    from strata_cdc.files.storage import Folder
+
+_COPY_BYTES = 8 << 20
+_WRITE_BACK_BYTES = 32 << 20
+_NAME = re.compile(r"(\d{10})-(.+)-(\d{12,})\.binlog")
+
+
+class SegmentName(Struct, frozen=True, order=True):
+    """`0000000007-binlog.000042-000000000157.binlog`: the seventh segment, from byte 157 of the server's file."""
+
+    ordinal: int
+    """From 1 in each source."""
+    binlog_file: str
+    """The server's name for the file."""
+    offset: int
+    """Bytes in the server's file, of the first event that was landed from it."""
+
+    @classmethod
+    def parse(cls, name: str) -> Self | None:
+        """Reads a file name (without folders); None if it is not that of a segment."""
+        found = _NAME.fullmatch(name)
+        return cls(int(found[1]), found[2], int(found[3])) if found else None
+
+    def __str__(self) -> str:
+        return f"{self.ordinal:010d}-{self.binlog_file}-{self.offset:012d}.binlog"
+
+
+class SegmentFile:
+    """A segment that is being written, under a temporary name until it is whole."""
+
+    def __init__(self, folder: Folder, head: bytes) -> None:
+        """Starts a file in the folder, or on this machine if the folder is not.
+
+        Args:
+            folder: Where the segment will be.
+            head: What comes first: magic, format description, previous GTIDs.
+
+        Raises:
+            LakeUnavailableError: The storage refuses or is full.
+        """
+        self._folder = folder
+        with storage_errors(folder):
+            if folder.is_local:
+                folder.filesystem.create_dir(folder.path, recursive=True)
+            self.path = f"{staging_folder(folder)}/landing-{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
+            # Not `mkstemp`: who may read it is for the umask to say.
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        self._file = os.fdopen(handle, "r+b", buffering=0)
+        self._disk = _WriteBack(handle)
+        self.size = 0
+        try:
+            self.append(head)
+        except LakeUnavailableError:
+            self.discard()
+            raise
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Adds bytes of events."""
+        with storage_errors(self._folder):
+            if self.size // _WRITE_BACK_BYTES != (self.size + len(data)) // _WRITE_BACK_BYTES:
+                require_room(str(Path(self.path).parent), len(data))
+            left = memoryview(data)
+            while left:
+                left = left[self._file.write(left) :]
+            self.size += len(data)
+            self._disk.note(self.size)
+
+    def view(self) -> npt.NDArray[np.uint8]:
+        """What was written so far, mapped; let go of it before the next `append`, so that memory stays bounded."""
+        return np.frombuffer(mmap.mmap(self._file.fileno(), self.size, access=mmap.ACCESS_COPY), np.uint8)
+
+    def read(self, begin: int) -> bytes:
+        """The bytes from `begin` to the end."""
+        with storage_errors(self._folder):
+            return os.pread(self._file.fileno(), self.size - begin, begin)
+
+    def cut(self, size: int) -> None:
+        """Forgets what is behind the first `size` bytes."""
+        with storage_errors(self._folder):
+            self._file.truncate(size)
+            self._file.seek(size)
+        self.size = size
+
+    def publish(self, name: str) -> None:
+        """Gives the file its name: afterwards it is there, whole.
+
+        Raises:
+            LakeUnavailableError: The storage refuses or is full.
+        """
+        with storage_errors(self._folder):
+            self._disk.wait()
+        self._file.close()
+        publish_file(self._folder, self.path, name)
+
+    def discard(self) -> None:
+        """Removes the file; does nothing if it has its name already."""
+        with suppress(OSError):
+            self._disk.wait()
+        self._file.close()
+        Path(self.path).unlink(missing_ok=True)
+
+
+class _WriteBack:
+    """Has the disk begin with what is written while more arrives: there is less to wait for when a file is whole."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="write-back")
+        self._running: Future[None] | None = None
+        self._begun = 0
+
+    def note(self, size: int) -> None:
+        """The file has so many bytes by now.
+
+        Raises:
+            OSError: The disk does not take what came before. It says so once, so this may not be passed over.
+        """
+        if size - self._begun < _WRITE_BACK_BYTES or (self._running and not self._running.done()):
+            return
+        if self._running:
+            self._running.result()
+        self._running, self._begun = self._thread.submit(os.fdatasync, self._handle), size
+
+    def wait(self) -> None:
+        """Until nothing is under way; the file may be closed then.
+
+        Raises:
+            OSError: As of `note`.
+        """
+        self._thread.shutdown()
+        if self._running:
+            self._running.result()
+
+
+def publish_file(folder: Folder, path: str, name: str) -> None:
+    """Moves a finished local file into a folder: it is there whole or not at all.
+
+    Raises:
+        LakeUnavailableError: The storage refuses or is full.
+    """
+    with storage_errors(folder):
+        if folder.is_local:
+            folder.rename(path, f"{folder.path}/{name}")
+            return
+        temporary = f"{folder.path}/{name}{TEMPORARY_SUFFIX}"
+        with Path(path).open("rb") as source, folder.filesystem.open_output_stream(temporary) as target:
+            shutil.copyfileobj(source, target, _COPY_BYTES)
+        folder.rename(temporary, f"{folder.path}/{name}")
+        Path(path).unlink()
+
+
+def staging_folder(folder: Folder) -> str:
+    """Where segments are written before they appear in a folder: itself, or a place of its own on this machine.
+
+    Raises:
+        OSError: There is no such place to be had.
+    """
+    if folder.is_local:
+        return folder.path
+    # The same one for each run, so that what a killed one left there is found; of nobody else's making.
+    name = f"strata-{os.getuid()}-{hashlib.sha256(folder.url.encode()).hexdigest()[:24]}"
+    place = Path(tempfile.gettempdir(), name)
+    place.mkdir(mode=0o700, exist_ok=True)
+    if place.lstat().st_uid != os.getuid() or place.is_symlink():
+        raise PermissionError(f"{place} belongs to another user")
+    return str(place)
+
+
+def remove_leftovers(folder: Folder) -> None:
+    """Removes what a killed landing has left half-written; needs the lock of the landing.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    for name in folder.leftovers():
+        folder.delete(name)
+    if not folder.is_local:
+        with storage_errors(folder):
+            for path in Path(staging_folder(folder)).glob(f"*{TEMPORARY_SUFFIX}"):
+                path.unlink()
+
+
+@contextmanager
+def storage_errors(folder: Folder) -> Iterator[None]:
+    """Within it, what the storage of a landing refuses is a LakeUnavailableError."""
+    try:
+        yield
+    except OSError as error:
+        raise LakeUnavailableError(
+            f"the landing folder cannot be written: {error}",
+            file=folder.url,
+            remedy="Nothing that has landed is harmed. Make room or mend the storage, then run `strata land` again.",
+        ) from error
+
+
+def make_event(event_type: int, body: bytes, *, begin: int, flags: int, has_checksum: bool) -> bytes:
+    """An event that no server wrote, to stand at byte `begin` of a segment."""
+    length = HEADER_BYTES + len(body) + (CHECKSUM_BYTES if has_checksum else 0)
+    header = struct.pack("<IBIIIH", 0, event_type, 0, length, begin + length, flags)
+    checksum = zlib.crc32(header + body).to_bytes(CHECKSUM_BYTES, "little") if has_checksum else b""
+    return header + body + checksum

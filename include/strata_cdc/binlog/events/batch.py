@@ -1,0 +1,202 @@
+"""Some consecutive transactions as a struct of arrays; `TransactionRecord` is their view row by row.
+Not here: making them from events (`scanner.py`), their form on disk (`index.py`)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+
+from strata_cdc.binlog.events.model import SplitPoint, TableRows, TransactionRecord
+from strata_cdc.position.sets import Gtid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from strata_cdc.binlog.events.model import XaMark
+    from strata_cdc.binlog.events.xa import Undecided
+    from strata_cdc.position.sets import GtidSetBuilder, Sid, Span
+
+    Numbers = npt.NDArray[np.int64]
+
+Known = TypeVar("Known")
+
+
+class TransactionBatch(Struct, frozen=True):
+    """Consecutive transactions of one file. Each field is a column; `*_end` say where the entries of each row end."""
+
+    binlog_file: str
+    first_seq: int
+    begins: Numbers
+    ends: Numbers
+    positions: Numbers
+    """Offsets in the server's file."""
+    sids: tuple[Sid, ...]
+    """Who numbered them; `sid_numbers` points in here."""
+    sid_numbers: Numbers
+    """-1 for an anonymous transaction."""
+    numbers: Numbers
+    committed_at: Numbers
+    commit_timestamps: Numbers
+    incidents: tuple[tuple[int, str], ...]
+    """Row and message of each transaction with which the server says that it lost events."""
+    marks: tuple[tuple[int, XaMark], ...]
+    """Row and step of each transaction that prepares, commits or rolls back an XA transaction."""
+    tables: tuple[tuple[str, str], ...]
+    """Databases and tables; `entry_tables` points in here."""
+    entries_end: Numbers
+    entry_tables: Numbers
+    entry_events: Numbers
+    entry_rows: Numbers
+    statements_end: Numbers
+    statements: Numbers
+    splits_end: Numbers
+    split_offsets: Numbers
+    split_rows: Numbers
+    split_maps_end: Numbers
+    split_maps: Numbers
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    @property
+    def last_seq(self) -> int:
+        """Ordinal of the last transaction; `first_seq - 1` if there is none."""
+        return self.first_seq + len(self) - 1
+
+    def add_to(self, executed: GtidSetBuilder) -> None:
+        """Adds the GTIDs to a set."""
+        add_gtids(executed, self.sids, self.sid_numbers, self.numbers)
+
+    def decide(self, undecided: Undecided) -> None:
+        """Takes its steps of XA."""
+        for row, mark in self.marks:
+            undecided.take(self.first_seq + row, mark)
+
+    def is_quiet(self) -> bool:
+        """Whether rows are all that there is: no statement, and the server lost nothing."""
+        return not len(self.statements) and not self.incidents
+
+    def gtid_spans(self, begin: int = 0) -> tuple[tuple[Sid, Span], ...]:
+        """The GTIDs from a row on as spans of each server's numbers; an anonymous transaction is in none."""
+        return tuple(gtid_spans(self.sids, self.sid_numbers[begin:], self.numbers[begin:]))
+
+    def record(self, row: int) -> TransactionRecord:
+        """One row, from 0."""
+        sid = int(self.sid_numbers[row])
+        ends = (self.entries_end, self.statements_end, self.splits_end)
+        entries, statements, splits = (slice(int(end[row - 1]) if row else 0, int(end[row])) for end in ends)
+        return TransactionRecord(
+            self.first_seq + row,
+            Gtid(self.sids[sid], int(self.numbers[row])) if sid >= 0 else None,
+            int(self.begins[row]),
+            int(self.ends[row]),
+            self.binlog_file,
+            int(self.positions[row]),
+            int(self.committed_at[row]),
+            int(self.commit_timestamps[row]),
+            tuple(self._table_rows(entries)),
+            tuple(self.statements[statements].tolist()),
+            tuple(self._split_points()[splits]) if splits.start < splits.stop else (),
+            _of_row(self.incidents, row),
+            _of_row(self.marks, row),
+        )
+
+    def records(self) -> Iterator[TransactionRecord]:
+        """The same, row by row."""
+        incidents, marks = dict(self.incidents), dict(self.marks)
+        sids, file = self.sids, self.binlog_file
+        entries = statements = splits = 0
+        table_rows = self._table_rows()
+        statement_offsets = self.statements.tolist()
+        split_points = self._split_points()
+        columns = zip(
+            self.begins.tolist(),
+            self.ends.tolist(),
+            self.positions.tolist(),
+            self.sid_numbers.tolist(),
+            self.numbers.tolist(),
+            self.committed_at.tolist(),
+            self.commit_timestamps.tolist(),
+            self.entries_end.tolist(),
+            self.statements_end.tolist(),
+            self.splits_end.tolist(),
+            strict=True,
+        )
+        for row, columns_of_row in enumerate(columns):
+            begin, end, position, sid_number, number, committed_at, stamp, entries_end, statements_end, splits_end = (
+                columns_of_row
+            )
+            yield TransactionRecord(
+                self.first_seq + row,
+                Gtid(sids[sid_number], number) if sid_number >= 0 else None,
+                begin,
+                end,
+                file,
+                position,
+                committed_at,
+                stamp,
+                tuple(table_rows[entries:entries_end]),
+                tuple(statement_offsets[statements:statements_end]),
+                tuple(split_points[splits:splits_end]),
+                incidents.get(row) if incidents else None,
+                marks.get(row) if marks else None,
+            )
+            entries, statements, splits = entries_end, statements_end, splits_end
+
+    def _table_rows(self, some: slice = slice(None)) -> list[TableRows]:
+        # Most transactions do one row to one table: equal entries share one value.
+        seen: dict[tuple[int, int, int], TableRows] = {}
+        found = []
+        columns = (self.entry_tables, self.entry_events, self.entry_rows)
+        entries = zip(*(column[some].tolist() for column in columns), strict=True)
+        for entry in entries:
+            value = seen.get(entry)
+            if value is None:
+                table, events, rows = entry
+                database, name = self.tables[table]
+                value = seen[entry] = TableRows(database, name, events, rows)
+            found.append(value)
+        return found
+
+    def _split_points(self) -> list[SplitPoint]:
+        maps = self.split_maps.tolist()
+        found, before = [], 0
+        for offset, row, end in zip(
+            self.split_offsets.tolist(), self.split_rows.tolist(), self.split_maps_end.tolist(), strict=True
+        ):
+            found.append(SplitPoint(offset, row, tuple(maps[before:end])))
+            before = end
+        return found
+
+
+def _of_row(known: tuple[tuple[int, Known], ...], row: int) -> Known | None:
+    """What is known of a row, among what is known of few."""
+    at = bisect_left(known, row, key=itemgetter(0))
+    return known[at][1] if at < len(known) and known[at][0] == row else None
+
+
+def add_gtids(executed: GtidSetBuilder, sids: tuple[Sid, ...], sid_numbers: Numbers, numbers: Numbers) -> None:
+    """Adds GTIDs that are given as columns to a set; sid_number -1 stands for an anonymous transaction."""
+    for sid, span in gtid_spans(sids, sid_numbers, numbers):
+        executed.add_span(sid, span)
+
+
+def gtid_spans(sids: tuple[Sid, ...], sid_numbers: Numbers, numbers: Numbers) -> Iterator[tuple[Sid, Span]]:
+    """GTIDs that are given as columns, as spans of each server's numbers; one that comes twice is in one span."""
+    for sid_number, sid in enumerate(sids):
+        mine = numbers[sid_numbers == sid_number]
+        if not len(mine):
+            continue
+        # The servers take turns, and a replica's commits change places; in order, each has a few runs of numbers.
+        if (mine[1:] < mine[:-1]).any():
+            mine.sort()
+        starts = [0, *((mine[1:] > mine[:-1] + 1).nonzero()[0] + 1).tolist(), len(mine)]
+        for begin, end in pairwise(starts):
+            yield sid, (int(mine[begin]), int(mine[end - 1]))

@@ -1,0 +1,245 @@
+"""Typed events of a binlog, as values.
+Not here: their bytes (`parse.py`), grouping into transactions (`transactions.py`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Self
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from strata_cdc.flavour import Flavour
+    from strata_cdc.position.sets import Gtid, GtidSet
+
+
+class GtidEvent(Struct, frozen=True):
+    """The head of a transaction: GTID, TAGGED_GTID or ANONYMOUS_GTID."""
+
+    gtid: Gtid | None
+    """None for an anonymous transaction."""
+    last_committed: int
+    sequence_number: int
+    immediate_commit_timestamp: int
+    """Microseconds since 1970 UTC; 0 where the server is too old to write it (before 8.0.1)."""
+    original_commit_timestamp: int
+    transaction_length: int
+    """Bytes from this event's start to the end of the transaction; 0 where the server does not write it."""
+    ran_first_on: Flavour | None
+    """The server that ran the transaction first (`immediate_server_version`); None if not known."""
+
+
+class XaStep(StrEnum):
+    """What a transaction of the binlog does to an XA transaction."""
+
+    PREPARE = "XA PREPARE"
+    """It has its rows, which take effect with `XA COMMIT`."""
+    COMMIT = "XA COMMIT"
+    ROLLBACK = "XA ROLLBACK"
+
+
+class XaMark(Struct, frozen=True):
+    """The step, and the XID as the server writes it: `X'6f70',X'',1`.
+
+    One phase (`XA COMMIT ... ONE PHASE`) is no step: such a transaction is like any other.
+    """
+
+    step: XaStep
+    xid: str
+
+    def __str__(self) -> str:
+        """As the statement: `XA COMMIT X'6f70',X'',1`."""
+        return f"{self.step} {self.xid}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads what `str` gave."""
+        step = next(step for step in XaStep if text.startswith(f"{step} "))
+        return cls(step, text[len(step) + 1 :])
+
+
+class PreviousGtids(Struct, frozen=True):
+    """What had been executed before the file."""
+
+    gtid_set: GtidSet
+
+
+class Rotate(Struct, frozen=True):
+    """The name of the next file and the offset to go on from."""
+
+    file: str
+    offset: int
+
+
+class Stop(Struct, frozen=True):
+    """The server was shut down here; it went on in another file."""
+
+
+class QueryContext(Struct, frozen=True):
+    """What a QUERY event carries beside its text (status variables); None where it does not."""
+
+    sql_mode: int | None = None
+    client_charset: int | None = None
+    """Collation id of `character_set_client`: the bytes of the statement are in its charset."""
+    connection_collation: int | None = None
+    server_collation: int | None = None
+    database_collation: int | None = None
+    utf8mb4_collation: int | None = None
+    """`default_collation_for_utf8mb4`."""
+    explicit_defaults_for_timestamp: bool | None = None
+    ddl_xid: int | None = None
+    table_map_for_update: int | None = None
+    time_zone: str | None = None
+    """Of the session; only of statements that used it (`THD::time_zone_used`)."""
+    invoker: str | None = None
+    """`user@host`; only of statements that need it to give their object a definer (`THD::need_binlog_invoker`: views,
+    triggers, routines, events, accounts), never of what is done to tables."""
+
+
+class Query(Struct, frozen=True):
+    """A statement: DDL, BEGIN, COMMIT, XA, or rows changed in statement format."""
+
+    database: str
+    """The session's default database, '' if none."""
+    statement: bytes
+    error_code: int
+    context: QueryContext
+    thread_id: int | None = None
+    """The session, which owns temporary tables."""
+    thread_specific: bool | None = None
+    """Whether it uses a temporary table of its session (`LOG_EVENT_THREAD_SPECIFIC_F`); None where the header was not
+    looked at."""
+    server_id: int | None = None
+    """Of the server that ran it first, by its event's header; None where that was not looked at."""
+
+
+class Xid(Struct, frozen=True):
+    """The commit of a transaction that the storage engines prepared."""
+
+    xid: int
+
+
+class XaPrepare(Struct, frozen=True):
+    """The end of the first phase of an XA transaction, or of its only one."""
+
+    format_id: int
+    gtrid: bytes
+    bqual: bytes
+    one_phase: bool
+
+
+class RowsQuery(Struct, frozen=True):
+    """The text of the statement whose row events follow (`binlog_rows_query_log_events`)."""
+
+    statement: bytes
+
+
+class Incident(Struct, frozen=True):
+    """The server says that something is missing from its binlog."""
+
+    number: int
+    """1 is LOST_EVENTS, the only one there is."""
+    message: str
+
+
+class ServerHeartbeat(Struct, frozen=True):
+    """Sent over a connection when there is nothing else to send: where the server has got to."""
+
+    file: str
+    offset: int | None
+    """None in the older form, which has it in the header."""
+
+
+class ViewChange(Struct, frozen=True):
+    """A change of the members of a replication group."""
+
+    view_id: str
+    sequence_number: int
+
+
+class TableMap(Struct, frozen=True):
+    """The physical shape that the following row events have (MySQL, `Table_map_event`)."""
+
+    table_id: int
+    flags: int
+    database: str
+    table: str
+    types: tuple[int, ...]
+    """Binlog type code of each column; for MYSQL_TYPE_STRING the real type (ENUM 247, SET 248) is resolved."""
+    metadata: tuple[int, ...]
+    """Type-dependent: length in bytes for VARCHAR and CHAR, precision << 8 | scale for decimals, whole bytes << 8 |
+    left-over bits for BIT, digits of the fraction for times, bytes of the length for BLOB and the like, bytes of the
+    number for ENUM and SET; 0 for the others."""
+    nullable: tuple[bool, ...]
+    unsigned: tuple[bool, ...] | None
+    """Per column, False for those that are not numeric; None where the server is too old to write it."""
+    collations: tuple[int, ...] | None
+    """Collation id per column, 0 for those without; None if not written. ENUM and SET only under FULL."""
+    names: tuple[str, ...] | None
+    """FULL only."""
+    labels: tuple[tuple[bytes, ...] | None, ...] | None
+    """FULL only: members of ENUM and SET columns, in the column's charset."""
+    primary_key: tuple[int, ...] | None
+    """FULL only: indexes of columns."""
+    visible: tuple[bool, ...] | None
+    """FULL only."""
+    geometry_types: tuple[int, ...] | None
+    """Of the GEOMETRY columns only, in their order."""
+    vector_dimensions: tuple[int, ...] | None
+    """Of the VECTOR columns only, in their order."""
+    body: bytes
+    """The event's body behind the table id and flags: equal bytes are an equal shape."""
+
+
+class TableRows(Struct, frozen=True):
+    """What a transaction did to one table."""
+
+    database: str
+    table: str
+    row_events: int
+    rows: int
+    """Changed rows; an update counts once."""
+
+
+class SplitPoint(Struct, frozen=True):
+    """An event boundary inside a large transaction from which decoding can start."""
+
+    offset: int
+    """Bytes in the segment: a row event or a TABLE_MAP."""
+    row: int
+    """Ordinal of the first row behind it in the transaction."""
+    table_maps: tuple[int, ...]
+    """Offsets of the TABLE_MAP events that are in force there."""
+
+
+class TransactionRecord(Struct, frozen=True):
+    """One row of the transaction index."""
+
+    seq: int
+    """Ordinal in the landed stream of the source, from 1; in plain files from 1."""
+    gtid: Gtid | None
+    begin: int
+    """Offset in the segment (bytes) of the GTID event, or of the first event where there is none."""
+    end: int
+    """Offset behind the last event of the transaction."""
+    binlog_file: str
+    """The server's name for the file."""
+    binlog_pos: int
+    """Offset of `begin` in the server's file."""
+    committed_at: int
+    """Microseconds UTC on the commit clock."""
+    commit_timestamp: int
+    """The transaction's own immediate commit timestamp, microseconds UTC."""
+    tables: tuple[TableRows, ...]
+    ddl_offsets: tuple[int, ...]
+    """Offsets in the segment of QUERY events that are not BEGIN, COMMIT, SAVEPOINT, XA and the like."""
+    splits: tuple[SplitPoint, ...]
+    incident: str | None = None
+    """What the server says if it lost events here (INCIDENT): changes are missing from the stream."""
+    mark: XaMark | None = None
+    """What it has to do with XA. The rows of one that prepares are those of the `XA COMMIT` that follows, if any."""
+
+    @property
+    def is_only_rows(self) -> bool:
+        """Whether rows are all that it has: no statement, nothing of XA, and the server lost nothing."""
+        return not self.ddl_offsets and self.incident is None and self.mark is None

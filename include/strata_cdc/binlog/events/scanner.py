@@ -1,0 +1,262 @@
+"""Turns events into batches of transactions, over as many pieces of a stream as there are.
+Not here: walking over the bytes (`binlog/kernels/transactions.py`), opening files (`transactions.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventType
+from strata_cdc.binlog.bytes.frames import EventIndex, index_payload, post_headers
+from strata_cdc.binlog.bytes.payload import read_payload
+from strata_cdc.binlog.events.batch import TransactionBatch
+from strata_cdc.binlog.events.faults import check_end, compare_format, fault_of
+from strata_cdc.binlog.events.parse import event_body, parse_event, parse_incident, parse_table_map
+from strata_cdc.binlog.events.registry import ServerRegistry, TableMapRegistry
+from strata_cdc.binlog.events.scan_buffers import ScanBuffers
+from strata_cdc.binlog.events.soundness import count_right
+from strata_cdc.binlog.events.xa import mark_of
+from strata_cdc.binlog.kernels import status as codes
+from strata_cdc.binlog.kernels.layout import Form, Known
+from strata_cdc.binlog.kernels.transactions import close_transaction, group_events
+from strata_cdc.binlog.kernels.words import Request, State, Word
+from strata_cdc.errors import StrataError
+from strata_cdc.position.clock import CommitClock
+from strata_cdc.position.sets import Gtid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from strata_cdc.binlog.bytes.chain import EventChain
+    from strata_cdc.binlog.bytes.format import FormatDescription
+    from strata_cdc.binlog.events.model import XaMark
+
+SPLIT_BYTES = 32 << 20
+"""A transaction that is larger gets points at which it can be decoded from, about this far from each other."""
+
+_NO_PAYLOAD = -1
+
+
+class TransactionScanner:
+    """A walk over one stream of events; call `scan` with each piece in turn, then `finish`."""
+
+    def __init__(
+        self,
+        form: FormatDescription,
+        *,
+        chain: EventChain,
+        binlog_file: str,
+        first_seq: int = 1,
+        clock: CommitClock | None = None,
+        server_offset: int | None = None,
+        split_bytes: int = SPLIT_BYTES,
+    ) -> None:
+        """Starts between two transactions.
+
+        Args:
+            form: How the events are laid out.
+            chain: Where they must lie in the server's file.
+            binlog_file: The server's name for the file.
+            first_seq: Ordinal of the first transaction.
+            clock: The commit clock before it; goes on with each transaction.
+            server_offset: Bytes into the server's file from which the events of a landed segment come; None for a
+                file of the server itself.
+            split_bytes: As `SPLIT_BYTES`.
+        """
+        self.next_seq = first_seq
+        self.clock = clock or CommitClock()
+        self._format = form
+        self._post_headers = post_headers(form)
+        self._chain = chain
+        self._binlog_file = binlog_file
+        self._server_offset = server_offset
+        self._split_bytes = split_bytes
+        self._servers = ServerRegistry()
+        self._table_maps = TableMapRegistry()
+        self._buffers = ScanBuffers()
+        self._state = self._buffers.state
+        self._compressed: dict[int, XaMark | None] = {}
+        """Marks of compressed transactions by the offset of their payload, until they are taken."""
+
+    @property
+    def open_transaction(self) -> int | None:
+        """Offset of the transaction that has begun and not ended; None between two."""
+        return None if self._state.place == State.BETWEEN else int(self._state.begin)
+
+    def scan(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> Iterator[TransactionBatch]:
+        """Takes the next events: yields the transactions that ended in them, then raises the fault if there is one.
+
+        Checksums are verified first, so nothing is read from an event whose bytes are not those that were written.
+
+        Raises:
+            ChecksumError: An event was altered.
+            MisplacedEventError: An event does not begin where the one before it ended.
+            TruncatedEventError: The buffer ends in an event.
+            CorruptEventError: An event contradicts itself or its place.
+            UnsupportedEventError: An event cannot be read and may not be passed over.
+        """
+        fault: StrataError | None = None
+        count, fault = count_right(buffer, index, self._format, self._chain)
+        try:
+            self._walk(buffer, index, count, _NO_PAYLOAD)
+        except StrataError as error:
+            fault = error
+        if self._state.transactions:
+            yield self._take_batch(buffer)
+        try:
+            if fault is not None:
+                raise fault
+            index.raise_fault()
+        except StrataError as error:
+            raise error.located(gtid=self._open_gtid()) from None
+
+    def finish(self, end: int) -> None:
+        """Says that the stream ends at byte `end`.
+
+        Raises:
+            TruncatedEventError: A transaction has begun and not ended.
+        """
+        try:
+            check_end(self._state.place, end, Word.FILE_END)
+        except StrataError as error:
+            raise error.located(gtid=self._open_gtid()) from None
+
+    def _walk(self, buffer: npt.NDArray[np.uint8], index: EventIndex, count: int, payload: int) -> None:
+        """Walks over the first `count` events; `payload` is the offset of the compressed transaction they are in."""
+        buffers, servers, table_maps = self._buffers, self._servers, self._table_maps
+        checksum_bytes = self._format.checksum_bytes if payload == _NO_PAYLOAD else 0
+        form = Form(checksum_bytes, payload, self._split_bytes, self._post_headers)
+        buffers.reserve(count)
+        events, at = index.events(0, count), 0
+        while True:
+            known = Known(servers.keys, table_maps.bodies, table_maps.table_maps, table_maps.places, table_maps.widths)
+            self._state.keys = servers.count
+            status, at = group_events(buffer, events, at, form, known, buffers.notes())
+            if status == codes.DONE:
+                return
+            at = self._answer(status, at, buffer, index, payload)
+
+    def _answer(self, status: int, at: int, buffer: npt.NDArray[np.uint8], index: EventIndex, payload: int) -> int:
+        """Does what the walk asks for at event number `at`; returns the event to go on with."""
+        position, length = int(index.positions[at]), int(index.lengths[at])
+        buffers, packed = self._buffers, payload != _NO_PAYLOAD
+        match status:
+            case Request.NEW_SERVER:
+                self._servers.add(buffers.key)
+                return at
+            case codes.FULL:
+                buffers.reserve_split_maps()
+                return at
+            case Request.NEW_TABLE_MAP:
+                end = position + length - (0 if packed else self._format.checksum_bytes)
+                self._add_table_map(buffer[position + HEADER_BYTES : end].tobytes(), position)
+                return at
+            case Request.INFLATE:
+                self._walk_payload(buffer, position, length)
+                close_transaction(buffers.transactions, buffers.states, position + length, index.timestamps[at])
+                return at + 1
+            case Request.COMPARE_FORMAT:
+                compare_format(buffer, position, length, self._format)
+                return at + 1
+            case _:
+                raise fault_of(status, buffer, position, length, self._format, packed=packed)
+
+    def _walk_payload(self, buffer: npt.NDArray[np.uint8], position: int, length: int) -> None:
+        try:
+            for chunk in read_payload(buffer, position, length, self._format):
+                begin, end = 0, len(chunk.buffer)
+                while begin < end:
+                    index = index_payload(chunk.buffer, begin, end)
+                    index.raise_fault()
+                    self._walk(chunk.buffer, index, len(index), position)
+                    begin = index.next
+                self._note_mark(chunk.buffer, position)
+        except StrataError as error:
+            # An inner event has no offset of its own in the file.
+            error.offset = position
+            raise
+        self._state.place = check_end(self._state.place, position, Word.PAYLOAD_END)
+
+    def _note_mark(self, inner: npt.NDArray[np.uint8], payload: int) -> None:
+        """Reads XA_PREPARE inside a payload, whose bytes are gone when the transaction is taken."""
+        at = int(self._state.xa)
+        if at >= 0 and payload not in self._compressed:
+            self._compressed[payload] = self._read_mark(inner, at, replace(self._format, has_checksum=False))
+            self._state.xa = payload
+
+    @staticmethod
+    def _read_mark(buffer: npt.NDArray[np.uint8], position: int, form: FormatDescription) -> XaMark | None:
+        length = int.from_bytes(buffer[position + 9 : position + 13].tobytes(), "little")
+        return mark_of(parse_event(buffer, position, length, form))
+
+    def _marks(self, buffer: npt.NDArray[np.uint8], events: npt.NDArray[np.int64]) -> Iterator[tuple[int, XaMark]]:
+        for row in np.flatnonzero(events >= 0).tolist():
+            at = int(events[row])
+            mark = self._compressed.pop(at) if at in self._compressed else self._read_mark(buffer, at, self._format)
+            if mark is not None:
+                yield row, mark
+
+    def _add_table_map(self, body: bytes, position: int) -> None:
+        try:
+            self._table_maps.add(parse_table_map(body, self._format.header_length(EventType.TABLE_MAP)))
+        except StrataError as error:
+            raise error.located(offset=position) from None
+
+    def _open_gtid(self) -> str | None:
+        sid = int(self._state.sid)
+        if self.open_transaction is None or sid < 0:
+            return None
+        return str(Gtid(self._servers.sids[sid], int(self._state.gno)))
+
+    def _take_batch(self, buffer: npt.NDArray[np.uint8]) -> TransactionBatch:
+        taken = self._buffers.take()
+        ended, entries, splits = taken.transactions, taken.entries, taken.splits
+        begins, stamps, incidents = ended["begin"], ended["stamp"], ended["incident"]
+        committed = np.maximum(np.maximum.accumulate(stamps), self.clock.now)
+        self.clock.advance(int(committed[-1]))
+        lost = np.flatnonzero(incidents >= 0)
+        batch = TransactionBatch(
+            binlog_file=self._binlog_file,
+            first_seq=self.next_seq,
+            begins=begins,
+            ends=ended["end"],
+            positions=self._server_positions(begins, ended["log_begin"]),
+            sids=tuple(self._servers.sids),
+            sid_numbers=ended["sid"],
+            numbers=ended["gno"],
+            committed_at=committed,
+            commit_timestamps=stamps,
+            incidents=tuple((int(row), self._incident(buffer, int(incidents[row]))) for row in lost),
+            marks=tuple(self._marks(buffer, ended["xa"])),
+            tables=tuple(self._table_maps.tables),
+            entries_end=ended["entries_end"],
+            entry_tables=entries["table"],
+            entry_events=entries["events"],
+            entry_rows=entries["rows"],
+            statements_end=ended["statements_end"],
+            statements=taken.statements,
+            splits_end=ended["splits_end"],
+            split_offsets=splits["offset"],
+            split_rows=splits["row"],
+            split_maps_end=splits["maps_end"],
+            split_maps=taken.split_maps,
+        )
+        self.next_seq += len(batch)
+        return batch
+
+    def _server_positions(self, begins: npt.NDArray[np.int64], low: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Offsets in the server's file; the header has 32 bits of them, and they only grow within a file."""
+        if self._server_offset is None:
+            return begins
+        before = np.concatenate(([self._server_offset & 0xFFFFFFFF], low[:-1]))
+        positions = (self._server_offset >> 32 << 32) + low + (np.cumsum(low < before) << 32)
+        self._server_offset = int(positions[-1])
+        return positions
+
+    def _incident(self, buffer: npt.NDArray[np.uint8], position: int) -> str:
+        length = int.from_bytes(buffer[position + 9 : position + 13].tobytes(), "little")
+        return parse_incident(event_body(buffer, position, length, self._format)).message or "events were lost"

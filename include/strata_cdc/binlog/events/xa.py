@@ -1,0 +1,78 @@
+"""What a transaction has to do with the two phases of XA, and which prepared ones are undecided.
+Not here: the events' bytes (`parse.py`), where rows of prepared transactions take effect (`landing/prepared.py`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strata_cdc.binlog.events.model import Query, XaMark, XaPrepare, XaStep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FORMAT_ID: Final = 0xFFFFFFFF
+"""XA_PREPARE has the lower 32 bits of the format id, the statements have all of it (9.7, sql/xa.h)."""
+_PART: Final = "X'((?:[0-9a-f]{2})*)'"
+_DECISION: Final = re.compile(rf"XA (COMMIT|ROLLBACK) {_PART},{_PART},(\d+)", re.ASCII | re.IGNORECASE)
+_OTHER: Final = re.compile(r"XA (COMMIT|ROLLBACK)\b(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
+
+
+class Prepared(Struct, frozen=True):
+    """A prepared transaction that nobody has decided."""
+
+    seq: int
+    xid: str
+
+
+class Undecided:
+    """The prepared transactions that are undecided at one point of a stream; goes on with each mark."""
+
+    def __init__(self, prepared: Iterable[Prepared] = ()) -> None:
+        self._seqs = {one.xid: one.seq for one in prepared}
+
+    def take(self, seq: int, mark: XaMark) -> int | None:
+        """Takes the mark of the transaction `seq`.
+
+        Returns:
+            Ordinal of the prepared transaction that it ends; None if there is none. One that another with the same XID
+            follows was decided, or lost in a crash, without a word in the binlog: a server has an XID once at a time.
+        """
+        ended = self._seqs.pop(mark.xid, None)
+        if mark.step is XaStep.PREPARE:
+            self._seqs[mark.xid] = seq
+        return ended
+
+    def holds(self, xid: str) -> bool:
+        """Whether one with this XID is undecided."""
+        return xid in self._seqs
+
+    def prepared(self) -> tuple[Prepared, ...]:
+        """Those that are left, in stream order."""
+        return tuple(sorted((Prepared(seq, xid) for xid, seq in self._seqs.items()), key=lambda one: one.seq))
+
+
+def mark_of(event: object) -> XaMark | None:
+    """The mark of a transaction by the event that ends it: XA_PREPARE, or a QUERY that stands alone behind its GTID."""
+    if isinstance(event, XaPrepare):
+        return None if event.one_phase else XaMark(XaStep.PREPARE, _xid(event.gtrid, event.bqual, event.format_id))
+    if not isinstance(event, Query):
+        return None
+    text = event.statement.decode("ascii", "replace").strip()
+    found = _DECISION.fullmatch(text)
+    if found:
+        step, gtrid, bqual, format_id = found.groups()
+        return XaMark(_step(step), _xid(bytes.fromhex(gtrid), bytes.fromhex(bqual), int(format_id)))
+    # Not in the form that servers write: of no transaction that is known, which is told like any such.
+    other = _OTHER.fullmatch(text)
+    return XaMark(_step(other[1]), other[2].strip()) if other else None
+
+
+def _step(word: str) -> XaStep:
+    return XaStep.COMMIT if word.upper() == "COMMIT" else XaStep.ROLLBACK
+
+
+def _xid(gtrid: bytes, bqual: bytes, format_id: int) -> str:
+    return f"X'{gtrid.hex()}',X'{bqual.hex()}',{format_id & _FORMAT_ID}"

@@ -1,0 +1,211 @@
+"""Reads the events that begin a transaction.
+Not here: GTIDs as values (`binlog/events/gtid.py`, `position/sets.py`), where a transaction ends
+(`transactions.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strata_cdc.binlog.kernels.jit import kernel
+from strata_cdc.binlog.kernels.scan import HEADER_BYTES, read_i64, read_u48
+from strata_cdc.binlog.kernels.status import DONE
+from strata_cdc.binlog.kernels.words import EventCode, Fault, Request
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.kernels.arrays import ByteRows, Bytes, Int, IntRows
+    from strata_cdc.binlog.kernels.layout import Events
+
+KEY_BYTES = 49
+"""A server's UUID (16), the length of a tag (1) and the tag (32)."""
+KEY_NUMBER = KEY_BYTES
+"""Where the number (8) stands behind them in what `read_gtid` fills."""
+GTID_BYTES = KEY_BYTES + 8
+_CLOCK_TYPE = 2
+_ORIGINAL_FOLLOWS = 1 << 55
+_UUID_BYTES = 16
+
+
+@kernel
+def read_gtid(buffer: Bytes, at: Int, end: Int, event_type: Int, key: Bytes) -> Int:
+    """Reads GTID, ANONYMOUS_GTID or TAGGED_GTID.
+
+    Args:
+        buffer: Bytes of the file.
+        at: Behind the event's header.
+        end: In front of its checksum.
+        event_type: Its type code.
+        key: Takes `GTID_BYTES`: UUID, length of tag, tag and number; all 0 for an anonymous transaction.
+
+    Returns:
+        The time of the commit (microseconds since 1970 UTC; 0 where the server does not write it), or -1 if the event
+        is not whole or has impossible values.
+    """
+    for k in range(_UUID_BYTES, GTID_BYTES):
+        key[k] = 0
+    if event_type == EventCode.TAGGED_GTID:
+        return _read_tagged(buffer, at, end, key)
+    if end - at < 25:
+        return np.int64(-1)
+    if event_type != EventCode.ANONYMOUS_GTID:
+        for k in range(_UUID_BYTES):
+            key[k] = buffer[at + 1 + k]
+        for k in range(8):
+            key[KEY_NUMBER + k] = buffer[at + 17 + k]
+        if read_i64(key, KEY_NUMBER) < 1:
+            return np.int64(-1)
+    # 5.7.5 added the logical clock behind that, 8.0.1 the time of the commit.
+    if end - at >= 49 and buffer[at + 25] == _CLOCK_TYPE:
+        stamp = read_u48(buffer, at + 42) | (np.int64(buffer[at + 48]) << 48)
+        return stamp & ~np.int64(_ORIGINAL_FOLLOWS)
+    return np.int64(0)
+
+
+@kernel
+def read_varint(buffer: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
+    """An unsigned number of `mysql::serialization` and the offset behind it; offset -1 if it runs past `end`."""
+    if at >= end:
+        return np.int64(0), np.int64(-1)
+    first = np.int64(buffer[at])
+    extra = np.int64(0)
+    while extra < 8 and (first >> extra) & 1:
+        extra += 1
+    if at + 1 + extra > end:
+        return np.int64(0), np.int64(-1)
+    value = np.int64(0)
+    for k in range(extra):
+        value |= np.int64(buffer[at + 1 + k]) << np.int64(8 * k)
+    if extra < 8:
+        value = (value << (7 - extra)) | (first >> (extra + 1))
+    return value, np.int64(at + 1 + extra)
+
+
+@kernel
+def _read_uuid(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:
+    """Reads a UUID of 16 numbers to `key`; returns the offset behind it, -1 if it runs past `end`."""
+    for k in range(_UUID_BYTES):
+        byte, at = read_varint(buffer, at, end)
+        if at < 0:
+            return np.int64(-1)
+        key[k] = byte
+    return np.int64(at)
+
+
+@kernel
+def _note_number(value: Int, at: Int, key: Bytes) -> Int:
+    """Writes the number of a transaction, signed and twice as large, to `key`; returns `at`, or -1 if it is below 1."""
+    if value & 1 or value < 2:
+        return np.int64(-1)
+    for k in range(8):
+        key[KEY_NUMBER + k] = (value >> (1 + 8 * k)) & 0xFF
+    return np.int64(at)
+
+
+@kernel
+def _read_tag(buffer: Bytes, at: Int, end: Int, length: Int, key: Bytes) -> Int:
+    """Reads a tag to `key`; returns the offset behind it, -1 if it is too long or runs past `end`."""
+    if at < 0 or length > KEY_BYTES - _UUID_BYTES - 1 or length < 0 or length > end - at:
+        return np.int64(-1)
+    key[_UUID_BYTES] = length
+    for k in range(length):
+        key[_UUID_BYTES + 1 + k] = buffer[at + k]
+    return np.int64(at + length)
+
+
+@kernel
+def _read_tagged(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:
+    stamp = np.int64(0)
+    field = np.int64(-3)  # Version, size and last field that must be understood come before the fields.
+    seen = np.int64(0)
+    while at < end:
+        number, at = read_varint(buffer, at, end)
+        if at < 0:
+            return np.int64(-1)
+        if field < 0:
+            field += 1
+            continue
+        if number > 6:  # Behind the time of the commit there is nothing that a stream is cut by.
+            break
+        if number == 1:
+            at = _read_uuid(buffer, at, end, key)
+            seen |= 1
+        else:
+            value, at = read_varint(buffer, at, end)
+            if number == 2:
+                at = _note_number(value, at, key)
+                seen |= 2
+            elif number == 3:
+                at = _read_tag(buffer, at, end, value, key)
+            elif number == 6:
+                stamp = value & ((np.int64(1) << 55) - 1)
+        if at < 0:
+            return np.int64(-1)
+    return stamp if seen == 3 else np.int64(-1)
+
+
+@kernel
+def key_row(keys: ByteRows, count: Int, hint: Int, key: Bytes) -> Int:
+    """Which of the first `count` rows of `keys` equals `key`, trying `hint` first; -1 if none does."""
+    for step in range(count + 1):
+        row = hint if step == 0 else step - 1
+        if row < 0 or row >= count:
+            continue
+        same = True
+        for k in range(KEY_BYTES):
+            if keys[row, k] != key[k]:
+                same = False
+                break
+        if same:
+            return np.int64(row)
+    return np.int64(-1)
+
+
+@kernel
+def read_head(
+    buf: Bytes, body: Int, end: Int, event_type: Int, keys: ByteRows, count: Int, hint: Int, key: Bytes
+) -> tuple[Int, Int, Int]:
+    """Reads the event that begins a transaction; arguments as in `read_gtid` and `key_row`.
+
+    Returns:
+        Status (DONE, BAD_GTID or NEW_SERVER: `key` is in no row yet), the row of its server and tag (-1 for an
+        anonymous transaction), and the time of its commit as in `read_gtid`.
+    """
+    stamp = read_gtid(buf, body, end, event_type, key)
+    if stamp < 0:
+        return np.int64(Fault.BAD_GTID), np.int64(-1), np.int64(0)
+    if event_type == EventCode.ANONYMOUS_GTID:
+        return np.int64(DONE), np.int64(-1), stamp
+    row = key_row(keys, count, hint, key)
+    return np.int64(DONE if row >= 0 else Request.NEW_SERVER), row, stamp
+
+
+@kernel
+def read_gtids(
+    buf: Bytes, events: Events, trailer: Int, first: Int, keys: ByteRows, count: Int, key: Bytes, found: IntRows
+) -> tuple[Int, Int]:
+    """Reads GTID events one after the other.
+
+    Args:
+        buf: The bytes that they are in.
+        events: GTID and TAGGED_GTID events, no others.
+        trailer: Bytes of the checksum behind each.
+        first: The first one to take.
+        keys: As in `key_row`; so the next two.
+        count: As above.
+        key: As above.
+        found: Takes the row of `keys` and the number of each.
+
+    Returns:
+        Status and the event that it is about: DONE, BAD_GTID, or NEW_SERVER (add `key`, and go on with that event).
+    """
+    row = np.int64(-1)
+    for i in range(first, len(events.positions)):
+        position = events.positions[i]
+        body, end = position + HEADER_BYTES, position + events.lengths[i] - trailer
+        status, row, _ = read_head(buf, body, end, np.int64(events.types[i]), keys, count, row, key)
+        if status != DONE:
+            return status, np.int64(i)
+        found[i, 0] = row
+        found[i, 1] = read_i64(key, KEY_NUMBER)
+    return np.int64(DONE), np.int64(len(events.positions))

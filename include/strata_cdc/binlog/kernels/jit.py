@@ -1,0 +1,90 @@
+"""The decorators that make a function a kernel: machine code from the linked library, else from the compiler.
+Not here: kernels. They take numbers and arrays only, check each bound first, allocate nothing, and return a code of
+`status.py`."""
+
+from __future__ import annotations
+
+import sys
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
+
+from strata_cdc.startup.linked import linked_kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Written(NamedTuple):
+    """A kernel as it is written, and what its module shows in its place."""
+
+    function: Callable[..., Any]
+    inline: bool
+    shown: Callable[..., Any]
+
+
+_written: list[_Written] = []
+_compiled: dict[str, Any] = {}
+_lock = RLock()
+
+
+def compile_now(name: str) -> Callable[..., Any]:
+    """The kernel `file.name` from the compiler: for arguments of other types than those in the linked library."""
+    with _lock:
+        if name not in _compiled:
+            _compile_written()
+        return cast("Callable[..., Any]", _compiled[name])
+
+
+_LINKED = linked_kernels(compile_now)
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Machine code for a function.
+
+    Kernels release the GIL. `NUMBA_DISABLE_JIT=1` leaves them plain Python, `NUMBA_BOUNDSCHECK=1` adds a check to each
+    access; the tests run in all three modes. A global that a kernel reads is frozen into the machine code.
+    """
+    return _machine_code(function, inline=False)
+
+
+def part(function: Callable[P, R]) -> Callable[P, R]:
+    """A kernel that becomes a part of each one that calls it.
+
+    A call hands over seven words for each array, which costs more than a small kernel's work.
+    """
+    return _machine_code(function, inline=True)
+
+
+def _machine_code(function: Callable[P, R], *, inline: bool) -> Callable[P, R]:
+    if _LINKED is None:
+        from strata_cdc.binlog.kernels.compiler import compiled  # noqa: PLC0415 - Numba takes a third of a second and 80 MB
+
+        return cast("Callable[P, R]", compiled(function, inline=inline))
+    name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+    shown = _LINKED.get(name) or _compiled_when_called(name)
+    _written.append(_Written(function, inline, shown))
+    return shown
+
+
+def _compiled_when_called(name: str) -> Callable[..., Any]:
+    def shown(*arguments: Any) -> Any:
+        return compile_now(name)(*arguments)
+
+    return shown
+
+
+def _compile_written() -> None:
+    """Compiles every kernel so far, and lets them call each other: Numba knows its own functions only."""
+    from strata_cdc.binlog.kernels.compiler import compiled  # noqa: PLC0415 - as above
+
+    modules = [vars(module) for name, module in list(sys.modules.items()) if name.startswith(f"{__package__}.")]
+    while _written:
+        function, inline, shown = _written.pop(0)
+        code = compiled(function, inline=inline)
+        _compiled[f"{function.__module__.rpartition('.')[2]}.{function.__name__}"] = code
+        for names in modules:
+            for name in [name for name, value in names.items() if value is shown]:
+                names[name] = code

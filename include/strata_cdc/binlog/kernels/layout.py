@@ -1,0 +1,329 @@
+"""What the walks over events share with their callers: groups of arrays, and the records that lie in them.
+Not here: the walks (`transactions.py`, `stream.py`, `row_images.py`, `packets.py`), the codes (`words.py`)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from strata_cdc.binlog.kernels.records import Record
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.kernels.arrays import ByteRows, Bytes, Cells, Flags, Int, IntBlocks, Ints
+    from strata_cdc.binlog.kernels.records import Records
+
+
+class Events(NamedTuple):
+    """Headers of consecutive events, as in `wire.frames.EventIndex`."""
+
+    positions: Ints
+    lengths: Ints
+    types: Bytes
+    timestamps: Ints
+    log_positions: Ints
+    flags: Flags
+
+
+# The index: a walk that groups events into transactions -------------------------------------------
+
+
+class IndexState(Record):
+    """Where the index stands; the counts are of rows in the arrays of `Notes`."""
+
+    place: Int
+    """A `State` of the stream."""
+    begin: Int
+    """Offset of the open transaction; so the next six are of it."""
+    sid: Int
+    """Who numbered it: its number among the known servers; -1 for an anonymous transaction."""
+    gno: Int
+    stamp: Int
+    log_begin: Int
+    incident: Int
+    xa: Int
+    row: Int
+    """Rows of it so far."""
+    split: Int
+    """Offset of its last split point."""
+    transactions: Int
+    entries: Int
+    statements: Int
+    splits: Int
+    split_maps: Int
+    maps: Int
+    first_entry: Int
+    """Of the open transaction, as the next."""
+    first_statement: Int
+    keys: Int
+    """How many rows of `Known.keys` are in use."""
+
+
+class Transaction(Record):
+    """A finished transaction; the last three say where its rows in the other arrays end."""
+
+    begin: Int
+    end: Int
+    log_begin: Int
+    """Where its first event starts in the server's file, modulo 2**32."""
+    sid: Int
+    gno: Int
+    stamp: Int
+    incident: Int
+    """Offset of an INCIDENT; -1 without."""
+    xa: Int
+    """Offset of the event that says what it has to do with XA: XA_PREPARE, a QUERY that is all of it, or the payload
+    that XA_PREPARE is in; -1 without. Not each of them is a step of two phases (`binlog/events/xa.py`)."""
+    entries_end: Int
+    statements_end: Int
+    splits_end: Int
+
+
+class Entry(Record):
+    """What a transaction did to one table."""
+
+    table: Int
+    events: Int
+    rows: Int
+
+
+class Split(Record):
+    """A point at which a transaction can be decoded from."""
+
+    offset: Int
+    row: Int
+    maps_end: Int
+
+
+class OpenMap(Record):
+    """A TABLE_MAP of the open statement."""
+
+    table_id: Int
+    table_map: Int
+    entry: Int
+    position: Int
+
+
+class KnownMap(Record):
+    """A TABLE_MAP that the index has met; one more row says where the bytes and widths of the last one end."""
+
+    body: Int
+    """Where its bytes start in `Known.bodies`, without table id and flags."""
+    widths: Int
+    """Where its widths start in `Known.widths`."""
+    table: Int
+    """Number of the table that it is of."""
+    json_columns: Int
+
+
+class Form(NamedTuple):
+    """What all events of a walk of the index have in common."""
+
+    checksum_bytes: Int
+    payload: Int
+    """Offset of the payload that the events are in; -1 outside of one."""
+    split_bytes: Int
+    """A larger transaction gets points to split it at, this many bytes from each other."""
+    post_headers: Ints
+    """Bytes of the post-header by event type; -1 where the file's format lists none."""
+
+
+class Known(NamedTuple):
+    """What the index has met so far, by `binlog/events/registry.py`."""
+
+    keys: ByteRows
+    """UUIDs and tags, one a row, as in `gtid.py`."""
+    bodies: Bytes
+    """This and the next three: TABLE_MAPs, as in `table_maps.py`."""
+    table_maps: Records[KnownMap]
+    places: Ints
+    widths: Ints
+
+
+class Notes(NamedTuple):
+    """What the index writes to."""
+
+    state: Records[IndexState]
+    """One."""
+    key: Bytes
+    """Takes the GTID that was read last."""
+    maps: Records[OpenMap]
+    """TABLE_MAPs in force, with room for one more a event; so the next four."""
+    transactions: Records[Transaction]
+    entries: Records[Entry]
+    statements: Ints
+    """Offsets of QUERY events, or of the payloads that they are in."""
+    splits: Records[Split]
+    split_maps: Ints
+    """Offsets of TABLE_MAPs in force at split points; may run out."""
+    present: Ints
+    """As `widths.count_image_rows` has it."""
+
+
+# The decoder: a walk that notes where each cell lies ----------------------------------------------
+
+HEADER: Final = 19
+
+
+class WalkState(Record):
+    """Where the decoder's walk stands."""
+
+    event: Int
+    """Index of the event to go on with."""
+    at: Int
+    """Offset of the row to go on with in that event; 0 for its start."""
+    seq: Int
+    row: Int
+    """Ordinal of the next row in its transaction."""
+    clock: Int
+    sid: Int
+    """Index of the transaction's source identifier (and tag); -1 for an anonymous transaction."""
+    gno: Int
+    place: Int
+    """A `State` of the stream."""
+    following: Int
+    """That behind the current event, once the caller has done what the walk asks for."""
+    statement: Int
+    """Counts statements; a TABLE_MAP is in force for one."""
+    position: Int
+    """Where the current event starts in the server's file."""
+    delta: Int
+    """Offset in the server's file minus offset in the buffer, as far as it is known."""
+    is_piece: Int
+    """1 if events may be missing between those of the buffer, so that only their end positions tell where they were."""
+    buffer: Int
+    """The row buffer that is full when the status is FULL; -1 for all."""
+    foreign: Int
+    """1 if the row buffers hold cells of another region, and must be emptied before the next row."""
+    keys: Int
+    """How many rows of `Tables.keys` are known."""
+
+
+class BufferColumn(Record):
+    """A column of a row buffer."""
+
+    width: Int
+    """As in `events.cell_widths.CellWidths`."""
+    target: Int
+    """Which wanted column it is; -1 for none."""
+
+
+class RowBuffer(Record):
+    """The rows of one table behind one TABLE_MAP that wait for their second pass."""
+
+    cells_at: Int
+    """Where its part of `cells` begins: targets x stride of the after images, then of the before images."""
+    facts_at: Int
+    """Where its part of `facts` begins: `FACTS` x stride."""
+    stride: Int
+    capacity: Int
+    count: Int
+    columns: Int
+    columns_at: Int
+    """Where its part of `columns` begins."""
+    targets: Int
+    """How many columns are wanted."""
+    json_columns: Int
+    wanted: Int
+    """0 if rows are only counted."""
+    has: Int
+    """`Has` of all its rows."""
+    waiting_bytes: Int
+    """Of its rows."""
+
+
+class MapInForce(Record):
+    """A registered TABLE_MAP, found by hash of its table id."""
+
+    key: Int
+    """The table id + 1; 0 for a free place."""
+    buffer: Int
+    statement: Int
+    body_at: Int
+    body_length: Int
+
+
+class Has(IntEnum):
+    """Flags of a row buffer's rows."""
+
+    AFTER = 1
+    BEFORE = 2
+    ABSENT = 4
+    PARTIAL = 8
+
+
+class Fact(IntEnum):
+    """What each row has beside its images."""
+
+    SEQ = 0
+    ROW = 1
+    CLOCK = 2
+    POSITION = 3
+    SID = 4
+    GNO = 5
+    OP = 6
+    PARTIAL = 7
+    """Offset of the partial bits in the buffer; 0 if all JSON values are whole."""
+
+
+FACTS: Final = len(Fact)
+
+
+class Op(IntEnum):
+    """What happened to a row."""
+
+    INSERT = 0
+    UPDATE = 1
+    DELETE = 2
+
+
+NULL_CELL: Final = 0
+ABSENT_CELL: Final = 1
+"""Cells that are no places: every kernel of a type compares with this one."""
+
+MOST_BYTES: Final = 16 << 20
+"""Bytes of row images that make a batch, however few rows they are."""
+
+SCRATCH_FIELDS: Final = 3
+"""Of a column in `Tables.scratch`."""
+
+
+class Tables(NamedTuple):
+    """All that the decoder's walk keeps from call to call."""
+
+    state: Records[WalkState]
+    """One."""
+    keys: ByteRows
+    """UUIDs and tags of the transactions so far, one a row, as in `gtid.py`."""
+    key: Bytes
+    """UUID, tag and number of the GTID that was read last."""
+    maps: Records[MapInForce]
+    """A hash table."""
+    bodies: Bytes
+    """The bytes of the TABLE_MAPs behind table id and flags."""
+    buffers: Records[RowBuffer]
+    columns: Records[BufferColumn]
+    """Of all row buffers."""
+    scratch: IntBlocks
+    """For the columns of one event's two images: index, width, place of the first cell."""
+    cells: Cells
+    facts: Ints
+    post_headers: Ints
+    """Bytes of the post-header by event type."""
+
+
+# Packets of the client protocol -------------------------------------------------------------------
+
+
+class PacketState(Record):
+    """Where `packets.split_packets` stands."""
+
+    left: Int
+    """Bytes of the current packet that are still to come."""
+    continues: Int
+    """1 if the event goes on in the next packet."""
+    number: Int
+    """What the next packet has to be numbered, modulo 256; from `UNNUMBERED` on it may have any number."""
+    event_left: Int
+    """Bytes of the current event that are still to come."""
+    largest: Int
+    """Bytes that an event may have; set by the caller."""

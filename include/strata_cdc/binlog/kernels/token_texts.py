@@ -1,0 +1,147 @@
+"""The texts of tokens that differ in some numbers only: what is packed, its CRC32, base64.
+Not here: what is packed (`streams/token_texts.py`), the form of a text (`position/token_text.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strata_cdc.binlog.kernels.crc import crc32
+from strata_cdc.binlog.kernels.jit import kernel, part
+from strata_cdc.binlog.kernels.memory import copy_bytes, load_u8
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.kernels.arrays import Bytes, CrcRows, Int, IntRows, Ints
+
+_CRC_BYTES = 4
+
+
+@part
+def width_of(number: Int) -> Int:
+    """How many bytes MessagePack writes a number of 0 or more in, behind its head; of one byte below 128 there is no
+    head."""
+    if number < 1 << 8:
+        return np.int64(1)
+    if number < 1 << 16:
+        return np.int64(2)
+    return np.int64(4) if number < 1 << 32 else np.int64(8)
+
+
+@part
+def head_of(number: Int) -> Int:
+    """The byte in front of a number; 0: there is none."""
+    if number < 1 << 7:
+        return np.int64(0)
+    if number < 1 << 8:
+        return np.int64(0xCC)
+    if number < 1 << 16:
+        return np.int64(0xCD)
+    return np.int64(0xCE) if number < 1 << 32 else np.int64(0xCF)
+
+
+@part
+def put_letters(row: Bytes, begin: Int, end: Int, letters: Bytes, text: Bytes, front: Int) -> None:
+    """Writes the groups of three bytes that bytes `begin` to `end` are in as four letters each."""
+    for group in range(begin // 3, (end + 2) // 3):
+        at, to = 3 * group, front + 4 * group
+        bits = load_u8(row, at) << 16 | load_u8(row, at + 1) << 8 | load_u8(row, at + 2)
+        text[to] = load_u8(letters, bits >> 18)
+        text[to + 1] = load_u8(letters, bits >> 12 & 63)
+        text[to + 2] = load_u8(letters, bits >> 6 & 63)
+        text[to + 3] = load_u8(letters, bits & 63)
+
+
+@kernel
+def lay_out(alike: Bytes, borders: Ints, numbers: IntRows, i: Int, row: Bytes, spots: Ints) -> Int:
+    """Puts what is alike and the heads of the numbers of one text into its row; returns the row's size.
+
+    Args:
+        alike: The bytes that all have, one behind the other.
+        borders: Where what stands in front of each number begins in these, and what stands behind the last one; and
+            their end.
+        numbers: A row for each number, with a place for each text.
+        i: Which text.
+        row: Is written, from the place behind the CRC on, with zeros up to a whole group of three bytes.
+        spots: Where the bytes of each number end.
+    """
+    to = np.int64(_CRC_BYTES)
+    for j in range(numbers.shape[0] + 1):
+        copy_bytes(alike, borders[j], row, to, borders[j + 1] - borders[j])
+        to += borders[j + 1] - borders[j]
+        if j < numbers.shape[0]:
+            head = head_of(numbers[j, i])
+            if head:
+                row[to] = head
+                to += np.int64(1)
+            to += width_of(numbers[j, i])
+            spots[j] = to
+    row[to] = 0
+    row[to + 1] = 0
+    return to
+
+
+@kernel
+def seal_texts(
+    tables: CrcRows,
+    letters: Bytes,
+    pattern: tuple[Int, Bytes, Ints, Bytes],
+    numbers: IntRows,
+    scratch: tuple[Bytes, Bytes, Ints],
+    out: Bytes,
+    starts: Ints,
+    crcs: Ints,
+) -> Int:
+    """Writes some texts; each is made of the one before, of which only what differs is written anew.
+
+    Args:
+        tables: `CRC_TABLES`.
+        letters: Those of base64.
+        pattern: How many bytes stand in front of the base64 in each text; what is alike and its borders, as for
+            `lay_out`; what stands behind the base64.
+        numbers: As for `lay_out`.
+        scratch: For what is packed, with its CRC and two bytes more; for a text, with what stands in front of it there
+            already; for a place for each number.
+        out: Where the texts go.
+        starts: Takes where each begins, and where the last one ends.
+        crcs: Takes the CRC32 of what each has packed.
+
+    Returns:
+        -1, or the text that would not fit.
+    """
+    front, alike, borders, end = pattern
+    row, text, spots = scratch
+    size = used = np.int64(0)
+    to = np.int64(0)
+    for i in range(numbers.shape[1]):
+        is_new = i == 0
+        for j in range(numbers.shape[0]):
+            is_new = is_new or head_of(numbers[j, i]) != head_of(numbers[j, i - 1])
+        if is_new:
+            size = lay_out(alike, borders, numbers, i, row, spots)
+            used = front + (4 * size + 2) // 3
+        for j in range(numbers.shape[0]):
+            at = last = spots[j]
+            # From the last byte on, up to the first that is another one than in the text before.
+            begin = last - width_of(numbers[j, i])
+            number, other = numbers[j, i], np.int64(0) if is_new else numbers[j, i - 1]
+            while at > begin and (is_new or number != other):
+                at -= np.int64(1)
+                row[at] = number & 255
+                number >>= np.int64(8)
+                other >>= np.int64(8)
+            if not is_new and at < last:
+                put_letters(row, at, last, letters, text, front)
+        crc = crc32(tables, row, _CRC_BYTES, size, 0)
+        crcs[i] = crc
+        for k in range(_CRC_BYTES):
+            row[k] = crc >> (24 - 8 * k) & 255
+        put_letters(row, np.int64(0), size if is_new else np.int64(_CRC_BYTES), letters, text, front)
+        starts[i] = to
+        if to + used + end.shape[0] > out.shape[0]:
+            return np.int64(i)
+        copy_bytes(text, np.int64(0), out, to, used)
+        copy_bytes(end, np.int64(0), out, to + used, np.int64(end.shape[0]))
+        to += used + end.shape[0]
+    starts[numbers.shape[1]] = to
+    return np.int64(-1)

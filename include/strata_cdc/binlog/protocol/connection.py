@@ -1,0 +1,285 @@
+"""Connections to MySQL: the address, TLS, and failures as errors of ours. All connections are made here.
+Not here: what the client refuses of a server (`client.py`), the replication protocol (`replication.py`), what is asked
+over a connection (`store/database.py`, `schema/live/engine.py`, `pipeline/`)."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
+
+from strata_cdc.binlog.protocol.limits import ServerLimits
+from strata_cdc.errors import (
+    AccessDeniedError,
+    SettingsError,
+    SourceSettingsError,
+    SourceUnavailableError,
+    StrataError,
+    one_line,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pymysql
+
+    from strata_cdc.binlog.protocol.client import Client
+
+DEFAULT_PORT = 3306
+
+_FORM = "mysql://USER:PASSWORD@HOST:PORT/"
+_ENCODE = (
+    f"Write {_FORM}; in user and password write @ as %40, : as %3A, / as %2F, # as %23, ? as %3F and % as %25, as "
+    "Python's urllib.parse.quote(PASSWORD, safe='') does."
+)
+_NO_ACCESS = frozenset({1044, 1045, 1095, 1142, 1143, 1227, 1396, 1698, 1862, 3118, 3159, 3955})
+"""Wrong password, expired or locked account, missing grant; 3159 is "TLS required" (share/messages_to_clients.txt)."""
+_TLS_FAILED = 2026
+_CLEAR_PASSWORD = 2061
+"""CR_AUTH_PLUGIN_ERR: the client refused what the server asked of it (`client.py`)."""
+ODD_ANSWERS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
+"""What reading an answer raises that has another form than any server's."""
+_OPTIONS = ("ssl_mode", "ssl_ca", "ssl_cert", "ssl_key", "compression", "enable_cleartext_plugin")
+_SWITCH = {"true": True, "1": True, "false": False, "0": False}
+
+
+class TlsMode(StrEnum):
+    """How a connection is protected; the names are those of MySQL's `--ssl-mode`."""
+
+    DISABLED = "DISABLED"
+    PREFERRED = "PREFERRED"
+    REQUIRED = "REQUIRED"
+    VERIFY_CA = "VERIFY_CA"
+    VERIFY_IDENTITY = "VERIFY_IDENTITY"
+
+
+class ProtocolCompression(StrEnum):
+    """What becomes of the bytes between here and the server; the names are those of MySQL."""
+
+    UNCOMPRESSED = "uncompressed"
+    ZLIB = "zlib"
+    ZSTD = "zstd"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where a server is and how to log in."""
+
+    host: str
+    port: int = DEFAULT_PORT
+    user: str = "root"
+    password: str = field(default="", repr=False)
+    database: str | None = None
+    tls: TlsMode = TlsMode.PREFERRED
+    tls_ca: str | None = None
+    """File with the certificates that are trusted."""
+    tls_cert: str | None = None
+    """File with the certificate that this side shows, where the server asks for one."""
+    tls_key: str | None = None
+    """File with its key."""
+    compression: ProtocolCompression = ProtocolCompression.UNCOMPRESSED
+    enable_cleartext_plugin: bool = False
+    """Whether a server may have the password as it is (`mysql_clear_password`) over a connection without TLS."""
+    limits: ServerLimits = ServerLimits()
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Reads `mysql://USER:PASSWORD@HOST:PORT/DATABASE?ssl_mode=REQUIRED&ssl_ca=FILE`.
+
+        An option that is not known is an error: it may be a misspelt one that protects the connection.
+
+        Raises:
+            SettingsError: The text has another form. The message never quotes it: it may hold a password.
+        """
+        try:
+            parts = urlsplit(url)
+            port = parts.port or DEFAULT_PORT
+        except ValueError:
+            raise SettingsError("the URL of a server has no readable port", remedy=_ENCODE) from None
+        if "#" in url or "@" in parts.path or "@" in parts.query:
+            # A character of a password has ended what names user, password and host.
+            raise SettingsError("the URL of a server has a @ after its host, or a #", remedy=_ENCODE)
+        if parts.scheme.split("+")[0] != "mysql" or not parts.hostname:
+            raise SettingsError("the URL of a server is not that of a MySQL server", remedy=f"Write {_FORM}.")
+        options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        # SQLAlchemy's URLs often say it; there is no other here.
+        options.pop("charset", None)
+        unknown = sorted(options.keys() - set(_OPTIONS))
+        if unknown:
+            raise SettingsError(
+                f"{', '.join(unknown)}: no option of a server's URL",
+                remedy=f"There are: {', '.join(_OPTIONS)}; docs/settings.md explains them.",
+            )
+        mode = options.get("ssl_mode", TlsMode.VERIFY_CA if "ssl_ca" in options else TlsMode.PREFERRED).upper()
+        compression = options.get("compression", ProtocolCompression.UNCOMPRESSED).lower()
+        clear = options.get("enable_cleartext_plugin", "false").lower()
+        for name, value, known in (
+            ("ssl_mode", mode, tuple(TlsMode)),
+            ("compression", compression, tuple(ProtocolCompression)),
+            ("enable_cleartext_plugin", clear, tuple(_SWITCH)),
+        ):
+            if value not in known:
+                raise SettingsError(f"{name} {value} is not known; there are: {', '.join(known)}")
+        return cls(
+            host=parts.hostname,
+            port=port,
+            user=unquote(parts.username) if parts.username else "root",
+            password=unquote(parts.password) if parts.password else "",
+            database=unquote(parts.path.strip("/")) or None,
+            tls=TlsMode(mode),
+            tls_ca=options.get("ssl_ca"),
+            tls_cert=options.get("ssl_cert"),
+            tls_key=options.get("ssl_key"),
+            compression=ProtocolCompression(compression),
+            enable_cleartext_plugin=_SWITCH[clear],
+        )
+
+    def to_url(self, database: str) -> str:
+        """The URL of a database on the same server, reached in the same way; it holds the password."""
+        login = quote(self.user, safe="") + (":" + quote(self.password, safe="") if self.password else "")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        options = {
+            "ssl_mode": self.tls if self.tls_ca or self.tls is not TlsMode.PREFERRED else None,
+            "ssl_ca": self.tls_ca,
+            "ssl_cert": self.tls_cert,
+            "ssl_key": self.tls_key,
+            "compression": self.compression if self.compression is not ProtocolCompression.UNCOMPRESSED else None,
+            "enable_cleartext_plugin": "true" if self.enable_cleartext_plugin else None,
+        }
+        query = urlencode({name: value for name, value in options.items() if value})
+        place = f"mysql://{login}@{host}:{self.port}/{quote(database, safe='')}"
+        return f"{place}?{query}" if query else place
+
+    def __str__(self) -> str:
+        return f"{self.user}@{self.host}:{self.port}"
+
+
+def connect(address: ServerAddress, *, read_seconds: float | None = None) -> pymysql.Connection[Any]:
+    """A new connection in autocommit mode.
+
+    Args:
+        address: Where to.
+        read_seconds: How long an answer may take; None for any time.
+
+    Raises:
+        AccessDeniedError: Wrong user or password, or TLS is required.
+        SourceUnavailableError: The server does not answer.
+        SourceSettingsError: TLS or compression was asked for and cannot be had.
+    """
+    with server_errors(address):
+        return open_connection(address, read_timeout=read_seconds, autocommit=True)
+
+
+def open_connection(address: ServerAddress, **options: Any) -> pymysql.Connection[Any]:
+    """The same with PyMySQL's own errors, for who translates them himself; `options` are PyMySQL's.
+
+    Raises:
+        pymysql.err.MySQLError: The server refuses, or does not answer.
+        SourceSettingsError: Compression was asked for and cannot be had.
+        SettingsError: A file of TLS is not there.
+    """
+    return _client_of(address)(
+        host=address.host,
+        port=address.port,
+        user=address.user,
+        password=address.password.encode(),
+        database=address.database,
+        limits=address.limits,
+        charset="utf8mb4",
+        program_name="strata",
+        **_tls_options(address),
+        **options,
+    )
+
+
+def _client_of(address: ServerAddress) -> type[Client]:
+    # Imported here: the settings import the address, and stay light.
+    from strata_cdc.binlog.protocol.client import Client, TrustingClient  # noqa: PLC0415  see above
+
+    if address.compression is not ProtocolCompression.UNCOMPRESSED:
+        from strata_cdc.binlog.protocol.compression import CONNECTIONS  # noqa: PLC0415  see above
+
+        found = CONNECTIONS[address.compression]
+        return type(found.__name__, (TrustingClient, found), {}) if address.enable_cleartext_plugin else found
+    return TrustingClient if address.enable_cleartext_plugin else Client
+
+
+def _tls_options(address: ServerAddress) -> dict[str, Any]:
+    if address.tls == TlsMode.DISABLED:
+        return {"ssl_disabled": True}
+    if address.tls == TlsMode.PREFERRED:
+        # PyMySQL's own default: TLS where the server has it, its certificate unchecked.
+        return {}
+    for option, path in (("ssl_ca", address.tls_ca), ("ssl_cert", address.tls_cert), ("ssl_key", address.tls_key)):
+        if path and not Path(path).is_file():
+            raise SettingsError(f"{option} of a server's URL names {path}, which is no file here")
+    tls: dict[str, Any] = {
+        "ca": address.tls_ca,
+        "verify_mode": address.tls != TlsMode.REQUIRED,
+        "check_hostname": address.tls == TlsMode.VERIFY_IDENTITY,
+    }
+    if address.tls_cert:
+        tls |= {"cert": address.tls_cert, "key": address.tls_key}
+    return {"ssl": tls}
+
+
+@contextmanager
+def server_errors(address: ServerAddress) -> Iterator[None]:
+    """Turns PyMySQL's errors, those of the socket, and answers that cannot be read into ours."""
+    import pymysql  # noqa: PLC0415 - the settings import the address, and stay light
+
+    try:
+        yield
+    except pymysql.err.MySQLError as error:
+        raise as_strata_error(error, address) from error
+    except OSError as error:
+        raise SourceUnavailableError(f"the connection to {address} broke: {error}") from error
+    except ODD_ANSWERS as error:
+        raise SourceUnavailableError(
+            f"{address} answers as no MySQL server does: {one_line(str(error))}",
+            remedy="Check that the address is that of a MySQL server.",
+        ) from error
+
+
+def as_strata_error(error: Exception, address: ServerAddress) -> StrataError:
+    """Our error for one of PyMySQL's."""
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    text = _said(error)
+    if code in _NO_ACCESS:
+        return AccessDeniedError(
+            f"{address} was refused: {text} ({code})",
+            remedy="Check user and password of the connection, and run `strata doctor` for the grants that it needs.",
+        )
+    unsafe = as_unsafe_error(error, str(address))
+    if unsafe is not None:
+        return unsafe
+    return SourceUnavailableError(
+        f"{address} does not answer as it should: {text}" + (f" ({code})" if code else ""),
+        remedy="Check that the server runs and can be reached from here, then run the same again.",
+    )
+
+
+def as_unsafe_error(error: object, where: str) -> SourceSettingsError | None:
+    """Our error where a connection was given up since it is not protected as was asked for; None for another reason."""
+    code = error.args[0] if isinstance(error, Exception) and error.args else 0
+    if code == _TLS_FAILED or isinstance(getattr(error, "original_exception", None), ssl.SSLError):
+        return SourceSettingsError(
+            f"{where} does not speak TLS as asked for: {_said(error)}",
+            remedy="Check `ssl_mode` and `ssl_ca` in the connection's URL, and the certificates of the server.",
+        )
+    if code == _CLEAR_PASSWORD:
+        return SourceSettingsError(
+            f"{where}: {_said(error)}",
+            remedy="Use TLS (`ssl_mode` in the connection's URL); `enable_cleartext_plugin=true` there allows it.",
+        )
+    return None
+
+
+def _said(error: object) -> str:
+    """What a server said, in one line that no terminal takes for a command."""
+    arguments: tuple[object, ...] = getattr(error, "args", ())
+    return one_line(str(arguments[1]) if len(arguments) > 1 else str(error))

@@ -1,0 +1,413 @@
+"""A client of MySQL's replication protocol: asks for the stream by GTID set or position, yields it in large pieces.
+Not here: what becomes of them (`landing/recorder.py`), connecting (`connection.py`)."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import time
+import uuid
+from contextlib import suppress
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pymysql
+from msgspec import Struct
+
+from strata_cdc.binlog.bytes.codes import HEADER_BYTES, LARGEST_EVENT_BYTES, LARGEST_HEAD_BYTES, EventType
+from strata_cdc.binlog.kernels.layout import PacketState
+from strata_cdc.binlog.kernels.packets import PACKET_HEADER_BYTES, UNNUMBERED, Packet, split_packets
+from strata_cdc.binlog.kernels.records import records
+from strata_cdc.binlog.protocol.binlog_expiry import VARIABLES, expire_seconds
+from strata_cdc.binlog.protocol.connection import ProtocolCompression, as_strata_error, connect, server_errors
+from strata_cdc.binlog.protocol.server_files import FIRST_OFFSET, ServerFiles, begins_at
+from strata_cdc.errors import (
+    AccessDeniedError,
+    BinlogPurgedError,
+    BinlogUnreadableError,
+    CorruptEventError,
+    SourceSettingsError,
+    SourceUnavailableError,
+    one_line,
+)
+from strata_cdc.position.sets import GtidSet
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    import numpy.typing as npt
+
+    from strata_cdc.binlog.kernels.records import Records
+    from strata_cdc.binlog.protocol.compression import CompressedSocket
+    from strata_cdc.binlog.protocol.connection import ServerAddress
+    from strata_cdc.position.binlog_position import BinlogPosition
+
+_BUFFER_BYTES = 4 << 20
+_FILL_BYTES = 1 << 20
+_COM_BINLOG_DUMP = 0x12
+_COM_REGISTER_REPLICA = 0x15
+_COM_BINLOG_DUMP_GTID = 0x1E
+_NON_BLOCKING = 0x01
+_BY_GTID = 0x04
+_HEARTBEAT_SECONDS = 5
+"""The server sees by them, too, that nobody listens any more. Each wakes a reader that has nothing to do otherwise."""
+_WAIT_SECONDS = 0.5
+"""A reader for whom nothing arrives is asked at each multiple of this of the machine's clock whether it still wants to
+wait: of all servers at the same moments, and whatever heartbeats came between."""
+_OFFSETS = 1 << 32
+"""COM_BINLOG_DUMP has four bytes for an offset; only the command for GTID sets has eight."""
+_MADE_UP = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
+_NO_REPLICATION = frozenset({1045, 1227})
+"""The server says "access denied for user" where a user that it has let in lacks the grant (sql/rpl_replica.cc)."""
+_CANNOT_SEND = 1236
+"""ER_SOURCE_FATAL_ERROR_READING_BINLOG: purged files, and other reasons that are only in its text."""
+_MIXED = "Cannot replicate"
+"""Begins what it says where a GTID meets gtid_mode OFF, or none meets ON or a request by GTID set
+(sql/rpl_binlog_sender.cc, `check_event_type`)."""
+
+
+class ServerState(Struct, frozen=True):
+    """What a server says of itself and its binlog."""
+
+    uuid: str
+    version: str
+    gtid_mode: str
+    executed: GtidSet
+    purged: GtidSet
+    now: int
+    """Its clock, microseconds UTC."""
+    expire_seconds: int | None = None
+    """So long after a binlog's last event it may delete the file; None: not by itself."""
+
+    @classmethod
+    def read(cls, connection: pymysql.Connection[Any]) -> Self:
+        """Asks the server.
+
+        Raises:
+            SourceSettingsError: It writes no binlog.
+        """
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT @@GLOBAL.server_uuid, @@GLOBAL.version, @@GLOBAL.gtid_mode, @@GLOBAL.log_bin,"
+                " @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged, UNIX_TIMESTAMP(NOW(6))"
+            )
+            server_uuid, version, gtid_mode, log_bin, executed, purged, now = cursor.fetchone()
+            cursor.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", (VARIABLES,))
+            kept = expire_seconds({str(name): str(value) for name, value in cursor.fetchall()})
+        if not log_bin:
+            raise SourceSettingsError(
+                "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to mend it."
+            )
+        sets = GtidSet.parse(executed), GtidSet.parse(purged)
+        return cls(server_uuid, version, str(gtid_mode).upper(), *sets, int(now * 1_000_000), kept)
+
+    @property
+    def numbers_all(self) -> bool:
+        """Whether every transaction that it executes from now on has a GTID."""
+        return self.gtid_mode == "ON"
+
+    def require_gtids(self) -> None:
+        """For what only GTIDs can tell.
+
+        Raises:
+            SourceSettingsError: It executes transactions without one.
+        """
+        if not self.numbers_all:
+            raise SourceSettingsError(
+                f"the server does not number all of its transactions (gtid_mode is {self.gtid_mode})",
+                remedy="Run `strata doctor` for how to switch it on without a restart.",
+            )
+
+
+class EventBytes(Struct, frozen=True):
+    """Bytes of events as they lie in the server's file, one behind the other; an event may go on in the next piece."""
+
+    data: memoryview
+    """Only valid until the next piece is asked for."""
+    missing: int
+    """Bytes of its last event that are still to come, as that says."""
+
+
+class Control(Struct, frozen=True):
+    """A whole FORMAT_DESCRIPTION, PREVIOUS_GTIDS, ROTATE or HEARTBEAT, which stand between transactions."""
+
+    event: bytes
+
+
+class Quiet(Struct, frozen=True):
+    """Nothing came for half a second."""
+
+
+class Until(Enum):
+    """Where a stream ends."""
+
+    END_OF_BINLOG = "the server has sent all that it has"
+    CLOSED = "whoever reads it closes it; what the server executes in the meantime follows"
+
+
+class BinlogStream:
+    """The stream of one server, from a place on."""
+
+    def __init__(self, address: ServerAddress, connection: pymysql.Connection[Any]) -> None:
+        """Takes over a connection; nothing else may use it any more."""
+        self._address = address
+        self._connection = connection
+        self._silent_seconds = 0.0
+
+    @classmethod
+    def open(cls, address: ServerAddress) -> Self:
+        """Connects.
+
+        Raises:
+            AccessDeniedError: Wrong user or password.
+            SourceUnavailableError: The server does not answer.
+        """
+        return cls(address, connect(address, read_seconds=address.limits.silence_seconds))
+
+    def state(self) -> ServerState:
+        """What the server says of itself; before `read` only."""
+        with server_errors(self._address):
+            return ServerState.read(self._connection)
+
+    def files(self) -> ServerFiles:
+        """Which files the server has; before `read` only.
+
+        Raises:
+            AccessDeniedError: The grant REPLICATION CLIENT is missing.
+        """
+        with server_errors(self._address):
+            return ServerFiles.read(self._connection)
+
+    def begins_event(self, at: BinlogPosition) -> bool:
+        """Whether an event begins at a place that the server has written; nothing else may be asked for afterwards.
+
+        Raises:
+            StrataError: As `read`, but where the server finds no event there.
+        """
+        try:
+            for item in self.read(at):
+                header = bytes(item.data[:HEADER_BYTES]) if isinstance(item, EventBytes) else b""
+                if isinstance(item, Control) and int.from_bytes(item.event[13:17], "little"):
+                    # One that is made for the connection is nowhere in the file.
+                    header = b"" if item.event[4] in _MADE_UP else item.event[:HEADER_BYTES]
+                if header:
+                    return begins_at(header, at.offset)
+        except (BinlogUnreadableError, CorruptEventError):
+            return False
+        return False
+
+    def close(self) -> None:
+        """Breaks the connection; the server notices, and stops sending."""
+        self._connection._force_close()  # noqa: SLF001 - `close` would send COM_QUIT into the stream
+
+    def read(
+        self, start: bytes | BinlogPosition, until: Until = Until.END_OF_BINLOG
+    ) -> Iterator[EventBytes | Control | Quiet]:
+        """Asks for the stream from a place on, and yields it.
+
+        Args:
+            start: A GTID set in the binary form of the protocol (`events.gtid.encode_gtid_set`), for all transactions
+                that are not in it; or where an event begins in the server's files, for all from there on.
+            until: Where it ends.
+
+        Raises:
+            AccessDeniedError: The grant REPLICATION SLAVE is missing.
+            BinlogPurgedError: What comes next was purged meanwhile.
+            SourceSettingsError: The server may not send what comes next because of its gtid_mode.
+            SourceUnavailableError: The connection broke, or the server ended the stream with an error.
+            CorruptEventError: What arrives does not follow the protocol.
+        """
+        with server_errors(self._address):
+            self._negotiate()
+            self._ask(start, _NON_BLOCKING if until is Until.END_OF_BINLOG else 0)
+            received = self._receive(self._connection._sock)  # noqa: SLF001 - PyMySQL reads packet by packet, too slow
+            yield from received if until is Until.CLOSED else self._unless_idle(received)
+
+    def _unless_idle(self, items: Iterator[EventBytes | Control | Quiet]) -> Iterator[EventBytes | Control | Quiet]:
+        since = time.monotonic()
+        for item in items:
+            if isinstance(item, EventBytes):
+                yield item
+                # Not the time that the reader took.
+                since = time.monotonic()
+                continue
+            longest = self._address.limits.idle_seconds
+            if time.monotonic() - since > longest:
+                raise SourceUnavailableError(
+                    f"{self._address} sent heartbeats for {longest} s, and neither transactions nor an end",
+                    remedy="What had arrived is kept. Run the same again; if it happens again, look at the server.",
+                )
+            yield item
+
+    def _negotiate(self) -> None:
+        heartbeat = _HEARTBEAT_SECONDS * 1_000_000_000
+        with self._connection.cursor() as cursor:
+            # Each variable under both of its names: 8.0.26 renamed them, 8.4 reads the new ones only.
+            for word, replica in (("source", "replica"), ("master", "slave")):
+                cursor.execute(f"SET @{word}_binlog_checksum = @@GLOBAL.binlog_checksum")
+                cursor.execute(
+                    f"SET @{word}_heartbeat_period = {heartbeat}, @{replica}_uuid = %s", (str(uuid.uuid4()),)
+                )
+
+    def _ask(self, start: bytes | BinlogPosition, flags: int) -> None:
+        # Any number that no replica has; the server tells connections apart by the UUID that was set above.
+        server_id = random.SystemRandom().randrange(1 << 30, 1 << 32)
+        registration = struct.pack("<I", server_id) + b"\0\0\0" + struct.pack("<HII", 0, 0, 0)
+        try:
+            self._connection._execute_command(_COM_REGISTER_REPLICA, registration)  # noqa: SLF001 - not a command of SQL
+            self._connection._read_ok_packet()  # noqa: SLF001 - as above
+        except pymysql.err.OperationalError as error:
+            if error.args[0] not in _NO_REPLICATION:
+                raise
+            user = self._address.user
+            raise AccessDeniedError(
+                f"{self._address} does not let {user} read its binlog: the grant REPLICATION SLAVE is missing",
+                remedy=f"As an administrator: `GRANT REPLICATION SLAVE ON *.* TO {user}`; "
+                "`strata doctor` shows all grants that are needed.",
+            ) from error
+        self._connection._execute_command(*_request(start, flags, server_id))  # noqa: SLF001 - as above
+
+    def _receive(self, sock: socket.socket | CompressedSocket) -> Iterator[EventBytes | Control | Quiet]:
+        data = np.empty(_BUFFER_BYTES, np.uint8)
+        out = np.empty(_BUFFER_BYTES, np.uint8)
+        states = records(PacketState, 1)
+        is_plain = self._address.compression is ProtocolCompression.UNCOMPRESSED
+        states[0].number = 1 if is_plain else UNNUMBERED
+        states[0].largest = LARGEST_EVENT_BYTES
+        begin = end = 0
+        while True:
+            received = self._fill(sock, data[end:].data)
+            if received == 0:
+                yield Quiet()
+                continue
+            end += received
+            status, begin = yield from self._split(data, begin, end, out, states)
+            if status == Packet.END_OF_STREAM:
+                return
+            if status != Packet.MORE:
+                raise self._error(self._packet(data, begin)) if status == Packet.ERROR_PACKET else self._fault(status)
+            data[: end - begin] = data[begin:end].copy()
+            begin, end = 0, end - begin
+            if end == len(data):
+                data, out = self._enlarged(data), np.empty(2 * len(data), np.uint8)
+
+    def _split(
+        self,
+        data: npt.NDArray[np.uint8],
+        begin: int,
+        end: int,
+        out: npt.NDArray[np.uint8],
+        states: Records[PacketState],
+    ) -> Generator[EventBytes | Control, None, tuple[int, int]]:
+        """Gives what lies whole in data[begin:end]; returns why it stops, and where."""
+        while True:
+            status, count, at = split_packets(data, begin, end, out, states)
+            if count:
+                yield EventBytes(out[:count].data, int(states[0].event_left))
+            if status != Packet.CONTROL:
+                return int(status), int(at)
+            event = self._packet(data, int(at))
+            begin = int(at) + PACKET_HEADER_BYTES + len(event)
+            yield Control(event[1:])
+
+    def _fill(self, sock: socket.socket | CompressedSocket, room: memoryview) -> int:
+        """Reads what is there, at most half a second later; 0 if nothing is.
+
+        TLS gives out one record at a time, and a server sends each event in one of its own: what else is there by now
+        is read at once, so that who is behind gets many transactions together.
+        """
+        sock.settimeout(_WAIT_SECONDS - time.monotonic() % _WAIT_SECONDS)
+        try:
+            total = sock.recv_into(room)
+        except TimeoutError:
+            self._note_silence()
+            return 0
+        self._silent_seconds = 0.0
+        if total == 0:
+            raise SourceUnavailableError(
+                f"{self._address}, or something between here and there, closed the connection",
+                remedy="What had arrived is kept. Run the same again.",
+            )
+        if not isinstance(sock, socket.socket):
+            # A compressed one gives a packet of many events at once.
+            return total
+        return total + self._read_more(sock, room[total : max(total, min(len(room), _FILL_BYTES))])
+
+    @staticmethod
+    def _read_more(sock: socket.socket, room: memoryview) -> int:
+        """Reads what is there without waiting; what is wrong shows with the next call."""
+        total = 0
+        sock.settimeout(0)
+        with suppress(OSError):
+            while total < len(room) and (received := sock.recv_into(room[total:])):
+                total += received
+        return total
+
+    def _note_silence(self) -> None:
+        self._silent_seconds += _WAIT_SECONDS
+        if self._silent_seconds >= self._address.limits.silence_seconds:
+            raise SourceUnavailableError(
+                f"{self._address} sent nothing for {self._address.limits.silence_seconds} s, not even a heartbeat",
+                remedy="What had arrived is kept. Run the same again.",
+            ) from None
+
+    def _enlarged(self, data: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        if len(data) >= LARGEST_HEAD_BYTES:
+            raise CorruptEventError(f"what {self._address} sends does not follow the replication protocol")
+        larger = np.empty(2 * len(data), np.uint8)
+        larger[: len(data)] = data
+        return larger
+
+    def _fault(self, status: int) -> CorruptEventError:
+        if status == Packet.TOO_LARGE:
+            return CorruptEventError(
+                f"{self._address} sends an event of more than {LARGEST_EVENT_BYTES:,} bytes, as no server does"
+            )
+        return CorruptEventError(f"what {self._address} sends does not follow the replication protocol")
+
+    @staticmethod
+    def _packet(data: np.ndarray[Any, np.dtype[np.uint8]], at: int) -> bytes:
+        begin = at + PACKET_HEADER_BYTES
+        return data[begin : begin + int.from_bytes(data[at : at + 3].tobytes(), "little")].tobytes()
+
+    def _error(self, packet: bytes) -> Exception:
+        """Byte 0xFF, the number, `#` and five characters of SQL state, the text."""
+        code = int.from_bytes(packet[1:3], "little")
+        text = packet[9:] if packet[3:4] == b"#" else packet[3:]
+        said = one_line(text.decode("utf-8", "replace"))
+        if code != _CANNOT_SEND:
+            return as_strata_error(RuntimeError(code, said), self._address)
+        if "purge" in said:
+            return BinlogPurgedError(
+                f"{self._address} purged what comes next while it was asked for: {said}",
+                remedy="Run the same again: it says from where on the server still has its binlog.",
+            )
+        if said.startswith(_MIXED):
+            return SourceSettingsError(
+                f"{self._address} does not send what comes next: {said}",
+                remedy="It sends transactions with and without a GTID where gtid_mode is OFF_PERMISSIVE or "
+                "ON_PERMISSIVE: leave it there until they have landed.",
+            )
+        return BinlogUnreadableError(
+            f"{self._address} cannot send its binlog: {said} ({code})",
+            remedy="What had arrived is kept. Run the same again; the server's error log may say more.",
+        )
+
+
+def _request(start: bytes | BinlogPosition, flags: int, server_id: int) -> tuple[int, bytes]:
+    """The command that asks for the stream, and what goes with it.
+
+    Raises:
+        SourceSettingsError: The protocol has no way to ask for so large an offset.
+    """
+    if isinstance(start, bytes):
+        head = struct.pack("<HIIQI", flags | _BY_GTID, server_id, 0, FIRST_OFFSET, len(start))
+        return _COM_BINLOG_DUMP_GTID, head + start
+    if start.offset >= _OFFSETS:
+        raise SourceSettingsError(
+            f"the stream goes on at {start}, and a server can be asked for offsets below 4 GiB only",
+            remedy="Land under another source name from here on; transactions of gigabytes should be split.",
+        )
+    return _COM_BINLOG_DUMP, struct.pack("<IHI", start.offset, flags, server_id) + start.file.encode()

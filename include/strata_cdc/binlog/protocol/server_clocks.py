@@ -1,0 +1,334 @@
+"""The clocks of a group's servers, and what a server's position proves.
+Not here: the merge (`groups/merge.py`), who asks when (`groups/readers.py`).
+
+The group's time is that of its middle clock, as it was when a reader began: it goes on evenly if that one is set, or
+if another one is in the middle behind a hop. Another server's clock is corrected by how far it is from that, in whole
+steps of `clock_bound`: so clocks that agree are never corrected, and one that does not is corrected by the same amount
+whenever it is measured. The order of changes of two servers is right where their commit times differ by more than
+`Correction.bound`; of one server it is always right.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from strata_cdc.binlog.protocol.connection import connect, server_errors
+from strata_cdc.errors import SourceSettingsError, SourceUnavailableError, StrataError
+from strata_cdc.position.sets import Gtid, GtidSet
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    import pymysql
+
+    from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.binlog.protocol.connection import ServerAddress
+
+_LOG: Final = logging.getLogger("strata.group")
+_READ_SECONDS: Final = 10.0
+_AGAIN_SECONDS: Final = 1.0
+_TIMES: Final = 3
+"""The quickest of so many answers tells the clock best."""
+
+
+_BEGAN: Final = time.time_ns() - time.monotonic_ns()
+
+
+def local_micros() -> int:
+    """This machine's time as it was when the program began, and went on evenly since (microseconds UTC): that its clock
+    is set says nothing of the servers."""
+    return (_BEGAN + time.monotonic_ns()) // 1000
+
+
+class ServerMoment(Struct, frozen=True):
+    """What a server says of itself at one time."""
+
+    clock: int
+    """Its clock, microseconds UTC."""
+    executed: GtidSet
+    """Holds each transaction that was committed before that time."""
+    ahead: int
+    """How far its clock is ahead of this machine's (microseconds)."""
+    bound: int
+    """By how much `ahead` may be wrong: half of the time that question and answer took."""
+    server_uuid: str = ""
+    """Who it is."""
+
+
+class Correction(Struct, frozen=True):
+    """How a server's clock is turned into the group's time."""
+
+    amount: int = 0
+    """To be taken away from its times (microseconds)."""
+    bound: int = 0
+    """How far what is left may be from the middle clock (microseconds)."""
+
+
+def middle_of(measured: Mapping[str, ServerMoment]) -> ServerMoment:
+    """The middle clock; there is one at least."""
+    ordered = sorted(measured.values(), key=lambda one: one.ahead)
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def corrections(
+    measured: Mapping[str, ServerMoment], step: int, middle: ServerMoment | None = None
+) -> dict[str, Correction]:
+    """The correction of each clock.
+
+    Args:
+        measured: What each server said.
+        step: Amounts are multiples of it (microseconds).
+        middle: The clock whose time is the group's; None: the middle one of these.
+    """
+    if not measured:
+        return {}
+    middle = middle or middle_of(measured)
+    found = {}
+    for source, one in measured.items():
+        away = one.ahead - middle.ahead
+        amount = (away + step // 2) // step * step
+        found[source] = Correction(amount, abs(away - amount) + one.bound + middle.bound)
+    return found
+
+
+class Clocks:
+    """The clocks of a group's servers, as they were measured last."""
+
+    def __init__(self, group: str, addresses: Mapping[str, ServerAddress], step: int) -> None:
+        """Takes none for wrong yet.
+
+        Args:
+            group: Its name.
+            addresses: Of the servers, by source.
+            step: As for `corrections`.
+        """
+        self._group, self._addresses, self._step = group, addresses, step
+        self._measured: dict[str, ServerMoment] = {}
+        self._middle: ServerMoment | None = None
+        """The clock whose time is the group's."""
+        self._newest: dict[str, int] = {}
+        """The newest time of each server, as it has it."""
+        self._asked: dict[str, float] = {}
+        self.corrections: dict[str, Correction] = {}
+
+    def measure(self, sources: Iterable[str], optional: Collection[str] = ()) -> None:
+        """Looks at some of them.
+
+        Args:
+            sources: Which.
+            optional: Those of them that need not answer: all that is wanted of them has landed, maybe.
+
+        Raises:
+            SourceUnavailableError: Some do not answer; all of these are named.
+            StrataError: One can be no member of a group.
+        """
+        failed: dict[str, StrataError] = {}
+        for source in sources:
+            try:
+                self._measured[source] = self._ask(source)
+            except SourceUnavailableError as error:
+                if source not in optional:
+                    failed[source] = error
+            except StrataError as error:
+                raise error.located(source=source) from None
+        if failed:
+            failures = "; ".join(f"{name}: {error.message}" for name, error in sorted(failed.items()))
+            raise SourceUnavailableError(
+                f"the group {self._group} has no watermark without all of its sources: {failures}",
+                source=", ".join(sorted(failed)),
+                remedy="`strata doctor` looks at each.",
+            )
+        self._correct()
+
+    def servers(self, sources: Iterable[str]) -> dict[str, str]:
+        """The UUIDs of the servers of some sources, as far as these have answered."""
+        return {name: self._measured[name].server_uuid for name in sources if name in self._measured}
+
+    def in_group(self, source: str, time_: int) -> int:
+        """A time of a server in the group's time (both in microseconds UTC)."""
+        found = self.corrections.get(source)
+        return time_ if found is None else time_ - found.amount
+
+    def in_server(self, source: str, time_: int) -> int:
+        """The inverse."""
+        return 2 * time_ - self.in_group(source, time_)
+
+    def earliest(self, source: str, others: Mapping[str, int]) -> int | None:
+        """A time of a server's clock before which it has committed nothing that is later than some times of others.
+
+        Args:
+            source: Of the server.
+            others: Times of other servers by their own clocks, by source (microseconds UTC); 0: not known.
+
+        Returns:
+            Microseconds UTC; None: not known, since some of the clocks were not measured.
+        """
+        mine = self.corrections.get(source)
+        times = []
+        for name, time_ in others.items():
+            found = self.corrections.get(name)
+            if mine is None or found is None or not time_:
+                return None
+            times.append(time_ - found.amount + mine.amount - self._apart(found, mine))
+        return min(times)
+
+    def latest(self, source: str, time_: int) -> int | None:
+        """A time of a server's clock behind which it commits nothing that is earlier than a time of the group (both
+        microseconds UTC); None: not known."""
+        mine = self.corrections.get(source)
+        return None if mine is None else time_ + mine.amount + self._apart(mine, Correction())
+
+    def _apart(self, one: Correction, other: Correction) -> int:
+        """How far two clocks may be apart once they are corrected (microseconds): what they were measured to be, in
+        whole steps so that each reader finds the same, and a step for what they have gone since."""
+        return self._step - -(one.bound + other.bound) // self._step * self._step
+
+    def now(self) -> int:
+        """The group's time now, as far as this machine can tell (microseconds UTC)."""
+        return local_micros() + self._ahead
+
+    def take(self, source: str, times: Ints) -> Ints:
+        """Commit times of a server in the group's time. If they lie in the future, or are earlier than what came before
+        them, its clock has been set, and is measured anew."""
+        newest, last = self._newest.get(source, 0), int(times[-1])
+        is_ahead = self._measured and self.in_group(source, last) > self.now() + self._step
+        if is_ahead or last < newest - self._step:
+            self._measure_again(source)
+        self._newest[source] = last
+        found = self.corrections.get(source)
+        return times if found is None else times - found.amount
+
+    def note(self, source: str, moment: ServerMoment) -> None:
+        """Takes what a server has said since."""
+        known = self._measured.get(source)
+        if known is not None and abs(moment.ahead - known.ahead) > self._step // 2 + moment.bound:
+            self._measured[source] = moment
+            self._correct()
+
+    def _measure_again(self, source: str) -> None:
+        if source not in self._measured or time.monotonic() - self._asked.get(source, -_AGAIN_SECONDS) < _AGAIN_SECONDS:
+            return
+        self._asked[source] = time.monotonic()
+        with suppress(StrataError):
+            self.note(source, self._ask(source))
+
+    def _ask(self, source: str) -> ServerMoment:
+        server = Server(self._addresses[source])
+        try:
+            return server.measure()
+        finally:
+            server.close()
+
+    def _correct(self) -> None:
+        if not self._measured:
+            return
+        middle = middle_of(self._measured)
+        # It may drift; where it is set, or is another one, the group's time goes on.
+        if self._middle is None or abs(middle.ahead - self._middle.ahead) <= self._step:
+            self._middle = middle
+        before, self.corrections = self.corrections, corrections(self._measured, self._step, self._middle)
+        for source, one in sorted(self.corrections.items()):
+            if one.amount != (before[source].amount if source in before else 0):
+                _LOG.warning(
+                    "group %s: the clock of %s is %+.3f s away from the group's: its times are corrected by %+.3f s, "
+                    "and may still be wrong by %.3f s",
+                    self._group,
+                    source,
+                    (self._measured[source].ahead - self._ahead) / 1e6,
+                    -one.amount / 1e6,
+                    one.bound / 1e6,
+                )
+
+    @property
+    def _ahead(self) -> int:
+        return self._middle.ahead if self._middle else 0
+
+
+class Server:
+    """A connection to one server of the group, made anew where it breaks."""
+
+    def __init__(self, address: ServerAddress) -> None:
+        """Nothing is opened yet."""
+        self._address = address
+        self._connection: pymysql.Connection[Any] | None = None
+        self._executed = "", GtidSet()
+        """What it said last, as a text and as a set: of a server that is silent it is the same."""
+
+    def measure(self) -> ServerMoment:
+        """Its clock, as exactly as a few questions tell.
+
+        Raises:
+            StrataError: As `ask`.
+        """
+        return min((self.ask() for _ in range(_TIMES)), key=lambda one: one.bound)
+
+    def ask(self) -> ServerMoment:
+        """What it says now.
+
+        Raises:
+            SourceSettingsError: It does not number its transactions.
+            StrataError: It does not answer.
+        """
+        with server_errors(self._address):
+            try:
+                return self._ask()
+            except Exception:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._connection is not None and self._connection.open:
+            self._connection.close()
+        self._connection = None
+
+    def _ask(self) -> ServerMoment:
+        if self._connection is None:
+            self._connection = connect(self._address, read_seconds=_READ_SECONDS)
+        with self._connection.cursor() as cursor:
+            before = local_micros()
+            # A transaction owns its GTID before the time of its commit is written into the binlog, and until it is in
+            # gtid_executed (8.0 on, sql/binlog.cc, `process_flush_stage_queue`). So whatever was committed before the
+            # first statement began is in one of the two, if they are read in this order.
+            # In one column: PyMySQL reads what a server says of a column as slowly as its value, twice a second of each
+            # server that is silent.
+            cursor.execute(
+                "SELECT CONCAT_WS(';', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), @@GLOBAL.gtid_mode,"
+                " @@GLOBAL.server_uuid, @@GLOBAL.gtid_owned)"
+            )
+            [said] = cursor.fetchone() or ("0;;;",)
+            after = local_micros()
+            cursor.execute("SELECT @@GLOBAL.gtid_executed")
+            [executed] = cursor.fetchone() or ("",)
+        clock, mode, uuid, owned = said.split(";")
+        if mode != "ON":
+            raise SourceSettingsError(
+                "a source of a group needs GTIDs: its tokens say where all sources are",
+                remedy="Set gtid_mode to ON; `strata doctor` shows how.",
+            )
+        if executed != self._executed[0]:
+            self._executed = executed, GtidSet.parse(executed)
+        found = self._executed[1]
+        for gtid in owned_gtids(owned):
+            found = found.add(gtid)
+        return ServerMoment(int(clock), found, int(clock) - (before + after) // 2, (after - before + 1) // 2, uuid)
+
+
+def owned_gtids(text: str) -> list[Gtid]:
+    """Reads `gtid_owned`: `UUID:NUMBER#THREAD:NUMBER#THREAD, UUID:TAG:NUMBER#THREAD`."""
+    found = []
+    for server in filter(None, (one.strip() for one in text.split(","))):
+        uuid, *rest = server.split(":")
+        tag = ""
+        for part in rest:
+            number, mark, _ = part.partition("#")
+            if not mark:
+                tag = f"{part}:"
+            else:
+                found.append(Gtid.parse(f"{uuid}:{tag}{number}"))
+    return found

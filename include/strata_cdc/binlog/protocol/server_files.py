@@ -1,0 +1,79 @@
+"""Which binlog files a server has, and where it writes: what there is to know where transactions have no GTID.
+Not here: reading them (`replication.py`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct
+
+from strata_cdc.binlog.bytes.codes import HEADER_BYTES
+from strata_cdc.errors import CorruptEventError, one_line
+from strata_cdc.position.binlog_position import BinlogPosition
+
+if TYPE_CHECKING:
+    import pymysql
+
+_NAME = re.compile(r"[^/\\\x00-\x1f\x7f]{1,180}\.[0-9]{1,10}")
+"""Without a folder. A segment's name has some 50 bytes besides it, and no file system takes more than 255."""
+_OFFSETS = 1 << 32
+"""A header has the low 32 bits of an offset."""
+FIRST_OFFSET = 4
+"""Of the first event of a file, bytes."""
+
+
+def server_file_name(text: str) -> str:
+    """The name that a server gives to one of its files, which becomes part of the name of ours.
+
+    Raises:
+        CorruptEventError: No server names a file so.
+    """
+    if not _NAME.fullmatch(text):
+        raise CorruptEventError(
+            f"the server names a binlog file {one_line(text)[:100]!r}",
+            remedy="Check that the address is that of a MySQL server.",
+        )
+    return text
+
+
+def begins_at(header: bytes, offset: int) -> bool:
+    """Whether the header of an event, as a server wrote it, is that of one that begins at an offset of its file."""
+    length, end = (int.from_bytes(header[at : at + 4], "little") for at in (9, 13))
+    return length >= HEADER_BYTES and (offset + length) % _OFFSETS == end
+
+
+class ServerFiles(Struct, frozen=True):
+    """The binlog files that a server has."""
+
+    ends: tuple[BinlogPosition, ...]
+    """Behind the last byte of each, oldest first; that of the newest is where the server writes."""
+
+    @classmethod
+    def read(cls, connection: pymysql.Connection[Any]) -> Self:
+        """Asks the server, which needs the grant REPLICATION CLIENT for it."""
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW BINARY LOGS")
+            found = [BinlogPosition.of(server_file_name(str(row[0])), int(row[1])) for row in cursor.fetchall()]
+        if not found:
+            raise CorruptEventError("the server says that it writes a binlog, and lists no files")
+        return cls(tuple(found))
+
+    @property
+    def begin(self) -> BinlogPosition:
+        """The first event that can be had."""
+        return self.first_event(self.ends[0].file)
+
+    @staticmethod
+    def first_event(file: str) -> BinlogPosition:
+        """Where the first event of a file is."""
+        return BinlogPosition.of(file, FIRST_OFFSET)
+
+    @property
+    def end(self) -> BinlogPosition:
+        """Behind all that has been written."""
+        return self.ends[-1]
+
+    def size(self, file: str) -> int | None:
+        """Bytes of a file; None if it is not there."""
+        return next((end.offset for end in self.ends if end.file == file), None)

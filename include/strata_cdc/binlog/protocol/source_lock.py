@@ -1,0 +1,86 @@
+"""A lock on the source's own server, for those who land it into a lake that several machines reach.
+Not here: the lock on a local folder (`files/lock.py`)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from strata_cdc.binlog.protocol.connection import connect, server_errors
+from strata_cdc.errors import AlreadyRunningError, SourceUnavailableError
+
+if TYPE_CHECKING:
+    import pymysql
+
+    from strata_cdc.binlog.protocol.connection import ServerAddress
+
+_WAIT_SECONDS = 5.0
+"""The server takes a moment to notice that a killed client is gone."""
+_IDLE_SECONDS = 31_536_000
+
+
+class SourceLock:
+    """A lock of one name, on a connection of its own: the server ends that of a stream when the stream ends, and what
+    it brought is published only after that."""
+
+    def __init__(
+        self,
+        address: ServerAddress,
+        name: str,
+        purpose: str = "lands the same source",
+        *,
+        wait_seconds: float = _WAIT_SECONDS,
+    ) -> None:
+        """Nothing is taken yet.
+
+        Args:
+            address: The server.
+            name: Of the lock.
+            purpose: What its holder does, for the message that another one gets.
+            wait_seconds: How long to wait for another one; at least as long as the server needs to notice that a
+                killed one is gone.
+        """
+        self._address, self._purpose = address, purpose
+        self._wait_seconds = max(_WAIT_SECONDS, wait_seconds)
+        # The server takes names of up to 64 characters.
+        self._key = "strata-" + hashlib.sha256(name.encode()).hexdigest()[:40]
+        self._connection: pymysql.Connection[Any] | None = None
+
+    def take(self) -> None:
+        """Takes the lock, or sees that it is still held.
+
+        Raises:
+            AlreadyRunningError: Another connection holds it.
+            AccessDeniedError: Wrong user or password.
+            SourceUnavailableError: The server does not answer.
+        """
+        if self._is_held():
+            return
+        self.release()
+        self._connection = connect(self._address, read_seconds=self._address.limits.lock_seconds + self._wait_seconds)
+        with server_errors(self._address), self._connection.cursor() as cursor:
+            cursor.execute("SET SESSION wait_timeout = %s", (_IDLE_SECONDS,))
+            cursor.execute("SELECT GET_LOCK(%s, %s), IS_USED_LOCK(%s)", (self._key, self._wait_seconds, self._key))
+            taken, owner = cursor.fetchone()
+        if taken != 1:
+            self.release()
+            raise AlreadyRunningError(
+                f"connection {owner} of {self._address.host} {self._purpose}",
+                remedy=f"Wait until it has ended; `KILL {owner}` on the server ends it.",
+            )
+
+    def release(self) -> None:
+        """Lets go of it."""
+        if self._connection is not None:
+            self._connection._force_close()  # noqa: SLF001 - `close` raises where the connection is broken
+            self._connection = None
+
+    def _is_held(self) -> bool:
+        if self._connection is None:
+            return False
+        try:
+            with server_errors(self._address), self._connection.cursor() as cursor:
+                cursor.execute("SELECT IS_USED_LOCK(%s) = CONNECTION_ID()", (self._key,))
+                return bool(cursor.fetchone()[0])
+        except SourceUnavailableError:
+            return False

@@ -1,0 +1,132 @@
+"""Plain binlog files as a change source.
+Not here: landed segments with their indexes (`landing/change_source.py`); a segment without one is a file like any
+other."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventType
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.bytes.frames import index_events
+from strata_cdc.binlog.bytes.segment import SegmentName
+from strata_cdc.binlog.events.model import PreviousGtids
+from strata_cdc.binlog.events.parse import parse_event
+from strata_cdc.binlog.events.places import chain_of
+from strata_cdc.binlog.events.salvage import find_stretches
+from strata_cdc.binlog.events.transactions import scan_transactions
+from strata_cdc.binlog.sources.file_start import FileStart
+from strata_cdc.binlog.sources.port import FileEnd, Lost, Transactions
+from strata_cdc.errors import Usage
+from strata_cdc.position.binlog_position import BinlogPosition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from strata_cdc.binlog.bytes.files import BinlogFile
+    from strata_cdc.binlog.sources.port import Item
+    from strata_cdc.position.sets import GtidSet
+
+_FIRST_EVENTS: Final = 4
+"""PREVIOUS_GTIDS follows FORMAT_DESCRIPTION; in a landed segment a ROTATE may stand between."""
+_CREATED_AT: Final = 4 + HEADER_BYTES + 2 + 50
+"""Offset of the time of creation in FORMAT_DESCRIPTION, which is 0 unless the server had just started."""
+
+
+class FileSource:
+    """The files of one source from the first to the last."""
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        skip_corrupt: bool = False,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            paths: Put into the order of their numbers where they have one name.
+            skip_corrupt: Goes on behind damage, which is given as `Lost`.
+            progress: Called with a file's name, the bytes of it that are done and its size.
+        """
+        self._paths = in_stream_order(paths)
+        self._skip_corrupt, self._progress = skip_corrupt, progress
+
+    def read(self) -> Iterator[Item]:
+        """As `ChangeSource.read`."""
+        for path in self._paths:
+            with open_binlog(path) as binlog:
+                yield from self._read_file(binlog)
+
+    def _read_file(self, binlog: BinlogFile) -> Iterator[Item]:
+        size = len(binlog.buffer)
+        begin_pos = binlog.segment.offset if binlog.segment else 0
+        yield start_of(binlog, begin_pos, _previous_gtids(binlog))
+        # Offsets in a landed segment are not those in the server's file.
+        shift = begin_pos - binlog.first_event if binlog.segment else 0
+        for stretch in find_stretches(binlog) if self._skip_corrupt else (None,):
+            begin, end = (stretch.begin, stretch.end) if stretch else (None, None)
+            for batch in scan_transactions(binlog, begin=begin, end=end):
+                shift = int(batch.positions[0] - batch.begins[0])
+                yield Transactions(batch, lambda: binlog, partial(chain_of, binlog, int(batch.begins[0])))
+                self._tell(binlog.name, int(batch.ends[-1]), size)
+            if stretch and stretch.damage:
+                yield Lost(stretch.damage, stretch.damage.begin + shift, stretch.damage.end + shift)
+        yield FileEnd(size + shift)
+        self._tell(binlog.name, size, size)
+
+    def _tell(self, name: str, done: int, size: int) -> None:
+        if self._progress is not None:
+            self._progress(name, done, size)
+
+
+def in_stream_order(paths: Sequence[str]) -> list[str]:
+    """Files in the order of their numbers, if all are of one server's naming; else as they were given.
+
+    Shells sort `binlog.1000000` before `binlog.999999`.
+    """
+    names = [path.rsplit("/", 1)[-1] for path in paths]
+    if all(SegmentName.parse(name) for name in names):
+        return [path for _, path in sorted(zip(names, paths, strict=True))]
+    try:
+        positions = [BinlogPosition.of(name, 0) for name in names]
+    except Usage:
+        return list(paths)
+    stems = {name.rpartition(".")[0] for name in names}
+    if len(stems) > 1 or len({position.file_number for position in positions}) < len(paths):
+        return list(paths)
+    return [path for _, path in sorted(zip(positions, paths, strict=True))]
+
+
+def start_of(binlog: BinlogFile, begin_pos: int, previous: GtidSet | None) -> FileStart:
+    """What the first bytes of a file say of it.
+
+    Args:
+        binlog: The file.
+        begin_pos: Where it begins in the server's file.
+        previous: What the stream has before it.
+    """
+    buffer = binlog.buffer
+    created = int.from_bytes(buffer[_CREATED_AT : _CREATED_AT + 4].tobytes(), "little")
+    written = int.from_bytes(buffer[binlog.first_event : binlog.first_event + 4].tobytes(), "little")
+    return FileStart(
+        binlog_file=binlog.name,
+        identity=str(written),
+        begin_pos=begin_pos,
+        previous=previous,
+        created_at=written * 1_000_000,
+        # Of a landed segment it may be the start of a file whose first transactions were left out.
+        restarted=created != 0 and binlog.segment is None,
+    )
+
+
+def _previous_gtids(binlog: BinlogFile) -> GtidSet | None:
+    index = index_events(binlog.buffer, binlog.first_event, len(binlog.buffer), binlog.format, _FIRST_EVENTS)
+    for at in range(len(index)):
+        if index.types[at] == EventType.PREVIOUS_GTIDS:
+            position, length = int(index.positions[at]), int(index.lengths[at])
+            event = parse_event(binlog.buffer, position, length, binlog.format)
+            return event.gtid_set if isinstance(event, PreviousGtids) else None
+    return None

@@ -1,0 +1,283 @@
+"""The stream of a live server as a change source: each transaction as soon as the last of its bytes is there.
+Not here: the protocol (`binlog/protocol/replication.py`), keeping the stream (`landing/`)."""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+import zlib
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import numpy as np
+from msgspec.structs import replace
+
+from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, HEADER_BYTES, EventFlag, EventType
+from strata_cdc.binlog.bytes.files import BinlogFile
+from strata_cdc.binlog.bytes.format import parse_format_description
+from strata_cdc.binlog.bytes.frames import index_events
+from strata_cdc.binlog.events.parse import parse_rotate
+from strata_cdc.binlog.events.places import arriving_chain
+from strata_cdc.binlog.events.scanner import TransactionScanner
+from strata_cdc.binlog.kernels import status as codes
+from strata_cdc.binlog.protocol.replication import Control, EventBytes
+from strata_cdc.binlog.protocol.server_files import server_file_name
+from strata_cdc.binlog.sources.file_start import FileStart
+from strata_cdc.binlog.sources.port import FileEnd, Transactions, Waiting
+from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.files.storage import require_room
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.clock import CommitClock
+from strata_cdc.position.sets import GtidSetBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from strata_cdc.binlog.bytes.format import FormatDescription
+    from strata_cdc.binlog.protocol.replication import Quiet
+    from strata_cdc.binlog.sources.port import Item
+    from strata_cdc.position.sets import GtidSet
+
+_FIRST_OFFSET: Final = 4
+_LENGTH: Final = slice(9, 13)
+"""Of an event's header: bytes of the whole event."""
+_LOG_POSITION: Final = slice(13, 17)
+_FLAGS: Final = slice(17, 19)
+_CREATED_AT: Final = HEADER_BYTES + 2 + 50
+_LEAST: Final = 64 << 10
+_MEMORY_BYTES: Final = 64 << 20
+
+
+class LiveSource:
+    """What a server sends. Memory and disk are bounded by its largest transaction."""
+
+    def __init__(
+        self,
+        items: Iterable[EventBytes | Control | Quiet],
+        executed: GtidSet,
+        server_uuid: str,
+        *,
+        after_seq: int = 0,
+        clock: int = 0,
+        memory_bytes: int = _MEMORY_BYTES,
+    ) -> None:
+        """Nothing is asked for yet.
+
+        Args:
+            items: Of `BinlogStream.read`.
+            executed: What the stream has before them.
+            server_uuid: Of the server.
+            after_seq: Ordinal of the last transaction before them.
+            clock: The commit clock there, microseconds UTC.
+            memory_bytes: A larger transaction is kept in a temporary file until it is whole.
+        """
+        self._items, self._uuid, self._memory_bytes = items, server_uuid, memory_bytes
+        self._executed = GtidSetBuilder(executed)
+        self._binlog_file = ""
+        self._open: _OpenFile | None = None
+        self._seq, self._clock = after_seq, CommitClock(clock)
+
+    def read(self) -> Iterator[Item]:
+        """As `ChangeSource.read`; where the server falls silent, or sends a part of a transaction, `Waiting`."""
+        try:
+            for item in self._items:
+                if isinstance(item, Control):
+                    yield from self._take_control(item.event)
+                elif isinstance(item, EventBytes) and self._open is not None:
+                    yield from self._take(self._open, item.data)
+                else:
+                    yield Waiting()
+            yield from self._end(None)
+        finally:
+            if self._open is not None:
+                self._open.close()
+
+    def _take_control(self, event: bytes) -> Iterator[Item]:
+        kind = event[4]
+        if kind == EventType.ROTATE:
+            is_artificial = int.from_bytes(event[_FLAGS], "little") & EventFlag.ARTIFICIAL
+            yield from self._end(None if is_artificial else int.from_bytes(event[_LOG_POSITION], "little"))
+            self._binlog_file = rotate_name(event)
+        elif kind == EventType.FORMAT_DESCRIPTION:
+            yield from self._end(None)
+            form = parse_format_description(event[HEADER_BYTES:])
+            self._open = _OpenFile(self._binlog_file, form, self._seq + 1, self._clock, self._memory_bytes)
+            written = int.from_bytes(event[:4], "little")
+            yield FileStart(
+                binlog_file=self._binlog_file,
+                identity=self._uuid,
+                begin_pos=0,
+                previous=self._executed.build(),
+                created_at=written * 1_000_000,
+                # A server that sends from the middle of a file sets it to 0 (sql/rpl_binlog_sender.cc,
+                # `send_format_description_event`).
+                restarted=any(event[_CREATED_AT : _CREATED_AT + 4]),
+            )
+        elif kind == EventType.PREVIOUS_GTIDS:
+            yield Waiting(BinlogPosition.of(self._binlog_file, int.from_bytes(event[_LOG_POSITION], "little")))
+
+    def _take(self, file: _OpenFile, data: memoryview) -> Iterator[Item]:
+        found = 0
+        for whole in file.take(data):
+            whole.batch.add_to(self._executed)
+            self._seq, found = whole.batch.last_seq, found + 1
+            yield whole
+        if not found:
+            yield Waiting()
+
+    def _end(self, low: int | None) -> Iterator[Item]:
+        """The open file is over, in front of an offset of which the header has the low 32 bits."""
+        if self._open is not None:
+            self._open.close()
+            end, self._open = self._open.server_pos, None
+            yield FileEnd(end if low is None else end + ((low - end) & 0xFFFFFFFF))
+
+
+class _OpenFile:
+    """A file of the server as it arrives: the bytes behind the last transaction that was given."""
+
+    def __init__(
+        self, binlog_file: str, form: FormatDescription, first_seq: int, clock: CommitClock, memory_bytes: int
+    ) -> None:
+        self._form, self._binlog_file, self._clock = form, binlog_file, clock
+        self._memory_bytes = memory_bytes
+        self.server_pos = _FIRST_OFFSET
+        """Where the last transaction that was given ends."""
+        self._chain = arriving_chain(form, None)
+        """In front of the bytes that are kept."""
+        self._kept = _Kept(memory_bytes)
+        self._scanned = 0
+        self._scanner = self._scan_from(first_seq)
+
+    def _scan_from(self, first_seq: int) -> TransactionScanner:
+        self._ahead = copy(self._chain)
+        """Behind the bytes that have been walked over."""
+        return TransactionScanner(
+            self._form,
+            chain=self._ahead,
+            binlog_file=self._binlog_file,
+            first_seq=first_seq,
+            clock=self._clock,
+            server_offset=self.server_pos,
+        )
+
+    def take(self, data: memoryview) -> Iterator[Transactions]:
+        """Takes the next bytes; gives the transactions that ended in them."""
+        self._kept.append(data)
+        while self._kept.has_event(self._scanned):
+            buffer = self._kept.bytes()
+            index = index_events(buffer, self._scanned, len(buffer), self._form)
+            if index.status == codes.TRUNCATED:
+                # The rest of the event is still to come.
+                index = replace(index, status=codes.DONE)
+            self._scanned = index.next
+            before, first_seq = copy(self._chain), self._scanner.next_seq
+            for batch in self._scanner.scan(buffer, index):
+                self.server_pos = int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1])
+                binlog = BinlogFile(self._binlog_file, buffer, self._form, None)
+                yield Transactions(batch, partial(_same, binlog), partial(copy, before))
+            if self._scanner.next_seq > first_seq:
+                self._begin_again(buffer)
+
+    def close(self) -> None:
+        """Keeps nothing any more."""
+        self._kept.close()
+
+    def _begin_again(self, buffer: npt.NDArray[np.uint8]) -> None:
+        """Keeps nothing but the transaction that has begun, if one has; its events are walked over once more, because
+        a walk knows them by their offsets."""
+        cut, at = self._scanner.open_transaction, 0
+        if cut is None:
+            cut, self._chain = self._scanned, copy(self._ahead)
+        else:
+            while at < cut:
+                index = index_events(buffer, at, cut, self._form)
+                self._chain.take(buffer, index)
+                at = index.next
+            self._scanner = self._scan_from(self._scanner.next_seq)
+        self._kept.close()
+        self._kept, self._scanned = _Kept(self._memory_bytes), 0
+        self._kept.append(buffer[cut:].data)
+
+
+class _Kept:
+    """Bytes that grow; what was given of them stays as it is."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._memory_bytes = memory_bytes
+        self._memory = np.empty(_LEAST, np.uint8)
+        self._file: BinaryIO | None = None
+        self._size = 0
+        self._given: npt.NDArray[np.uint8] | None = None
+
+    def append(self, data: memoryview) -> None:
+        """Takes a copy of more of them.
+
+        Raises:
+            LakeUnavailableError: They are many, and this machine's folder for temporary files is full.
+        """
+        size = self._size + len(data)
+        self._given = None
+        if self._file is None and size <= self._memory_bytes:
+            if size > len(self._memory):
+                larger = np.empty(2 * size, np.uint8)
+                larger[: self._size] = self._memory[: self._size]
+                self._memory = larger
+            self._memory[self._size : size] = data
+        else:
+            self._write(data)
+        self._size = size
+
+    def close(self) -> None:
+        """Gives back the file; what was given of it stays as it is."""
+        if self._file is not None:
+            self._file.close()
+
+    def _write(self, data: memoryview) -> None:
+        try:
+            require_room(tempfile.gettempdir(), len(data) + len(self._memory))
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="strata-")  # noqa: SIM115  `close` does it
+                self._file.write(self._memory[: self._size].data)
+                self._memory = np.empty(0, np.uint8)
+            self._file.write(data)
+            self._file.flush()
+        except OSError as error:
+            raise LakeUnavailableError(f"a large transaction cannot be kept until it is whole: {error}") from error
+
+    def bytes(self) -> npt.NDArray[np.uint8]:
+        """All of them, in one array that nobody changes later."""
+        if self._given is None:
+            if self._file is None:
+                self._given = self._memory[: self._size]
+            else:
+                mapped = mmap.mmap(self._file.fileno(), self._size, access=mmap.ACCESS_COPY)
+                self._given = np.frombuffer(mapped, np.uint8)
+        return self._given
+
+    def has_event(self, at: int) -> bool:
+        """Whether the whole event at an offset is there: a large one must not be looked at again with each piece."""
+        left = self._size - at
+        if left < HEADER_BYTES:
+            return False
+        return left >= int.from_bytes(self.bytes()[at + _LENGTH.start : at + _LENGTH.stop].tobytes(), "little")
+
+
+def _same(binlog: BinlogFile) -> BinlogFile:
+    return binlog
+
+
+def rotate_name(event: bytes) -> str:
+    """The file that an artificial ROTATE names.
+
+    Whether a checksum stands behind the name is said only by the FORMAT_DESCRIPTION that follows
+    (`Binlog_sender::fake_rotate_event`), so the checksum itself has to tell.
+
+    Raises:
+        CorruptEventError: It is not the name of a binlog file.
+    """
+    has_checksum = zlib.crc32(event[:-CHECKSUM_BYTES]) == int.from_bytes(event[-CHECKSUM_BYTES:], "little")
+    return server_file_name(parse_rotate(event[HEADER_BYTES : -CHECKSUM_BYTES if has_checksum else None]).file)

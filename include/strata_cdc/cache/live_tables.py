@@ -1,0 +1,144 @@
+"""The tables behind shapes as the live server has them now: whether they are there and are tables, and which of them
+foreign keys change without row events.
+Not here: what they looked like at a place of the stream (`serving.py`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from strata_cdc.binlog.protocol.connection import connect, server_errors
+from strata_cdc.errors import Usage
+from strata_cdc.fields import near_names
+from strata_cdc.flavour import Flavour
+from strata_cdc.schema.history.cascades import LOGGED_SINCE
+from strata_cdc.schema.history.versions import SYSTEM_DATABASES
+from strata_cdc.store.database import OnMissing, open_store
+from strata_cdc.store.own import own_database
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pymysql
+
+    from strata_cdc.binlog.protocol.connection import ServerAddress
+    from strata_cdc.cache.shapes import Shapes
+    from strata_cdc.streams.stream import StreamedSource
+
+_ACTIONS: Final = ("CASCADE", "SET NULL", "SET DEFAULT")
+_REFERENCES: Final = re.compile(r"\breferences\b", re.IGNORECASE)
+_ACTION: Final = re.compile(r"\b(cascade|set(\s|/\*.*?\*/|--.*?\n|#.*?\n)+(null|default))\b", re.IGNORECASE | re.DOTALL)
+_MOST_NAMES: Final = 12
+
+
+def may_cascade(statement: str) -> bool:
+    """Whether a statement may make a foreign key by which another table's rows change rows of this one."""
+    return bool(_REFERENCES.search(statement) and _ACTION.search(statement))
+
+
+class LiveTables(Struct, frozen=True):
+    """What a server says of the tables of some databases."""
+
+    uuid: str
+    folds_names: bool
+    """Whether it takes names of any case for the same."""
+    logs_cascades: bool
+    """Whether its binlog has what foreign keys do to rows."""
+    tables: dict[str, str]
+    """By `database.table`: BASE TABLE, or what else it is."""
+    cascades: set[str]
+    """Tables, in lower case, whose rows change where those of another one do."""
+
+    @classmethod
+    def ask(cls, address: ServerAddress, databases: Sequence[str]) -> LiveTables:
+        """Asks a server.
+
+        Raises:
+            SourceUnavailableError: It does not answer.
+            AccessDeniedError: It does not let us in.
+        """
+        with connect(address) as connection, server_errors(address):
+            return cls._asked(connection, databases)
+
+    @classmethod
+    def _asked(cls, connection: pymysql.Connection, databases: Sequence[str]) -> LiveTables:
+        def rows(query: str, *arguments: object) -> list[Any]:
+            with connection.cursor() as cursor:
+                cursor.execute(query, arguments or None)
+                return [tuple(map(_text, row)) for row in cursor.fetchall()]
+
+        [(uuid, version, folding)] = rows("SELECT @@server_uuid, VERSION(), @@lower_case_table_names")
+        native: dict[str, str] = dict(rows("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"))
+        logs = Flavour.parse(version).is_mysql(*LOGGED_SINCE) and "ON" not in native.values()
+        query = (
+            "SELECT CONCAT(table_schema, '.', table_name), table_type FROM information_schema.tables"
+            " WHERE table_schema IN %s"
+        )
+        tables: dict[str, str] = dict(rows(query, databases))
+        query = (
+            "SELECT CONCAT(constraint_schema, '.', table_name) FROM information_schema.referential_constraints"
+            " WHERE update_rule IN %s OR delete_rule IN %s"
+        )
+        cascades = {table.lower() for (table,) in rows(query, _ACTIONS, _ACTIONS)}
+        return cls(uuid, folding != "0", logs, tables, cascades)
+
+    def fault(self, table: str) -> str:
+        """Why a table can be behind no shape; '' if it can."""
+        kind = self._kind(table)
+        if kind == "BASE TABLE":
+            return ""
+        if kind is not None:
+            return f"{table} is a {kind.lower()}, which has no rows of its own: name the tables that it is made of"
+        names = self._near(table)
+        return f"the server has no {table}, or hides it; " + (
+            f"there are: {', '.join(names)}" if names else f"there is no table in {table.split('.', maxsplit=1)[0]}"
+        )
+
+    def _kind(self, table: str) -> str | None:
+        found = self.tables.get(table)
+        if found is None and self.folds_names:
+            found = next((kind for name, kind in self.tables.items() if name.lower() == table.lower()), None)
+        return found
+
+    def _near(self, table: str) -> list[str]:
+        database = table.split(".", maxsplit=1)[0].lower() + "."
+        mine = sorted(
+            name for name, kind in self.tables.items() if kind == "BASE TABLE" and name.lower().startswith(database)
+        )
+        near = near_names(table, mine, _MOST_NAMES)
+        names = [*near, *(name for name in mine if name not in near)]
+        return names if len(names) <= _MOST_NAMES else [*names[:_MOST_NAMES], f"and {len(names) - _MOST_NAMES} more"]
+
+
+def require_tables(source: StreamedSource, shapes: Shapes) -> None:
+    """Lets no shape stand on what no row event is of.
+
+    Raises:
+        Usage: A table is not there, is a view, or is one that streams leave out; all mistakes are told.
+        SourceUnavailableError: The server does not answer.
+    """
+    live = LiveTables.ask(source.address, shapes.databases)
+    engine = open_store(source.store_url, OnMissing.EMPTY)
+    try:
+        left_out = SYSTEM_DATABASES | own_database(engine, {live.uuid})
+    finally:
+        engine.dispose()
+    faults = []
+    for shape in shapes.shapes:
+        for table in shape.tables:
+            hidden = table.split(".")[0] in left_out
+            fault = f"{table} is in a database that streams leave out" if hidden else live.fault(table)
+            if fault:
+                faults.append(f"shape {shape.name}: {fault}")
+    if faults:
+        raise Usage(
+            "; ".join(faults),
+            source=source.name,
+            remedy="Write `database.table` as the server does; the account needs SELECT there.",
+        )
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,252 @@
+"""The server of a cache: its scripts, each of which is atomic, and what they answer; its faults as errors of ours.
+Not here: when what is asked (`reader.py`, `invalidator.py`), the scripts themselves (`lua/`)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from strata_cdc.cache.shapes import state_key
+from strata_cdc.errors import CacheRefusedError, CacheUnavailableError, Permanent, Usage
+from strata_cdc.position.sets import GtidSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_LUA: Final = Path(__file__).with_name("lua")
+_PARTS: Final = {
+    "look": ("state",),
+    "begin": ("state",),
+    "claim": ("state",),
+    "invalidate": ("gtids", "state"),
+    "read": ("gtids", "state", "entry"),
+    "fill": ("gtids", "state", "entry"),
+}
+FORMAT: Final = 2
+"""Of the state, as `lua/state.lua` writes it; in form 1 keys of long decimals and of years had other texts."""
+_EXACT: Final = 1 << 53
+"""Numbers of Lua are exact up to here."""
+_SECRET: Final = re.compile(r"//[^/@\s]*@")
+_PASSING: Final = ("LOADING", "BUSY", "MASTERDOWN", "NOREPLICAS", "MISCONF", "TRYAGAIN", "CLUSTERDOWN")
+TIMEOUT_SECONDS: Final = 5.0
+
+
+class CacheState(Struct, frozen=True):
+    """How a cache stands."""
+
+    history: str
+    epoch: str
+    checkpoint: GtidSet
+    owner: str
+    is_here: bool
+    """Whether an invalidator has caught up with this very server; else nothing is read from it."""
+    is_current: bool
+    """Whether its form is the one that is written now; of an older one keys may have had other texts."""
+    shapes: dict[str, str]
+    """Those that are served, with their words."""
+    since: dict[str, int]
+    """By shape, since when entries count: their `at`."""
+    log: int
+    records: int
+
+
+class InvalidationOutcome(Struct, frozen=True):
+    """What became of a batch of invalidations."""
+
+    said: str
+    """`done`; `lost`: there is no state any more; `overtaken`: the checkpoint is another; `owned`: by another one."""
+    caught_up: bool = False
+    dropped: int = 0
+    """Values that went."""
+    kept: int = 0
+    """Values that provably had the changes."""
+
+
+@cache
+def script(name: str) -> str:
+    """The text of a script. None declares that it does not write: so replicas refuse all of them, and so does a primary
+    that has lost its replicas, where `min-replicas-to-write` says so (Redis 7.0, src/script.c, scriptPrepareForRun)."""
+    # A full cache still reads and invalidates; it takes no values.
+    flags = "" if name == "fill" else " flags=allow-oom"
+    parts = [(_LUA / f"{part}.lua").read_text() for part in (*_PARTS[name], name)]
+    return f"#!lua{flags}\n" + "\n".join(parts)
+
+
+@cache
+def _digest(name: str) -> str:
+    return hashlib.sha1(script(name).encode(), usedforsecurity=False).hexdigest()
+
+
+class CacheServer:
+    """One cache, by its name, on a Redis or Valkey. May be used by several threads."""
+
+    def __init__(self, url: str, name: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            url: `redis://[user:password@]host:port/[database]`, `rediss://` with TLS, or `unix://`.
+            name: Of the cache: several may be on one server.
+            timeout_seconds: For each answer.
+
+        Raises:
+            Usage: The URL or the name is none.
+            Permanent: The client is not installed.
+        """
+        try:
+            import redis  # noqa: PLC0415  an extra: caches only need it
+        except ImportError:
+            raise Permanent(
+                "the client of Redis is not installed", remedy="Run `pip install 'redis==8.1.0'`."
+            ) from None
+        self._redis = redis
+        self.state_key = state_key(name)
+        try:
+            self._client: Any = redis.Redis.from_url(
+                url, socket_timeout=timeout_seconds, socket_connect_timeout=timeout_seconds
+            )
+        except ValueError:
+            # Its message may have the URL.
+            raise Usage(
+                "the URL of the cache is none", remedy="Write redis://[user:password@]host:port/[database]."
+            ) from None
+        self.shown = _shown(url)
+
+    def close(self) -> None:
+        """Closes its connections."""
+        self._client.close()
+
+    def command(self, *words: Any) -> Any:
+        """Runs a command; faults are errors of ours.
+
+        Raises:
+            CacheUnavailableError: It does not answer, or cannot just now.
+            CacheRefusedError: It will not.
+        """
+        try:
+            return self._client.execute_command(*words)
+        except self._redis.exceptions.NoScriptError:
+            raise
+        except (self._redis.exceptions.AuthenticationError, self._redis.exceptions.NoPermissionError) as error:
+            raise CacheRefusedError(
+                f"the cache at {self.shown} does not let us in: {_plain(error)}",
+                remedy="The account needs +evalsha +eval +info +xadd +xrange, hashes, and keys `strata:*`.",
+            ) from None
+        except (self._redis.exceptions.ReadOnlyError, self._redis.exceptions.ResponseError) as error:
+            raise self._refused(str(error)) from None
+        except (self._redis.exceptions.RedisError, OSError) as error:
+            raise CacheUnavailableError(f"the cache at {self.shown} does not answer: {_plain(error)}") from None
+
+    def _refused(self, text: str) -> CacheRefusedError | CacheUnavailableError:
+        if _is_passing(text):
+            return CacheUnavailableError(f"the cache at {self.shown} cannot just now: {_SECRET.sub('//', text)}")
+        return CacheRefusedError(
+            f"the cache at {self.shown} refuses: {_SECRET.sub('//', text)}",
+            remedy="Caches need a Redis 7 or newer, or a Valkey, that runs scripts.",
+        )
+
+    def run(self, name: str, entries: Sequence[str] = (), arguments: Sequence[str | bytes | int] = ()) -> list[Any]:
+        """Runs one of the scripts. Raises as `command` does."""
+        keys = [self.state_key, *entries]
+        try:
+            return list(self.command("EVALSHA", _digest(name), len(keys), *keys, *arguments))
+        except self._redis.exceptions.NoScriptError:
+            return list(self.command("EVAL", script(name), len(keys), *keys, *arguments))
+
+    # What invalidators ask ------------------------------------------------------------------------
+
+    def look(self) -> CacheState | None:
+        """How the cache stands; None if it knows nothing. Raises as `command` does."""
+        here, flat = self.run("look")
+        found = {key.decode(): value.decode() for key, value in zip(flat[::2], flat[1::2], strict=True)}
+        if "checkpoint" not in found:
+            return None
+        if int(found["format"]) > FORMAT:
+            raise CacheRefusedError(
+                f"the cache at {self.shown} has form {found['format']}", remedy="Use a newer version of Strata."
+            )
+        shapes = {key.removeprefix("shape:"): word for key, word in found.items() if key.startswith("shape:")}
+        return CacheState(
+            found["history"],
+            found["epoch"],
+            GtidSet.parse(found["checkpoint"]),
+            found["owner"],
+            found["server"] == here.decode(),
+            int(found["format"]) == FORMAT,
+            shapes,
+            {key.removeprefix("since:"): int(at) for key, at in found.items() if key.startswith("since:")},
+            int(found["log"]),
+            int(found["records"]),
+        )
+
+    def log(self) -> Iterator[dict[str, str]]:
+        """The records that the log still has, oldest first. Raises as `command` does."""
+        after = "-"
+        while True:
+            found = self.command("XRANGE", f"{self.state_key}:log", after, "+", "COUNT", 1000)
+            for at, flat in found:
+                plain = [one.decode() for one in (_flat(flat))]
+                yield dict(zip(plain[::2], plain[1::2], strict=True))
+                after = f"({at.decode()}"
+            if len(found) < 1000:
+                return
+
+    def values(self) -> Iterator[tuple[str, dict[str, bytes]]]:
+        """The entries that have a value, with their fields. Raises as `command` does."""
+        cursor: Any = 0
+        while True:
+            cursor, keys = self.command(
+                "SCAN", cursor, "MATCH", _glob(self.state_key) + ":*:*", "COUNT", 500, "TYPE", "hash"
+            )
+            for key in keys:
+                found = self.command("HMGET", key, "epoch", "at", "token", "value")
+                if found[3] is not None:
+                    names = ("epoch", "at", "token", "value")
+                    yield key.decode(), dict(zip(names, found, strict=True))
+            if int(cursor) == 0:
+                return
+
+
+def _flat(fields: Any) -> list[bytes]:
+    if isinstance(fields, dict):
+        return [one for pair in fields.items() for one in pair]
+    return list(fields)
+
+
+def _glob(text: str) -> str:
+    return re.sub(r"([\[\]*?\\])", r"\\\1", text)
+
+
+def _is_passing(text: str) -> bool:
+    """Errors that a server which is starting, full, busy or without its replicas answers with."""
+    return "maxmemory" in text or text.startswith(_PASSING)
+
+
+def _plain(error: Exception) -> str:
+    return _SECRET.sub("//", str(error)) or type(error).__name__
+
+
+def _shown(url: str) -> str:
+    """A URL without what is secret in it."""
+    found = urlsplit(url)
+    try:
+        port = f":{found.port}" if found.port else ""
+    except ValueError:
+        port = ""
+    return f"{found.scheme}://{found.hostname or ''}{port}{found.path}"
+
+
+def set_text(gtids: GtidSet) -> str:
+    """A set as the scripts compare it.
+
+    Raises:
+        Usage: A number is too large for them.
+    """
+    if any(spans[-1][1] > _EXACT for _, spans in gtids.items()):
+        raise Usage(f"the GTID set has numbers above {_EXACT}, which a cache cannot compare", gtid=str(gtids))
+    return str(gtids)

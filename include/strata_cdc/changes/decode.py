@@ -1,0 +1,207 @@
+"""The decoder as a line: windows of events (`windows.py`), blocks of rows (`blocks.py`), record batches (`batch.py`).
+Not here: cutting slices (`plan.py`), files of the lake (`tables/`)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+
+from strata_cdc.changes.batch import CorruptRow, build_batch
+from strata_cdc.changes.blocks import Hole, RowBlock, RowReader, Watermark
+from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch, TableVersion
+from strata_cdc.changes.faults import FaultKind
+from strata_cdc.changes.windows import read_windows
+from strata_cdc.errors import StrataError, UndecodableTextError, UnreadableValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from strata_cdc.binlog.bytes.files import BinlogFile
+    from strata_cdc.changes.batch import Built
+    from strata_cdc.changes.blocks import Step
+    from strata_cdc.changes.decode_plans import DecodePlan
+    from strata_cdc.changes.plan import Slice
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+
+class ChangeBatch(Struct, frozen=True):
+    """Decoded changes of one table, in stream order."""
+
+    table: TableName
+    version_id: int | None
+    """None where rows are decoded by their TABLE_MAP alone."""
+    definition: TableDefinition
+    batch: pa.RecordBatch
+    """Columns as `arrow.change_schema` has them."""
+
+    @property
+    def kind(self) -> tuple[TableName, int | None, int]:
+        """What batches have in common whose rows are alike; as long as their definition is held."""
+        return self.table, self.version_id, id(self.definition)
+
+
+class QuarantinedRows(Struct, frozen=True):
+    """Changes that must not be published as they are; they are in no `ChangeBatch`."""
+
+    table: TableName
+    version_id: int | None
+    """Of the version that should have decoded them."""
+    definition: TableDefinition
+    """Of the columns of `rows`."""
+    error: StrataError
+    """Why, with the place of the first of them."""
+    rows: pa.RecordBatch
+    """What could be read: by the TABLE_MAP alone (`@1`, `@2`, ...) where that contradicts the version; else with NULL
+    in place of the values that cannot be read, and their bytes in `_invalid` (base64)."""
+    faults: pa.Array | None = None
+    """Of each row the values that cannot be read, as `VALUE_FAULTS`; None where the version is contradicted."""
+
+
+VALUE_FAULTS: Final = pa.list_(pa.struct({"column": pa.string(), "error": pa.string(), "reason": pa.string()}))
+"""The name of a column (`_before.NAME` in the image before), of the error's class, and the reason."""
+
+
+_ASIDE: Final = "The row is in quarantine, its bytes in `_invalid`. "
+_ERRORS: Final[Mapping[FaultKind, tuple[type[StrataError], str]]] = {
+    FaultKind.UNDECODABLE: (
+        UndecodableTextError,
+        f"{_ASIDE}Correct it on the server, or declare the column's charset as what it holds.",
+    ),
+    FaultKind.UNREADABLE: (
+        UnreadableValueError,
+        f"{_ASIDE}Compare it with the row on the server: the log, or how it is read, is wrong.",
+    ),
+}
+"""What is said of rows that are put aside."""
+
+Decoded = ChangeBatch | QuarantinedRows | Hole | Watermark
+
+
+def decode_slice(
+    slice_: Slice,
+    binlog: BinlogFile,
+    *,
+    on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
+    columns: Mapping[TableName, frozenset[str]] | None = None,
+) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
+    """The rows of a slice's tables, in batches of at most 8,192 rows; the same slice gives the same batches.
+
+    Memory is bounded by the batches and by the number of tables, not by the sizes of events, transactions or files.
+
+    Args:
+        slice_: What to decode.
+        binlog: The slice's segment, open.
+        on_mismatch: What to do where a TABLE_MAP contradicts the version.
+        columns: Names (lower case) of the columns that are wanted, for tables of which not all are.
+
+    Raises:
+        CorruptEventError: An event says of itself what cannot be, so that nobody knows where its rows are; after the
+            rows before it, with file, offset, table and GTID as far as known.
+        SchemaMismatchError: Map and version disagree, and the policy is to fail.
+        UnsupportedEventError: An event or a charset that is not read.
+    """
+    versions = {table.name: TableVersion(table.version_id, table.read_definition()) for table in slice_.tables}
+    plans = DecodePlans(
+        lambda name, _: versions.get(name),
+        wanted=versions.__contains__,
+        on_mismatch=on_mismatch,
+        columns=columns,
+    )
+    blocks = RowReader(binlog, plans).read(read_windows(binlog, slice_.ranges()))
+    for step in decode_blocks(blocks, slice_.binlog_file):
+        if not isinstance(step, Watermark):
+            yield step
+
+
+def decode_blocks(steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
+    """The steps of a walk with rows as batches. After a watermark no row follows that stands before those given.
+
+    Args:
+        steps: As `RowReader.read` gives them.
+        binlog_file: The server's name for the file.
+
+    Raises:
+        StrataError: As the walk does, and CorruptEventError for values that no batch can hold.
+    """
+    for step in steps:
+        if not isinstance(step, RowBlock):
+            yield step
+            continue
+        try:
+            built = build_batch(step, binlog_file)
+        except CorruptRow as fault:
+            yield from _in_front_of(fault, step, steps, binlog_file)
+        else:
+            yield from _sorted_out(step.plan, built)
+
+
+def _in_front_of(fault: CorruptRow, block: RowBlock, steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
+    """All rows that stand before a fault, then the fault. A block has rows of one table only, so the next ones may
+    have rows from in front of it, up to the watermark, and faults that come first."""
+    blocks = [block, *_blocks_to_watermark(steps)]
+    found: list[tuple[DecodePlan, Built]] | None = None
+    while found is None:
+        parts = [part for each in blocks if (part := each.in_front_of(fault.seq, fault.row)).rows.count]
+        try:
+            found = [(part.plan, build_batch(part, binlog_file)) for part in parts]
+        except CorruptRow as earlier:
+            fault = earlier
+    for plan, built in found:
+        yield from _sorted_out(plan, built)
+    yield Watermark(fault.seq, is_last=True, missing_from=(fault.seq, fault.row))
+    raise fault.error
+
+
+def _blocks_to_watermark(steps: Iterator[Step]) -> Iterator[RowBlock]:
+    # What else the walk meets lies behind the fault.
+    with suppress(StrataError):
+        for step in steps:
+            if isinstance(step, Watermark):
+                return
+            if isinstance(step, RowBlock):
+                yield step
+
+
+def _sorted_out(plan: DecodePlan, built: Built) -> Iterator[ChangeBatch | QuarantinedRows]:
+    """The batch, without the rows that are to be quarantined, and those."""
+    if plan.mismatch is not None:
+        yield QuarantinedRows(
+            plan.table, plan.version_id, plan.definition, placed(plan.mismatch, built.batch), built.batch
+        )
+        return
+    if not built.unreadable:
+        yield ChangeBatch(plan.table, plan.version_id, plan.definition, built.batch)
+        return
+    reasons: dict[tuple[str, FaultKind, str], list[int]] = {}
+    faults: dict[int, list[tuple[str, str, str]]] = {}
+    bad = np.zeros(built.batch.num_rows, np.bool_)
+    for column, fault in sorted(built.unreadable, key=lambda each: each[1].row):
+        # A row is put aside once, for the first of its columns.
+        if not bad[fault.row]:
+            reasons.setdefault((column, fault.kind, fault.reason), []).append(fault.row)
+            bad[fault.row] = True
+        faults.setdefault(fault.row, []).append((column, _ERRORS[fault.kind][0].__name__, fault.reason))
+    good = built.batch.filter(pa.array(~bad))
+    if good.num_rows:
+        yield ChangeBatch(plan.table, plan.version_id, plan.definition, good)
+    for (column, kind, reason), numbers in reasons.items():
+        rows = built.batch.take(pa.array(numbers, pa.int64()))
+        error, remedy = _ERRORS[kind]
+        found = error(f"column {column}: {reason}", table=str(plan.table), remedy=remedy)
+        each = pa.array([faults[number] for number in numbers], VALUE_FAULTS)
+        yield QuarantinedRows(plan.table, plan.version_id, plan.definition, placed(found, rows), rows, each)
+
+
+def placed(error: StrataError, rows: pa.RecordBatch) -> StrataError:
+    """A copy of an error with the place of the first row."""
+    placed = type(error)(error.message, remedy=error.remedy, table=error.table)
+    names = rows.schema.names
+    first = {
+        name: rows.column(len(names) - 1 - names[::-1].index(name))[0].as_py()
+        for name in ("_gtid", "_binlog_file", "_binlog_pos")
+    }
+    return placed.located(gtid=first["_gtid"], file=first["_binlog_file"], offset=first["_binlog_pos"])

@@ -1,0 +1,206 @@
+"""Which schema version decodes the rows of which TABLE_MAP, and how.
+Not here: reading TABLE_MAPs (`binlog/events/table_map.py`), comparing them with a version (`table_map_check.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+
+from strata_cdc.binlog.events.arrow_columns import repeated_number
+from strata_cdc.binlog.events.cell_widths import CellWidths
+from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
+from strata_cdc.changes.column_plans import ColumnPlan, plan_columns
+from strata_cdc.changes.physical import physical_definition
+from strata_cdc.changes.row_buffers import BATCH_ROWS
+from strata_cdc.changes.table_map_check import differing_values, disagreements
+from strata_cdc.errors import SchemaMismatchError, StrataError
+from strata_cdc.schema.history.versions import SYSTEM_DATABASES
+from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from strata_cdc.binlog.events.model import TableMap
+    from strata_cdc.binlog.kernels.arrays import Ints
+
+
+class OnMismatch(Enum):
+    """What to do with rows whose TABLE_MAP contradicts their schema version."""
+
+    QUARANTINE = "quarantine"
+    """They are set aside, decoded by the map alone, with the reason; other tables go on."""
+    FAIL = "fail"
+    """Decoding stops before them."""
+    LENIENT = "lenient"
+    """Columns are matched from the first on: those that the version lacks are dropped, those that the map lacks get
+    their default, and a `Hole` says so. Rows whose columns differ in more than number are quarantined all the same."""
+
+
+class DecodePlan(Struct, frozen=True, eq=False):
+    """How the rows of a table become batches: decided once per version and TABLE_MAP."""
+
+    table: TableName
+    version_id: int | None
+    """None for rows that are decoded by their TABLE_MAP alone."""
+    definition: TableDefinition
+    columns: tuple[ColumnPlan, ...]
+    image: pa.StructType
+    """The columns of an image in Arrow."""
+    schema: pa.Schema
+    """Of the batches: as `arrow.change_schema`, of the wanted columns."""
+    no_image: pa.StructArray
+    """An image of no row, as long as the longest batch."""
+    versions: pa.Array
+    """`version_id`, as often."""
+    mismatch: SchemaMismatchError | None = None
+    """Why the rows are quarantined; `definition` is then that of the TABLE_MAP alone."""
+    tolerated: SchemaMismatchError | None = None
+    """What the rows are decoded in spite of."""
+
+
+class MapPlan(Struct, frozen=True, eq=False):
+    """What becomes of the rows behind a TABLE_MAP."""
+
+    cells: CellWidths
+    targets: Ints
+    """Which wanted column each column of the TABLE_MAP is, -1 for none."""
+    decode: DecodePlan | None
+    """None if the rows are only counted."""
+
+
+class TableVersion(Struct, frozen=True):
+    """A version that may decode rows of a table."""
+
+    version_id: int
+    definition: TableDefinition
+
+
+Lookup = Callable[[TableName, int], TableVersion | None]
+"""The version of a table for the rows of a transaction, by its ordinal; None if the rows are not wanted. Raises
+SchemaGapError where the version is not known."""
+
+
+class DecodePlans:
+    """Plans by table, TABLE_MAP and version, made when a TABLE_MAP is first met.
+
+    Args:
+        lookup: Gives versions; None to decode by the TABLE_MAPs alone.
+        wanted: Which tables to decode; system databases never are.
+        on_mismatch: What to do where a TABLE_MAP contradicts the version.
+        columns: Names in lower case of the columns that are wanted, for tables of which not all are.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup | None,
+        *,
+        wanted: Callable[[TableName], bool],
+        on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
+        columns: Mapping[TableName, frozenset[str]] | None = None,
+    ) -> None:
+        self._lookup = lookup
+        self._wanted = wanted
+        self._on_mismatch = on_mismatch
+        self._columns = columns or {}
+        self._made: dict[tuple[TableName, bytes, int | None], MapPlan] = {}
+        self._refused: set[tuple[TableName, str]] = set()
+
+    def is_decoded(self, table: TableName) -> bool:
+        """Whether rows of a table are wanted."""
+        return table.database not in SYSTEM_DATABASES and self._wanted(table)
+
+    def find(self, table_map: TableMap, seq: int) -> tuple[MapPlan, StrataError | None]:
+        """The plan for the rows of a transaction behind a TABLE_MAP: the same object for the same bytes and version.
+
+        Returns:
+            Beside it why the table's rows cannot be decoded, or not as they are; None if they can, or if that has been
+            returned before.
+
+        Raises:
+            CorruptEventError: A column has a type that no server writes.
+            SchemaMismatchError: Map and version disagree, and the policy is to fail.
+            UnsupportedEventError: A charset that is not read.
+        """
+        name = TableName(table_map.database, table_map.table)
+        version, refused = None, None
+        if self._lookup is not None and self.is_decoded(name):
+            try:
+                version = self._lookup(name, seq)
+            except StrataError as error:
+                refused = error
+        key = (name, table_map.body, version.version_id if version else None)
+        plan = self._made.get(key)
+        if plan is None:
+            plan = self._made[key] = self._make(name, table_map, version)
+        if refused is None and plan.decode is not None:
+            refused = plan.decode.tolerated
+        if refused is None or (name, refused.message) in self._refused:
+            return plan, None
+        self._refused.add((name, refused.message))
+        return plan, refused.located(table=str(name))
+
+    def _make(self, name: TableName, table_map: TableMap, version: TableVersion | None) -> MapPlan:
+        cells = CellWidths.of(table_map)
+        decode = None
+        if version is not None:
+            decode = self._plan(name, table_map, cells, version)
+        elif self._lookup is None and self.is_decoded(name):
+            decode = _by_map(name, table_map, cells)
+        targets = np.full(len(cells.widths), -1, np.int64)
+        for target, column in enumerate(decode.columns if decode else ()):
+            if column.index >= 0:
+                targets[column.index] = target
+        return MapPlan(cells, targets, decode)
+
+    def _plan(self, name: TableName, table_map: TableMap, cells: CellWidths, version: TableVersion) -> DecodePlan:
+        definition = version.definition
+        found = disagreements(definition, table_map)
+        if not found:
+            columns = plan_columns(definition.columns, table_map, cells, self._columns.get(name))
+            return _decode_plan(name, version.version_id, definition, columns)
+        more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
+        error = SchemaMismatchError(
+            "; ".join(str(each) for each in found[:3]) + more,
+            table=str(name),
+            remedy="The schema history does not have what the server had here: look at `strata schema history "
+            f"--table {name}`, and track the stream again with the right baseline.",
+        )
+        if self._on_mismatch is OnMismatch.FAIL:
+            raise error
+        if self._on_mismatch is OnMismatch.LENIENT and not differing_values(definition, table_map):
+            columns = plan_columns(definition.columns, table_map, cells, self._columns.get(name))
+            return _decode_plan(name, version.version_id, definition, columns, tolerated=error)
+        return _by_map(name, table_map, cells, version.version_id, error)
+
+
+def _by_map(
+    name: TableName,
+    table_map: TableMap,
+    cells: CellWidths,
+    version_id: int | None = None,
+    error: SchemaMismatchError | None = None,
+) -> DecodePlan:
+    definition = physical_definition(table_map)
+    columns = plan_columns(definition.columns, table_map, cells)
+    return _decode_plan(name, version_id, definition, columns, mismatch=error)
+
+
+def _decode_plan(
+    name: TableName,
+    version_id: int | None,
+    definition: TableDefinition,
+    columns: tuple[ColumnPlan, ...],
+    *,
+    mismatch: SchemaMismatchError | None = None,
+    tolerated: SchemaMismatchError | None = None,
+) -> DecodePlan:
+    fields = [pa.field(column.name, column.type) for column in columns]
+    image = pa.struct(fields)
+    schema = pa.schema([*fields, pa.field(BEFORE, image), *ROW_FIELDS])
+    no_image, versions = pa.nulls(BATCH_ROWS, image), repeated_number(version_id, BATCH_ROWS, pa.int64())
+    return DecodePlan(name, version_id, definition, columns, image, schema, no_image, versions, mismatch, tolerated)

@@ -1,0 +1,32 @@
+"""The bytes that cells point into.
+Not here: reading them (`windows.py`), what is in the cells (`gather.py` and its like)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.kernels.arrays import Bytes
+
+MARGIN = 2
+"""Cells 0 and 1 mean NULL and absent, so a region's base lies at least that far in front of its first event."""
+_FARTHEST_CELL = (1 << 32) - 1
+
+
+class Region(Struct, frozen=True, eq=False):
+    """A buffer, and the place in it that cells count from: a cell has 32 bits."""
+
+    buffer: Bytes
+    base: int
+    """What cells are relative to."""
+
+    def cell(self, place: int, size: int) -> bytes:
+        """`size` bytes of a cell."""
+        at = self.base + int(place)
+        return self.buffer[at : at + size].tobytes()
+
+    def reaches(self, begin: int, end: int) -> bool:
+        """Whether cells can point at all bytes between two offsets."""
+        return self.base <= begin - MARGIN and end - self.base <= _FARTHEST_CELL

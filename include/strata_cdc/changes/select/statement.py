@@ -1,0 +1,48 @@
+"""The session and the statement by which rows are asked for.
+Not here: the columns' expressions (`forms.py`), conditions on keys (`keys.py`), what arrives (`rows.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from strata_cdc.changes.select.forms import quoted_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pymysql
+
+    from strata_cdc.changes.select.forms import SelectColumn
+    from strata_cdc.schema.model.definition import TableName
+
+SESSION: Final = (
+    # No PAD_CHAR_TO_FULL_LENGTH, no NO_UNSIGNED_SUBTRACTION, no ANSI_QUOTES; zero dates are dates, and so are days that
+    # no month has: a condition on a key may name one.
+    "SET SESSION sql_mode = 'ALLOW_INVALID_DATES'",
+    # Text comes in the bytes that its column has, as it is in the binlog.
+    "SET SESSION character_set_results = NULL",
+    "SET SESSION net_write_timeout = 3600",
+)
+"""What a session needs besides (`binlog/protocol/session.py`) so that values do not depend on the server's settings."""
+
+
+def prepare_session(connection: pymysql.Connection[Any]) -> None:
+    """Sets the session.
+
+    Raises:
+        pymysql.err.MySQLError: The server refuses, or does not answer.
+    """
+    with connection.cursor() as cursor:
+        for statement in SESSION:
+            cursor.execute(statement)
+
+
+def select_statement(name: TableName, columns: Sequence[SelectColumn], tail: str = "") -> str:
+    """A SELECT of these columns; `tail` is what stands behind the table's name: index hint, WHERE, ORDER BY, LIMIT."""
+    listed = ", ".join(column.expression for column in columns)
+    return f"SELECT {listed} FROM {quoted_table(name)} {tail}".rstrip()  # noqa: S608 - quoted names
+
+
+def quoted_table(name: TableName) -> str:
+    """A table's name in a statement."""
+    return f"{quoted_name(name.database)}.{quoted_name(name.table)}"

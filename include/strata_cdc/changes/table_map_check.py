@@ -1,0 +1,136 @@
+"""Does a TABLE_MAP agree with the schema version that is to decode its rows?
+Not here: what becomes of rows where it does not (`stream.py`), finding versions (`schema/history/historian.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.binlog.bytes.codes import FieldType
+from strata_cdc.binlog.events.field_types import bit_length
+from strata_cdc.schema.model.charsets import CHARSETS, COLLATION_NAMES, charset_of_collation
+from strata_cdc.schema.model.logged_types import logged_as
+from strata_cdc.schema.model.types import STRINGS, ColumnType, Family, kinds_of, parse_column_type
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.events.model import TableMap
+    from strata_cdc.schema.model.definition import Column, TableDefinition
+
+_SIGNED = kinds_of(Family.INTEGER, Family.DECIMAL, Family.FLOATING)
+
+
+class Disagreement(Struct, frozen=True):
+    """What a TABLE_MAP and a version say differently."""
+
+    column: str
+    """Its name in the version; '' if it is about the table."""
+    says: str
+    """The version's side."""
+    logged: str
+    """The TABLE_MAP's side."""
+
+    def __str__(self) -> str:
+        what = f"column {self.column}" if self.column else "the table"
+        return f"{what} is {self.says} in the schema and {self.logged} in the TABLE_MAP"
+
+
+def disagreements(definition: TableDefinition, table_map: TableMap) -> list[Disagreement]:
+    """All differences between a version and a TABLE_MAP that make its rows unsafe to decode; none if they agree.
+
+    Compared are the number of columns, types with their metadata, nullability, signedness, charsets and, where the
+    server writes them (binlog_row_metadata=FULL), names.
+    """
+    columns = definition.columns
+    if len(columns) != len(table_map.types):
+        return [Disagreement("", f"of {len(columns)} columns", f"of {len(table_map.types)}")]
+    found = []
+    for at, column in enumerate(columns):
+        found += _physical_differences(column, table_map, at)
+        found += _nullability(column, table_map, at)
+        found += _name(column, table_map, at)
+    return found
+
+
+def differing_values(definition: TableDefinition, table_map: TableMap) -> list[Disagreement]:
+    """The differences between the columns that both have, from the first on, that would give other values."""
+    both = min(len(definition.columns), len(table_map.types))
+    columns = enumerate(definition.columns[:both])
+    return [
+        each
+        for at, column in columns
+        for each in (*_physical_differences(column, table_map, at), *_name(column, table_map, at))
+    ]
+
+
+def _physical_differences(column: Column, table_map: TableMap, at: int) -> list[Disagreement]:
+    kind = parse_column_type(column.column_type)
+    return [
+        *_type(column, kind, table_map, at),
+        *_signedness(column, kind, table_map, at),
+        *_charset(column, kind, table_map, at),
+    ]
+
+
+def _type(column: Column, kind: ColumnType, table_map: TableMap, at: int) -> list[Disagreement]:
+    logged = (table_map.types[at], table_map.metadata[at])
+    allowed = logged_as(kind, _widest(column.character_set))
+    if logged[0] == FieldType.BIT:
+        logged, allowed = _with_bits(logged), set(map(_with_bits, allowed))
+    if logged in allowed:
+        return []
+    return [Disagreement(column.name, column.column_type, _describe(*logged))]
+
+
+def _with_bits(logged: tuple[int, int]) -> tuple[int, int]:
+    """A BIT with its length in bits, which metadata could say in several ways."""
+    return logged[0], bit_length(logged[1])
+
+
+def _widest(charset: str | None) -> int:
+    if charset is None:
+        return 1
+    known = CHARSETS.get("utf8mb3" if charset == "utf8" else charset)
+    return known.max_bytes if known else 1
+
+
+def _describe(code: int, metadata: int) -> str:
+    try:
+        name = FieldType(code).name
+    except ValueError:
+        name = f"type {code}"
+    if code == FieldType.NEWDECIMAL:
+        return f"DECIMAL({metadata >> 8},{metadata & 0xFF})"
+    return f"{name}({metadata})" if metadata else name
+
+
+def _nullability(column: Column, table_map: TableMap, at: int) -> list[Disagreement]:
+    if column.nullable == table_map.nullable[at]:
+        return []
+    words = {True: "nullable", False: "NOT NULL"}
+    return [Disagreement(column.name, words[column.nullable], words[table_map.nullable[at]])]
+
+
+def _signedness(column: Column, kind: ColumnType, table_map: TableMap, at: int) -> list[Disagreement]:
+    if table_map.unsigned is None or kind.kind not in _SIGNED or kind.unsigned == table_map.unsigned[at]:
+        return []
+    words = {True: "unsigned", False: "signed"}
+    return [Disagreement(column.name, words[kind.unsigned], words[table_map.unsigned[at]])]
+
+
+def _charset(column: Column, kind: ColumnType, table_map: TableMap, at: int) -> list[Disagreement]:
+    collation = table_map.collations[at] if table_map.collations else 0
+    if collation == 0 or kind.kind.facts.has_idle_charset:
+        return []
+    logged = charset_of_collation(COLLATION_NAMES.get(collation, f"collation {collation}"))
+    has_text = kind.kind in STRINGS or column.character_set is not None
+    says = (column.character_set or "binary") if has_text else "binary"
+    if {"utf8": "utf8mb3"}.get(says, says) == {"utf8": "utf8mb3"}.get(logged, logged):
+        return []
+    return [Disagreement(column.name, f"in charset {says}", f"in {logged}")]
+
+
+def _name(column: Column, table_map: TableMap, at: int) -> list[Disagreement]:
+    if table_map.names is None or table_map.names[at].casefold() == column.name.casefold():
+        return []
+    return [Disagreement(column.name, f"called {column.name}", f"called {table_map.names[at]}")]

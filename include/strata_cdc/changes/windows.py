@@ -1,0 +1,238 @@
+"""From bytes to events: a file's ranges as windows of checked events, inflated where they were compressed.
+Not here: what the events say (`blocks.py`), the bytes of a payload (`binlog/bytes/payload.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventType
+from strata_cdc.binlog.bytes.frames import index_events, index_payload
+from strata_cdc.binlog.bytes.pages import forget_pages
+from strata_cdc.binlog.bytes.payload import read_payload
+from strata_cdc.binlog.events.places import chain_of
+from strata_cdc.binlog.events.soundness import count_right
+from strata_cdc.binlog.kernels import status as codes
+from strata_cdc.binlog.kernels.words import State
+from strata_cdc.changes.limits import DecodeLimits
+from strata_cdc.changes.region import MARGIN, Region
+from strata_cdc.errors import StrataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from strata_cdc.binlog.bytes.chain import EventChain
+    from strata_cdc.binlog.bytes.files import BinlogFile
+    from strata_cdc.binlog.bytes.frames import EventIndex
+    from strata_cdc.binlog.kernels.arrays import Bytes
+    from strata_cdc.binlog.kernels.layout import Events
+    from strata_cdc.changes.plan import Range
+
+WINDOW_EVENTS = 32768
+_INFLATED_BYTES = 8 << 20
+"""Inflated events that lie in one buffer, so that the rows of many small transactions make one batch."""
+
+_HEADS = frozenset({EventType.GTID, EventType.TAGGED_GTID, EventType.ANONYMOUS_GTID})
+
+
+class RangeStart(Struct, frozen=True, eq=False):
+    """The windows of a range follow."""
+
+    range: Range
+    state: State
+    """Of the stream in front of them."""
+    table_maps: tuple[bytes, ...]
+    """Bodies of the TABLE_MAPs that are in force there."""
+
+
+class Window(Struct, frozen=True, eq=False):
+    """Consecutive events that are as they were written, and where."""
+
+    region: Region
+    events: Events
+    trailer: int
+    """Bytes of the checksum behind each event."""
+    payload: int | None = None
+    """Offset of the compressed transaction that they were in, if they were."""
+    fault: StrataError | None = None
+    """What is wrong with the bytes behind them."""
+
+    def __len__(self) -> int:
+        return len(self.events.positions)
+
+    def place(self, at: int) -> tuple[int, int]:
+        """Offset in the region's buffer and length of event number `at`."""
+        return int(self.events.positions[at]), int(self.events.lengths[at])
+
+    def body(self, at: int) -> bytes:
+        """The body of event number `at`."""
+        begin, length = self.place(at)
+        return self.region.buffer[begin + HEADER_BYTES : begin + length - self.trailer].tobytes()
+
+
+class PayloadEnd(Struct, frozen=True):
+    """All events of the compressed transaction at this offset have been given."""
+
+    position: int
+
+
+class FlushPace:
+    """After how many bytes all rows that wait are given. Who waits for the first of many gets some soon: each time
+    twice as many as before, up to where more of them are not decoded faster."""
+
+    def __init__(self, limits: DecodeLimits = DecodeLimits()) -> None:
+        """Begins with the first."""
+        self.limits = limits
+        self._bytes = limits.first_bytes
+
+    def is_due(self, unflushed: int) -> bool:
+        """Whether they are given now that so many bytes have been read since; if so, the next ones come later."""
+        if unflushed < self._bytes:
+            return False
+        self._bytes = min(2 * self._bytes, self.limits.flush_bytes)
+        return True
+
+
+class FlushPoint(Struct, frozen=True):
+    """All rows so far are to be given before the next window is asked for: the memory of their bytes is let go."""
+
+
+Source = RangeStart | Window | PayloadEnd | FlushPoint
+
+
+def read_windows(
+    binlog: BinlogFile, ranges: Iterable[Range], chain: EventChain | None = None, pace: FlushPace | None = None
+) -> Iterator[Source]:
+    """The events of ranges of one file, in order. A window ends behind each compressed transaction, whose own events
+    are the next windows.
+
+    Args:
+        binlog: The open file.
+        ranges: In the order of the stream; asked for one at a time.
+        chain: Where the events of whole transactions must lie, over all of them; by default each range lies where it
+            says, whatever is between them.
+        pace: Goes on from file to file.
+
+    Raises:
+        StrataError: The bytes behind the last window are no events, or a payload does not inflate; with the offset.
+    """
+    reader = _WindowReader(binlog, chain, pace or FlushPace())
+    for piece in ranges:
+        yield from reader.read(piece)
+
+
+class _WindowReader:
+    """What goes on from range to range."""
+
+    def __init__(self, binlog: BinlogFile, chain: EventChain | None, pace: FlushPace) -> None:
+        self._binlog, self._chain, self._pace = binlog, chain, pace
+        self._region = Region(binlog.buffer, 0)
+        self._inflated = _Inflated()
+        self._unflushed = 0
+        """Bytes of earlier ranges since the last flush point."""
+
+    def read(self, piece: Range) -> Iterator[Source]:
+        begin, state = piece.begin, State.BETWEEN
+        if piece.inside is not None:
+            begin, state = self._behind_gtid(piece)
+        yield RangeStart(piece, state, tuple(map(self._body_at, piece.table_maps)))
+        chain = self._chain_of(piece, begin)
+        flushed = begin
+        for index in self._indexes(begin, piece.end):
+            yield from self._checked(index, chain)
+            if self._pace.is_due(self._unflushed + index.next - flushed):
+                yield FlushPoint()
+                # Not earlier: gathering the cells of rows reads them once more.
+                forget_pages(self._binlog.buffer, flushed, index.next)
+                flushed, self._unflushed = index.next, 0
+        self._unflushed += piece.end - flushed
+
+    def _behind_gtid(self, piece: Range) -> tuple[int, State]:
+        """Behind the GTID of a prepared transaction, as its rows belong to its XA COMMIT; and the state there."""
+        index = index_events(self._binlog.buffer, piece.begin, piece.end, self._binlog.format, 1)
+        head = int(index.types[0]) if len(index) else -1
+        # XA START, or the payload that it is in, follows a GTID; a split point is at neither.
+        state = State.HEADED if head in _HEADS or head == EventType.QUERY else State.INSIDE
+        return (index.next if head in _HEADS else piece.begin), state
+
+    def _body_at(self, offset: int) -> bytes:
+        binlog = self._binlog
+        index = index_events(binlog.buffer, offset, len(binlog.buffer), binlog.format, 1)
+        return self._window(index, 0, len(index)).body(0)
+
+    def _chain_of(self, piece: Range, at: int) -> EventChain:
+        """Where a range's events must lie, from offset `at` on."""
+        if self._chain is None:
+            return chain_of(self._binlog, at, piece.binlog_pos + at - piece.begin)
+        return self._chain if piece.inside is None else chain_of(self._binlog, at)
+
+    def _indexes(self, at: int, end: int) -> Iterator[EventIndex]:
+        window = size = self._pace.limits.window_bytes
+        while at < end:
+            limit = min(at + size, end)
+            index = index_events(self._binlog.buffer, at, limit, self._binlog.format, WINDOW_EVENTS)
+            is_cut = index.status == codes.TRUNCATED and limit < end
+            if is_cut and len(index) == 0:
+                # An event that is longer than the window.
+                size *= 2
+                continue
+            yield index
+            if not is_cut:
+                index.raise_fault()
+            at, size = index.next, window
+
+    def _checked(self, index: EventIndex, chain: EventChain) -> Iterator[Source]:
+        """The events in front of the first that was altered, or is not where it was written."""
+        count, fault = count_right(self._binlog.buffer, index, self._binlog.format, chain)
+        if len(index) and not self._region.reaches(int(index.positions[0]), index.next):
+            self._region = Region(self._binlog.buffer, int(index.positions[0]) - MARGIN)
+        first = 0
+        for at in np.flatnonzero(index.types[:count] == EventType.TRANSACTION_PAYLOAD).tolist():
+            yield self._window(index, first, at + 1)
+            yield from self._inner(int(index.positions[at]), int(index.lengths[at]))
+            first = at + 1
+        if first < count or fault is not None:
+            yield self._window(index, first, count, fault)
+
+    def _window(self, index: EventIndex, first: int, behind: int, fault: StrataError | None = None) -> Window:
+        trailer = self._binlog.format.checksum_bytes
+        return Window(self._region, index.events(first, behind), trailer, None, fault)
+
+    def _inner(self, position: int, length: int) -> Iterator[Source]:
+        """The events of a compressed transaction."""
+        try:
+            for chunk in read_payload(self._binlog.buffer, position, length, self._binlog.format):
+                region, at, end = self._inflated.add(chunk.buffer)
+                while at < end:
+                    index = index_payload(region.buffer, at, end, WINDOW_EVENTS)
+                    yield Window(region, index.events(0, len(index)), 0, position)
+                    index.raise_fault()
+                    at = index.next
+        except StrataError as error:
+            # An inner event has no offset of its own in the file.
+            error.offset = position
+            raise
+        yield PayloadEnd(position)
+
+
+class _Inflated:
+    """Inflated events, one behind the other in buffers that are never written again."""
+
+    def __init__(self) -> None:
+        self._region = Region(np.empty(0, np.uint8), -MARGIN)
+        self._used = 0
+
+    def add(self, events: Bytes) -> tuple[Region, int, int]:
+        """Where some events are kept: the region, and between which offsets of its buffer."""
+        if len(events) > _INFLATED_BYTES:
+            # Of a very long event there is no copy.
+            return Region(events, -MARGIN), 0, len(events)
+        begin, end = self._used, self._used + len(events)
+        if end > len(self._region.buffer):
+            self._region = Region(np.empty(_INFLATED_BYTES, np.uint8), -MARGIN)
+            begin, end = 0, len(events)
+        self._region.buffer[begin:end] = events
+        self._used = end
+        return self._region, begin, end

@@ -1,0 +1,2 @@
+"""The `strata` command.
+Not here: the work itself (`pipeline/`)."""

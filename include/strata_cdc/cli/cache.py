@@ -1,0 +1,150 @@
+"""`strata cache`: follows a source and keeps a cache on Redis free of what is old; proves that it was.
+Not here: caches (`cache/`)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.report import print_report
+from strata_cdc.config.settings import load_settings
+from strata_cdc.errors import Transient, Usage
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata_cdc.cache.invalidator import Invalidator, Report, Start
+    from strata_cdc.cache.server import CacheServer
+    from strata_cdc.cache.shapes import Shapes
+    from strata_cdc.config.settings import Source
+
+PAUSE_SECONDS = 1.0
+"""Between two tries of a follower whose cache or server does not answer."""
+Url = Annotated[
+    str,
+    typer.Option(
+        "--redis",
+        envvar="STRATA_CACHE_URL",
+        show_envvar=True,
+        help="redis://[user:password@]host:port/[database]. Other users of the machine see what is written here.",
+    ),
+]
+File = Annotated[Path, typer.Option("--shapes", help="TOML file of what is cached.")]
+Name = Annotated[str, typer.Option(help="Name of the cache: several may be on one Redis.")]
+
+
+_LONGEST_BACK_SECONDS = 1e9
+
+
+def _opened(source: str | None, url: str, name: str, file: Path) -> tuple[Source, CacheServer, Shapes]:
+    # Imported here: the command's help must not load them.
+    from strata_cdc.cache.server import CacheServer  # noqa: PLC0415  see above
+    from strata_cdc.cache.shapes import Shapes  # noqa: PLC0415  see above
+
+    shapes = Shapes.read(file)
+    found = load_settings(os.environ).source(source or shapes.source)
+    return found, CacheServer(url, name), shapes
+
+
+def follow(  # noqa: PLR0913  each is an option of the command
+    context: typer.Context,
+    source: SourceName = None,
+    url: Url = "redis://127.0.0.1:6379/0",
+    shapes: File = Path("cache.toml"),
+    name: Name = "strata",
+    back: Annotated[
+        float | None,
+        typer.Option(min=0, help="Invalidates what has changed in the last SECONDS once more, before going on."),
+    ] = None,
+    log: Annotated[
+        int, typer.Option(min=0, help="Records that the cache keeps for `strata cache inspect`; 0 for none.")
+    ] = 0,
+    *,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Nothing that the cache holds counts any more, whatever it is of.")
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Ends with what the server has executed by now, instead of following.")
+    ] = False,
+) -> None:
+    """Invalidates entries as their rows change, until SIGTERM or Ctrl-C; started again, it goes on where it was.
+
+    A cache or a server that does not answer is asked again each second.
+    """
+    if anew and back is not None:
+        raise Usage("--anew forgets all that was invalidated, and --back goes on from it", remedy="Give one of them.")
+    if back is not None and not back <= _LONGEST_BACK_SECONDS:
+        raise Usage(f"--back {back} is no time that a server has been there for", remedy="Give seconds, as in 3600.")
+    from strata_cdc.cache.invalidator import Invalidator, Start  # noqa: PLC0415  as above
+
+    found, server, declared = _opened(source, url, name, shapes)
+    follower = Invalidator(found, server, declared, log=log, on_remark=lambda text: typer.echo(text, err=True))
+    run = partial(follower.run, follow=not once, back=timedelta(seconds=back) if back is not None else None)
+    begin = Start.FORGOTTEN if anew else Start.CHECKPOINT
+    if once:
+        run(begin=begin)
+    else:
+        _go_on(follower, run, begin)
+    print_report(to_plain(follower.report), as_json=bool(context.obj["json"]))
+
+
+def _go_on(follower: Invalidator, run: Callable[..., Report], begin: Start) -> None:
+    """Until somebody ends it."""
+    ended, said = threading.Event(), ""
+
+    def end(*_: object) -> None:
+        ended.set()
+        follower.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    while not ended.is_set():
+        try:
+            run(begin=begin)
+            ended.set()
+        except Transient as error:
+            said = _say_once(str(error), said)
+            # What has begun goes on.
+            begin = type(begin).CHECKPOINT if follower.report.epochs else begin
+            ended.wait(PAUSE_SECONDS)
+
+
+def _say_once(text: str, said: str) -> str:
+    if text != said:
+        typer.echo(f"strata: {text}", err=True)
+    return text
+
+
+def inspect(
+    context: typer.Context,
+    source: SourceName = None,
+    url: Url = "redis://127.0.0.1:6379/0",
+    shapes: File = Path("cache.toml"),
+    name: Name = "strata",
+) -> None:
+    """Reads the stream again beside the cache's log, and proves that nothing was held that was older than an
+    acknowledged invalidation. Exit code 1 if something was."""
+    from strata_cdc.cache.inspector import Inspector, require_proof  # noqa: PLC0415  as above
+
+    found = Inspector(*_opened(source, url, name, shapes)).inspect()
+    print_report(to_plain(found), as_json=bool(context.obj["json"]))
+    require_proof(found)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(
+        help="Caches on Redis that never serve what an invalidation has made old.", no_args_is_help=True
+    )
+    group.command("follow")(follow)
+    group.command("inspect")(inspect)
+    app.add_typer(group, name="cache")

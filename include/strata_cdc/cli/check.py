@@ -1,0 +1,178 @@
+"""`strata check`: judges what a run has decoded, and shows what does not hold.
+Not here: the checks (`quality/checks/`), Spark where it is needed (`spark_steps.py`)."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from strata_cdc.cli.doctor import print_findings
+from strata_cdc.cli.options import LOCAL, Master, SourceName
+from strata_cdc.cli.report import print_report
+from strata_cdc.cli.table_name import table_name
+from strata_cdc.cli.terminal import Terminal
+from strata_cdc.config.settings import load_settings
+from strata_cdc.counted import counted
+from strata_cdc.errors import ChecksFailedError, Usage
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.quality.check.own_at_versions import CheckedRule, CheckedTable
+    from strata_cdc.quality.check.progress import CheckProgress
+    from strata_cdc.runs.verdict import IntervalVerdict
+
+_BAR_SECONDS = 0.2
+_SHOWN_EXAMPLES = 3
+"""All of them are in the verdict."""
+
+
+def check(
+    context: typer.Context,
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run, as `strata plan` names it.")] = None,
+    source: SourceName = None,
+    master: Master = LOCAL,
+    dry_run: Annotated[  # noqa: FBT002  a switch of the command line
+        bool, typer.Option("--dry-run", help="Only read the files of your own expectations; exit code 2 for a mistake.")
+    ] = False,
+    table: Annotated[
+        str | None, typer.Option(help="With --dry-run: a table, database.table, of which to show all that is checked.")
+    ] = None,
+) -> int:
+    """Runs the checks of a decoded run; the verdict decides whether `strata publish` may go on."""
+    if dry_run:
+        found = load_settings(os.environ).source(source)
+        if table is not None:
+            return _show_table(found, table, as_json=context.obj["json"])
+        return _look_at_own(found, as_json=context.obj["json"])
+    if table is not None:
+        raise Usage("a run is checked whole", remedy="Leave out --table, or give --dry-run.")
+    if run is None:
+        raise Usage("no run is named", remedy="Name it as `strata plan` does, or give --dry-run.")
+    # Imported here: the command's help must not load Arrow.
+    from strata_cdc.cli.spark_steps import SparkSteps  # noqa: PLC0415  see above
+    from strata_cdc.pipeline.publish.publish_interval import in_quarantine  # noqa: PLC0415  see above
+    from strata_cdc.quality.check.data_docs import complete_docs  # noqa: PLC0415  see above
+    from strata_cdc.runs.run_folder import run_folder  # noqa: PLC0415  see above
+
+    found = load_settings(os.environ).source(source)
+    as_json = context.obj["json"]
+    with progress_bar(is_shown=not as_json) as progress:
+        verdicts = SparkSteps(found, master, checking=progress).check(run)
+    _show(verdicts, as_json=as_json)
+    docs = complete_docs(run_folder(found.lake, found.name, run))
+    if docs and not as_json:
+        Terminal(markup=False).print(f"Data Docs: {docs}", style="dim", soft_wrap=True)
+    errors = [(verdict.interval, failure) for verdict in verdicts for failure in verdict.errors]
+    if errors:
+        first = errors[0][1]
+        raise ChecksFailedError(
+            f"{counted(len(errors), 'check')} failed, the first: {first.message}",
+            source=found.name,
+            table=first.table or None,
+            remedy=in_quarantine(found.lake, found.name, run, errors[0][0]).strip(),
+        )
+    return 0
+
+
+def _look_at_own(source: Source, *, as_json: bool) -> int:
+    """Reads users' own expectations as a run would, and asks Great Expectations for their arguments."""
+    from strata_cdc.ops.doctor.check_source import check_own_only  # noqa: PLC0415  as in check
+    from strata_cdc.ops.doctor.findings import FindingSeverity  # noqa: PLC0415  as in check
+
+    found = check_own_only(source)
+    if as_json:
+        print_report({"files": [finding.to_json() for finding in found]}, as_json=True)
+    else:
+        print_findings(Terminal(), str(source.settings.checks), found)
+    return Usage.exit_code if any(finding.severity is FindingSeverity.ERROR for finding in found) else 0
+
+
+def _show_table(source: Source, table: str, *, as_json: bool) -> int:
+    """Shows what would be checked of a table; exit code 2 if something is wrong with the user's expectations of it."""
+    # Imported here: the command's help must not load Arrow.
+    from strata_cdc.quality.check.own_at_versions import what_is_checked  # noqa: PLC0415  see above
+    from strata_cdc.store.database import open_store  # noqa: PLC0415  see above
+
+    found = what_is_checked(open_store(source.store_url), source.name, table_name(table), source.settings.checks)
+    if as_json:
+        print_report(found.to_json(), as_json=True)
+    else:
+        _print_rules(found)
+    return Usage.exit_code if any(rule.mistakes for rule in found.rules) else 0
+
+
+def _print_rules(found: CheckedTable) -> None:
+    console = Terminal(markup=False)
+    shown = Table("expectation", "of", "severity", "versions", "owner", "why", title=found.table, title_justify="left")
+    for rule in found.rules:
+        why = "\n".join([rule.because, *rule.mistakes])
+        versions = _listed(rule.versions) or "none"
+        shown.add_row(rule.type, _about(rule), rule.severity, versions, rule.owner or "", why)
+    console.print(shown)
+
+
+def _about(rule: CheckedRule) -> str:
+    """The columns and rows of a rule; of a user's, what its columns are called in which versions."""
+    lines = [
+        name
+        if [*names] == [name]
+        else f"{name}: " + "; ".join(f"{one} in {_listed(in_)}" for one, in_ in names.items())
+        for name, names in rule.called.items()
+    ]
+    named = rule.arguments.get("column")
+    if not lines and named:
+        lines = [str(named)]
+    return "\n".join([*lines, f"where {rule.where}"] if rule.where else lines)
+
+
+def _listed(versions: Sequence[int]) -> str:
+    return ", ".join(map(str, versions))
+
+
+@contextmanager
+def progress_bar(*, is_shown: bool) -> Iterator[CheckProgress]:
+    """A bar of the rows that are judged, on a terminal."""
+    from strata_cdc.quality.check.progress import CheckProgress  # noqa: PLC0415  the command's help must not load Arrow
+
+    console = Terminal(markup=False, stderr=True)
+    columns = (TextColumn("checking"), BarColumn(), TextColumn("{task.fields[counts]}"), TimeElapsedColumn())
+    is_off = not (is_shown and console.is_terminal)
+    with Progress(*columns, console=console, transient=True, disable=is_off) as bar:
+        task = bar.add_task("checking", total=None, counts="")
+
+        class Bar(CheckProgress):
+            def show(self, files: int, rows: int, all_files: int, all_rows: int) -> None:
+                counts = f"{rows:,} of {all_rows:,} rows, {files:,} of {all_files:,} files"
+                bar.update(task, total=all_rows, completed=rows, counts=counts)
+
+        yield Bar(seconds=_BAR_SECONDS)
+
+
+def _show(verdicts: list[IntervalVerdict], *, as_json: bool) -> None:
+    if as_json:
+        print_report({"intervals": [to_plain(verdict) for verdict in verdicts]}, as_json=True)
+        return
+    console = Terminal(markup=False)
+    failures = [failure for verdict in verdicts for failure in verdict.failures]
+    console.print(f"{counted(sum(verdict.checks for verdict in verdicts), 'check')} run, {len(failures)} failed")
+    if failures:
+        table = Table("severity", "table", "what does not hold", "rows", "for example")
+        for failure in failures:
+            rows = "" if failure.unexpected_rows is None else f"{failure.unexpected_rows:,}"
+            table.add_row(
+                failure.severity, failure.table, failure.message, rows, "\n".join(failure.examples[:_SHOWN_EXAMPLES])
+            )
+        console.print(table)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(check)

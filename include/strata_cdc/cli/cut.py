@@ -1,0 +1,50 @@
+"""`strata cut`: the newest positions at which all sources of a group are read together.
+Not here: finding them (`groups/cuts/`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Annotated
+
+import typer
+
+from strata_cdc.cli.terminal import say_exactly
+from strata_cdc.clock import now_micros
+from strata_cdc.config.settings import load_settings
+
+
+def cut(
+    context: typer.Context,
+    group: Annotated[str, typer.Option(help="A group of the settings.")],
+    at: Annotated[
+        str | None, typer.Option(help="A time (ISO 8601, UTC): the newest cut that is not behind it.")
+    ] = None,
+) -> None:
+    """Prints the token of the newest common cut of a group, and its position in each source."""
+    # Imported here: the command's help must not load Arrow.
+    from strata_cdc.groups.cuts.common_cut import common_cut  # noqa: PLC0415  see above
+    from strata_cdc.streams.positions import micros, parse_time  # noqa: PLC0415  see above
+
+    found = common_cut(
+        load_settings(os.environ).group(group), now=now_micros(), at=None if at is None else micros(parse_time(at))
+    ).to_json()
+    if context.obj["json"]:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+        return
+    say_exactly(f"{found['token']}")
+    say_exactly(f"  {found['group']} at {found['time']}")
+    if found["is_common"] is False:
+        say_exactly("  no time is the end of an interval of all: run the sources up to one (`strata run --until TIME`)")
+    for one in found["sources"]:
+        behind = "; more of it was committed before that time" if one["is_behind"] else ""
+        doubt = f"; not known to be common: {one['clock_doubt']}" if one["clock_doubt"] else ""
+        lacking = f"; not whole: {', '.join(one['lacking'])}" if one["lacking"] else ""
+        say_exactly(
+            f"  {one['source']}: transaction {one['seq']}, {one['gtid_executed'] or 'nothing'}{behind}{doubt}{lacking}"
+        )
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(cut)

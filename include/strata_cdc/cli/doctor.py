@@ -1,0 +1,73 @@
+"""`strata doctor`: what of a server's settings and grants, of store and lake stands in the way, each with its mend.
+Not here: looking (`ops/doctor/check_source.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from strata_cdc.cli.terminal import Terminal
+from strata_cdc.config.settings import load_settings
+from strata_cdc.errors import Permanent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.ops.doctor.findings import Finding
+
+_MARKS = {"ok": "[green]ok[/green]", "warning": "[yellow]warning[/yellow]", "error": "[red]error[/red]"}
+
+
+def doctor(
+    context: typer.Context,
+    source: Annotated[str | None, typer.Option(help="A source of the settings; all of them without it.")] = None,
+) -> int:
+    """Looks at all that a source needs, and a group. Exit code 3 if something stands in the way."""
+    # Imported here: the command's help must not load Arrow.
+    from strata_cdc.ops.doctor.check_groups import check_group  # noqa: PLC0415  see above
+    from strata_cdc.ops.doctor.check_source import check_source, stands_in_the_way  # noqa: PLC0415  see above
+
+    settings = load_settings(os.environ)
+    looked: list[tuple[str, str, tuple[Finding, ...]]] = []
+    for name in [source] if source else sorted(settings.sources):
+        looked.append(("source", name, check_source(settings.source(name))))
+        _tell(context, *looked[-1])
+    for name in () if source else sorted(settings.groups):
+        looked.append(("group", name, tuple(check_group(settings.group(name)))))
+        _tell(context, *looked[-1])
+    return Permanent.exit_code if any(stands_in_the_way(findings) for *_, findings in looked) else 0
+
+
+def _tell(context: typer.Context, kind: str, name: str, findings: Sequence[Finding]) -> None:
+    if context.obj["json"]:
+        for finding in findings:
+            typer.echo(json.dumps({kind: name, **finding.to_json()}, ensure_ascii=False))
+    else:
+        print_findings(Terminal(), name if kind == "source" else f"group {name}", findings)
+
+
+def print_findings(console: Terminal, title: str, findings: Sequence[Finding]) -> None:
+    """What was found, and behind it what mends it."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("")
+    table.add_column("what", no_wrap=True)
+    table.add_column("found", overflow="fold")
+    for finding in findings:
+        table.add_row(_MARKS[finding.severity], finding.name, escape(finding.what))
+    console.print(table)
+    mends = [finding for finding in findings if finding.mend]
+    if mends:
+        console.print("\n[bold]To mend it[/bold]")
+    for finding in mends:
+        # Not in the table: a statement is to be copied in one piece.
+        console.print(f"  {finding.name}: {finding.mend}", markup=False, highlight=False, soft_wrap=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(doctor)

@@ -1,0 +1,132 @@
+"""`strata intervals`: what of each table and interval is published, owed, failed or held, and why.
+Not here: the ledger (`store/table_intervals.py`), taking what is owed (`cli/plan.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec import Struct
+from rich.table import Table
+
+from strata_cdc.cli.options import SourceName, Tables
+from strata_cdc.cli.plan import parse_time
+from strata_cdc.cli.terminal import Terminal
+from strata_cdc.clock import from_micros
+from strata_cdc.config.settings import load_settings
+from strata_cdc.errors import ErrorFacts
+from strata_cdc.store.table_intervals import IntervalState
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from strata_cdc.config.settings import Source
+    from strata_cdc.store.table_intervals import TableInterval
+
+
+def intervals(
+    context: typer.Context,
+    source: SourceName = None,
+    table: Tables = None,
+    start: Annotated[str | None, typer.Option(help="Only intervals that start then or later (ISO 8601, UTC).")] = None,
+    end: Annotated[str | None, typer.Option(help="Only intervals that start before.")] = None,
+    owed: Annotated[bool, typer.Option("--owed", help="Only what a run is still to publish.")] = False,  # noqa: FBT002  switches of the command line
+    failed: Annotated[bool, typer.Option("--failed", help="Only what failed.")] = False,  # noqa: FBT002
+    held: Annotated[bool, typer.Option("--held", help="Only what is held back.")] = False,  # noqa: FBT002
+) -> None:
+    """Lists tables by interval: how many rows each has there, what became of them, and why.
+
+    An interval in which a table has no rows is not listed for it.
+    """
+    # Imported here: the command's help must not load Arrow.
+    from strata_cdc.landing.landed import LandedStream  # noqa: PLC0415  see above
+    from strata_cdc.schema.model.definition import TableName  # noqa: PLC0415  see above
+    from strata_cdc.selection.wanted import unmatched_patterns, wanted_tables  # noqa: PLC0415  see above
+    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  see above
+    from strata_cdc.store.ledgers import IntervalLedger  # noqa: PLC0415  see above
+    from strata_cdc.store.table_intervals import TableIntervalLedger  # noqa: PLC0415  see above
+
+    found = load_settings(os.environ).source(source)
+    engine = open_store(found.store_url, OnMissing.EMPTY)
+    chosen = {IntervalState.OWED: owed, IntervalState.FAILED: failed, IntervalState.HELD: held}
+    states = [state for state, wanted in chosen.items() if wanted] or [
+        *chosen,
+        IntervalState.PUBLISHED,
+        IntervalState.DISCARDED,
+    ]
+    span = (parse_time(start), parse_time(end))
+    stream = LandedStream.open(found.lake, found.name)
+    unmatched_patterns(found, engine, stream, tuple(table or ()))
+    wanted = wanted_tables(found, engine, stream, tuple(table or ()))
+    pieces = [
+        piece
+        for piece in TableIntervalLedger(engine).select(found.name, states, starts=span)
+        if wanted(TableName(piece.database, piece.table))
+    ]
+    ends = {interval.start: interval.end for interval in IntervalLedger(engine).all(found.name)}
+    if context.obj["json"]:
+        for piece in pieces:
+            typer.echo(json.dumps(to_plain(_line(piece, ends[piece.start])), ensure_ascii=False))
+        return
+    _show(found, pieces)
+
+
+class _Line(Struct, frozen=True):
+    """A line of `--json`."""
+
+    database: str
+    table: str
+    start: str
+    end: str
+    state: IntervalState
+    rows: int
+    published_rows: int
+    run: str | None
+    reason: ErrorFacts | None
+
+
+def _line(piece: TableInterval, end: int) -> _Line:
+    return _Line(
+        database=piece.database,
+        table=piece.table,
+        start=_time(piece.start),
+        end=_time(end),
+        state=piece.state,
+        rows=piece.rows,
+        published_rows=piece.published_rows,
+        run=piece.run,
+        reason=piece.reason,
+    )
+
+
+def _show(source: Source, pieces: list[TableInterval]) -> None:
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("from (UTC)", no_wrap=True)
+    for title in ("table", "state"):
+        shown.add_column(title)
+    for title in ("rows", "published"):
+        shown.add_column(title, justify="right")
+    shown.add_column("why")
+    for piece in pieces:
+        why = piece.reason.message if piece.reason else ""
+        numbers = (f"{piece.rows:,}", f"{piece.published_rows:,}")
+        when = f"{from_micros(piece.start):%Y-%m-%d %H:%M:%S}"
+        shown.add_row(when, piece.name, str(piece.state), *numbers, why)
+    console = Terminal(markup=False)
+    console.print(shown if pieces else "nothing: no wanted table has such rows")
+    if any(piece.state in {IntervalState.FAILED, IntervalState.HELD} for piece in pieces):
+        console.print(
+            f"Once the reason is gone: `strata plan --source {source.name} --failed`; "
+            "what a gap held is taken by itself when the history knows more.",
+            soft_wrap=True,
+        )
+
+
+def _time(micros: int) -> str:
+    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(intervals)

@@ -1,0 +1,98 @@
+"""`strata lake`: whether the lake has what the store calls published, and making one anew that was lost.
+Not here: looking and doing so (`lake/`)."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import typer
+
+from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.report import print_report
+from strata_cdc.cli.terminal import say
+from strata_cdc.clock import from_micros
+from strata_cdc.config.settings import load_settings
+from strata_cdc.counted import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.lake.rebuild import LakePlan
+    from strata_cdc.store.table_intervals import TableInterval
+
+
+def show(context: typer.Context, source: SourceName = None) -> int:
+    """Says what the lake lacks, what of it comes again and what cannot. Exit code 1 if it lacks something."""
+    # Imported here, as below: the command's help must not load Arrow.
+    from strata_cdc.lake.rebuild import plan_lake  # noqa: PLC0415  see above
+    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  see above
+
+    found = load_settings(os.environ).source(source)
+    plan = plan_lake(found, open_store(found.store_url, OnMissing.REFUSE))
+    _print(plan, as_json=context.obj["json"], done=False)
+    return 0 if plan.is_whole else 1
+
+
+def rebuild(context: typer.Context, source: SourceName = None) -> None:
+    """Lands again what the server still has, lets it be published again, and holds the rest for ever."""
+    from strata_cdc.lake.rebuild import rebuild_lake  # noqa: PLC0415  as in `show`
+    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  as in `show`
+
+    found = load_settings(os.environ).source(source)
+    plan = rebuild_lake(found, open_store(found.store_url, OnMissing.REFUSE))
+    _print(plan, as_json=context.obj["json"], done=True)
+
+
+def _print(plan: LakePlan, *, as_json: bool, done: bool) -> None:
+    sums = {"comes_again": _by_table(plan.again), "cannot_come": _by_table(plan.lost)}
+    if as_json:
+        print_report(
+            {
+                "source": plan.source,
+                "lake": plan.lake,
+                "known": plan.is_known,
+                "whole": plan.is_whole,
+                "landed_from": plan.landed_from,
+                "done": done,
+                **sums,
+            },
+            as_json=True,
+        )
+        return
+    say(f"lake {plan.lake}: {'the one that the store knows' if plan.is_known else 'not the one that the store knows'}")
+    if plan.is_whole:
+        say("it has all that the store calls published")
+        return
+    say(f"transactions from {plan.landed_from} on {'have landed' if done else 'can be had'}")
+    _say("comes again", plan.again)
+    _say("cannot come: its binlog is gone", plan.lost)
+    if done:
+        say(f"`strata run --source {plan.source}` publishes what is owed")
+    else:
+        say(f"`strata lake rebuild --source {plan.source}` does so")
+
+
+def _say(what: str, pieces: Sequence[TableInterval]) -> None:
+    for name, rows in _by_table(pieces).items():
+        mine = [piece.start for piece in pieces if piece.name == name]
+        times = f"{from_micros(min(mine))} to {from_micros(max(mine))}"
+        say(f"{name}: {counted(rows, 'row')} in {counted(len(mine), 'interval')}, {times}: {what}")
+
+
+def _by_table(pieces: Sequence[TableInterval]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for piece in pieces:
+        found[piece.name] += piece.published_rows
+    return dict(sorted(found.items()))
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    group = typer.Typer(
+        name="lake", help="Whether the lake is the one that the store knows, and what it lacks.", no_args_is_help=True
+    )
+    group.command()(show)
+    group.command()(rebuild)
+    app.add_typer(group)

@@ -1,0 +1,143 @@
+"""The `strata` command: what it has, how it fails.
+Not here: the commands (one file each beside this one)."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.metadata
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from strata_cdc.environment import LIBRARIES
+from strata_cdc.errors import ErrorFacts, StrataError, Usage
+from strata_cdc.startup.switch import QuickStart, is_on
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = (
+    "run",
+    "land",
+    "snapshot",
+    "track",
+    "schema",
+    "plan",
+    "decode",
+    "check",
+    "publish",
+    "intervals",
+    "quarantine",
+    "status",
+    "position",
+    "cut",
+    "stream",
+    "cache",
+    "token",
+    "retain",
+    "housekeep",
+    "lake",
+    "views",
+    "dump",
+    "serve",
+    "mirror",
+    "reconcile",
+    "doctor",
+)
+"""In the order of the data's way; each is a module of this package with `register(app)`."""
+
+JSON_FLAG = "--json"
+BROKEN_PIPE = 141
+INTERRUPTED = 130
+
+
+def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The command with some of its subcommands; of the others nothing is imported."""
+    app = typer.Typer(
+        name="strata",
+        help="MySQL binlogs, decoded with the schema that was true at each GTID.",
+        epilog=f"{JSON_FLAG}, anywhere in the line: reports on stdout and errors on stderr as JSON. Exit codes: 0 all "
+        "well; 1 bad data, a gap or a failed check; 2 wrong usage; 3 something outside failed.",
+        no_args_is_help=True,
+        add_completion=False,
+        # A traceback with local variables would print passwords.
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    # With one subcommand and without a callback, typer would take its arguments for the command's own.
+    app.callback()(_options)
+    for command in commands:
+        importlib.import_module(f"strata_cdc.cli.{command}").register(app)
+    return app
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001  typer calls it so
+    if wanted:
+        typer.echo(f"strata {importlib.metadata.version('strata')}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[  # noqa: FBT002  a switch of the command line; typer hands it to its callback
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Options of `strata` itself."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and returns its exit code; errors are printed, never raised."""
+    as_json = JSON_FLAG in arguments
+    words = [word for word in arguments if word != JSON_FLAG]
+    named = [word for word in words[:1] if word in COMMANDS]
+    command = typer.main.get_command(build_app(named or COMMANDS))
+    try:
+        # The flag is known to all commands through the context's object.
+        outcome = command.main(words, prog_name="strata", standalone_mode=False, obj={"json": as_json})
+    except StrataError as error:
+        _print_error(error.facts(), str(error), as_json=as_json)
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("stopped", err=True)
+        return INTERRUPTED
+    except SystemExit as ended:
+        # Typer makes an exit of it (typer/core.py, `_main`).
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        # The reader went away (`strata decode ... | head`); Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except typer.TyperException as error:
+        # A word of the command line that typer refuses.
+        message = error.format_message().removesuffix(".")
+        help_of = " ".join(["strata", *named, "-h"])
+        wrong = Usage(message[:1].lower() + message[1:], remedy=f"`{help_of}` shows what there is.")
+        _print_error(wrong.facts(), str(wrong), as_json=as_json)
+        return Usage.exit_code
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _print_error(facts: ErrorFacts, text: str, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(to_plain(facts), ensure_ascii=not text.isprintable()), err=True)
+    else:
+        typer.echo(f"strata: {text}", err=True)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    # Starting makes a hundred thousand objects that stay; looking for garbage among them takes a tenth of the time.
+    if is_on(QuickStart.GARBAGE):
+        gc.set_threshold(50_000)
+    for name, value in LIBRARIES.items():
+        os.environ.setdefault(name, value)
+    code = run(sys.argv[1:])
+    # The process's end frees all there is; Python would look for garbage in it first, for a tenth of a second.
+    if is_on(QuickStart.GARBAGE):
+        gc.freeze()
+    sys.exit(code)

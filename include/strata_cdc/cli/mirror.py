@@ -1,0 +1,229 @@
+"""`strata mirror`: tables as they are on the server, brought up to date, listed and kept up.
+Not here: the work (`mirrors/follow/`, `mirrors/`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from strata_cdc.cli.options import SourceName, Tables
+from strata_cdc.cli.reconcile import show, show_json
+from strata_cdc.cli.terminal import Terminal, say
+from strata_cdc.clock import now_micros
+from strata_cdc.config.settings import load_settings
+from strata_cdc.counted import counted
+from strata_cdc.errors import Usage
+from strata_cdc.pipeline.steps import MIRROR
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from msgspec import Struct
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.mirrors.follow.update_mirrors import MirrorOutcome
+    from strata_cdc.mirrors.follow.upkeep import KeptUp, ListedMirror
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.store.read_again import TableToRead
+
+GROUP = typer.Typer(no_args_is_help=True, help="Tables as they are on the server.")
+
+
+@GROUP.command()
+def update(context: typer.Context, source: SourceName = None, table: Tables = None) -> None:
+    """Brings the mirrors that the settings name up to what is published, and says which stand, and why."""
+    settings = load_settings(os.environ)
+    # What waits for a dump is said below, of each table.
+    report = MIRROR(settings.source_name(source), tuple(table or ()), settings=settings, tell=lambda _: None)
+    if context.obj["json"]:
+        _lines(report.mirrors)
+    else:
+        _say_outcomes(report.mirrors)
+    _require(settings.source_name(source), table, report.names + report.without)
+    report.raise_if_wrong()
+
+
+def _say_outcomes(found: Iterable[MirrorOutcome]) -> None:
+    for one in found:
+        # Rows that are not the table's are none to speak of.
+        rows = f", {counted(one.rows, 'row')}" if one.delta_version is not None and one.error is None else ""
+        stands = "stands" if rows or one.error else "has no mirror"
+        at = f"at transaction {one.position.seq}" if one.position and one.error is None else stands
+        why = f": {one.behind}" if one.behind else ""
+        say(f" {one.table}  {at}{', dropped' if one.dropped else ''}{rows}{why}")
+
+
+def _require(source: str, patterns: Sequence[str] | None, found: Sequence[object]) -> None:
+    """Lets nobody who asked for some tables take silence for a yes.
+
+    Raises:
+        Usage: None of them has a mirror.
+    """
+    if patterns and not found:
+        raise Usage(
+            f"there is no mirror of {' or '.join(patterns)}",
+            source=source,
+            remedy="`strata mirror list` lists them; `mirrors` in the settings says which there are to be.",
+        )
+
+
+@GROUP.command("list")
+def list_(context: typer.Context, source: SourceName = None, table: Tables = None) -> None:
+    """Lists mirrors: rows, files, position, and what they wait for."""
+    from strata_cdc.mirrors.follow.upkeep import list_mirrors  # noqa: PLC0415  see above
+    from strata_cdc.schema.model.definition import TableName  # noqa: PLC0415  see above
+
+    found = load_settings(os.environ).source(source)
+    waiting = {
+        one.name: one for one in _waiting(found) if _matching(table)(TableName(one.database_name, one.table_name))
+    }
+    mirrors = list_mirrors(found.lake, found.name, _matching(table))
+    _require(found.name, table, [*mirrors, *waiting])
+    if context.obj["json"]:
+        _lines(mirrors)
+        return
+    if not mirrors:
+        named = ", ".join(found.settings.mirrors)
+        which = f"`mirrors` names {named}: `strata run` makes them" if named else "`mirrors` in the settings names none"
+        say(f"{found.name} has no mirror; {which}")
+        return
+    shown = Table(box=None)
+    for name in ("table", "rows", "files", "transaction", "GTIDs executed", "state"):
+        shown.add_column(name, justify="right" if name in {"rows", "files", "transaction"} else "left")
+    for one in mirrors:
+        at, state = one.position, _state(one, waiting.pop(one.table, None))
+        place = (str(at.seq), at.gtid_executed) if at else ("", "")
+        shown.add_row(one.table, f"{one.rows:,}", str(one.files), *place, state)
+    for name, absent in waiting.items():
+        shown.add_row(name, "", "", "", "", f"has no mirror: {absent.reason}")
+    Terminal().print(shown)
+
+
+def _waiting(source: Source) -> list[TableToRead]:
+    """The tables of a source that wait to be read again."""
+    from strata_cdc.store.database import find_store  # noqa: PLC0415  see above
+    from strata_cdc.store.read_again import ReadAgainLedger  # noqa: PLC0415  see above
+
+    engine = find_store(source.store_url)
+    return [] if engine is None else ReadAgainLedger(engine).all(source.name)
+
+
+def _state(one: ListedMirror, waiting: TableToRead | None) -> str:
+    """What a mirror does, in words: it follows, or why it does not."""
+    others = f"changed by others: version {', '.join(map(str, one.changed_by_others))}" if one.changed_by_others else ""
+    asked = "" if waiting is None else f"to be read again: {waiting.reason}"
+    cannot = one.error and f"cannot be opened: {one.error}"
+    state = cannot or others or one.stopped or asked or ("" if one.dropped else "follows")
+    return ": ".join(filter(None, ("dropped" if one.dropped else "", state)))
+
+
+@GROUP.command()
+def compact(context: typer.Context, source: SourceName = None, table: Tables = None) -> int:
+    """Makes whole files of small and half-dead ones; no row changes, and readers are not disturbed.
+
+    Exit code 1 if a mirror is left as it is because somebody else writes to it or has changed it.
+    """
+    from strata_cdc.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
+    from strata_cdc.mirrors.follow.upkeep import compact_mirrors  # noqa: PLC0415  see above
+    from strata_cdc.mirrors.lock import MirrorLocks  # noqa: PLC0415  see above
+
+    found = known_if_stored(load_settings(os.environ).source(source))
+    locks = MirrorLocks(found.lake, found.name, found.address)
+    done = compact_mirrors(found.lake, found.name, _matching(table), locks=locks)
+    _require(found.name, table, done)
+    return _show_upkeep(context, done)
+
+
+@GROUP.command()
+def vacuum(
+    context: typer.Context,
+    source: SourceName = None,
+    table: Tables = None,
+    retain_hours: Annotated[int, typer.Option(min=0, help="How long former states stay readable.")] = 168,
+) -> int:
+    """Deletes files that no state of the mirrors needs which is younger than that. Exit codes are `compact`'s."""
+    from strata_cdc.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
+    from strata_cdc.mirrors.follow.upkeep import vacuum_mirrors  # noqa: PLC0415  see above
+    from strata_cdc.mirrors.lock import MirrorLocks  # noqa: PLC0415  see above
+
+    found = known_if_stored(load_settings(os.environ).source(source))
+    done = vacuum_mirrors(
+        found.lake,
+        found.name,
+        _matching(table),
+        locks=MirrorLocks(found.lake, found.name, found.address),
+        now_micros=now_micros(),
+        retain_hours=retain_hours,
+    )
+    _require(found.name, table, done)
+    return _show_upkeep(context, done)
+
+
+@GROUP.command()
+def keep(context: typer.Context, source: SourceName = None) -> int:
+    """Compacts mirrors that the settings have for worn, and vacuums all, as the DAG `keep_mirrors`: for a scheduler.
+
+    Exit codes are `compact`'s.
+    """
+    from strata_cdc.pipeline.keep_mirrors import keep_mirrors  # noqa: PLC0415  see above
+
+    settings = load_settings(os.environ)
+    return _show_upkeep(context, keep_mirrors(settings.source_name(source), settings=settings).mirrors)
+
+
+def _show_upkeep(context: typer.Context, done: Sequence[KeptUp]) -> int:
+    if context.obj["json"]:
+        _lines(done)
+    else:
+        for one in done:
+            if one.said() is not None:
+                say(f" {one.table}  {one.said()}")
+    return 1 if any(one.left for one in done) else 0
+
+
+@GROUP.command()
+def verify(
+    context: typer.Context,
+    source: SourceName = None,
+    table: Tables = None,
+    keys: Annotated[
+        int | None, typer.Option(min=1, help="Compare about so many rows of each mirror with the server; all without.")
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Ask no server.")] = False,  # noqa: FBT002  a switch of the command line
+) -> int:
+    """Holds each change against what the changes before it left, then the mirrors' rows against the server's.
+
+    Exit code 0 if all match, 1 if one differs or cannot be compared.
+    """
+    from strata_cdc.mirrors.follow.upkeep import mirrored  # noqa: PLC0415  see above
+    from strata_cdc.pipeline import comparisons  # noqa: PLC0415  see above
+    from strata_cdc.quality.reconcile.report import ComparisonOutcome  # noqa: PLC0415  see above
+
+    settings = load_settings(os.environ)
+    found = settings.source(source)
+    names = mirrored(found.lake, found.name, _matching(table))
+    watch = show_json if context.obj["json"] else show
+    reports = [comparisons.verify_changes(found.name, settings=settings, names=names, watch=watch)]
+    if not offline:
+        reports.append(comparisons.reconcile(found.name, settings=settings, names=names, keys=keys, watch=watch))
+    return 0 if all(report.outcome is ComparisonOutcome.MATCH for report in reports) else 1
+
+
+def _matching(patterns: list[str] | None) -> Callable[[TableName], bool]:
+    return lambda table: not patterns or any(fnmatchcase(str(table), pattern) for pattern in patterns)
+
+
+def _lines(found: Iterable[Struct]) -> None:
+    for one in found:
+        typer.echo(json.dumps(to_plain(one), ensure_ascii=False))
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the group."""
+    app.add_typer(GROUP, name="mirror")

@@ -1,0 +1,87 @@
+"""`strata plan`: cuts a span of time into slices for the Spark job.
+Not here: planning (`pipeline/plan/plan_slices.py`)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from strata_cdc.cli.options import SourceName, Tables
+from strata_cdc.cli.report import print_report
+from strata_cdc.config.settings import load_settings
+from strata_cdc.counted import counted
+from strata_cdc.errors import SchemaGapError, Usage
+from strata_cdc.pipeline.steps import PLAN
+from strata_cdc.schema.answers.positions import parse_time as time_of
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from strata_cdc.runs.run_plan import RunPlan
+    from strata_cdc.runs.specs import PlanReport
+
+_SHOWN_TABLES = 5
+
+
+def plan(
+    context: typer.Context,
+    source: SourceName = None,
+    start: Annotated[str | None, typer.Option(help="Commit time (ISO 8601, UTC unless it says otherwise).")] = None,
+    end: Annotated[str | None, typer.Option(help="End of the span; what is committed then is not in it.")] = None,
+    gtid_set: Annotated[str | None, typer.Option(help="Instead of a span of time.")] = None,
+    table: Tables = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Without a span: also what failed or is held.")] = False,  # noqa: FBT002  a switch of the command line
+) -> None:
+    """Cuts what has landed into slices: a span whole, as often as one likes; without a span, all that is owed. Exit
+    code 1 if some of its rows cannot be decoded; the plan is made, and has all others."""
+    # Imported here: the command's help must not load Arrow.
+    from strata_cdc.files.storage import Folder  # noqa: PLC0415  see above
+    from strata_cdc.runs.run_folder import read_plan  # noqa: PLC0415  see above
+
+    if gtid_set is not None and (start is not None or end is not None):
+        raise Usage("a run takes a GTID set or a span of time, not both")
+    settings = load_settings(os.environ)
+    report = PLAN(
+        settings.source_name(source),
+        parse_time(start),
+        parse_time(end),
+        settings=settings,
+        tables=table,
+        gtid_set=gtid_set,
+        failed=failed,
+    )
+    print_report(to_plain(report), as_json=context.obj["json"])
+    if report.refused:
+        raise _refusal(report, read_plan(Folder.open(report.run_url)))
+
+
+def _refusal(report: PlanReport, plan: RunPlan) -> SchemaGapError:
+    """Why some rows cannot be decoded: of the first of them, where it was found and what mends it."""
+    first = next(one for one in plan.refused if one.rows)
+    tables = sorted({one.table for one in plan.refused if one.rows})
+    named = ", ".join(tables[:_SHOWN_TABLES]) + (" and others" if len(tables) > _SHOWN_TABLES else "")
+    why = first.error
+    return SchemaGapError(
+        f"{counted(report.refused, 'row')} of {named} cannot be decoded: {why.message}",
+        source=report.source,
+        table=first.table,
+        gtid=why.gtid,
+        file=why.file,
+        offset=why.offset,
+        remedy=f"{why.remedy or ''} The plan has all other rows.".strip(),
+    )
+
+
+def parse_time(text: str | None) -> int | None:
+    """A time of the command line in microseconds UTC; None if none is given.
+
+    Raises:
+        Usage: It is not ISO 8601.
+    """
+    return None if text is None else time_of(text)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(plan)

@@ -1,0 +1,39 @@
+"""`strata position`: a time, a GTID set or a file and offset, each in terms of the others.
+Not here: looking it up (`landing/landed.py`)."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.plan import parse_time
+from strata_cdc.cli.report import print_report
+from strata_cdc.config.settings import load_settings
+from strata_cdc.errors import Usage
+
+
+def position(
+    context: typer.Context,
+    source: SourceName = None,
+    time: Annotated[str | None, typer.Option(help="What had been committed before it (ISO 8601, UTC).")] = None,
+    gtid_set: Annotated[str | None, typer.Option(help="A GTID set: what had been executed.")] = None,
+    file: Annotated[str | None, typer.Option(help="FILE:OFFSET in the server's binlog: what begins before it.")] = None,
+) -> None:
+    """Shows where a point of the landed stream is: the last transaction before it, its time, its file and offset."""
+    # Imported here: the command's help must not load Arrow.
+    from strata_cdc.progress.find_position import find_position  # noqa: PLC0415  see above
+
+    given = [value for value in (time, gtid_set, file) if value is not None]
+    if len(given) != 1:
+        raise Usage("one of --time, --gtid-set and --file is needed")
+    found = load_settings(os.environ).source(source)
+    report = find_position(found.lake, found.name, time=parse_time(time), gtid_set=gtid_set, file=file)
+    print_report(report.to_json(), as_json=context.obj["json"])
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(position)

@@ -1,0 +1,337 @@
+"""`strata quarantine`: rows that were withheld, and what becomes of them.
+Not here: finding and deciding (`pipeline/quarantine/`)."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from msgspec import Struct
+from rich.table import Table
+
+from strata_cdc.cli.options import SourceName, Tables
+from strata_cdc.cli.plan import parse_time
+from strata_cdc.cli.terminal import Terminal, say
+from strata_cdc.clock import from_micros, now_micros
+from strata_cdc.config.settings import load_settings
+from strata_cdc.counted import counted
+from strata_cdc.errors import ErrorFacts, StrataError, Usage
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.pipeline.quarantine.decide import Decided, DecisionOutcome
+    from strata_cdc.pipeline.quarantine.find import InQuarantine
+    from strata_cdc.store.decisions import Decision
+    from strata_cdc.store.verdicts import FailedRule
+
+_SHOWN_EXAMPLES = 3
+_Interval = Annotated[str | None, typer.Option("--interval", help="Only the interval that has this time (ISO 8601).")]
+_Reason = Annotated[
+    str | None,
+    typer.Option("--reason", help="Only what has this reason, as `list` shows it; a pattern, as in '*null'."),
+]
+_Because = Annotated[str, typer.Option("--because", help="Why, in a sentence: kept with who and when.")]
+_By = Annotated[str | None, typer.Option("--by", help="Who decides; by default the account of the system.")]
+_All = Annotated[bool, typer.Option("--all", help="Everything, where nothing else says what.")]
+
+
+def list_all(
+    context: typer.Context,
+    source: SourceName = None,
+    table: Tables = None,
+    interval: _Interval = None,
+    reason: _Reason = None,
+) -> None:
+    """Lists what is withheld, by interval and table: rows, how many of them are kept in quarantine, and why."""
+    found, _, pieces = _find(source, table, interval, reason)
+    if context.obj["json"]:
+        _print_lines(_line(one) for one in pieces)
+        return
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("from (UTC)", no_wrap=True)
+    shown.add_column("table")
+    shown.add_column("state")
+    for title in ("rows", "kept"):
+        shown.add_column(title, justify="right")
+    shown.add_column("reason")
+    for one in pieces:
+        piece = one.withheld.piece
+        numbers = (f"{one.withheld.rows:,}", f"{one.kept_rows:,}")
+        reasons = ", ".join(one.withheld.reasons)
+        shown.add_row(f"{_moment(piece.start)}", piece.name, str(piece.state), *numbers, reasons)
+    Terminal(markup=False).print(shown if pieces else "nothing is withheld")
+    if pieces:
+        say(f"`strata quarantine show --source {found.name}` tells more of each, and what can be done.")
+
+
+def show(
+    context: typer.Context,
+    source: SourceName = None,
+    table: Tables = None,
+    interval: _Interval = None,
+    reason: _Reason = None,
+    rows: Annotated[int, typer.Option("--rows", min=0, help="So many rows of each; sensitive values are masked.")] = 0,
+) -> None:
+    """Tells of everything that is withheld: what does not hold, examples, where the rows are, what was decided."""
+    from strata_cdc.pipeline.quarantine.look import some_rows  # noqa: PLC0415  the command's help must not load Arrow
+    from strata_cdc.store.decisions import DecisionLedger  # noqa: PLC0415  likewise
+
+    found, engine, pieces = _find(source, table, interval, reason)
+    decisions = DecisionLedger(engine).select(found.name)
+    lines = []
+    for one in pieces:
+        mine = [decision for decision in decisions if _is_about(decision, one)]
+        samples = some_rows(found, engine, one, rows) if rows else []
+        lines.append(
+            _Shown(**_fields(_line(one)), files=_files(one), decisions=_decisions_of(mine), rows_shown=samples)
+        )
+    if context.obj["json"]:
+        _print_lines(lines)
+        return
+    for one, line in zip(pieces, lines, strict=True):
+        _print(found, one, line)
+    if not pieces:
+        say("nothing is withheld")
+
+
+def release(
+    context: typer.Context,
+    because: _Because,
+    source: SourceName = None,
+    table: Tables = None,
+    interval: _Interval = None,
+    reason: _Reason = None,
+    everything: _All = False,  # noqa: FBT002  a switch of the command line
+    by: _By = None,
+) -> int:
+    """Publishes rows that are in quarantine as they are; they are those that were checked, or it is refused."""
+    from strata_cdc.pipeline.quarantine import decide  # noqa: PLC0415  the command's help must not load Arrow
+
+    chosen = _Chosen(source, table, interval, reason, everything, because, by)
+    return _decide(context, chosen, decide.release, "released")
+
+
+def discard(
+    context: typer.Context,
+    because: _Because,
+    source: SourceName = None,
+    table: Tables = None,
+    interval: _Interval = None,
+    reason: _Reason = None,
+    everything: _All = False,  # noqa: FBT002  a switch of the command line
+    by: _By = None,
+) -> int:
+    """Does without rows that are withheld: they are owed no more, and the ledger keeps them as discarded."""
+    from strata_cdc.pipeline.quarantine import decide  # noqa: PLC0415  the command's help must not load Arrow
+
+    chosen = _Chosen(source, table, interval, reason, everything, because, by)
+    return _decide(context, chosen, decide.discard, "discarded")
+
+
+class _Chosen(Struct, frozen=True):
+    """The options of a decision."""
+
+    source: str | None
+    table: list[str] | None
+    interval: str | None
+    reason: str | None
+    everything: bool
+    because: str
+    by: str | None
+
+
+class _Line(Struct, frozen=True):
+    """A line of `--json`."""
+
+    database: str
+    table: str
+    start: str
+    end: str
+    state: str
+    rows: int
+    kept_rows: int
+    reasons: tuple[str, ...]
+    run: str | None
+    why: ErrorFacts | None
+    failures: tuple[FailedRule, ...]
+
+
+class _Decision(Struct, frozen=True):
+    verb: str
+    because: str
+    by: str
+    at: str
+    done: bool
+
+
+class _Shown(_Line, frozen=True, kw_only=True):
+    """A line of `show --json`."""
+
+    files: tuple[str, ...]
+    decisions: tuple[_Decision, ...]
+    rows_shown: list[dict[str, Any]]
+
+
+def _find(
+    source: str | None, table: Sequence[str] | None, interval: str | None, reason: str | None
+) -> tuple[Source, sa.Engine, list[InQuarantine]]:
+    # Imported here: the command's help must not load Arrow.
+    from strata_cdc.pipeline.quarantine.find import QuarantineFilter, find  # noqa: PLC0415  see above
+    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  see above
+
+    found = load_settings(os.environ).source(source)
+    engine = open_store(found.store_url, OnMissing.EMPTY)
+    return found, engine, find(found, engine, QuarantineFilter(tuple(table or ()), parse_time(interval), reason))
+
+
+def _decide(
+    context: typer.Context,
+    chosen: _Chosen,
+    act: Callable[[Source, sa.Engine, InQuarantine, Decided], DecisionOutcome],
+    done: str,
+) -> int:
+    """Decides on each that is chosen; what cannot be done does not keep the others from being done."""
+    from strata_cdc.lake.known_lake import known_if_stored  # noqa: PLC0415  likewise
+    from strata_cdc.pipeline.quarantine.decide import Decided  # noqa: PLC0415  likewise
+
+    _refuse_unsaid(chosen, done)
+    found, engine, pieces = _find(chosen.source, chosen.table, chosen.interval, chosen.reason)
+    known_if_stored(found)
+    decided = Decided(chosen.because.strip(), chosen.by or getpass.getuser(), now_micros())
+    outcomes: list[DecisionOutcome] = []
+    errors: list[StrataError] = []
+    for one in pieces:
+        try:
+            outcomes.append(act(found, engine, one, decided))
+        except StrataError as error:
+            errors.append(error)
+    _tell(outcomes, done, is_meant=bool(pieces), as_json=context.obj["json"])
+    for further in errors[1:]:
+        say(str(further), err=True)
+    if errors:
+        raise errors[0]
+    return 0
+
+
+def _refuse_unsaid(chosen: _Chosen, done: str) -> None:
+    if not chosen.because.strip():
+        raise Usage("--because is empty", remedy="Say why: it is kept with who and when.")
+    if not (chosen.table or chosen.interval or chosen.reason or chosen.everything):
+        raise Usage(
+            "nothing says what is to be " + done,
+            remedy="Choose it with --table, --interval or --reason, or give --all.",
+        )
+
+
+def _tell(outcomes: Sequence[DecisionOutcome], done: str, *, is_meant: bool, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({done: [to_plain(one) for one in outcomes]}, ensure_ascii=False))
+    else:
+        for outcome in outcomes:
+            left = f"; {counted(outcome.left, 'row')} stay withheld" if outcome.left else ""
+            say(f"{done} {counted(outcome.rows, 'row')} of {outcome.table} from {_moment(outcome.interval)}{left}")
+        if not is_meant:
+            say("nothing is withheld that is meant")
+
+
+def _line(one: InQuarantine) -> _Line:
+    piece = one.withheld.piece
+    return _Line(
+        database=piece.database,
+        table=piece.table,
+        start=_time(piece.start),
+        end=_time(one.end),
+        state=str(piece.state),
+        rows=one.withheld.rows,
+        kept_rows=one.kept_rows,
+        reasons=one.withheld.reasons,
+        run=piece.run,
+        why=piece.reason,
+        failures=one.withheld.failures,
+    )
+
+
+def _fields(line: _Line) -> dict[str, Any]:
+    return {name: getattr(line, name) for name in _Line.__struct_fields__}
+
+
+def _files(one: InQuarantine) -> tuple[str, ...]:
+    return tuple(file.url for file in (*one.judged, *one.aside))
+
+
+def _is_about(decision: Decision, one: InQuarantine) -> bool:
+    piece = one.withheld.piece
+    mine = (piece.start, piece.database, piece.table)
+    return (decision.start_at, decision.database_name, decision.table_name) == mine
+
+
+def _decisions_of(decisions: Iterable[Decision]) -> tuple[_Decision, ...]:
+    return tuple(
+        _Decision(str(one.verb), one.because, one.decided_by, _time(one.decided_at), one.done_at is not None)
+        for one in decisions
+    )
+
+
+def _print(source: Source, one: InQuarantine, line: _Shown) -> None:
+    piece = one.withheld.piece
+    say(f"{piece.name}, {line.start} to {line.end}: {counted(line.rows, 'row')} {piece.state}, {line.kept_rows:,} kept")
+    if piece.reason:
+        say(f"  {piece.reason.message}")
+    for rule in line.failures:
+        _print_rule(rule)
+    for row in line.rows_shown:
+        say(f"  {json.dumps(row, ensure_ascii=False, default=_text)}")
+    for file in line.files:
+        say(f"  {file}")
+    for decision in line.decisions:
+        done = "" if decision.done else ", begun and not carried out"
+        say(f"  {decision.verb} by {decision.by} at {decision.at}{done}: {decision.because}")
+    where = f"--source {source.name} --table {piece.name} --interval '{line.start}'"
+    say(f"  decode again: strata run --source {source.name} --table {piece.name} --failed")
+    if line.kept_rows:
+        say(f"  publish as it is: strata quarantine release {where} --because '...'")
+    say(f"  do without: strata quarantine discard {where} --because '...'")
+
+
+def _print_rule(rule: FailedRule) -> None:
+    rows = "" if rule.rows is None else f" ({counted(rule.rows, 'row')})"
+    say(f"  {rule.severity}: {rule.check}: {rule.message}{rows}")
+    for example in rule.examples[:_SHOWN_EXAMPLES]:
+        say(f"    {example}")
+
+
+def _print_lines(lines: Iterable[_Line]) -> None:
+    for line in lines:
+        typer.echo(json.dumps(to_plain(line), ensure_ascii=False))
+
+
+def _text(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _moment(micros: int) -> str:
+    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S}"
+
+
+def _time(micros: int) -> str:
+    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S.%f}".rstrip("0").rstrip(".")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(
+        name="quarantine", help="Rows that were withheld, and what becomes of them.", no_args_is_help=True
+    )
+    group.command("list")(list_all)
+    group.command()(show)
+    group.command()(release)
+    group.command()(discard)
+    app.add_typer(group)

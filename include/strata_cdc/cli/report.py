@@ -1,0 +1,31 @@
+"""What a command says it has done.
+Not here: what it did (`pipeline/`), its rows (`rows_out.py`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+
+from strata_cdc.cli.terminal import say
+
+
+def print_report(report: dict[str, Any], *, as_json: bool) -> None:
+    """A step's report: as JSON, or as a line for each field that is not empty, and for each value of a list."""
+    if as_json:
+        typer.echo(json.dumps(report, ensure_ascii=False))
+        return
+    flat = {name: _counts(value) if isinstance(value, dict) else value for name, value in report.items()}
+    shown = {name.replace("_", " "): value for name, value in flat.items() if value not in (None, "", [], ())}
+    width = max(map(len, shown), default=0)
+    for name, value in shown.items():
+        first, *rest = value if isinstance(value, list) else [value]
+        say(f" {name:<{width}}  {first}")
+        for line in rest:
+            say(f" {'':<{width}}  {line}")
+
+
+def _counts(counts: dict[str, Any]) -> str:
+    """Numbers by name in one line; empty if all are 0."""
+    return ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items() if number)

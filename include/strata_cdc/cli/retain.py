@@ -1,0 +1,35 @@
+"""`strata retain`: deletes landed segments that the settings do not keep and that nothing needs any more.
+Not here: which those are (`pipeline/housekeep/retain_landed.py`)."""
+
+from __future__ import annotations
+
+import os
+
+import typer
+
+from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.report import print_report
+from strata_cdc.clock import now_micros
+from strata_cdc.config.settings import load_settings
+from strata_cdc.values import to_plain
+
+
+def retain(context: typer.Context, source: SourceName = None) -> None:
+    """Deletes landed segments beyond `keep_days` and `keep_gb` whose rows are all published, and lists them."""
+    # Imported here: the command's help must not load Arrow.
+    from strata_cdc.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
+    from strata_cdc.pipeline.housekeep.retain_landed import retain_landed  # noqa: PLC0415  see above
+    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  see above
+
+    found = known_if_stored(load_settings(os.environ).source(source))
+    report = retain_landed(found, open_store(found.store_url, OnMissing.EMPTY), now=now_micros())
+    if not context.obj["json"]:
+        for one in report.segments:
+            typer.echo(f"deleted {one.segment}: transactions {one.first_seq} to {one.last_seq}, {one.bytes:,} bytes")
+    rest = to_plain(report) if context.obj["json"] else {**to_plain(report), "segments": len(report.segments)}
+    print_report(rest, as_json=context.obj["json"])
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(retain)

@@ -1,0 +1,123 @@
+"""`strata run`: all that `ingest_binlog` does of a source, by one command.
+Not here: doing it (`pipeline/`), what is shown meanwhile (`step_lines.py`)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from strata_cdc.cli.options import LOCAL, Master, SourceName, Tables
+from strata_cdc.cli.plan import parse_time
+from strata_cdc.cli.report import print_report
+from strata_cdc.cli.step_lines import StepLines
+from strata_cdc.cli.terminal import say
+from strata_cdc.clock import now_micros
+from strata_cdc.config.settings import load_settings
+from strata_cdc.counted import counted
+from strata_cdc.errors import Usage
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.model.patterns import require_matchable
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from strata_cdc.config.settings import Settings
+    from strata_cdc.pipeline.rehearse import Rehearsal
+    from strata_cdc.pipeline.run_source import SourceRequest, WholeReport
+
+
+def run(  # noqa: PLR0913  one for each option
+    context: typer.Context,
+    source: SourceName = None,
+    *,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="Instead of what is owed: all that was committed from this time (ISO 8601, UTC) on."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Only what was committed before this time (ISO 8601, UTC); what is later stays.")
+    ] = None,
+    table: Tables = None,
+    gtid_set: Annotated[
+        str | None, typer.Option(help="Instead of what is owed: the time from the first to the last of these.")
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Also what failed or is held.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Says what a run would take; nothing is written anywhere.")
+    ] = False,
+    master: Master = LOCAL,
+) -> None:
+    """Lands, tracks, plans, decodes, checks and publishes all that is owed. Stopped at any point, the next one goes on.
+
+    The first run takes a snapshot of the schemas first. Where there is nothing to decode Spark is not started.
+    """
+    # Imported here: the command's help must not load Arrow.
+    from strata_cdc.pipeline.run_source import SourceRequest  # noqa: PLC0415  see above
+
+    if gtid_set is not None:
+        if until is not None or since is not None:
+            raise Usage("a run takes a GTID set or a span of time, not both")
+        GtidSet.parse(gtid_set)
+    require_matchable(table or ())
+    settings = load_settings(os.environ)
+    name = settings.source(source).name
+    end = parse_time(until)
+    if end is not None and end > now_micros():
+        raise Usage(f"--until {until} is in the future", remedy="Leave it out: a run takes all there is by now.")
+    begin = parse_time(since)
+    if begin is not None and begin >= (now_micros() if end is None else end):
+        raise Usage(f"there is no time between --from {since} and {until or 'now'}")
+    wanted = SourceRequest(name, end, tuple(table or ()), gtid_set, failed, begin)
+    if dry_run:
+        _rehearse(wanted, settings, as_json=context.obj["json"])
+    else:
+        _run(wanted, settings, master, as_json=context.obj["json"])
+
+
+def _run(wanted: SourceRequest, settings: Settings, master: str, *, as_json: bool) -> None:
+    from strata_cdc.cli.spark_steps import SparkSteps  # noqa: PLC0415  as in run
+    from strata_cdc.pipeline.run_source import run_source  # noqa: PLC0415  as in run
+
+    with StepLines(shown=not as_json) as lines:
+        spark = SparkSteps(settings.source(wanted.source), master, lines.decoded)
+        report = run_source(wanted, spark, lines, settings=settings)
+    if as_json:
+        print_report(to_plain(report), as_json=True)
+    else:
+        _show_left(report)
+    report.raise_if_withheld()
+
+
+def _show_left(report: WholeReport) -> None:
+    left = {"failed": report.left.failed, "held": report.left.held}
+    for state, number in left.items():
+        if number:
+            parts = counted(number, "table's part of an interval", "tables' parts of intervals")
+            say(f"before this run {state}, and still: {parts}; `strata status --source {report.source}` says why")
+
+
+def _rehearse(wanted: SourceRequest, settings: Settings, *, as_json: bool) -> None:
+    from strata_cdc.pipeline.rehearse import rehearse  # noqa: PLC0415  as in run
+
+    found = rehearse(wanted, settings=settings)
+    if as_json:
+        print_report(to_plain(found), as_json=True)
+        return
+    print_report(_as_lines(found), as_json=False)
+    say("nothing was written: without --dry-run this is done")
+
+
+def _as_lines(found: Rehearsal) -> dict[str, Any]:
+    lines = to_plain(found)
+    if found.to_land is not None:
+        lines["to_land"] = counted(found.to_land, "transaction")
+    lines["tables"] = [f"{table}: {counted(rows, 'row')}" for table, rows in found.tables.items()]
+    return lines
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(run)

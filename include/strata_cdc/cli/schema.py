@@ -1,0 +1,207 @@
+"""`strata schema`: what tables looked like, when they changed, and by which statement.
+Not here: the answers and their JSON lines (`schema/answers/`), what people are shown (`schema_tables.py`)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from strata_cdc.cli.table_name import table_name
+from strata_cdc.cli.terminal import say
+from strata_cdc.cli.track import source_name, store_url
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.errors import UnknownSourceError, Usage
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.answers.lines import written_time
+from strata_cdc.schema.answers.positions import at_time, position_of
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from msgspec import Struct
+
+    from strata_cdc.schema.history.sql_store import SchemaStore
+    from strata_cdc.schema.history.stream_positions import StreamPosition
+
+
+class Format(StrEnum):
+    """How a command prints its answer."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+
+
+_Source = Annotated[
+    str | None, typer.Option(help="Name of the source; not needed where the settings, or the store, have only one.")
+]
+_Store = Annotated[str | None, typer.Option(help="SQLAlchemy URL of the store; by default that of the settings.")]
+_Table = Annotated[str | None, typer.Option(help="One table, as database.table; all of them without it.")]
+_Format = Annotated[Format, typer.Option("--format", help="For people, or one JSON line per table.")]
+
+
+def show(  # noqa: PLR0913, PLR0917 - the options of the command
+    context: typer.Context,
+    source: _Source = None,
+    store: _Store = None,
+    gtid_set: Annotated[str | None, typer.Option(help="A GTID set: after exactly these transactions.")] = None,
+    position: Annotated[str | None, typer.Option(help="FILE:OFFSET: after all events that start before it.")] = None,
+    time: Annotated[str | None, typer.Option(help="After what had been committed before it (ISO 8601, UTC).")] = None,
+    table: _Table = None,
+    output: _Format = Format.TABLE,
+    dialect: Annotated[Dialect | None, typer.Option(help="As CREATE TABLE for this engine, instead.")] = None,
+) -> None:
+    """Shows tables as they were at a point of the stream; at its end, if none is given. Exit code 1 if one of them is
+    not known there."""
+    # Imported here: they bring the libraries that the command's help does without.
+    from strata_cdc.cli.schema_tables import print_definitions  # noqa: PLC0415  see above
+    from strata_cdc.schema.answers.tables import refuse_gaps, require_table, tables_at  # noqa: PLC0415  see above
+
+    versions, known_as = _store_of(store, source)
+    history = History(versions, known_as)
+    at = _position(history, gtid_set, position, time)
+    name = table_name(table) if table is not None else None
+    if name is not None:
+        require_table(versions, known_as, name)
+    found = tables_at(history, at, name)
+    if dialect is not None:
+        from strata_cdc.cli.schema_sql import print_statements  # noqa: PLC0415  see above
+
+        print_statements(versions, known_as, found, dialect, as_json=_is_jsonl(context, output))
+    elif _is_jsonl(context, output):
+        _print_lines(found.lines())
+    else:
+        print_definitions(found)
+    if found.others is not None:
+        say(f"strata: there may be tables besides these: {found.others}", err=True)
+    # After the others have been printed.
+    refuse_gaps(history, at, found)
+
+
+def history(
+    context: typer.Context,
+    source: _Source = None,
+    store: _Store = None,
+    table: _Table = None,
+    column: Annotated[str | None, typer.Option(help="Only changes of this column, by any table.")] = None,
+    output: _Format = Format.TABLE,
+) -> None:
+    """Lists every change of every table in the order of the stream, with the statement that made it."""
+    from strata_cdc.cli.schema_tables import print_history  # noqa: PLC0415  as in show
+    from strata_cdc.schema.answers.changes import changes  # noqa: PLC0415  as in show
+
+    found, tracked = _store_of(store, source)
+    _ = History(found, tracked).tracked  # refuses a source that nobody has tracked
+    name = table_name(table) if table is not None else None
+    listed = changes(found, tracked, name, column)
+    if _is_jsonl(context, output):
+        _print_lines(change.line() for change in listed)
+    else:
+        # Who asks for one table is shown what became of the copy, too.
+        print_history(change for change in listed if table is not None or not change.is_part)
+
+
+def diff(
+    context: typer.Context,
+    source: _Source = None,
+    store: _Store = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="A GTID set, FILE:OFFSET or time; by default the stream's start.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="The same; by default the stream's end.")] = None,
+    table: _Table = None,
+    output: _Format = Format.TABLE,
+) -> None:
+    """Shows what changed between two points of the stream, whatever went on between them."""
+    from strata_cdc.cli.schema_tables import print_differences  # noqa: PLC0415  as in show
+    from strata_cdc.schema.answers.differences import differences  # noqa: PLC0415  as in show
+    from strata_cdc.schema.answers.tables import require_table  # noqa: PLC0415  as in show
+
+    versions, known_as = _store_of(store, source)
+    found = History(versions, known_as)
+    before = _any_position(found, start) if start is not None else AtSeq(0)
+    after = _any_position(found, end) if end is not None else AtSeq(found.tracked.seq)
+    name = table_name(table) if table is not None else None
+    if name is not None:
+        require_table(versions, known_as, name)
+    differing = differences(versions, known_as, before, after, name)
+    if _is_jsonl(context, output):
+        _print_lines(one.line() for one in differing)
+    else:
+        print_differences(differing)
+
+
+def _print_lines(lines: Iterable[Struct]) -> None:
+    for line in lines:
+        typer.echo(json.dumps(to_plain(line), ensure_ascii=False))
+
+
+def _store_of(store: str | None, source: str | None) -> tuple[SchemaStore, str]:
+    """The store, and the source's name in it."""
+    name = source if store is not None else source_name(source)
+    found = _open(store, name)
+    return found, name or _only_source(found)
+
+
+def _only_source(store: SchemaStore) -> str:
+    sources = store.sources()
+    if len(sources) == 1:
+        return sources[0]
+    raise UnknownSourceError(
+        f"which source: the store has {', '.join(sources) or 'none'}",
+        remedy=f"Name one, as in --source {sources[0]}." if sources else "`strata track` stores the first version.",
+    )
+
+
+def _open(store: str | None, source: str | None) -> SchemaStore:
+    from strata_cdc.schema.history.sql_store import SchemaStore  # noqa: PLC0415  as in show
+    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  as in show
+
+    return SchemaStore(open_store(store_url(store, source), OnMissing.REFUSE))
+
+
+def _position(history: History, gtid_set: str | None, position: str | None, time: str | None) -> StreamPosition:
+    if sum(given is not None for given in (gtid_set, position, time)) > 1:
+        raise Usage("only one of --gtid-set, --position and --time can be asked for")
+    if gtid_set is not None:
+        return AtGtidSet(GtidSet.parse(gtid_set))
+    if position is not None:
+        return AtBinlog(BinlogPosition.parse(position))
+    if time is not None:
+        return _tell_end(history, at_time(history, time))
+    return AtSeq(history.tracked.seq)
+
+
+def _any_position(history: History, text: str) -> StreamPosition:
+    return _tell_end(history, position_of(history, text))
+
+
+def _tell_end(history: History, position: StreamPosition) -> StreamPosition:
+    """Says where a time is behind the end of the stream."""
+    if isinstance(position, AtSeq):
+        typer.echo(
+            f"strata: the stream has been tracked up to {written_time(history.tracked.committed_at)} UTC; "
+            "this is what there was by then",
+            file=sys.stderr,
+        )
+    return position
+
+
+def _is_jsonl(context: typer.Context, output: Format) -> bool:
+    return output is Format.JSONL or bool(context.obj["json"])
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(name="schema", help="What tables looked like, and what changed them.", no_args_is_help=True)
+    group.command()(show)
+    group.command()(history)
+    group.command()(diff)
+    app.add_typer(group)

@@ -1,0 +1,102 @@
+"""Runs one of `spark_jobs/` on this machine's spark-submit, and turns what it says into progress and errors.
+Not here: the jobs (`spark_jobs/`), how Spark is started (`startup/spark.py`), Airflow's way (`dags/spark_step.py`)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.errors import Permanent
+from strata_cdc.runs.spark_output import is_report, job_failure
+from strata_cdc.startup.spark import SUBMIT, needed_by_spark, short_job, submit_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+_REPOSITORY: Final = Path(__file__).resolve().parents[3]
+_JOBS: Final = _REPOSITORY / "spark_jobs"
+_SLICES: Final = re.compile(r"decoded (\d+) of (\d+) slices")
+
+
+def run_job(
+    job: str,
+    run_url: str,
+    master: str,
+    arguments: Sequence[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+    heard: Callable[[str], None] = lambda _: None,
+) -> str:
+    """Runs a job to its end.
+
+    Args:
+        job: File in `spark_jobs/`.
+        run_url: Folder of the run.
+        master: Spark's master.
+        arguments: Of the job, beside the run.
+        progress: Is told how many slices are done, and of how many.
+        heard: Is told each line.
+
+    Returns:
+        The job's report as JSON, its last line of that form; empty if it has none.
+
+    Raises:
+        StrataError: What the job itself has said.
+        Permanent: Spark cannot be started here, or it died.
+    """
+    _refuse_without_spark(job)
+    environment = submit_environment(needed_by_spark(os.environ), _REPOSITORY, alone=master.startswith("local"))
+    options = ["--master", master, "--driver-java-options", short_job()]
+    command = [str(SUBMIT), *options, str(_JOBS / job), "--run-url", run_url, *arguments]
+    # In a file: Spark writes as much as it likes, and nobody reads it unless the job fails.
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        process = subprocess.Popen(  # noqa: S603  all parts are ours
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True
+        )
+        with process:
+            try:
+                report = _listen(process.stdout or (), progress, heard)
+            except BaseException:
+                process.terminate()
+                raise
+        said.seek(0)
+        if process.returncode:
+            # spark-submit writes both streams of a Python job to its stdout (core/.../deploy/PythonRunner.scala).
+            raise job_failure(process.returncode, report, said.read())
+    return report
+
+
+def _listen(lines: Iterable[str], progress: Callable[[int, int], None] | None, heard: Callable[[str], None]) -> str:
+    report = ""
+    for line in lines:
+        heard(line)
+        found = _SLICES.match(line)
+        if found and progress:
+            progress(int(found[1]), int(found[2]))
+        if is_report(line):
+            report = line
+    return report
+
+
+def _refuse_without_spark(job: str) -> None:
+    if not SUBMIT.exists() or not (_JOBS / job).exists():
+        raise Permanent(
+            "spark-submit or the Spark job is not where Strata is installed",
+            remedy="Run `make setup` in a checkout, and `strata` from its environment.",
+        )
+    home = os.environ.get("JAVA_HOME")
+    if home and not (Path(home) / "bin" / "java").exists():
+        raise Permanent(
+            "JAVA_HOME names a folder without Java, which Spark needs",
+            file=home,
+            remedy="Let it name a Java of 17 or later, or unset it if `java` is in PATH.",
+        )
+    if not home and shutil.which("java") is None:
+        raise Permanent(
+            "there is no Java, which Spark needs: JAVA_HOME is not set, and `java` is not in PATH",
+            remedy="Install Java 17 or later, or let JAVA_HOME name it.",
+        )

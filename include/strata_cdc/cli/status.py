@@ -1,0 +1,242 @@
+"""`strata status`: how far landing, tracking and publishing have come.
+Not here: where that is read from (`progress/status.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from strata_cdc.cli.terminal import Terminal
+from strata_cdc.clock import from_micros, now_micros
+from strata_cdc.config.settings import load_settings
+from strata_cdc.counted import counted
+from strata_cdc.values import to_plain
+
+_SPOKEN = {".": "all tables", ".*": "tables that a statement does not tell"}
+"""Entries of the history and the ledger that are no table."""
+
+_SOON_SECONDS = 86400.0
+_UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+
+if TYPE_CHECKING:
+    from strata_cdc.groups.status import MemberStatus
+    from strata_cdc.landing.land_state import LandState
+    from strata_cdc.ops.metrics import SourceMetrics
+    from strata_cdc.progress.status import PreparedStatus, SourceStatus
+    from strata_cdc.store.read_again import TableToRead
+
+
+def status(
+    context: typer.Context,
+    source: Annotated[str | None, typer.Option(help="A source of the settings; all of them without it.")] = None,
+    group: Annotated[str | None, typer.Option(help="A group of the settings: how far all of its sources are.")] = None,
+) -> None:
+    """Shows how far each step has come, and which tables wait for something."""
+    if group is not None:
+        _of_group(context, group)
+        return
+    # Imported here: the command's help must not load Arrow.
+    from strata_cdc.lake.lost_tables import lost_tables  # noqa: PLC0415  see above
+    from strata_cdc.ops.metrics import metrics_of  # noqa: PLC0415  see above
+    from strata_cdc.progress.status import source_status  # noqa: PLC0415  see above
+    from strata_cdc.store.database import OnMissing, find_store, open_store  # noqa: PLC0415  see above
+
+    settings = load_settings(os.environ)
+    names = [source] if source else sorted(settings.sources)
+    sources = [settings.source(name) for name in names]
+    now = now_micros()
+    stores = [open_store(one.store_url, OnMissing.EMPTY) for one in sources]
+    found = [source_status(one, store, now=now) for one, store in zip(sources, stores, strict=True)]
+    lost = [lost_tables(one, store) for one, store in zip(sources, stores, strict=True)]
+    metrics = [metrics_of(of, one, now=now) for one, of in zip(found, sources, strict=True)]
+    if context.obj["json"]:
+        for one, numbers, gone in zip(found, metrics, lost, strict=True):
+            plain = {**one.to_json(), "lost": [to_plain(table) for table in gone], **to_plain(numbers)}
+            typer.echo(json.dumps(plain, ensure_ascii=False))
+        return
+    console = Terminal()
+    for one, numbers, of, gone in zip(found, metrics, sources, lost, strict=True):
+        _print(console, one, numbers)
+        for table in gone:
+            line = f"[red]lost:[/red] {escape(f'{table.table}: {table.message}. {table.remedy}')}"
+            console.print(line, highlight=False, soft_wrap=True)
+        if find_store(of.store_url) is None:
+            console.print(f"there is no store yet: `strata run --source {one.source}` makes it", highlight=False)
+
+
+def _of_group(context: typer.Context, name: str) -> None:
+    # Imported here: the command's help must not load Arrow.
+    from strata_cdc.groups.status import group_status  # noqa: PLC0415  see above
+
+    found = group_status(load_settings(os.environ).group(name), now=now_micros())
+    if context.obj["json"]:
+        typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
+        return
+    console = Terminal()
+    console.print(escape(found.line()), highlight=False, soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    for title in ("source", "known until (UTC)", "landed until", "owed", "clock"):
+        table.add_column(title)
+    for one in found.members:
+        table.add_row(one.source, _time(one.until), _time(one.landed_until), f"{one.owed_rows:,}", _clock(one))
+    console.print(table)
+    for one in found.members:
+        # Below the table: a server's words are longer than a column. The line above has those of the holder.
+        if one.error and one.source != found.held_by:
+            console.print(f"[red]{escape(one.source)}:[/red] {escape(one.error)}", highlight=False, soft_wrap=True)
+
+
+def _clock(one: MemberStatus) -> str:
+    if one.clock_correction_seconds is None:
+        return "[red]not known[/red]"
+    amount = f"corrected by {-one.clock_correction_seconds:+.3f} s" if one.clock_correction_seconds else "right"
+    return f"{amount}, to {one.clock_bound_seconds:.3f} s"
+
+
+def _print(console: Terminal, found: SourceStatus, numbers: SourceMetrics) -> None:
+    console.print(f"[bold]{found.source}[/bold]")
+    steps = Table(box=None, pad_edge=False)
+    for title in ("step", "transactions", "until (UTC)"):
+        steps.add_column(title)
+    steps.add_row("landed", f"{found.landed_seq:,} in {counted(found.segments, 'segment')}", _time(found.landed_until))
+    own = max(0, found.landed_seq - found.owned_seq) if not found.unowned else 0
+    said = f"; {counted(own, 'transaction')} more, of the store itself" if own else ""
+    steps.add_row("tracked", f"{found.tracked_seq:,}{said if found.tracked_seq < found.landed_seq else ''}", "")
+    steps.add_row("in intervals", f"{found.owned_seq:,}", _time(found.owned_until))
+    console.print(steps)
+    if found.landing:
+        console.print(_landing(found.landing), highlight=False, soft_wrap=True)
+    for line in (*_ages(numbers), *_left(found)):
+        console.print(line, highlight=False, soft_wrap=True)
+    for held in found.prepared:
+        console.print(f"[yellow]{escape(_prepared(held))}[/yellow]", highlight=False, soft_wrap=True)
+    console.print(_tables(found) if found.tables else "nothing is published yet")
+
+
+def _tables(found: SourceStatus) -> Table:
+    tables = Table(box=None, pad_edge=False)
+    tables.add_column("table")
+    for title in ("published", "owed", "failed", "held"):
+        tables.add_column(title, justify="right")
+    for title in ("newest interval", "schema"):
+        tables.add_column(title)
+    for table in found.tables:
+        numbers = (table.rows, table.owed_rows, table.failed_rows, table.held_rows)
+        tables.add_row(
+            escape(_SPOKEN.get(table.table, table.table)),
+            *(f"{number:,}" for number in numbers),
+            _time(table.published_until),
+            f"[red]unknown: {escape(table.gap)}[/red]" if table.gap else "known",
+        )
+    return tables
+
+
+def _ages(numbers: SourceMetrics) -> list[str]:
+    """How old what readers have is, and how long the server keeps what has not landed yet."""
+    lines = []
+    if numbers.lag_seconds is not None:
+        mirrors = "" if numbers.mirror_lag_seconds is None else f", mirrors {_length(numbers.mirror_lag_seconds)}"
+        lines.append(f"readers are {_length(numbers.lag_seconds)} behind{mirrors}")
+    left = numbers.purge_distance_seconds
+    if left is not None and left < _SOON_SECONDS:
+        purging = f"may be purged in {_length(left)}" if left > 0 else "may have been purged"
+        lines.append(f"[red]purge:[/red] what the server has and has not landed {purging}: run `strata land`")
+    return lines
+
+
+def _length(seconds: float) -> str:
+    unit, name = next(((unit, name) for unit, name in _UNITS if seconds >= unit), _UNITS[-1])
+    return counted(round(seconds / unit), name)
+
+
+def _left(found: SourceStatus) -> list[str]:
+    """What is not published, and what to run."""
+    lines = []
+    if found.owed_since:
+        rows = counted(sum(table.owed_rows for table in found.tables), "row")
+        lines.append(f"[yellow]owed:[/yellow] {rows} since {_time(found.owed_since)}: the next run takes them")
+    if found.unowned:
+        lines.append(f"landed transactions that are in no interval yet: {found.unowned:,}; the next run takes them")
+    if found.gone:
+        lines.append(
+            f"[red]missing:[/red] {counted(found.gone, 'transaction')} that intervals own and the lake does not have; "
+            "is `lake` in the settings the folder that it was?"
+        )
+    if found.uncounted:
+        lines.append(f"intervals of an older version without counts: {found.uncounted:,}; the next run makes them")
+    lines += _withheld(found)
+    lines += [_read_again(one) for one in found.read_again]
+    if found.statements:
+        lines.append(
+            f"[yellow]warning:[/yellow] {counted(found.statements, 'change')} logged by statement: the rows are in no "
+            "binlog (`strata intervals`)"
+        )
+    if found.unlogged:
+        lines.append(
+            f"[yellow]warning:[/yellow] foreign keys change rows of {escape(', '.join(found.unlogged))} without row "
+            "events: those changes are in no binlog"
+        )
+    return lines
+
+
+def _withheld(found: SourceStatus) -> list[str]:
+    lines = []
+    withheld = [table for table in found.tables if table.failed_rows or table.held_rows or table.reason]
+    for table in withheld:
+        state = "failed" if table.failed_rows else "held"
+        lines.append(f"[red]{state}:[/red] {escape(table.table)}: {escape(table.reason or '')}")
+        for one in table.reasons:
+            numbers = f"{counted(one.rows, 'row')} in {counted(one.intervals, 'interval')}"
+            lines.append(f"  {numbers}: {escape(one.reason)}")
+    if any(table.reason for table in withheld):
+        lines.append(
+            f"`strata intervals --source {found.source} --failed --held` lists them, and `strata quarantine show "
+            f"--source {found.source}` tells what can be done"
+        )
+    lines += [
+        f"discarded: {counted(table.discarded_rows, 'row')} of {escape(table.table)}"
+        for table in found.tables
+        if table.discarded_rows
+    ]
+    return lines
+
+
+def _read_again(one: TableToRead) -> str:
+    where = "it has no mirror yet" if one.seq is None else f"its mirror stands at transaction {one.seq:,}"
+    tried = f"; a dump began at {_time(one.tried_at)}" if one.tried_at else ""
+    error = f" and failed: {escape(one.error)}" if one.error else ""
+    return (
+        f"[yellow]to be read again:[/yellow] {escape(one.name)}: {escape(one.reason)} "
+        f"({where} since {_time(one.noticed_at)}{tried}{error})"
+    )
+
+
+def _prepared(held: PreparedStatus) -> str:
+    rows = ", ".join(f"{count:,} of {table}" for table, count in sorted(held.rows.items())) or "none"
+    if not held.position:
+        return f"XA PREPARE {held.xid} is undecided; its segment is not here any more"
+    place = ", ".join(part for part in (held.gtid, held.position) if part)
+    return f"XA PREPARE {held.xid} is undecided since {_time(held.since)} ({place}); rows held: {rows}"
+
+
+def _landing(state: LandState) -> str:
+    lag = "" if state.lag_seconds is None else f", {state.lag_seconds:,.1f} s behind"
+    what = (
+        f"{state.doing} {state.origin}: {counted(state.transactions, 'transaction')}, {state.bytes / 1e6:,.1f} MB{lag}"
+    )
+    error = f"\n[red]{escape(state.error)}[/red]" if state.error else ""
+    return f"{escape(what)} (at {_time(state.at)}){error}"
+
+
+def _time(micros: int) -> str:
+    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S}" if micros else "-"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(status)

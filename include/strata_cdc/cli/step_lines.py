@@ -1,0 +1,78 @@
+"""What `strata run` shows while it works: a line for each step, and in a terminal what the present one is doing.
+Not here: the steps (`pipeline/`), the report at the end (`run.py`)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Self
+
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from strata_cdc.cli.terminal import Terminal
+from strata_cdc.counted import counted
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from strata_cdc.landing.land_state import LandProgress
+
+_WIDTH = 9
+"""Of the longest name of a step."""
+_LINE_SECONDS = 10.0
+"""Where there is no terminal, a step that takes long says so often how far it is."""
+
+
+class StepLines:
+    """Shows steps; a `with` block clears the bar of the last one."""
+
+    def __init__(self, *, shown: bool) -> None:
+        """Begins with nothing.
+
+        Args:
+            shown: Whether anything is; a program that reads JSON wants no lines.
+        """
+        self._console = Terminal(markup=False, highlight=False, quiet=not shown)
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        self._bar = Progress(
+            *columns, console=self._console, transient=True, disable=not (shown and self._console.is_terminal)
+        )
+        self._step = ""
+        self._task = self._bar.add_task("", visible=False)
+        self._shown_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def begin(self, step: str) -> None:
+        """A step begins."""
+        self._step, self._shown_at = step, time.monotonic()
+        self._bar.reset(self._task, total=None, description=f"{step:<{_WIDTH}}", visible=True)
+
+    def landed(self, progress: LandProgress) -> None:
+        """The landing has come so far."""
+        self._so_far(str(progress), progress.transactions, progress.of_transactions)
+
+    def decoded(self, slices: int, of_slices: int) -> None:
+        """So many slices are decoded."""
+        self._so_far(f"{slices:,} of {counted(of_slices, 'slice')}", slices, of_slices)
+
+    def end(self, step: str, said: str) -> None:
+        """A step is done."""
+        self._bar.update(self._task, visible=False)
+        self._line(step, said)
+
+    def _so_far(self, said: str, done: int, of: int) -> None:
+        self._bar.update(self._task, description=f"{self._step:<{_WIDTH}} {said}", completed=done, total=of or None)
+        now = time.monotonic()
+        if not self._console.is_terminal and now - self._shown_at >= _LINE_SECONDS:
+            self._shown_at = now
+            self._line(self._step, said)
+
+    def _line(self, step: str, said: str) -> None:
+        self._console.print(f"{step:<{_WIDTH}} {said}", soft_wrap=True)

@@ -1,0 +1,159 @@
+"""`strata stream`: the changes of a source, or of a group, as they happen, from any position on, as JSON lines.
+Not here: the streams (`streams/stream.py`, `groups/stream.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+
+import typer
+
+from strata_cdc.cli.options import SourceName, Tables
+from strata_cdc.cli.terminal import say
+from strata_cdc.config.settings import load_settings
+from strata_cdc.counted import counted
+from strata_cdc.errors import UnreadableValueError, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from strata_cdc.config.settings import Settings, Source
+
+_NOW: Final = "now"
+
+
+class Written(Protocol):
+    """A stream as lines."""
+
+    def written(self) -> Iterator[bytes]:
+        """Lines, as many at once as there are."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+    def reached(self) -> str | None:
+        """The token of all that has been read; None in front of that."""
+
+    @property
+    def unreadable_rows(self) -> int:
+        """Rows that cannot be read, of what has been given."""
+
+
+class StreamFormat(StrEnum):
+    """What the command prints."""
+
+    JSONL = "jsonl"
+
+
+def stream(  # noqa: PLR0913  one for each option
+    context: typer.Context,
+    source: SourceName = None,
+    group: Annotated[
+        str | None, typer.Option(help="A group of the settings: its sources as one, in one order of time.")
+    ] = None,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="now, beginning, a token, a GTID set, a time (ISO 8601, UTC) or FILE:OFFSET: what follows it.",
+        ),
+    ] = "now",
+    until: Annotated[
+        str | None, typer.Option(help="Likewise, and landed: all that has landed. A time is exclusive.")
+    ] = None,
+    table: Tables = None,
+    columns: Annotated[str | None, typer.Option(help="Names of columns, as in id,state; of all tables.")] = None,
+    hop: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="FROM,TO: two tokens, where old sources of a group were left and where new ones took over; behind "
+            "the hops of its journal.",
+        ),
+    ] = None,
+    *,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Goes on with what comes, until --until, SIGTERM or Ctrl-C.")
+    ] = False,
+    output_format: Annotated[StreamFormat, typer.Option("--format", help="JSON lines.")] = StreamFormat.JSONL,
+) -> None:
+    """Prints each change with a token: rows, ends of transactions, DDL, heartbeats. Begun again with the last token
+    that was printed, it goes on behind that line; nothing is lost, nothing comes twice. A row with a value that cannot
+    be read has a line of its own kind; exit code 1 behind the last line says that there was one."""
+    settings = load_settings(os.environ)
+    del output_format
+    names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()] or None
+    if group is None:
+        if hop:
+            raise Usage("--hop leads from sources of a group to others", remedy="Name the group: --group.")
+        chosen = settings.source(source)
+        changes, begins = _of_source(chosen, start, until=until, follow=follow, tables=table or (), columns=names)
+    else:
+        if source is not None:
+            raise Usage("--source and --group are two streams", remedy="Leave one of them out.")
+        options = {"until": until, "follow": follow, "tables": table or (), "columns": names}
+        changes, begins = _of_group(settings, group, start, hop or (), options)
+    # A line that has begun is written to its end.
+    signal.signal(signal.SIGTERM, lambda *_: changes.close())
+    if follow and not context.obj["json"]:
+        say(f"strata: {begins}; goes on with what comes until {until or 'Ctrl-C'}", err=True)
+    _write(changes)
+
+
+def _of_source(source: Source, start: str, **options: Any) -> tuple[Written, str]:
+    """The stream of a source, and where it begins."""
+    # Imported here: the command's help must not load Arrow; and the server is asked for `now` before that is loaded.
+    from strata_cdc.binlog.protocol.server_now import server_now  # noqa: PLC0415  see above
+
+    now = server_now(source.address) if start.strip() == _NOW else None
+    from strata_cdc.streams.stream import ChangeStream  # noqa: PLC0415  see above
+
+    if now is None:
+        return ChangeStream(source, start, **options), f"{source.name} after {start}"
+    return ChangeStream(source, now, **options), f"{source.name} after {now.position or 'nothing'} (now)"
+
+
+def _of_group(
+    settings: Settings, name: str, start: str, hop: Sequence[str], options: Mapping[str, Any]
+) -> tuple[Written, str]:
+    """The stream of a group, and where it begins."""
+    # Imported here: as above.
+    from strata_cdc.binlog.protocol.server_now import servers_now  # noqa: PLC0415  see above
+    from strata_cdc.groups.hops import hops_by_hand, read_journal  # noqa: PLC0415  see above
+
+    by_hand = hops_by_hand(hop)
+    group = settings.group(name, former=[source for one in by_hand for source in one.old])
+    hops = [*(read_journal(group.journal) if group.journal else ()), *by_hand]
+    addresses = {source.name: source.address for source in group.sources}
+    now = servers_now(addresses) if start.strip() == _NOW else None
+    from strata_cdc.groups.stream import GroupStream  # noqa: PLC0415  see above
+
+    return GroupStream(group, now or start, hops=hops, **options), f"group {name} after {start}"
+
+
+def _write(changes: Written) -> None:
+    is_empty, known = True, 0
+    for lines in changes.written():
+        is_empty = False
+        sys.stdout.buffer.write(lines)
+        sys.stdout.buffer.flush()
+        if changes.unreadable_rows > known:
+            known = changes.unreadable_rows
+            say(f"strata: {counted(known, 'row')} so far cannot be read: see the lines with `unreadable`", err=True)
+    token = changes.reached() if is_empty else None
+    if token is not None:
+        # Nothing came: where to go on is what there is to be said.
+        typer.echo(json.dumps({"token": token, "heartbeat": True}))
+    if known:
+        raise UnreadableValueError(
+            f"{counted(known, 'row')} could not be read; all others have been given",
+            remedy="Each has a line with `unreadable`, which has its bytes: compare the row with the server.",
+        )
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(stream)

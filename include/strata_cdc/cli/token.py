@@ -1,0 +1,86 @@
+"""`strata token`: event tokens shown, compared and merged; by their texts alone, no source is asked. Of the settings,
+where there are any, only the clocks' bound is read.
+Not here: what tokens mean (`position/token.py`), their text form (`position/token_text.py`)."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import Annotated
+
+import typer
+
+from strata_cdc.cli.report import print_report
+from strata_cdc.errors import Usage
+from strata_cdc.position.token import merge
+from strata_cdc.position.token_shown import shown
+from strata_cdc.position.token_text import from_text, to_text
+
+
+def show(context: typer.Context, token: Annotated[str, typer.Argument(help="An event token.")]) -> None:
+    """Shows what is in a token, source by source."""
+    as_json = bool(context.obj["json"])
+    for place in from_text(token).places:
+        found = shown(place)
+        if not as_json:
+            copied = found.get("copied", ())
+            found["copied"] = [" ".join(str(part) for part in origin.values() if part) for origin in copied]
+        print_report(found, as_json=as_json)
+
+
+def compare(
+    context: typer.Context,
+    a: Annotated[str, typer.Argument(metavar="A", help="An event token.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The token to compare it with.")],
+    clock_bound: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            envvar="STRATA_CLOCK_BOUND",
+            show_envvar=True,
+            help="Seconds by which the servers' clocks may differ: tells sources apart by commit times. Without it "
+            "clock_bound of the settings, if STRATA_SETTINGS names some.",
+        ),
+    ] = None,
+) -> None:
+    """Prints how A lies to B: before, after, equal or unknown.
+
+    Before: who has reached B has executed all that A stands for. Unknown: neither holds the other, or they are of two
+    histories.
+    """
+    bound = _bound_of_settings() if clock_bound is None else _micros(clock_bound)
+    _answer(context, "order", from_text(a).compare(from_text(b), clock_bound=bound))
+
+
+def _micros(seconds: float) -> int:
+    if not math.isfinite(seconds):
+        raise Usage(f"the clocks' bound is {seconds}", remedy="Give seconds, as in --clock-bound 0.5.")
+    return int(seconds * 1_000_000)
+
+
+def _bound_of_settings() -> int | None:
+    # Imported here: a token is compared where there are no settings, and sooner.
+    from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings  # noqa: PLC0415  see above
+
+    return load_settings(os.environ).clock_bound if os.environ.get(SETTINGS_VARIABLE) else None
+
+
+def merged(
+    context: typer.Context, tokens: Annotated[list[str], typer.Argument(metavar="TOKEN...", help="Event tokens.")]
+) -> None:
+    """Prints the least token that is at or after all of these."""
+    _answer(context, "token", to_text(merge(map(from_text, tokens))))
+
+
+def _answer(context: typer.Context, name: str, value: str) -> None:
+    typer.echo(json.dumps({name: value}) if context.obj["json"] else value)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(name="token", help="Event tokens: where a stream is, as a text.", no_args_is_help=True)
+    group.command()(show)
+    group.command()(compare)
+    group.command("merge")(merged)
+    app.add_typer(group)

@@ -1,0 +1,107 @@
+"""`strata views`: CREATE VIEW over a source's change tables, for engines that read them.
+Not here: the views (`views/`, `dialects/views.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from strata_cdc.cli.options import SourceName, Tables
+from strata_cdc.cli.terminal import say_exactly
+from strata_cdc.config.settings import load_settings
+from strata_cdc.errors import Usage
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.views.make_views import MadeView
+
+
+class ViewEngine(StrEnum):
+    """Engines that read Delta tables or Parquet files in place."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+
+
+class ViewReading(StrEnum):
+    """By what they do."""
+
+    DELTA = "delta"
+    FILES = "files"
+
+
+def views(
+    context: typer.Context,
+    source: SourceName = None,
+    group: Annotated[
+        str | None, typer.Option(help="A group of the settings: one view over the tables of all of its sources.")
+    ] = None,
+    dialect: Annotated[ViewEngine, typer.Option(help="For which engine.")] = ViewEngine.DUCKDB,
+    through: Annotated[
+        ViewReading, typer.Option(help="Its reader of Delta tables, or the Parquet files that there are now.")
+    ] = ViewReading.DELTA,
+    table: Tables = None,
+    history: Annotated[  # noqa: FBT002  a switch of the command line
+        bool,
+        typer.Option("--history", help="Of mirrors: each version of each row, with its span (NAME__history)."),
+    ] = False,
+) -> None:
+    """Prints CREATE VIEW statements: per table one with all changes (NAME__changes) and one with the rows of now."""
+    # Imported here: the command's help must not load Arrow and sqlglot.
+    from strata_cdc.dialects.engines import Dialect  # noqa: PLC0415  see above
+    from strata_cdc.dialects.relations import Through  # noqa: PLC0415  see above
+    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  see above
+    from strata_cdc.views.make_histories import make_histories  # noqa: PLC0415  see above
+    from strata_cdc.views.make_views import make_views  # noqa: PLC0415  see above
+
+    settings = load_settings(os.environ)
+    patterns = table or ["*"]
+
+    def wanted(name: TableName) -> bool:
+        return any(fnmatchcase(str(name), pattern) for pattern in patterns)
+
+    engine_name, reading = Dialect(dialect.value), Through(through.value)
+    if group is not None:
+        from strata_cdc.views.group_views import make_group_views  # noqa: PLC0415  see above
+
+        if history:
+            raise Usage("a view of histories is of one source: give --source in the place of --group")
+        made = make_group_views(settings.group(group), engine_name, reading, wanted)
+    else:
+        found = settings.source(source)
+        store = open_store(found.store_url, OnMissing.EMPTY)
+        make = make_histories if history else make_views
+        made = make(found.lake, found.name, store, engine_name, reading, wanted)
+    for one in made:
+        if context.obj["json"]:
+            typer.echo(json.dumps(_line(one), ensure_ascii=False))
+        else:
+            _print(one)
+
+
+def _line(one: MadeView) -> dict[str, object]:
+    return {
+        "database": one.table.database,
+        "table": one.table.table,
+        "view": one.kind.value,
+        "statements": one.statements,
+        "notes": one.notes,
+    }
+
+
+def _print(one: MadeView) -> None:
+    head = f"-- {one.table}, {one.kind.value}" + ("" if one.statements else ": no view")
+    for line in (head, *(f"--   {note}" for note in one.notes)):
+        say_exactly(" ".join(line.splitlines()))
+    for statement in one.statements:
+        say_exactly(f"{statement};\n")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(views)

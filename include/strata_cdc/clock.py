@@ -1,0 +1,35 @@
+"""Times: this machine's clock, read at the edges and handed down, and microseconds since 1970 in their other forms.
+Not here: servers' clocks (`binlog/protocol/server_clocks.py`), the commit clock of a stream (`position/clock.py`)."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def now_micros() -> int:
+    """Microseconds since 1970 UTC."""
+    return time.time_ns() // 1000
+
+
+def to_micros(time: datetime) -> int:
+    """Microseconds since 1970 UTC; exact.
+
+    Raises:
+        ValueError: The time has no zone.
+    """
+    if time.tzinfo is None:
+        raise ValueError(f"{time} has no time zone")
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_micros(micros: int) -> datetime:
+    """The inverse of `to_micros`."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def moment_key(micros: int) -> str:
+    """A time as it is written in paths; sorts as text in the order of time."""
+    return f"{from_micros(micros):%Y%m%dT%H%M%S.%f}Z"

@@ -1,0 +1,57 @@
+"""Paths of the settings made absolute: what is relative is beside the settings file, wherever the process was started.
+Not here: what the settings are (`settings.py`), whether anything is there (`ops/doctor/`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from strata_cdc.binlog.protocol.connection import ServerAddress
+
+_UNUSABLE = re.compile(r"[\\\[\]{}*?]|%[0-9A-Fa-f]{2}")
+_FILES_OF_TLS = ("ssl_ca", "ssl_cert", "ssl_key")
+
+
+def place_beside(folder: Path, place: str) -> str:
+    """A folder or file; a URL stays as it is."""
+    return place if "://" in place else str((folder / place).resolve())
+
+
+def is_usable_lake(lake: str) -> bool:
+    """Whether all libraries take the path of a local lake as it is; a URL is left to them.
+
+    Spark (4.3) looks for files whose names match it, and delta-rs (1.6) decodes `%20` and turns a backslash over.
+    """
+    return "://" in lake or not _UNUSABLE.search(lake)
+
+
+def store_beside(folder: Path, url: str) -> str:
+    """The URL of a store: the file of SQLite, or the files of TLS of a server.
+
+    SQLAlchemy writes a relative file behind three slashes, an absolute one behind four.
+    """
+    scheme, _, rest = url.partition("://")
+    path, mark, query = rest.partition("?")
+    name = path.removeprefix("/")
+    if scheme.partition("+")[0] == "sqlite":
+        # `file:` begins a URI of SQLite's own.
+        is_relative = path.startswith("/") and name and not name.startswith(("/", "file:", ":memory:"))
+        return f"{scheme}:///{place_beside(folder, name)}{mark}{query}" if is_relative else url
+    options = parse_qsl(query, keep_blank_values=True)
+    if not any(name in _FILES_OF_TLS for name, _ in options):
+        return url
+    placed = [(name, place_beside(folder, value) if name in _FILES_OF_TLS else value) for name, value in options]
+    return urlunsplit(urlsplit(url)._replace(query=urlencode(placed)))
+
+
+def address_beside(folder: Path, address: ServerAddress) -> ServerAddress:
+    """An address with the files of TLS."""
+    ca, cert, key = (
+        place_beside(folder, path) if path else None for path in (address.tls_ca, address.tls_cert, address.tls_key)
+    )
+    return replace(address, tls_ca=ca, tls_cert=cert, tls_key=key)

@@ -1,0 +1,453 @@
+"""Settings: one TOML file, read once at an edge, checked as a whole.
+Not here: secrets. A source names a connection; its URL comes from the environment or from Airflow."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from urllib.parse import parse_qs
+
+from msgspec import Meta, Struct
+
+from strata_cdc.binlog.protocol.connection import ServerAddress
+from strata_cdc.config.connections import connection_as_url
+from strata_cdc.config.groups import NAME, Duration, GroupSettings, check_clock_bound, micros_of, take_groups
+from strata_cdc.config.places import address_beside, is_usable_lake, place_beside, store_beside
+from strata_cdc.config.renames import MirrorRenames  # noqa: TC001  msgspec asks for it when it reads
+from strata_cdc.config.toml_file import key_lines
+from strata_cdc.errors import SettingsError, UnknownSourceError
+from strata_cdc.fields import Mistakes, read_fields
+from strata_cdc.schema.model.patterns import can_match
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+SETTINGS_VARIABLE = "STRATA_SETTINGS"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+STORE_DATABASE = "strata"
+"""Where the version table lives on a source's primary."""
+
+# What values a setting takes; a mistake is told in the words of the description.
+_Text = Annotated[str, Meta(min_length=1, description="a text")]
+_Texts = Annotated[tuple[_Text, ...], Meta(description='a list of texts, as in ["shop.*"]')]
+_Number = Annotated[int, Meta(gt=0, description="a whole number above 0")]
+_Minutes = Annotated[int, Meta(gt=5, description="a whole number above 5, for a run begins after its five minutes")]
+_Count = Annotated[int, Meta(ge=0, description="a whole number, 0 or more")]
+_Percent = Annotated[int, Meta(gt=0, le=100, description="a whole number from 1 to 100")]
+_Switch = Annotated[bool, Meta(description="true or false")]
+_Time = Annotated[datetime, Meta(tz=True, description="a time with a zone, as in 2026-11-21T03:30:00Z")]
+_Copies = Annotated[Literal["swapped", "all", "none"], Meta(description='one of "swapped", "all" and "none"')]
+_Policy = Annotated[Literal["publish", "hold"], Meta(description='either "publish" or "hold"')]
+_Engine = Annotated[
+    Literal["one_pass", "great_expectations"], Meta(description='either "one_pass" or "great_expectations"')
+]
+_MirrorMode = Annotated[
+    Literal["deletion_vectors", "copy_on_write"], Meta(description='either "deletion_vectors" or "copy_on_write"')
+]
+_Keys = Annotated[int, Meta(ge=0, description='a whole number, or "all"')] | Literal["all"]
+_FirstLanding = Annotated[Literal["oldest", "snapshot"], Meta(description='either "oldest" or "snapshot"')]
+
+
+class SourceSettings(Struct, frozen=True):
+    """What the file says of one source."""
+
+    connection: Annotated[str, Meta(min_length=1, description="the id of the connection to the server, a text")]
+    """Id of the Airflow connection to the server; outside Airflow the variable `AIRFLOW_CONN_<ID>`."""
+    store: _Text | None = None
+    """SQLAlchemy URL of the store; by default that of the top, else database `strata` on the source itself."""
+    store_connection: _Text | None = None
+    """Id of a connection that holds the store's URL, where that has a password; the source's own for its own server."""
+    lineage: _Text | None = None
+    """Names the history of the source in its tokens; another one where the same GTIDs are other transactions."""
+    copied_from: _Texts = ()
+    """Other sources whose rows it has by copies that kept their GTIDs: it was split off, or replicates with filters."""
+    tables: _Texts = ("*.*",)
+    """Patterns of `database.table` to decode; versions are tracked for all."""
+    exclude: _Texts = ()
+    """Patterns to leave out of `tables`."""
+    sensitive: _Texts = ()
+    """Patterns of `database.table.column`: columns whose values are shown nowhere but in the tables themselves."""
+    slice_mb: _Number = 64
+    """How much binlog one Spark task decodes (megabytes)."""
+    segment_mb: _Number = 256
+    """How large a landed segment may grow (megabytes)."""
+    land_from: _FirstLanding = "oldest"
+    """Where the first landing begins: with the oldest binlog that the server has, or with the first snapshot."""
+    keep_days: _Number | None = None
+    """How long landed segments are kept, at least until their rows are published; for ever if it is not set."""
+    keep_gb: _Number | None = None
+    """How many gigabytes of landed segments are kept, likewise."""
+    keep_runs_days: _Number = 7
+    """How long the folders of runs and quarantine are kept, and longer while what they hold is owed, failed or held."""
+    track_schema_versions: _Switch = True
+    """Whether DDL becomes versions; if not, it is noticed and reported, and no row behind it can be decoded."""
+    watch_replication_stream: _Switch = False
+    """Whether Airflow's triggerer follows the server's stream and tells of each DDL within seconds."""
+    run_mb: _Number = 4096
+    """How much landed binlog a run takes at most of what is owed (megabytes); a single interval may be larger."""
+    owed_since: _Time | None = None
+    """Nothing is owed of intervals that start before this time; None: all that has landed is."""
+    on_statement: _Policy = "publish"
+    """What becomes of a table in an interval in which a change of it was logged as a statement, so that the binlog does
+    not hold the rows: `publish` with a warning, or `hold`."""
+    leave_out_copies: _Copies = "swapped"
+    """Which tables that gh-ost and pt-online-schema-change make beside the one that they change are left out: those
+    that the history shows `swapped` away, `all` that are called so beside a table, or `none`."""
+    checks: _Text | None = None
+    """Folder or URL of users' own expectations, one file a table."""
+    checks_engine: _Engine = "one_pass"
+    """What judges the rules that follow from schema and stream: one pass over the files, or Great Expectations on
+    Spark."""
+    compare_keys: _Keys = 100
+    """Of how many keys of a table and interval what their first change found is held against what was published before:
+    a number, or all."""
+
+    mirrors: _Texts = ()
+    """Patterns of `database.table` that have a mirror: a table as it is on the server; none by default."""
+    mirror_mode: _MirrorMode = "deletion_vectors"
+    """How new mirrors take changes: with deletion vectors, or, for readers that do not know these, by copies of the
+    files that change."""
+    mirror_renames: MirrorRenames = "copy"
+    """What becomes of mirrors whose tables rename columns: `copy`, `keep` or `add`, for all or by pattern of tables."""
+    mirror_read_again: _Switch = True
+    """Whether a run itself dumps the tables whose mirrors stand because no log tells their rows."""
+    compact_files: _Number = 50
+    """How many small files a mirror may have before upkeep makes whole ones of them."""
+    compact_dead_percent: _Percent = 20
+    """How many percent of the rows in a mirror's files may be dead, likewise."""
+    keep_mirror_hours: _Number = 168
+    """How long former states of a mirror stay readable; upkeep deletes the files that only older ones need."""
+    dump_parallel: _Number = 2
+    """How many tables a dump reads at once, each over a connection of its own."""
+    dump_chunk_mb: _Number = 64
+    """How much of a table a dump reads in one consistent read (megabytes, by the server's guess of a row's length)."""
+    dump_pause_ms: _Count = 0
+    """How long a dump waits between two chunks of a table (milliseconds), for the sake of others."""
+    reconcile_keys: _Number | None = None
+    """How many rows of each table the DAG `reconcile_sources` compares with the server, by its schedule; None: it does
+    so by hand alone."""
+    reconcile_rows: _Number = 10_000
+    """How many rows one SELECT of a comparison reads."""
+    reconcile_pause_ms: _Count = 20
+    """How long a comparison waits between two of them (milliseconds)."""
+
+    @property
+    def owed_since_micros(self) -> int | None:
+        """`owed_since` in microseconds UTC."""
+        return None if self.owed_since is None else (self.owed_since - _EPOCH) // timedelta(microseconds=1)
+
+
+class FileSettings(Struct, frozen=True):
+    """What stands at the top of the file."""
+
+    lake: Annotated[str, Meta(min_length=1, description='a folder or URL, as in lake = "/data/lake"')]
+    """Where everything is: landed segments, change tables, mirrors, runs; a relative folder is beside the file."""
+    sources: Annotated[dict[str, Any], Meta(description="a table of tables, as in [sources.shop]")]
+    """The servers, by name."""
+    store: _Text | None = None
+    """As that of a source, for all sources that name no store themselves."""
+    store_connection: _Text | None = None
+    """Id of a connection that holds the store's URL, for all sources that name none themselves."""
+    fresh_within_minutes: _Minutes | None = None
+    """Airflow gives an alert where a scheduled run has not ended so long after its span began; none by default."""
+    clock_bound: Duration | None = None
+    """By how much the clocks of servers may differ: tokens without a source in common are told apart by time beyond it;
+    by default they are not."""
+    groups: Annotated[dict[str, Any], Meta(description="a table of tables, as in [groups.orders]")] = {}
+    """Sources that are read as one, by name."""
+
+
+# What carries secrets is a dataclass: one that has a field with `repr=False` shows it nowhere, rich's traces included.
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source, ready to be used; the secrets it carries are kept out of its repr."""
+
+    name: str
+    address: ServerAddress
+    lake: str
+    store_url: str = field(repr=False)
+    settings: SourceSettings
+    copied_from: Mapping[str, str] = field(default_factory=dict)
+    """Sources whose GTIDs it has by copy, and their lineages."""
+
+    @property
+    def lineage(self) -> str:
+        """Names its history, in tokens."""
+        return self.settings.lineage or ""
+
+    @property
+    def segment_bytes(self) -> int:
+        """How large a landed segment may grow."""
+        return self.settings.segment_mb << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group, ready to be used."""
+
+    name: str
+    sources: tuple[Source, ...]
+    """In the order of their names."""
+    max_skew: int
+    """Microseconds."""
+    clock_bound: int
+    """Microseconds."""
+    global_keys: tuple[str, ...] = ()
+    journal: str | None = None
+    """Path of the journal's file."""
+    former: tuple[Source, ...] = ()
+    """Sources of the settings that are in no group: a hop may lead from them."""
+    source_gtid_column: str | None = None
+    """`database.table.column` in which copiers keep the old source's GTID set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The whole file."""
+
+    lake: str
+    """Folder or URL below which everything lands and is published."""
+    sources: Mapping[str, SourceSettings]
+    find_connection: Callable[[str], str | None] = field(repr=False)
+    folder: Path = field(default_factory=Path)
+    """Of the settings file: what is relative there, or in a connection, is beside it."""
+    groups: Mapping[str, GroupSettings] = field(default_factory=dict)
+    fresh_within_minutes: int | None = None
+    """How old what readers have may get before Airflow alerts; None: it does not."""
+    clock_bound: int | None = None
+    """By how much the clocks of servers may differ (microseconds), for `Token.compare`; None: nobody says."""
+
+    def watched(self) -> list[str]:
+        """Names of the sources whose stream is watched, in order."""
+        return sorted(name for name, found in self.sources.items() if found.watch_replication_stream)
+
+    def source_name(self, name: str | None) -> str:
+        """A name as it is given; without one that of the only source.
+
+        Raises:
+            UnknownSourceError: None is given, and there are several.
+        """
+        if name is not None:
+            return name
+        if len(self.sources) > 1:
+            raise UnknownSourceError(
+                f"which source: the settings have {', '.join(sorted(self.sources))}",
+                remedy=f"Name one, as in --source {min(self.sources)}.",
+            )
+        return next(iter(self.sources))
+
+    def source(self, name: str | None) -> Source:
+        """A source with its address; without a name the only one.
+
+        Raises:
+            UnknownSourceError: The file has no such source, or several and no name is given.
+            SettingsError: Its connection is not set, or is no MySQL URL.
+        """
+        name = self.source_name(name)
+        found = self.sources.get(name)
+        if found is None:
+            known = ", ".join(sorted(self.sources)) or "none"
+            raise UnknownSourceError(f"there is no source {name!r}; the settings have: {known}", source=name)
+        address = ServerAddress.from_url(self._connection_url(name, found.connection))
+        address = address_beside(self.folder, address)
+        store_url = found.store
+        if found.store_connection and found.store_connection != found.connection:
+            store_url = store_beside(self.folder, self._connection_url(name, found.store_connection))
+        copied_from = {other: self.sources[other].lineage or "" for other in found.copied_from}
+        return Source(name, address, self.lake, store_url or address.to_url(STORE_DATABASE), found, copied_from)
+
+    def group(self, name: str, *, former: Collection[str] = ()) -> Group:
+        """A group with its sources.
+
+        Args:
+            name: Its name.
+            former: Sources that hops lead from which no journal has; with a journal all that are in no group are known.
+
+        Raises:
+            UnknownSourceError: The file has no such group.
+            SettingsError: As for `source`.
+        """
+        found = self.groups.get(name)
+        if found is None:
+            known = ", ".join(sorted(self.groups)) or "none"
+            raise UnknownSourceError(
+                f"there is no group {name!r}; the settings have: {known}",
+                remedy="A group is a table [groups.NAME] with `sources`; docs/groups.md shows one.",
+            )
+        taken = {member for group in self.groups.values() for member in group.sources}
+        return Group(
+            name,
+            tuple(map(self.source, sorted(found.sources))),
+            micros_of(found.max_skew),
+            micros_of(found.clock_bound),
+            found.global_keys,
+            found.journal and place_beside(self.folder, found.journal),
+            tuple(map(self.source, sorted(self.sources.keys() - taken if found.journal else set(former) - taken))),
+            found.source_gtid_column,
+        )
+
+    def _connection_url(self, source: str, connection: str) -> str:
+        text = self.find_connection(connection)
+        if text is None:
+            raise SettingsError(
+                f"connection {connection!r} is not set",
+                source=source,
+                remedy=f"Add it in Airflow (Admin, Connections), or set {connection_variable(connection)} to "
+                "mysql://USER:PASSWORD@HOST:PORT/.",
+            )
+        return connection_as_url(text)
+
+
+def connection_variable(connection: str) -> str:
+    """The environment variable in which Airflow, and the command line, look for a connection."""
+    return f"AIRFLOW_CONN_{connection.upper()}"
+
+
+def load_settings(environ: Mapping[str, str], find_connection: Callable[[str], str | None] | None = None) -> Settings:
+    """Reads the file that `STRATA_SETTINGS` names.
+
+    Args:
+        environ: The environment.
+        find_connection: From the id of a connection to its URL (or Airflow's JSON form); by default from `environ`.
+
+    Raises:
+        SettingsError: The file is missing or has mistakes; all of them are in the message.
+    """
+    path = environ.get(SETTINGS_VARIABLE)
+    if not path:
+        raise SettingsError(
+            f"{SETTINGS_VARIABLE} is not set",
+            remedy="Let it name a TOML file; docs/settings.md shows one.",
+        )
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        raw = tomllib.loads(text)
+    except OSError as error:
+        raise SettingsError(
+            f"the settings cannot be read: {error.strerror}",
+            file=path,
+            remedy=f"{SETTINGS_VARIABLE} names the file; docs/settings.md shows one.",
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the settings are no TOML: {error}", file=path) from None
+    mistakes = Mistakes("the settings have", lambda: key_lines(text))
+    folder = Path(path).parent
+    top = _take_top(raw, folder, mistakes)
+    sources = _take_sources(top, folder, mistakes)
+    groups = take_groups(top.get("groups", {}), top.get("sources", {}), mistakes)
+    if mistakes:
+        raise SettingsError(str(mistakes), file=path, remedy="docs/settings.md names every setting.")
+    return Settings(
+        lake=place_beside(folder, top["lake"]),
+        sources=sources,
+        groups=groups,
+        fresh_within_minutes=top.get("fresh_within_minutes"),
+        clock_bound=micros_of(top["clock_bound"]) if "clock_bound" in top else None,
+        folder=folder,
+        find_connection=find_connection or (lambda name: environ.get(connection_variable(name))),
+    )
+
+
+def _take_top(raw: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict[str, Any]:
+    top = read_fields(FileSettings, {"sources": {}, **raw}, (), mistakes, noun="setting")
+    lake = top.get("lake", "")
+    if "?" in lake or "@" in lake.partition("://")[2]:
+        mistakes.add(
+            ("lake",),
+            "lake holds options or a key: put those of an object store into the environment, as in AWS_ENDPOINT_URL, "
+            "AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        )
+    elif lake and not is_usable_lake(place_beside(folder, lake)):
+        mistakes.add(
+            ("lake",),
+            "lake: its path must hold no backslash, none of [ ] { } * ?, and no % with two hexadecimal digits, which "
+            "Spark and Delta do not take as they stand",
+        )
+    _check_store(top, (), mistakes)
+    check_clock_bound(top, (), mistakes)
+    if not top.get("sources"):
+        mistakes.add(("sources",), "there is no source: add a table [sources.NAME]")
+    return top
+
+
+def _take_sources(top: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict[str, SourceSettings]:
+    found: dict[str, SourceSettings] = {}
+    for name, given in top.get("sources", {}).items():
+        path = ("sources", name)
+        if not NAME.fullmatch(name):
+            mistakes.add(path, f"sources.{name}: a name has letters, digits, - and _ (it becomes a folder), at most 64")
+        if not isinstance(given, dict):
+            mistakes.add(path, f"sources.{name} is not a table")
+            continue
+        good = read_fields(SourceSettings, given, path, mistakes, noun="setting")
+        _check_store(good, path, mistakes)
+        if not good.keys() & _STORE:
+            good |= {key: top[key] for key in _STORE if key in top}
+        for key in ("tables", "exclude", "mirrors"):
+            _check_patterns(good.get(key), (*path, key), mistakes)
+        _check_columns(good.get("sensitive", ()), (*path, "sensitive"), mistakes)
+        _check_others(good.get("copied_from", ()), top["sources"].keys() - {name}, (*path, "copied_from"), mistakes)
+        if not mistakes:
+            found[name] = SourceSettings(**_beside(folder, good))
+    return found
+
+
+def _beside(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a source with what is relative made absolute."""
+    placed = {"checks": place_beside, "store": store_beside}
+    return {key: placed[key](folder, value) if key in placed else value for key, value in given.items()}
+
+
+def _check_patterns(patterns: tuple[str, ...] | None, path: tuple[str, ...], mistakes: Mistakes) -> None:
+    """What can match no table, whatever the server has."""
+    name = ".".join(path)
+    if patterns == () and path[-1] == "tables":
+        mistakes.add(path, f"{name} is empty, and nothing would be decoded: leave it out for all tables, or name some")
+    for pattern in patterns or ():
+        if not can_match(pattern):
+            mistakes.add(path, f'{name}: "{pattern}" matches no table: it has no dot, as in "{pattern}.*"')
+
+
+def _check_others(named: tuple[str, ...], others: Collection[str], path: tuple[str, ...], mistakes: Mistakes) -> None:
+    for name in named:
+        if name not in others:
+            mistakes.add(path, f'{".".join(path)}: "{name}" is no other source of these settings')
+
+
+def _check_columns(patterns: tuple[str, ...], path: tuple[str, ...], mistakes: Mistakes) -> None:
+    """Patterns that can match no column, whatever the server has."""
+    for pattern in patterns:
+        if pattern.count(".") < 2:
+            mistakes.add(
+                path,
+                f'{".".join(path)}: "{pattern}" matches no column: it is database.table.column, as in '
+                f'"shop.customers.email" or "*.*.{pattern.rpartition(".")[2]}"',
+            )
+
+
+_STORE: Final = ("store", "store_connection")
+
+
+def _check_store(given: dict[str, Any], path: tuple[str, ...], mistakes: Mistakes) -> None:
+    """What a store's URL must not hold, and what the two settings of a store must not say together."""
+    where = (*path, "store")
+    name, url = ".".join(where), given.get("store", "")
+    if "store" in given and "store_connection" in given:
+        mistakes.add(where, f"{name} and {name}_connection are two stores: leave one of them out")
+    if _holds_password(url):
+        mistakes.add(where, f"{name} holds a password: put the URL into a connection, named by store_connection")
+    if url and "://" not in url:
+        mistakes.add(where, f"{name} is not a URL, as in sqlite:////data/strata.db")
+    if url.startswith("sqlite:") and url.partition("//")[2].strip("/") in ("", ":memory:"):
+        mistakes.add(where, f"{name} is in memory: every process would have a store of its own")
+
+
+def _holds_password(url: str) -> bool:
+    # As text: a password that is not escaped as it should be is one, too.
+    account = url.partition("://")[2].rpartition("@")[0]
+    return ":" in account or bool(parse_qs(url.partition("?")[2]).keys() & {"password", "passwd"})

@@ -1,0 +1,31 @@
+"""Collations by what equality means in them for plain ASCII; of others nothing is assumed.
+Not here: charsets (`schema/model/charsets/`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strata_cdc.dialects.conditions.terms import TextRule
+
+BINARY: Final = "utf8mb4_0900_bin"
+"""Compares characters by their numbers, and nothing else: the one in which order is known here."""
+
+_FOLDING: Final = (
+    "utf8mb4_general_ci",
+    "utf8mb4_unicode_ci",
+    "utf8mb4_unicode_520_ci",
+    "utf8mb3_general_ci",
+    "utf8mb3_unicode_ci",
+    "latin1_swedish_ci",
+    "latin1_general_ci",
+    "ascii_general_ci",
+)
+
+RULES: Final[dict[str, TextRule]] = {
+    BINARY: TextRule(),
+    "utf8mb4_0900_ai_ci": TextRule(folds=True, only_plain=True),
+    "utf8mb4_0900_as_ci": TextRule(folds=True, only_plain=True),
+    "utf8mb4_0900_as_cs": TextRule(only_plain=True),
+    **dict.fromkeys(_FOLDING, TextRule(folds=True, trims=True, only_plain=True)),
+    **dict.fromkeys(("utf8mb4_bin", "utf8mb3_bin", "latin1_bin", "ascii_bin"), TextRule(trims=True)),
+}

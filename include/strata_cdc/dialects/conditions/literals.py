@@ -1,0 +1,52 @@
+"""Literals as the values that they are compared as; forms that MySQL would have to guess are refused.
+Not here: where a literal stands (`read.py`)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Final
+
+from strata_cdc.dialects.conditions.terms import Constant, ValueKind
+
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d{1,6})?)?")
+_TIME: Final = re.compile(r"(-?)(\d{2,3}):([0-5]\d):([0-5]\d)(?:\.(\d{1,6}))?")
+_LONGEST_TIME: Final = (838 * 3600 + 59 * 60 + 59) * 1_000_000
+
+
+def number(text: str) -> Constant | None:
+    """A number: an integer, a decimal, or a double if it has an exponent."""
+    if "e" in text.lower():
+        return Constant(ValueKind.DOUBLE, float(text))
+    value = Decimal(text)
+    behind = len(text.partition(".")[2])
+    before = len(text.partition(".")[0].lstrip("0"))
+    if before + behind > 38:
+        return None
+    if "." in text:
+        return Constant(ValueKind.DECIMAL, value, (before, behind))
+    return Constant(ValueKind.INTEGER, int(value), (before, 0))
+
+
+def temporal(text: str, kind: ValueKind) -> Constant | None:
+    """A text that is compared with a column of this kind; None where it is none in full."""
+    try:
+        return _temporal(text, kind)
+    except ValueError:
+        return None
+
+
+def _temporal(text: str, kind: ValueKind) -> Constant | None:
+    if kind is ValueKind.DATE and _DATE.fullmatch(text):
+        return Constant(kind, date.fromisoformat(text))
+    if kind in {ValueKind.DATETIME, ValueKind.TIMESTAMP} and _MOMENT.fullmatch(text):
+        moment = datetime.fromisoformat(text)
+        return Constant(kind, moment.replace(tzinfo=UTC) if kind is ValueKind.TIMESTAMP else moment)
+    if kind is ValueKind.TIME and (found := _TIME.fullmatch(text)):
+        sign, hours, minutes, seconds, fraction = found.groups()
+        whole = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 1_000_000
+        micros = whole + int((fraction or "").ljust(6, "0"))
+        return Constant(kind, -micros if sign else micros) if micros <= _LONGEST_TIME else None
+    return None

@@ -1,0 +1,422 @@
+"""Reads a condition in MySQL's SQL against a table: typed terms, or an error at its place in the text.
+Not here: what is compared how (`terms.py`, `collations.py`), the differences to other engines (`__init__.py`)."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import TokenType
+
+from strata_cdc.dialects.conditions.collations import BINARY, RULES
+from strata_cdc.dialects.conditions.column_terms import column_term, is_plain_text, is_year
+from strata_cdc.dialects.conditions.literals import number, temporal
+from strata_cdc.dialects.conditions.terms import (
+    EXACT,
+    MOST_DIGITS,
+    Arithmetic,
+    Call,
+    ColumnTerm,
+    Compare,
+    Constant,
+    Every,
+    IsNull,
+    IsTruth,
+    Like,
+    Node,
+    Not,
+    Some,
+    Term,
+    TextRule,
+    ValueKind,
+    columns_of,
+)
+from strata_cdc.errors import Usage
+from strata_cdc.schema.model.definition import TableDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata_cdc.schema.model.definition import Column
+
+_OPERATORS: Final[dict[type[exp.Expr], str]] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
+}  # fmt: skip
+_TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_ARITHMETIC: Final[dict[type[exp.Expr], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
+_YEARS: Final = range(1901, 2156)
+_FORMS: Final = {
+    ValueKind.DATE: "'2024-02-29'",
+    ValueKind.DATETIME: "'2024-02-29 12:34:56'",
+    ValueKind.TIMESTAMP: "'2024-02-29 12:34:56', in UTC,",
+    ValueKind.TIME: "'12:34:56'",
+}
+
+
+class ConditionError(Usage):
+    """A condition that is none, or that could mean something else elsewhere than in MySQL."""
+
+
+def read_condition(text: str, definition: TableDefinition, table: str = "") -> Node:
+    """The condition as typed terms.
+
+    Args:
+        text: In MySQL's SQL with an empty sql_mode.
+        definition: The version whose columns it names.
+        table: Name of the table, for messages and for columns that are named with it.
+
+    Raises:
+        ConditionError: It is none, or has a construct whose meaning would not be kept; with line, column and a caret.
+    """
+    return _Reader(text, definition, table).read()
+
+
+class UnknownColumnError(ConditionError):
+    """It names a column that the version does not have."""
+
+
+def check_condition(text: str) -> None:
+    """Whether a text can be a condition on any table.
+
+    Raises:
+        ConditionError: It is no expression of MySQL's SQL.
+    """
+    _Reader(text, TableDefinition(), "").tree()
+
+
+class _Reader:
+    def __init__(self, text: str, definition: TableDefinition, table: str) -> None:
+        self._text = text
+        self._definition = definition
+        self._table = table
+
+    def read(self) -> Node:
+        """The whole condition."""
+        found = self.condition(self.tree())
+        if not columns_of(found):
+            self._fail("a condition names a column", 0)
+        return found
+
+    def tree(self) -> exp.Expr:
+        """What the text is, before anything is looked up."""
+        self._refuse_tokens()
+        try:
+            return sqlglot.parse_one(self._text, read="mysql")
+        except ParseError as error:
+            first = error.errors[0] if error.errors else {}
+            line, column = int(first.get("line") or 1), int(first.get("col") or 1)
+            starts = [0, *(at for at, ch in enumerate(self._text, 1) if ch == "\n")]
+            length = len(str(first.get("highlight") or " "))
+            raise self._error(
+                "this is not MySQL's SQL", starts[min(line, len(starts)) - 1] + max(column - length, 0)
+            ) from None
+
+    def _refuse_tokens(self) -> None:
+        """What the parser passes over, or gives another meaning."""
+        try:
+            tokens = sqlglot.tokenize(self._text, read="mysql")
+        except TokenError as error:
+            self._fail(f"this is not MySQL's SQL: {str(error).splitlines()[0]}", 0)
+        if not tokens:
+            self._fail("there is no condition", 0)
+        for token in tokens:
+            if token.comments:
+                self._fail("a comment has no place in a condition", token.end + 1)
+            if token.token_type is TokenType.DPIPE:
+                self._fail("`||` is OR or CONCAT by the server's sql_mode: write OR", token.start)
+            if token.token_type is TokenType.SEMICOLON:
+                self._fail("a condition is one expression", token.start)
+
+    def _fail(self, message: str, at: int | exp.Expr) -> NoReturn:
+        raise self._error(message, at)
+
+    def _error(self, message: str, at: int | exp.Expr, kind: type[ConditionError] = ConditionError) -> ConditionError:
+        offset = at if isinstance(at, int) else _offset(at)
+        before = self._text[:offset]
+        line, column = before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+        shown = self._text.split("\n")[line - 1].replace("\t", " ")
+        return kind(
+            f"{message} (line {line}, column {column})\n  {shown}\n  {' ' * (column - 1)}^", table=self._table or None
+        )
+
+    # Conditions ---------------------------------------------------------------------------------
+
+    def condition(self, node: exp.Expr) -> Node:
+        """What is true, false or unknown."""
+        for kind, read in _CONDITIONS.items():
+            if isinstance(node, kind):
+                return read(self, node)
+        if type(node) in _OPERATORS:
+            return self._compare(_OPERATORS[type(node)], node.this, node.expression, node)
+        return self._as_truth(node)
+
+    def every(self, node: exp.Expr) -> Node:
+        """AND."""
+        return Every((self.condition(node.this), self.condition(node.expression)))
+
+    def some(self, node: exp.Expr) -> Node:
+        """OR."""
+        return Some((self.condition(node.this), self.condition(node.expression)))
+
+    def between(self, node: exp.Expr) -> Node:
+        """BETWEEN, both ends included."""
+        low = self._compare(">=", node.this, node.args["low"], node)
+        return Every((low, self._compare("<=", node.this, node.args["high"], node)))
+
+    def among(self, node: exp.Expr) -> Node:
+        """IN, of values."""
+        if not node.expressions:
+            self._fail("IN takes values", node)
+        return Some(tuple(self._compare("=", node.this, one, node) for one in node.expressions))
+
+    def truth(self, node: exp.Expr) -> Node:
+        """IS NULL, IS TRUE, IS FALSE."""
+        what = node.expression
+        if isinstance(what, exp.Boolean):
+            return IsTruth(self.condition(node.this), bool(what.this))
+        if not isinstance(what, exp.Null):
+            self._fail("IS is followed by NULL, TRUE or FALSE", node)
+        if isinstance(node.this, exp.Column):
+            return IsNull(self._any_column(node.this))
+        return IsTruth(self.condition(node.this), None)
+
+    def like(self, node: exp.Expr) -> Node:
+        """LIKE."""
+        column, rule = self._text_column(node.this)
+        pattern = node.expression
+        if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+            self._fail("LIKE is followed by a text", node)
+        text = str(pattern.this)
+        if "\\" in text:
+            self._fail("escapes in LIKE are not translated", pattern)
+        if rule.only_plain and not is_plain_text(text):
+            self._fail(f"{column.collation} compares this text by more than its characters{_HINT}", pattern)
+        return Like(column, text, rule)
+
+    def _as_truth(self, node: exp.Expr) -> Node:
+        """A number as a condition: whether it is not 0."""
+        term = self.term(node)
+        if _kind(term) not in EXACT:
+            self._fail("this is no condition", node)
+        return self._numbers("<>", term, Constant(ValueKind.INTEGER, 0), node)
+
+    # Comparisons --------------------------------------------------------------------------------
+
+    def _compare(self, operator: str, left: exp.Expr, right: exp.Expr, node: exp.Expr) -> Node:
+        left, right = left.unnest(), right.unnest()
+        if isinstance(left, exp.Null) or isinstance(right, exp.Null):
+            return self._with_null(operator, left, node)
+        if _is_text(left) and not _is_text(right):
+            return self._compare(_TURNED.get(operator, operator), right, left, node)
+        if _is_text(right) and not _is_text(left):
+            return self._with_text(operator, left, right, node)
+        return self._terms(operator, self._operand(left), self._operand(right), node)
+
+    def _with_null(self, operator: str, left: exp.Expr, node: exp.Expr) -> Node:
+        if operator != "<=>" or not isinstance(left, exp.Column):
+            self._fail("nothing is equal to NULL: write IS NULL", node)
+        return IsNull(self._any_column(left))
+
+    def _terms(self, operator: str, one: Term, other: Term, node: exp.Expr) -> Node:
+        if {_kind(one), _kind(other)} <= {*EXACT, ValueKind.DOUBLE}:
+            return self._numbers(operator, one, other, node)
+        if _kind(one) is not _kind(other):
+            self._fail("values of these two types are cast by MySQL before they are compared", node)
+        if _kind(one) is ValueKind.TEXT:
+            return self._texts(operator, one, other, node)
+        return Compare(operator, one, other, _kind(one))
+
+    def _operand(self, node: exp.Expr) -> Term:
+        return self._text_column(node)[0] if isinstance(node, (exp.Collate, exp.Cast)) else self.term(node)
+
+    def _with_text(self, operator: str, node: exp.Expr, literal: exp.Expr, where: exp.Expr) -> Node:
+        """A column and a text: both texts, or a date in full."""
+        term = self._operand(node)
+        text = str(literal.this.this if isinstance(literal, exp.Cast) else literal.this)
+        kind = _kind(term)
+        if kind is ValueKind.TEXT and isinstance(literal, exp.Literal):
+            return self._texts(operator, term, Constant(ValueKind.TEXT, text), where)
+        constant = temporal(text, kind)
+        if constant is not None:
+            return Compare(operator, term, constant, kind)
+        if kind in _FORMS:
+            self._fail(f"this column is compared with {_FORMS[kind]} written in full", literal)
+        raise self._error("MySQL would cast this text to a number: write the number without quotes", literal)
+
+    def _texts(self, operator: str, left: Term, right: Term, node: exp.Expr) -> Node:
+        columns = [term for term in (left, right) if isinstance(term, ColumnTerm)]
+        collations = {column.collation for column in columns}
+        if len(collations) != 1:
+            self._fail("these two are compared by different collations", node)
+        collation = str(collations.pop())
+        rule = self._rule(collation, node)
+        if operator not in {"=", "<>", "<=>"} and collation != BINARY:
+            self._fail(f"what is smaller in {collation} is not known here{_HINT}", node)
+        texts = [str(term.value) for term in (left, right) if isinstance(term, Constant)]
+        if rule.only_plain and not all(map(is_plain_text, texts)):
+            self._fail(f"{collation} compares this text by more than its characters{_HINT}", node)
+        return Compare(operator, left, right, ValueKind.TEXT, text=rule)
+
+    def _numbers(self, operator: str, left: Term, right: Term, node: exp.Expr) -> Node:
+        kinds = {_kind(left), _kind(right)}
+        if ValueKind.DOUBLE in kinds:
+            if ValueKind.DECIMAL in kinds:
+                self._fail("MySQL would round one of the two to a double: write the number the other way", node)
+            return Compare(operator, left, right, ValueKind.DOUBLE)
+        if any(is_year(term) for term in (left, right)):
+            self._check_year(left, right, node)
+        if kinds == {ValueKind.INTEGER}:
+            return Compare(operator, left, right, ValueKind.INTEGER)
+        (before, behind), (other_before, other_behind) = _digits(left), _digits(right)
+        scale = max(behind, other_behind)
+        if max(before, other_before) + scale > MOST_DIGITS:
+            self._fail(f"more than {MOST_DIGITS} digits are needed to compare these", node)
+        return Compare(operator, left, right, ValueKind.DECIMAL, scale)
+
+    def _check_year(self, left: Term, right: Term, node: exp.Expr) -> None:
+        """MySQL reads 70 as 1970 beside a YEAR."""
+        others = [term for term in (left, right) if not is_year(term)]
+        if any(not isinstance(term, Constant) or term.value not in _YEARS for term in others):
+            self._fail("a YEAR is compared with years of four digits", node)
+
+    # Terms --------------------------------------------------------------------------------------
+
+    def term(self, node: exp.Expr) -> Term:
+        """A value."""
+        node = node.unnest()
+        if isinstance(node, (exp.Boolean, exp.Literal)):
+            return self._constant(node)
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if isinstance(node, exp.Neg):
+            return self._negated(node)
+        if type(node) in _ARITHMETIC:
+            return self._arithmetic(_ARITHMETIC[type(node)], node)
+        if isinstance(node, (exp.Length, exp.Abs)):
+            return self._call(node)
+        raise self._untranslated(node)
+
+    def _constant(self, node: exp.Boolean | exp.Literal) -> Term:
+        if isinstance(node, exp.Boolean):
+            return Constant(ValueKind.INTEGER, int(bool(node.this)), (1, 0))
+        if node.is_string:
+            raise self._untranslated(node)
+        found = number(str(node.this))
+        if found is None:
+            self._fail("this number has too many digits", node)
+        return found
+
+    def _call(self, node: exp.Length | exp.Abs) -> Term:
+        """LENGTH counts bytes, and so is no CHAR_LENGTH."""
+        function, kind = ("ABS", ValueKind.INTEGER) if isinstance(node, exp.Abs) else ("CHAR_LENGTH", ValueKind.TEXT)
+        argument = self.term(node.this)
+        if _kind(argument) is not kind or node.args.get("binary"):
+            raise self._untranslated(node)
+        return Call(function, argument)
+
+    def _untranslated(self, node: exp.Expr) -> ConditionError:
+        return self._error(f"{_called(node)} is not translated", node)
+
+    def _negated(self, node: exp.Expr) -> Term:
+        inner = self.term(node.this)
+        if isinstance(inner, Constant) and isinstance(inner.value, (int, float)):
+            return Constant(inner.kind, -inner.value, inner.digits)
+        if isinstance(inner, Constant) and inner.kind is ValueKind.DECIMAL:
+            return Constant(inner.kind, -inner.value, inner.digits)  # type: ignore[operator]
+        if _kind(inner) is not ValueKind.INTEGER:
+            self._fail("only whole numbers are calculated with", node)
+        return Arithmetic("-", Constant(ValueKind.INTEGER, 0), inner)
+
+    def _arithmetic(self, operation: str, node: exp.Expr) -> Term:
+        left, right = self.term(node.this), self.term(node.expression)
+        if {_kind(left), _kind(right)} != {ValueKind.INTEGER}:
+            self._fail("only whole numbers are calculated with", node)
+        if operation == "%" and not (isinstance(right, Constant) and right.value):
+            self._fail("% takes a number that is not 0", node)
+        return Arithmetic(operation, left, right)
+
+    def _text_column(self, node: exp.Expr) -> tuple[ColumnTerm, TextRule]:
+        """A column of text, with a collation of its own where one is written."""
+        node = node.unnest()
+        collation = None
+        if isinstance(node, exp.Collate):
+            collation, node = node.expression.name.lower(), node.this.unnest()
+        if not isinstance(node, exp.Column):
+            self._fail(f"{_called(node)} is not translated", node)
+        column = self._column(node)
+        if column.kind is not ValueKind.TEXT:
+            self._fail("this column is no text", node)
+        if collation is not None:
+            column = ColumnTerm(column.name, ValueKind.TEXT, collation, is_plain=column.is_plain)
+        return column, self._rule(column.collation, node)
+
+    def _rule(self, collation: str | None, node: exp.Expr) -> TextRule:
+        rule = RULES.get(collation or "")
+        if rule is None:
+            self._fail(f"what is equal in {collation or 'its unknown collation'} is not known here{_HINT}", node)
+        return rule
+
+    def _column(self, node: exp.Column) -> ColumnTerm:
+        column = self._named(node)
+        found = column_term(column)
+        if found is None:
+            self._fail(f"values of {column.column_type} are not compared here", node)
+        return found
+
+    def _any_column(self, node: exp.Column) -> ColumnTerm:
+        column = self._named(node)
+        return column_term(column) or ColumnTerm(column.name, ValueKind.TEXT)
+
+    def _named(self, node: exp.Column) -> Column:
+        if node.table and not f".{self._table}".endswith(f".{node.db}.{node.table}" if node.db else f".{node.table}"):
+            self._fail(f"the condition is on {self._table or 'one table'}", node)
+        found = self._definition.column(node.name)
+        if found is None:
+            names = [column.name for column in self._definition.columns]
+            near = get_close_matches(node.name, names, n=3)
+            hint = f"; near it are {', '.join(near)}" if near else f"; there are {', '.join(names)}"
+            raise self._error(f"there is no column {node.name}{hint}", node, UnknownColumnError)
+        return found
+
+
+_HINT: Final = f": write COLLATE {BINARY} behind the column to compare by characters"
+_CONDITIONS: Final[dict[type[exp.Expr], Callable[[_Reader, exp.Expr], Node]]] = {
+    exp.Paren: lambda reader, node: reader.condition(node.this),
+    exp.And: _Reader.every,
+    exp.Or: _Reader.some,
+    exp.Not: lambda reader, node: Not(reader.condition(node.this)),
+    exp.Between: _Reader.between,
+    exp.In: _Reader.among,
+    exp.Is: _Reader.truth,
+    exp.Like: _Reader.like,
+}
+
+
+def _kind(term: Term) -> ValueKind:
+    return term.kind if isinstance(term, (ColumnTerm, Constant)) else ValueKind.INTEGER
+
+
+def _digits(term: Term) -> tuple[int, int]:
+    return term.digits if isinstance(term, (ColumnTerm, Constant)) else (MOST_DIGITS, 0)
+
+
+def _is_text(node: exp.Expr) -> bool:
+    """A text, or a date or time with its type in front."""
+    if isinstance(node, exp.Cast):
+        return isinstance(node.this, exp.Literal) and node.to.this.name in {"DATE", "TIMESTAMP", "DATETIME", "TIME"}
+    return isinstance(node, exp.Literal) and node.is_string
+
+
+def _called(node: exp.Expr) -> str:
+    if isinstance(node, exp.Anonymous):
+        return f"{str(node.this).upper()}()"
+    return f"{node.sql_name()}()" if isinstance(node, exp.Func) else f"{type(node).__name__.upper()}"
+
+
+def _offset(node: exp.Expr) -> int:
+    """Where a node begins in the text: its own place, or that of the first thing in it that has one."""
+    starts = [found.meta["start"] for found in node.walk() if "start" in found.meta]
+    return min(starts, default=0)

@@ -1,0 +1,288 @@
+"""What an ALTER makes of a column's values, in an engine's SQL, where that is exact: the same as `tables/values/`.
+Not here: which conversions a table went through (`tables/lifetimes.py`), the views (`views.py`).
+
+Each function gives NULL for a value of which the server makes something that is not known here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from msgspec.structs import replace
+from sqlglot import exp
+
+from strata_cdc.changes.arrow import MOST_DIGITS, arrow_type_of, may_be_invalid
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.trees import type_text, typed
+from strata_cdc.schema.model.conversions import ValueClass, keeps_values, value_class
+from strata_cdc.schema.model.types import TypeKind, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata_cdc.dialects.view_source import TypeChange
+    from strata_cdc.schema.model.types import ColumnType
+
+_C = ValueClass
+_WHOLE: Final = frozenset({_C.INTEGER, _C.BITS, _C.YEAR})
+_UNICODE: Final = "utf8mb4"
+_BYTES_OF_INTEGERS: Final = {
+    TypeKind.TINYINT: 1, TypeKind.SMALLINT: 2, TypeKind.MEDIUMINT: 3, TypeKind.INT: 4, TypeKind.BIGINT: 8,
+}  # fmt: skip
+_UNITS: Final = {0: "second", 3: "millisecond", 6: "microsecond"}
+"""Digits of a fraction to which a moment can be cut in SQL."""
+_HALF: Final = {0: 500_000, 3: 500, 6: 0}
+_LAST_MOMENT: Final = "9999-12-31 23:59:59.999999"
+_BYTE_LENGTH: Final = {Dialect.DUCKDB: "strlen", Dialect.SPARK: "octet_length"}
+
+
+def converted(value: exp.Expr, step: TypeChange, dialect: Dialect) -> exp.Expr | None:
+    """A value after a conversion; None where SQL does not have it.
+
+    Args:
+        value: In the type of `step.before`, as change tables have it.
+        step: The conversion.
+        dialect: For which engine.
+    """
+    if keeps_values(replace(step.before, nullable=step.after.nullable), step.after):
+        return value
+    one, other = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
+    if not (_is_plain(step, one) and _is_plain(step, other)):
+        return None
+    pair, case = (value_class(one.kind), value_class(other.kind)), _Case(value, step, one, other, dialect)
+    if step.after.auto_increment and not step.before.auto_increment:
+        return _numbered(case) if pair == (_C.INTEGER, _C.INTEGER) else None
+    found = _SQL.get(pair)
+    return None if found is None else found(case)
+
+
+def stay_apart(step: TypeChange) -> bool:
+    """Whether different values are different afterwards, too, those that no row had any more included."""
+    if keeps_values(replace(step.before, nullable=step.after.nullable), step.after):
+        return True
+    one, other = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
+    pair = value_class(one.kind), value_class(other.kind)
+    if pair == (_C.TEXT, _C.TEXT):
+        has_room = other.length is None or (one.length is not None and one.length <= other.length)
+        return has_room and (other.kind is not TypeKind.CHAR or one.kind is TypeKind.CHAR)
+    if pair == (_C.DECIMAL, _C.DECIMAL):
+        return (one.decimals or 0) <= (other.decimals or 0)
+    return pair[0] in _WHOLE and pair[1] in {*_WHOLE, _C.DECIMAL, _C.TEXT}
+
+
+def _is_plain(step: TypeChange, kind: ColumnType) -> bool:
+    """Without digits of FLOAT(7,3), numbers that change tables have as texts, and labels that have one text."""
+    if kind.kind is TypeKind.DECIMAL:
+        return (kind.length or 10) <= MOST_DIGITS
+    column = step.before if parse_column_type(step.before.column_type) == kind else step.after
+    is_odd = may_be_invalid(column) and value_class(kind.kind) in {_C.ENUM, _C.SET}
+    return not (is_odd or (value_class(kind.kind) is _C.FLOATING and kind.decimals is not None))
+
+
+class _Case:
+    """A conversion and its value."""
+
+    def __init__(self, value: exp.Expr, step: TypeChange, one: ColumnType, other: ColumnType, dialect: Dialect) -> None:
+        self.step, self.one, self.other, self.dialect = step, one, other, dialect
+        self._value = value
+
+    @property
+    def value(self) -> exp.Expr:
+        return self._value.copy()
+
+    @property
+    def target(self) -> pa.DataType:
+        return arrow_type_of(self.other)
+
+    def cast(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
+        """NULL where it does not fit."""
+        built = exp.DataType.build(type_text(self.dialect, kind), dialect=self.dialect.value)
+        return exp.TryCast(this=value, to=built, safe=True)
+
+    def number(self) -> exp.Expr:
+        """A whole number as one that can be compared: BIT(1) is a boolean."""
+        if pa.types.is_boolean(arrow_type_of(self.one)):
+            return typed(self.value, pa.int32(), self.dialect)
+        return self.value
+
+
+def _when(holds: exp.Expr, value: exp.Expr) -> exp.Expr:
+    return exp.Case(ifs=[exp.If(this=holds, true=value)])
+
+
+# Numbers ----------------------------------------------------------------------------------------
+
+
+def _bounds(kind: ColumnType) -> tuple[int, int]:
+    if kind.kind is TypeKind.YEAR:
+        return 1901, 2155
+    if kind.kind is TypeKind.BIT:
+        return 0, 2 ** (kind.length or 1) - 1
+    size: int = 2 ** (8 * _BYTES_OF_INTEGERS[kind.kind])
+    return (0, size - 1) if kind.unsigned else (-size // 2, size // 2 - 1)
+
+
+def _to_whole(case: _Case, number: exp.Expr) -> exp.Expr:
+    low, high = (exp.cast(exp.Literal.string(str(one)), "DECIMAL(20, 0)") for one in _bounds(case.other))
+    wide = case.cast(number, pa.decimal128(38, 0))
+    plain = typed(number.copy(), pa.int32(), case.dialect) if pa.types.is_boolean(case.target) else number.copy()
+    return _when(exp.Between(this=wide, low=low, high=high), case.cast(plain, case.target))
+
+
+def _numbered(case: _Case) -> exp.Expr:
+    """In a column that numbers its zeros from now on."""
+    found = _to_whole(case, case.number())
+    return (
+        _when(exp.NEQ(this=case.value, expression=exp.Literal.number(0)), found) if case.step.numbers_zeros else found
+    )
+
+
+def _to_decimal(case: _Case, number: exp.Expr) -> exp.Expr:
+    """Rounded half away from zero."""
+    found = case.cast(number, case.target)
+    if not case.other.unsigned:
+        return found
+    return _when(exp.GTE(this=found, expression=exp.Literal.number(0)), found.copy())
+
+
+def _to_floating(case: _Case, number: exp.Expr) -> exp.Expr:
+    """By way of a double; of decimals by way of their text, which rounds once."""
+    found = number
+    if not case.other.unsigned:
+        return found if pa.types.is_float64(case.target) else case.cast(found, case.target)
+    fits = exp.GTE(this=number, expression=exp.Literal.number(0))
+    return _when(fits, typed(number.copy(), case.target, case.dialect))
+
+
+def _wider_floating(case: _Case) -> exp.Expr | None:
+    """A FLOAT as a DOUBLE; the other way round engines do not round alike."""
+    return (
+        _to_floating(case, typed(case.value, pa.float64(), case.dialect)) if pa.types.is_float64(case.target) else None
+    )
+
+
+def _double(case: _Case, number: exp.Expr) -> exp.Expr:
+    return typed(typed(number, pa.string(), case.dialect), pa.float64(), case.dialect)
+
+
+def _rounded(case: _Case, decimals: int) -> exp.Expr:
+    return exp.Round(this=case.value, decimals=exp.Literal.number(decimals))
+
+
+def _decimal_of_decimal(case: _Case) -> exp.Expr:
+    decimals = case.other.decimals or 0
+    return _to_decimal(case, case.value if decimals >= (case.one.decimals or 0) else _rounded(case, decimals))
+
+
+# Texts ------------------------------------------------------------------------------------------
+
+
+def _fitted(case: _Case, text: exp.Expr) -> exp.Expr:
+    """A text in one of another length: blanks that have no room are cut, as the server does, and nothing else."""
+    blank = exp.Literal.string(" ")
+    trimmed = exp.Trim(this=text.copy(), expression=blank, position="TRAILING")
+    if case.other.length is None:
+        capacity = case.other.kind.facts.capacity
+        size = exp.Anonymous(this=_BYTE_LENGTH[case.dialect], expressions=[text.copy()])
+        most = exp.Literal.number(0 if capacity is None else capacity(case.other))
+        return _when(exp.LTE(this=size, expression=most), text)
+    room = exp.Literal.number(case.other.length)
+    first = exp.Substring(this=text.copy(), start=exp.Literal.number(1), length=room.copy())
+    whole = trimmed.copy() if case.other.kind is TypeKind.CHAR else first
+    return _when(exp.LTE(this=exp.Length(this=trimmed), expression=room), whole)
+
+
+def _text_of_text(case: _Case) -> exp.Expr | None:
+    before, after = case.step.before.character_set or _UNICODE, case.step.after.character_set or _UNICODE
+    if "swe7" in {before, after} or (case.other.length is None and after != _UNICODE):
+        return None
+    fitted = _fitted(case, case.value)
+    if after in {before, _UNICODE}:
+        return fitted
+    # Of other charsets only what is ASCII, which is as many bytes as characters here.
+    size = exp.Anonymous(this=_BYTE_LENGTH[case.dialect], expressions=[case.value])
+    return _when(exp.EQ(this=size, expression=exp.Length(this=case.value)), fitted)
+
+
+def _text_of_number(case: _Case) -> exp.Expr | None:
+    if case.one.zerofill or case.other.length is None or "swe7" in (case.step.after.character_set or ""):
+        return None
+    text = typed(case.number(), pa.string(), case.dialect)
+    if case.one.kind is TypeKind.YEAR:
+        text = exp.Anonymous(this="lpad", expressions=[text, exp.Literal.number(4), exp.Literal.string("0")])
+    return _when(exp.LTE(this=exp.Length(this=text), expression=exp.Literal.number(case.other.length)), text.copy())
+
+
+def _whole_of_text(case: _Case) -> exp.Expr:
+    form = exp.Literal.string("^[+-]?[0-9]{1,30}$")
+    number = case.cast(case.value, pa.decimal128(38, 0))
+    plain = _when(exp.RegexpLike(this=case.value, expression=form), number)
+    return _to_whole(case, plain)
+
+
+def _label_of_text(case: _Case) -> exp.Expr:
+    """A label in just that spelling; an ENUM's number 0 and a SET without members stay what they are."""
+    is_enum = value_class(case.one.kind) is _C.ENUM
+    text = case.value if is_enum else exp.Trim(this=case.value, expression=exp.Literal.string(" "), position="TRAILING")
+    labels = [*case.other.labels, *([""] if is_enum or case.other.kind is TypeKind.SET else [])]
+    known = exp.In(this=text, expressions=[exp.Literal.string(label) for label in labels])
+    return _when(known, text.copy())
+
+
+def _bytes_of_bytes(case: _Case) -> exp.Expr | None:
+    capacity = case.other.length
+    if capacity is None and case.other.kind.facts.capacity is not None:
+        capacity = case.other.kind.facts.capacity(case.other)
+    if capacity is None or case.other.kind is TypeKind.BINARY:
+        return None
+    size = exp.Anonymous(this="octet_length", expressions=[case.value])
+    return _when(exp.LTE(this=size, expression=exp.Literal.number(capacity)), case.value)
+
+
+# Moments ----------------------------------------------------------------------------------------
+
+
+def _cut(case: _Case, digits: int) -> exp.Expr | None:
+    """A moment with fewer digits behind the second: rounded half up, or cut towards the past."""
+    if digits not in _UNITS:
+        return None
+    moment = case.value
+    if not case.step.truncates and _HALF[digits]:
+        half = exp.Interval(this=exp.Literal.string(str(_HALF[digits])), unit=exp.var("MICROSECOND"))
+        moment = exp.Add(this=moment, expression=half)
+    cut = exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(_UNITS[digits]), moment])
+    kind = arrow_type_of(case.one)
+    last = typed(exp.Literal.string(_LAST_MOMENT), pa.timestamp("us"), case.dialect)
+    found = typed(cut, kind, case.dialect)
+    return _when(exp.LTE(this=found, expression=last), found.copy())
+
+
+def _fewer_digits(case: _Case) -> exp.Expr | None:
+    return _cut(case, case.other.length or 0)
+
+
+def _day(case: _Case) -> exp.Expr | None:
+    cut = _cut(case, 0)
+    return None if cut is None else typed(cut, pa.date32(), case.dialect)
+
+
+_SQL: Final[dict[tuple[ValueClass, ValueClass], Callable[[_Case], exp.Expr | None]]] = {
+    **{(one, other): lambda case: _to_whole(case, case.number()) for one in _WHOLE for other in _WHOLE},
+    **{(one, _C.DECIMAL): lambda case: _to_decimal(case, case.number()) for one in _WHOLE},
+    **{(one, _C.FLOATING): lambda case: _to_floating(case, _double(case, case.number())) for one in _WHOLE},
+    (_C.DECIMAL, _C.DECIMAL): _decimal_of_decimal,
+    (_C.DECIMAL, _C.INTEGER): lambda case: _to_whole(case, _rounded(case, 0)),
+    (_C.DECIMAL, _C.FLOATING): lambda case: _to_floating(case, _double(case, case.value)),
+    (_C.FLOATING, _C.FLOATING): _wider_floating,
+    (_C.BYTES, _C.BYTES): _bytes_of_bytes,
+    **{(one, _C.TEXT): _text_of_number for one in (_C.INTEGER, _C.DECIMAL, _C.YEAR)},
+    **{(one, _C.TEXT): _text_of_text for one in (_C.TEXT, _C.ENUM, _C.SET)},
+    (_C.TEXT, _C.INTEGER): _whole_of_text,
+    **{(one, _C.ENUM): _label_of_text for one in (_C.TEXT, _C.ENUM)},
+    (_C.ENUM, _C.SET): _label_of_text,
+    (_C.DATE, _C.DATETIME): lambda case: typed(case.value, pa.timestamp("us"), case.dialect),
+    (_C.DATETIME, _C.DATETIME): _fewer_digits,
+    (_C.DATETIME, _C.DATE): _day,
+}
+"""By the classes before and afterwards; pairs of `KNOWN` that are not here only a mirror computes."""

@@ -1,0 +1,148 @@
+"""A schema version as CREATE TABLE of another engine, as sqlglot's tree.
+Not here: types (`types.py`), MySQL's own form (`schema/model/create_sql.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from sqlglot import exp
+
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.types import ForeignType, foreign_type
+from strata_cdc.schema.model.definition import KeyKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from strata_cdc.schema.model.definition import Column, Key, TableDefinition, TableName
+
+_HAS_COLUMN_COMMENTS = frozenset({Dialect.SPARK, Dialect.SNOWFLAKE, Dialect.CLICKHOUSE})
+_HAS_COMMENT_STATEMENTS = frozenset({Dialect.DUCKDB, Dialect.POSTGRES})
+_HAS_PRIMARY_KEYS = frozenset(set(Dialect) - {Dialect.SPARK, Dialect.MYSQL})
+_HAS_UNIQUE_KEYS = frozenset({Dialect.DUCKDB, Dialect.POSTGRES, Dialect.SNOWFLAKE})
+
+
+class ForeignTable(Struct, frozen=True):
+    """What makes the table elsewhere."""
+
+    statements: tuple[str, ...]
+    """CREATE TABLE, then statements for comments where the engine has them so."""
+    lost: tuple[str, ...]
+    """What of MySQL's table they do not say."""
+
+
+def create_table(name: TableName, definition: TableDefinition, dialect: Dialect) -> ForeignTable:
+    """The table for another engine; the schema called like the database has to be there.
+
+    Args:
+        name: The table.
+        definition: What it looked like.
+        dialect: The engine; not MySQL.
+    """
+    types = {column.name: foreign_type(column.column_type, dialect) for column in definition.columns}
+    table = exp.Table(this=_name(name.table), db=_name(name.database))
+    elements: list[exp.Expr] = [_column(column, types[column.name], dialect) for column in definition.columns]
+    elements += _keys(definition, dialect)
+    made = exp.Create(
+        this=exp.Schema(this=table, expressions=elements), kind="TABLE", properties=_properties(definition, dialect)
+    )
+    return ForeignTable(
+        tuple(one.sql(dialect.value, pretty=True) for one in (made, *_comments(table, definition, dialect))),
+        tuple(_lost(definition, types, dialect)),
+    )
+
+
+def _name(text: str) -> exp.Identifier:
+    return exp.to_identifier(text, quoted=True)
+
+
+def _column(column: Column, kind: ForeignType, dialect: Dialect) -> exp.ColumnDef:
+    constraints: list[exp.Expr] = []
+    built = exp.DataType.build(kind.text, dialect=dialect.value)
+    if dialect is Dialect.CLICKHOUSE:
+        # Arrays cannot be NULL there.
+        built.set("nullable", column.nullable and not built.is_type(exp.DataType.Type.ARRAY))
+    elif not column.nullable:
+        constraints.append(exp.NotNullColumnConstraint())
+    if column.comment and dialect in _HAS_COLUMN_COMMENTS:
+        constraints.append(exp.CommentColumnConstraint(this=exp.Literal.string(column.comment)))
+    if column.comment and dialect is Dialect.BIGQUERY:
+        about = exp.Property(this=exp.var("description"), value=exp.Literal.string(column.comment))
+        constraints.append(exp.Properties(expressions=[about]))
+    return exp.ColumnDef(
+        this=_name(column.name), kind=built, constraints=[exp.ColumnConstraint(kind=one) for one in constraints]
+    )
+
+
+def _keys(definition: TableDefinition, dialect: Dialect) -> Iterator[exp.Expr]:
+    for key in definition.keys:
+        names = [_name(part.column) for part in key.parts if part.column is not None]
+        if not _is_kept(key, dialect):
+            continue
+        if key.kind is KeyKind.PRIMARY:
+            options = ["NOT ENFORCED"] if dialect is Dialect.BIGQUERY else []
+            yield exp.PrimaryKey(expressions=names, options=options)
+        else:
+            yield exp.UniqueColumnConstraint(this=exp.Schema(expressions=names))
+
+
+def _is_kept(key: Key, dialect: Dialect) -> bool:
+    """Whether the engine has such a key; prefixes and expressions in keys are MySQL's own."""
+    if any(part.column is None or part.lengths != (None,) for part in key.parts):
+        return False
+    if key.kind is KeyKind.PRIMARY:
+        return dialect in _HAS_PRIMARY_KEYS
+    return key.kind is KeyKind.UNIQUE and dialect in _HAS_UNIQUE_KEYS
+
+
+def _properties(definition: TableDefinition, dialect: Dialect) -> exp.Properties | None:
+    if dialect is not Dialect.CLICKHOUSE:
+        return None
+    key = [exp.Column(this=_name(name)) for name in definition.primary_key]
+    order = exp.Order(expressions=[exp.Ordered(this=exp.Tuple(expressions=key))])
+    return exp.Properties(expressions=[exp.EngineProperty(this=exp.to_identifier("MergeTree")), order])
+
+
+def _comments(table: exp.Table, definition: TableDefinition, dialect: Dialect) -> Iterator[exp.Comment]:
+    if dialect not in _HAS_COMMENT_STATEMENTS:
+        return
+    for column in definition.columns:
+        if column.comment:
+            yield exp.Comment(
+                this=exp.Column(
+                    this=_name(column.name), table=table.this.copy(), db=table.args["db"].copy(), catalog=None
+                ),
+                kind="COLUMN",
+                expression=exp.Literal.string(column.comment),
+            )
+
+
+def _lost(definition: TableDefinition, types: dict[str, ForeignType], dialect: Dialect) -> Iterator[str]:
+    for column in definition.columns:
+        lost = types[column.name].lost
+        if lost is not None:
+            yield f"{column.name}: {lost}"
+    yield from (f"key {key.name}" for key in definition.keys if not _is_kept(key, dialect))
+    yield from _named("the defaults of", [one.name for one in definition.columns if one.default is not None])
+    yield from _named("ON UPDATE of", [one.name for one in definition.columns if one.on_update is not None])
+    yield from _named("AUTO_INCREMENT of", [one.name for one in definition.columns if one.auto_increment])
+    yield from _named("that MySQL computes", [one.name for one in definition.columns if one.generated is not None])
+    yield from _named("that SELECT * leaves out", [one.name for one in definition.columns if one.invisible])
+    yield from _named("the collations of", _collated(definition))
+    if definition.options:
+        yield "the partitioning"
+
+
+def _collated(definition: TableDefinition) -> list[str]:
+    """Columns whose texts are compared otherwise than by their characters."""
+    return [
+        column.name
+        for column in definition.columns
+        if column.collation is not None and not column.collation.endswith("_bin")
+    ]
+
+
+def _named(what: str, names: Sequence[str]) -> Iterator[str]:
+    if names:
+        yield f"{what} {', '.join(names)}"

@@ -1,0 +1,106 @@
+"""A view over the views of several sources' tables, whose `_source` tells them apart.
+Not here: the views of one source (`views.py`), which there are (`views/`)."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from sqlglot import exp
+
+from strata_cdc.dialects.trees import create_view, typed
+from strata_cdc.dialects.views import BEFORE, SHARED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.dialects.engines import Dialect
+    from strata_cdc.dialects.view_source import ViewColumn
+
+_BEHIND: Final = (*SHARED, "_schema_version", "_missing", "_invalid")
+
+
+class MemberView(Struct, frozen=True):
+    """The view of one source's table."""
+
+    source: str
+    view: exp.Table
+    columns: tuple[ViewColumn, ...]
+
+
+def column_mistake(members: Sequence[MemberView]) -> str | None:
+    """Why tables have no view in common: a column with two types. None if all is well."""
+    known: dict[str, tuple[ViewColumn, str]] = {}
+    for member in members:
+        for column in member.columns:
+            first, where = known.setdefault(column.name.lower(), (column, member.source))
+            if first.kind != column.kind:
+                return f"{first.name} is {first.kind} in {where} and {column.kind} in {member.source}"
+    return None
+
+
+def all_columns(members: Sequence[MemberView]) -> list[ViewColumn]:
+    """The columns that any of them has, in the order in which they come."""
+    found: dict[str, ViewColumn] = {}
+    for member in members:
+        for column in member.columns:
+            found.setdefault(column.name.lower(), column)
+    return list(found.values())
+
+
+def changes_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dialect) -> str:
+    """Every change of all sources; a column that a source does not have is NULL in its rows."""
+    columns = all_columns(members)
+    selects = []
+    for member in members:
+        mine = {column.name.lower(): column for column in member.columns}
+        selected = [_value(column, mine, dialect) for column in columns]
+        fields = [
+            exp.PropertyEQ(this=_name(column.published), expression=_before(column, mine, dialect))
+            for column in columns
+        ]
+        has_image = exp.Not(this=exp.Is(this=exp.Column(this=_name(BEFORE)), expression=exp.null()))
+        image = exp.Case(ifs=[exp.If(this=has_image, true=exp.Struct(expressions=fields))])
+        selected.append(exp.alias_(image, BEFORE, quoted=True))
+        selected += [exp.Column(this=_name(name)) for name in _BEHIND]
+        selects.append(exp.select(*selected).from_(member.view.copy()))
+    return _create(view, selects, dialect)
+
+
+def rows_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dialect) -> str:
+    """The rows of all sources as they are, with `_source`."""
+    columns = all_columns(members)
+    selects = []
+    for member in members:
+        mine = {column.name.lower(): column for column in member.columns}
+        source = exp.alias_(exp.Literal.string(member.source), "_source", quoted=True)
+        values = [_value(column, mine, dialect, published=False) for column in columns]
+        selects.append(exp.select(source, *values).from_(member.view.copy()))
+    return _create(view, selects, dialect)
+
+
+def _create(view: exp.Table, selects: Sequence[exp.Select], dialect: Dialect) -> str:
+    first: exp.Expr = selects[0]
+    query = reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), selects[1:], first)
+    return create_view(view, query, dialect)
+
+
+def _value(column: ViewColumn, mine: dict[str, ViewColumn], dialect: Dialect, *, published: bool = True) -> exp.Expr:
+    name = column.published if published else column.name
+    found = mine.get(column.name.lower())
+    if found is None:
+        return exp.alias_(typed(exp.null(), column.kind, dialect), name, quoted=True)
+    own = found.published if published else found.name
+    return exp.alias_(exp.Column(this=_name(own)), name, quoted=True)
+
+
+def _before(column: ViewColumn, mine: dict[str, ViewColumn], dialect: Dialect) -> exp.Expr:
+    found = mine.get(column.name.lower())
+    if found is None:
+        return typed(exp.null(), column.kind, dialect)
+    return exp.Dot(this=exp.Column(this=_name(BEFORE)), expression=_name(found.published))
+
+
+def _name(text: str) -> exp.Identifier:
+    return exp.to_identifier(text, quoted=True)

@@ -1,0 +1,144 @@
+"""The view of the rows that there are, where a row goes on under another key: an image after such a change may lack
+columns (MINIMAL), which are as the row had them under its key of before.
+Not here: views of changes, rows whose images never lack anything (`views.py`).
+
+Each event belongs to a row, which begins with an INSERT. That a row goes on under another key is told by two events of
+one change: it is taken from the one key and put under the other. Followed back over all of these, every event has the
+change with which its row began, and what an image lacks is in the last one before it of the same row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from strata_cdc.dialects.trees import aliased, along, column_of, create_view, equal, is_insert, last_of, name_of
+from strata_cdc.dialects.views import Writer
+
+if TYPE_CHECKING:
+    from strata_cdc.dialects.view_source import Branch, ViewColumn
+
+_CHANGE: Final = ("seq", "row")
+"""What names a change."""
+
+
+class RowsWriter(Writer):
+    """Writes the view of the rows for an engine whose recursive queries read what they use once."""
+
+    def now(self, view: exp.Table) -> str:
+        """The rows that there are: what was last put under each key, and not taken away since."""
+        events = aliased(self._union([*self._events(), *self._guards(self._event_columns())]), "events")
+        queries = [events, *self._origins(), aliased(self._filled(), "ranked")]
+        for query in queries:
+            # Else DuckDB computes all of their columns, whatever is asked for.
+            query.set("materialized", False)  # noqa: FBT003  sqlglot's word for NOT MATERIALIZED
+        outer = exp.select(*map(self._opened, range(len(self._source.columns)))).from_("ranked")
+        outer = outer.where(equal("newest", 1)).where(equal("put", 1))
+        outer.set("with_", exp.With(expressions=queries, recursive=True))
+        return create_view(view, outer, self._dialect)
+
+    # Events -------------------------------------------------------------------------------------
+
+    def _put(self, branch: Branch) -> list[exp.Expr]:
+        begins = exp.or_(is_insert(), exp.not_(exp.paren(self._stays(branch))))
+        return [*super()._put(branch), _edge(begins)]
+
+    def _taken(self, branch: Branch) -> list[exp.Expr]:
+        is_update = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("update"))
+        return [*super()._taken(branch), _edge(exp.and_(is_update, exp.not_(exp.paren(self._stays(branch)))))]
+
+    def _event_columns(self) -> list[tuple[str, pa.DataType]]:
+        return [*super()._event_columns(), ("edge", pa.int32())]
+
+    def _moved(self, _column: ViewColumn) -> exp.Expr:
+        """It is in the image before, under the other key."""
+        return exp.null()
+
+    # The rows that they belong to ---------------------------------------------------------------
+
+    def _origins(self) -> list[exp.CTE]:
+        """All events, at last with the change by which their row began (`origin`), as far as the log knows it."""
+        change = exp.Struct(
+            expressions=[exp.PropertyEQ(this=name_of(one), expression=column_of(one)) for one in _CHANGE]
+        )
+        start = exp.Case(ifs=[exp.If(this=exp.and_(equal("put", 1), equal("edge", 1)), true=change)])
+        begun = exp.select(
+            "*",
+            exp.alias_(self._over(last_of(start), newest_first=False), "start", quoted=True),
+            exp.alias_(self._over(exp.RowNumber(), newest_first=True), "newest", quoted=True),
+        ).from_("events")
+        is_known = exp.not_(exp.Is(this=column_of("start"), expression=exp.null()))
+        moves = exp.and_(equal("put", 0), equal("edge", 1), is_known)
+        moved = exp.CTE(
+            this=exp.Union(this=_first_moves(), expression=_further_moves(), distinct=False),
+            alias=exp.TableAlias(this=exp.to_identifier("moved"), columns=list(map(name_of, (*_CHANGE, "earlier")))),
+        )
+        earliest = exp.alias_(exp.Min(this=column_of("earlier")), "earliest", quoted=True)
+        firsts = exp.select(*map(column_of, _CHANGE), earliest).from_("moved").group_by(*map(column_of, _CHANGE))
+        return [
+            aliased(begun, "begun"),
+            aliased(exp.select(*map(column_of, (*_CHANGE, "start"))).from_("begun").where(moves), "moves"),
+            moved,
+            aliased(firsts, "firsts"),
+            aliased(self._owned(), "owned"),
+        ]
+
+    def _owned(self) -> exp.Select:
+        origin = exp.Coalesce(this=column_of("earliest"), expressions=[column_of("start")])
+        every = [exp.column(name_of(name), "begun") for name, _ in self._event_columns()]
+        return (
+            exp.select(*every, column_of("newest"), exp.alias_(origin, "origin", quoted=True))
+            .from_("begun")
+            .join("firsts", on=_is_change("start", "begun", "firsts"), join_type="left")
+        )
+
+    def _filled(self) -> exp.Select:
+        """Each value after each event; a row that is older than the log is known by its key until it gets another."""
+        is_older = exp.Is(this=column_of("origin"), expression=exp.null())
+        keys = [exp.Case(ifs=[exp.If(this=is_older.copy(), true=key)]) for key in self._key_names()]
+        filled = [
+            exp.alias_(
+                along(
+                    last_of(column_of(f"v{at}")),
+                    [column_of("origin"), *(key.copy() for key in keys)],
+                    newest_first=False,
+                ),
+                f"v{at}",
+                quoted=True,
+            )
+            for at, _ in enumerate(self._source.columns)
+        ]
+        return exp.select(column_of("put"), column_of("newest"), *filled).from_("owned")
+
+
+def _first_moves() -> exp.Select:
+    """Changes of keys, and where their row began under the key of before."""
+    return exp.select(*map(column_of, _CHANGE), column_of("start")).from_("moves")
+
+
+def _further_moves() -> exp.Select:
+    """The same, over one more change of the key."""
+    own = [exp.column(name_of(name), "moved") for name in _CHANGE]
+    selected = exp.select(*own, exp.column(name_of("start"), "moves")).from_("moved")
+    return selected.join("moves", on=_is_change("earlier", "moved", "moves"))
+
+
+def _is_change(column: str, inside: str, of: str) -> exp.Expr:
+    """Whether a column of one query is the change that a row of another one is about."""
+    return exp.and_(
+        *(
+            exp.EQ(
+                this=exp.Dot(this=exp.column(name_of(column), inside), expression=name_of(name)),
+                expression=exp.column(name_of(name), of),
+            )
+            for name in _CHANGE
+        )
+    )
+
+
+def _edge(holds: exp.Expr) -> exp.Expr:
+    """Whether a row begins under its key with this event, or goes on under another one behind it."""
+    numbers = [exp.Literal.number(number) for number in (1, 0)]
+    return exp.alias_(exp.Case(ifs=[exp.If(this=holds, true=numbers[0])], default=numbers[1]), "edge", quoted=True)

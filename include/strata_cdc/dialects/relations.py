@@ -1,0 +1,93 @@
+"""How an engine reads a change table, and what the views over it are called.
+Not here: the views (`views.py`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from strata_cdc.dialects.engines import Dialect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.schema.model.definition import TableName
+
+
+Relation = exp.Expr
+"""What stands behind FROM."""
+
+ViewName = exp.Table
+"""What a view is called."""
+
+
+class Through(StrEnum):
+    """By what an engine reads change tables."""
+
+    DELTA = "delta"
+    """Its reader of Delta tables: DuckDB's extension `delta`, Spark's connector."""
+    FILES = "files"
+    """The Parquet files that the table has now: make the views anew when something is published."""
+
+
+def relation_of(
+    dialect: Dialect, through: Through, name: TableName, url: str, files: Sequence[str]
+) -> tuple[exp.Expr, list[str]]:
+    """What stands behind FROM, and statements that have to run before.
+
+    Args:
+        dialect: DuckDB or Spark.
+        through: By what it reads.
+        name: The table.
+        url: Of its change table.
+        files: Its data files, relative to that.
+    """
+    if dialect is Dialect.DUCKDB:
+        return _duckdb(through, url, files), []
+    if through is Through.DELTA:
+        return exp.Table(this=exp.to_identifier(url, quoted=True), db=exp.to_identifier("delta")), []
+    view = exp.Table(this=exp.to_identifier(f"{name.database}__{name.table}__files", quoted=True))
+    options = {"path": f"{_glob(url)}/{{{','.join(map(_glob, files))}}}", "mergeSchema": "true"}
+    properties = [
+        exp.TemporaryProperty(),
+        exp.FileFormatProperty(this=exp.var("parquet")),
+        exp.OptionsProperty(
+            expressions=[
+                exp.Property(this=exp.var(key), value=exp.Literal.string(text)) for key, text in options.items()
+            ]
+        ),
+    ]
+    made = exp.Create(this=view, kind="VIEW", replace=True, properties=exp.Properties(expressions=properties))
+    return view.copy(), [made.sql(dialect.value)]
+
+
+def _duckdb(through: Through, url: str, files: Sequence[str]) -> exp.Expr:
+    if through is Through.DELTA:
+        return exp.Table(this=exp.Anonymous(this="delta_scan", expressions=[exp.Literal.string(url)]))
+    listed = exp.Array(expressions=[exp.Literal.string(f"{url}/{path}") for path in files])
+    by_name = exp.EQ(this=exp.Column(this=exp.to_identifier("union_by_name")), expression=exp.true())
+    return exp.Table(this=exp.ReadParquet(expressions=[listed, by_name]))
+
+
+def _glob(text: str) -> str:
+    """A path that means itself where patterns are read."""
+    return "".join(f"\\{ch}" if ch in "*?[]{}\\," else ch for ch in text)
+
+
+def view_name(name: TableName, ending: str, dialect: Dialect, through: Through) -> exp.Table:
+    """What a view is called; views over Spark's temporary ones are so themselves, and in no database."""
+    if dialect is Dialect.SPARK and through is Through.FILES:
+        return exp.Table(this=exp.to_identifier(f"{name.database}__{name.table}{ending}", quoted=True))
+    return exp.Table(
+        this=exp.to_identifier(f"{name.table}{ending}", quoted=True), db=exp.to_identifier(name.database, quoted=True)
+    )
+
+
+def schema_of(view: exp.Table, dialect: Dialect) -> list[str]:
+    """What makes the schema of a view, if it is in one."""
+    if not view.db:
+        return []
+    place = exp.Table(db=exp.to_identifier(view.db, quoted=True))
+    return [exp.Create(this=place, kind="SCHEMA", exists=True).sql(dialect.value)]

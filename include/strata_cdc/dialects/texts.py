@@ -1,0 +1,49 @@
+"""What `_invalid` has of a column, as an engine's expression that is equal for equal values, whatever version wrote it.
+Not here: which columns need it (`changes/arrow.py`, `may_be_invalid`), views (`views.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from strata_cdc.dialects.engines import Dialect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ENTRY: Final[dict[Dialect, Callable[[exp.Expr, exp.Expr], exp.Expr]]] = {
+    Dialect.DUCKDB: lambda entries, key: exp.Anonymous(
+        this="list_extract",
+        expressions=[exp.Anonymous(this="map_extract", expressions=[entries, key]), exp.Literal.number(1)],
+    ),
+    Dialect.SPARK: lambda entries, key: exp.Anonymous(this="try_element_at", expressions=[entries, key]),
+}
+DAY: Final = "0000-00-00"
+SECOND: Final = f"{DAY} 00:00:00"
+LONGEST: Final = f"{SECOND}.000000"
+"""Dates are padded to it: another version of a table may have had a DATE where it has a DATETIME, or fewer digits."""
+
+
+def text_of(entries: exp.Expr, key: str, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
+    """The text of one entry of a map, NULL without it.
+
+    Args:
+        entries: The map.
+        key: Of the entry.
+        kind: Type of the column that it is about.
+        dialect: The engine.
+    """
+    found = _ENTRY[dialect](entries, exp.Literal.string(key))
+    if not pa.types.is_temporal(kind):
+        return found
+    longer = [
+        exp.If(
+            this=exp.EQ(this=exp.Length(this=found.copy()), expression=exp.Literal.number(len(text))),
+            true=exp.Concat(expressions=[found.copy(), exp.Literal.string(LONGEST[len(text) :])], safe=True),
+        )
+        for text in (DAY, SECOND)
+    ]
+    padded = [exp.Literal.number(len(LONGEST)), exp.Literal.string("0")]
+    return exp.Anonymous(this="rpad", expressions=[exp.Case(ifs=longer, default=found), *padded])

@@ -1,0 +1,110 @@
+"""Pieces of sqlglot's trees that all views use: names, types, comparisons, the statement itself.
+Not here: the views (`views.py`, `history.py`, `mirror_rows.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from strata_cdc.dialects.engines import Dialect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PLAIN_TYPES: Final = {
+    Dialect.DUCKDB: {
+        pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT",
+        pa.float32(): "REAL", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN", pa.string(): "VARCHAR",
+        pa.binary(): "BLOB", pa.date32(): "DATE", pa.timestamp("us"): "TIMESTAMP",
+        pa.timestamp("us", tz="UTC"): "TIMESTAMPTZ",
+    },
+    Dialect.SPARK: {
+        pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT",
+        pa.float32(): "FLOAT", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN", pa.string(): "STRING",
+        pa.binary(): "BINARY", pa.date32(): "DATE", pa.timestamp("us"): "TIMESTAMP_NTZ",
+        pa.timestamp("us", tz="UTC"): "TIMESTAMP",
+    },
+}  # fmt: skip
+
+
+def create_view(view: exp.Table, query: exp.Expr, dialect: Dialect) -> str:
+    """The statement that makes a view, in the place of one that is there; a temporary one if it is in no database."""
+    temporary = None if view.db else exp.Properties(expressions=[exp.TemporaryProperty()])
+    made = exp.Create(this=view, kind="VIEW", replace=True, expression=query, properties=temporary)
+    return made.sql(dialect.value, pretty=True)
+
+
+def type_text(dialect: Dialect, kind: pa.DataType) -> str:
+    """A type of a change table as an engine writes it."""
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    spark = dialect is Dialect.SPARK
+    if pa.types.is_struct(kind):
+        quote, between, brackets = ("`", ": ", "<>") if spark else ('"', " ", "()")
+        fields = (
+            f"{quote}{one.name.replace(quote, quote * 2)}{quote}{between}{type_text(dialect, one.type)}"
+            for one in kind.fields
+        )
+        return f"STRUCT{brackets[0]}{', '.join(fields)}{brackets[1]}"
+    if pa.types.is_map(kind):
+        inner = f"{type_text(dialect, kind.key_type)}, {type_text(dialect, kind.item_type)}"
+        return f"MAP<{inner}>" if spark else f"MAP({inner})"
+    if pa.types.is_list(kind):
+        inner = type_text(dialect, kind.value_type)
+        return f"ARRAY<{inner}>" if spark else f"{inner}[]"
+    return _PLAIN_TYPES[dialect][kind]
+
+
+def typed(value: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
+    """A value as one of a type."""
+    return exp.Cast(this=value, to=exp.DataType.build(type_text(dialect, kind), dialect=dialect.value))
+
+
+def name_of(text: str) -> exp.Identifier:
+    """An identifier, quoted."""
+    return exp.to_identifier(text, quoted=True)
+
+
+def aliased(query: exp.Expr, name: str) -> exp.CTE:
+    """A query under a name."""
+    return exp.CTE(this=query, alias=alias_of(name))
+
+
+def alias_of(text: str) -> exp.TableAlias:
+    """What a query is called."""
+    return exp.TableAlias(this=exp.to_identifier(text))
+
+
+def column_of(name: str, inside: str = "") -> exp.Expr:
+    """A column, or a field of a struct."""
+    if inside:
+        return exp.Dot(this=exp.Column(this=name_of(inside)), expression=name_of(name))
+    return exp.Column(this=name_of(name))
+
+
+def is_insert() -> exp.Expr:
+    """Whether a change is an INSERT."""
+    return exp.EQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
+
+
+def is_in(name: str, values: Sequence[int]) -> exp.Expr:
+    """Whether a column has one of some numbers."""
+    return exp.In(this=column_of(name), expressions=[exp.Literal.number(value) for value in values or (-1,)])
+
+
+def equal(name: str, value: int) -> exp.Expr:
+    """Whether a column has one number."""
+    return exp.EQ(this=exp.Column(this=name_of(name)), expression=exp.Literal.number(value))
+
+
+def last_of(value: exp.Expr) -> exp.Expr:
+    """The last one that is not NULL, as the function of a window."""
+    return exp.IgnoreNulls(this=exp.LastValue(this=value))
+
+
+def along(function: exp.Expr, partition: Sequence[exp.Expr], *, newest_first: bool) -> exp.Window:
+    """A function along events that belong together."""
+    order = [exp.Ordered(this=column_of(name), desc=newest_first, nulls_first=False) for name in ("seq", "row", "put")]
+    return exp.Window(this=function, partition_by=list(partition), order=exp.Order(expressions=order))

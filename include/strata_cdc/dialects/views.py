@@ -1,0 +1,402 @@
+"""Views over change tables for engines that read Delta or Parquet, as sqlglot's trees.
+Not here: which rows and columns belong to a table (`views/`), the types of change tables
+(`strata_cdc.changes.arrow`)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from msgspec.structs import replace
+from sqlglot import exp
+
+from strata_cdc.changes.arrow import arrow_type
+from strata_cdc.dialects.conversions import converted
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.texts import LONGEST, text_of
+from strata_cdc.dialects.trees import (
+    aliased,
+    along,
+    column_of,
+    create_view,
+    equal,
+    is_in,
+    is_insert,
+    last_of,
+    name_of,
+    typed,
+)
+from strata_cdc.dialects.view_source import ColumnSource, ViewColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from strata_cdc.dialects.view_source import Branch, ViewSource
+
+BEFORE: Final = "_before"
+SHARED: Final = ("_op", "_source", "_gtid", "_seq", "_row", "_committed_at", "_binlog_file", "_binlog_pos")
+_CALLS: Final = {
+    Dialect.DUCKDB: {"fail": "error", "contains": "list_contains", "has_key": "map_contains"},
+    Dialect.SPARK: {"fail": "raise_error", "contains": "array_contains", "has_key": "map_contains_key"},
+}
+
+
+_ONLY_A_MIRROR: Final = "what the server made of this value only a mirror tells (`mirrors` in the settings)"
+
+
+class Writer:
+    """Writes the views of one table for one engine."""
+
+    def __init__(self, dialect: Dialect, source: ViewSource) -> None:
+        self._dialect = dialect
+        self._source = source
+
+    # The two views ------------------------------------------------------------------------------
+
+    def changes(self, view: exp.Table) -> str:
+        """Every change, with the columns of now and, in `_before`, what they were."""
+        selects = [self._changes_of(branch) for branch in self._source.branches]
+        return create_view(view, self._union([*selects, *self._guards(self._change_columns())]), self._dialect)
+
+    def now(self, view: exp.Table) -> str:
+        """The rows that there are: what was last put under each key, and not taken away since."""
+        every = aliased(self._union([*self._events(), *self._guards(self._event_columns())]), "events")
+        filled = [
+            exp.alias_(self._over(last_of(column_of(f"v{at}")), newest_first=False), f"v{at}", quoted=True)
+            for at, _ in enumerate(self._source.columns)
+        ]
+        newest = self._over(exp.RowNumber(), newest_first=True)
+        ranked = exp.select(column_of("put"), *filled, exp.alias_(newest, "newest", quoted=True)).from_("events")
+        outer = exp.select(*map(self._opened, range(len(self._source.columns)))).from_("ranked")
+        outer = outer.where(equal("newest", 1)).where(equal("put", 1))
+        outer.set("with_", exp.With(expressions=[every, aliased(ranked, "ranked")]))
+        return create_view(view, outer, self._dialect)
+
+    def _over(self, function: exp.Expr, *, newest_first: bool) -> exp.Window:
+        """Along the events of a key."""
+        return along(function, self._key_names(), newest_first=newest_first)
+
+    def _key_names(self) -> list[exp.Expr]:
+        """What tells keys apart."""
+        return [
+            column_of(name)
+            for at, one in enumerate(self._source.columns)
+            if one.is_key
+            for name in ((f"k{at}", f"t{at}") if one.has_texts else (f"k{at}",))
+        ]
+
+    # Rows of the log ----------------------------------------------------------------------------
+
+    def _changes_of(self, branch: Branch) -> exp.Select:
+        is_delete = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
+        selected = []
+        for column, place in zip(self._source.columns, branch.places, strict=True):
+            found = self._then(place, column)
+            if column.is_key:
+                old = self._then(place, column, BEFORE)
+                found = exp.Case(ifs=[exp.If(this=is_delete.copy(), true=old)], default=found)
+            selected.append(exp.alias_(found, column.published, quoted=True))
+        images = exp.Struct(
+            expressions=[
+                exp.PropertyEQ(this=name_of(column.published), expression=self._then(place, column, BEFORE))
+                for column, place in zip(self._source.columns, branch.places, strict=True)
+            ]
+        )
+        has_image = exp.Not(this=exp.Is(this=column_of(BEFORE), expression=exp.null()))
+        selected.append(exp.alias_(exp.Case(ifs=[exp.If(this=has_image, true=images)]), BEFORE, quoted=True))
+        selected += [column_of(name) for name in (*SHARED, "_schema_version", "_missing", "_invalid")]
+        return (
+            exp.select(*selected)
+            .from_(self._relation(branch.relation))
+            .where(is_in("_schema_version", branch.versions))
+        )
+
+    def _events(self) -> Iterable[exp.Select]:
+        """What puts a row under a key, and what takes one away."""
+        for branch in self._source.branches:
+            is_left = exp.GT(this=column_of("_seq"), expression=exp.Literal.number(self._source.removed_until))
+            own = exp.and_(is_in("_schema_version", branch.versions), is_left)
+            is_put = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
+            is_taken = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
+            relation = self._relation(branch.relation)
+            yield exp.select(*self._put(branch)).from_(relation).where(own, is_put)
+            yield exp.select(*self._taken(branch)).from_(relation.copy()).where(own.copy(), is_taken)
+
+    def _put(self, branch: Branch) -> list[exp.Expr]:
+        selected = [exp.alias_(exp.Literal.number(1), "put", quoted=True), *_order()]
+        places = list(zip(self._source.columns, branch.places, strict=True))
+        stays = self._stays(branch)
+        for at, (column, place) in enumerate(places):
+            if column.is_key:
+                selected.append(exp.alias_(self._key(place, column), f"k{at}", quoted=True))
+            if column.is_key and column.has_texts:
+                selected.append(exp.alias_(self._key_text(place, column), f"t{at}", quoted=True))
+            selected.append(exp.alias_(self._held(place, column, stays), f"v{at}", quoted=True))
+        return selected
+
+    def _stays(self, branch: Branch) -> exp.Expr:
+        """Whether a change leaves the row under its key."""
+        places = zip(self._source.columns, branch.places, strict=True)
+        keys = [pair for pair in places if pair[0].is_key]
+        same = [(self._key(place, column), self._value(place, column, BEFORE)) for column, place in keys]
+        same += [
+            (self._key_text(place, column), self._text(place, column, BEFORE))
+            for column, place in keys
+            if column.has_texts
+        ]
+        return exp.and_(*(exp.NullSafeEQ(this=after, expression=before) for after, before in same))
+
+    def _taken(self, branch: Branch) -> list[exp.Expr]:
+        selected = [exp.alias_(exp.Literal.number(0), "put", quoted=True), *_order()]
+        for at, (column, place) in enumerate(zip(self._source.columns, branch.places, strict=True)):
+            if column.is_key:
+                selected.append(exp.alias_(self._old(place, column), f"k{at}", quoted=True))
+            if column.is_key and column.has_texts:
+                selected.append(exp.alias_(self._text(place, column, BEFORE), f"t{at}", quoted=True))
+            selected.append(exp.alias_(self._typed(exp.null(), _held_type(column)), f"v{at}", quoted=True))
+        return selected
+
+    def _key(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
+        """Of the row after a change; a MINIMAL image leaves out a key that has not changed, or that an INSERT left to
+        its default."""
+        is_missing = self._lists("_missing", place.missing)
+        given = self._known(self._lacking(place), column)
+        branches = [
+            exp.If(this=exp.and_(is_missing, is_insert()), true=given),
+            exp.If(this=is_missing.copy(), true=self._old(place, column)),
+        ]
+        return exp.Case(ifs=branches, default=self._known(place, column))
+
+    def _key_text(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
+        """Likewise what `_invalid` has of it."""
+        is_missing = self._lists("_missing", place.missing)
+        given = self._text(place.lacking or ColumnSource(), column)
+        cases = [
+            exp.If(this=exp.and_(is_missing.copy(), is_insert()), true=given),
+            exp.If(this=is_missing, true=self._text(place, column, BEFORE)),
+        ]
+        return exp.Case(ifs=cases, default=self._text(place, column))
+
+    def _held(self, place: ColumnSource, column: ViewColumn, stays: exp.Expr) -> exp.Expr:
+        """The value in a struct, or why it is not known; NULL stands for an image without it, whose value is that of
+        the image before. Nothing fails here: the row may have changed since."""
+        if column.is_key:
+            return self._struct(column, v=self._key(place, column))
+        is_missing = self._lists("_missing", place.missing)
+        moved = self._moved(column)
+        given = self._placed(self._lacking(place), column)
+        branches = [
+            exp.If(this=exp.and_(is_missing, is_insert()), true=given),
+            exp.If(this=exp.and_(is_missing.copy(), exp.Not(this=exp.paren(stays.copy()))), true=moved),
+            exp.If(this=is_missing.copy(), true=exp.null()),
+        ]
+        if column.is_document:
+            partial = self._not_known("the log has only what changed in the document", column)
+            branches.insert(0, exp.If(this=self._has_key("_invalid", place.missing), true=partial))
+        return exp.Case(ifs=branches, default=self._placed(place, column))
+
+    def _moved(self, column: ViewColumn) -> exp.Expr:
+        """Of a row whose key changed under an image without the column."""
+        return self._not_known("the image of a row that changed its key lacks it", column)
+
+    def _placed(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
+        if place.unknown is not None:
+            return self._not_known(f"the log does not tell {place.unknown}", column)
+        value = self._struct(column, v=self._value(place, column))
+        return (
+            exp.Case(
+                ifs=[exp.If(this=is_so, true=self._not_known(why, column)) for is_so, why in self._doubts(place)],
+                default=value,
+            )
+            if place.steps
+            else value
+        )
+
+    @staticmethod
+    def _lacking(place: ColumnSource) -> ColumnSource:
+        return place.lacking or ColumnSource(unknown="what an INSERT gave it")
+
+    def _known(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
+        """The value; an error where the log does not tell."""
+        if place.unknown is None:
+            value = self._value(place, column, inside)
+            fails = [
+                exp.If(this=is_so, true=self._fails(exp.Literal.string(f"{column.name}: {why}"), column))
+                for is_so, why in self._doubts(place, inside)
+            ]
+            return exp.Case(ifs=fails, default=value) if fails else value
+        return self._fails(exp.Literal.string(f"{column.name}: the log does not tell {place.unknown}"), column)
+
+    def _old(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
+        """The value before a change of a column by which rows are told apart."""
+        lacks = exp.Literal.string(f"{column.name}: an image before a change lacks it, by which rows are told apart")
+        is_missing = self._lists("_missing", f"{BEFORE}.{place.missing}")
+        fails = exp.If(this=is_missing, true=self._fails(lacks, column))
+        return exp.Case(ifs=[fails], default=self._known(place, column, BEFORE))
+
+    def _opened(self, at: int) -> exp.Expr:
+        column = self._source.columns[at]
+        found = exp.Column(this=name_of(f"v{at}"))
+        value, why = (exp.Dot(this=found.copy(), expression=name_of(part)) for part in ("v", "u"))
+        lacks = exp.Literal.string(f"{column.name}: the log has no image with it")
+        fails = [
+            exp.If(this=exp.Is(this=found, expression=exp.null()), true=self._fails(lacks, column)),
+            exp.If(this=exp.Not(this=exp.Is(this=why, expression=exp.null())), true=self._fails(why.copy(), column)),
+        ]
+        return exp.alias_(exp.Case(ifs=fails, default=value), column.name, quoted=True)
+
+    # Rows of versions that the view does not know ------------------------------------------------
+
+    def _guards(self, columns: Sequence[tuple[str, pa.DataType]]) -> Iterable[exp.Select]:
+        """No rows; where there are some of a newer version, an error. The view says nothing rather than half of it."""
+        for relation, versions in self._source.known:
+            fail = self._call("fail", exp.Literal.string(self._source.message))
+            is_known = exp.Case(
+                ifs=[exp.If(this=self._is_known(versions), true=exp.false())],
+                default=exp.Cast(this=fail, to=exp.DataType.build("BOOLEAN")),
+            )
+            yield exp.select(*self._nulls(columns)).from_(self._relation(relation)).where(is_known)
+
+    def _nothing(self, columns: Sequence[tuple[str, pa.DataType]]) -> exp.Select:
+        """No rows."""
+        return exp.select(*self._nulls(columns)).where(exp.false())
+
+    def _nulls(self, columns: Sequence[tuple[str, pa.DataType]]) -> list[exp.Expr]:
+        return [exp.alias_(self._typed(exp.null(), kind), name, quoted=True) for name, kind in columns]
+
+    def _is_known(self, versions: Sequence[int]) -> exp.Expr:
+        return is_in("_schema_version", versions)
+
+    def _event_columns(self) -> list[tuple[str, pa.DataType]]:
+        found: list[tuple[str, pa.DataType]] = [("put", pa.int32()), ("seq", pa.int64()), ("row", pa.int64())]
+        for at, column in enumerate(self._source.columns):
+            if column.is_key:
+                found.append((f"k{at}", column.kind))
+            if column.is_key and column.has_texts:
+                found.append((f"t{at}", pa.string()))
+            found.append((f"v{at}", _held_type(column)))
+        return found
+
+    def _change_columns(self) -> list[tuple[str, pa.DataType]]:
+        own = [(column.published, column.kind) for column in self._source.columns]
+        utc = pa.timestamp("us", tz="UTC")
+        kinds = {"_seq": pa.int64(), "_row": pa.int64(), "_binlog_pos": pa.int64(), "_committed_at": utc}
+        shared = [(name, kinds.get(name, pa.string())) for name in SHARED]
+        invalid = pa.map_(pa.string(), pa.string())
+        rest = [("_schema_version", pa.int64()), ("_missing", pa.list_(pa.string())), ("_invalid", invalid)]
+        return [*own, (BEFORE, pa.struct(own)), *shared, *rest]
+
+    # Expressions --------------------------------------------------------------------------------
+
+    def _then(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
+        """The value that a row had when it was changed; NULL where the table had no such column."""
+        known = place if place.physical else ColumnSource()
+        return self._value(known, column, inside)
+
+    def _value(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
+        if not place.physical:
+            return self._typed(exp.null() if place.literal is None else _literal(place.literal), column.kind)
+        if place.steps:
+            return self._converted(place, column, inside)
+        found = [column_of(name, inside) for name in place.physical]
+        typed = [self._typed(one, column.kind) for one in found] if place.is_cast else found
+        return typed[0] if len(typed) == 1 else exp.Coalesce(this=typed[0], expressions=typed[1:])
+
+    def _raw(self, place: ColumnSource, inside: str) -> exp.Expr:
+        """A value before conversions."""
+        kind = place.kind or pa.string()
+        found = [typed(column_of(name, inside), kind, self._dialect) for name in place.physical]
+        return found[0] if len(found) == 1 else exp.Coalesce(this=found[0], expressions=found[1:])
+
+    def _converted(self, place: ColumnSource, column: ViewColumn, inside: str) -> exp.Expr:
+        """A value behind all conversions; NULL where nobody knows what the server made of it."""
+        value: exp.Expr | None = self._raw(place, inside)
+        for step in place.steps:
+            value = None if value is None else converted(value, step, self._dialect)
+        found = self._typed(exp.null() if value is None else value, column.kind)
+        if place.of_null is None:
+            return found
+        is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
+        return exp.Case(ifs=[exp.If(this=is_null, true=self._value(place.of_null, column))], default=found)
+
+    def _doubts(self, place: ColumnSource, inside: str = "") -> list[tuple[exp.Expr, str]]:
+        """Where nobody knows what conversions made of a value, and why."""
+        if not place.steps:
+            return []
+        column = ViewColumn("", "", _kind_behind(place))
+        is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
+        lost = exp.Is(this=self._converted(replace(place, of_null=None), column, inside), expression=exp.null())
+        shown = " and ".join(step.shown for step in place.steps)
+        doubts: list[tuple[exp.Expr, str]] = [(exp.and_(exp.not_(is_null), lost), f"{shown}: {_ONLY_A_MIRROR}")]
+        if place.of_null is not None and place.of_null.unknown is not None:
+            doubts.append((is_null.copy(), f"the log does not tell {place.of_null.unknown}"))
+        return doubts
+
+    def _text(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
+        """What `_invalid` has of a column, NULL for nothing."""
+        if not place.physical:
+            is_zero = column.is_zero and place.literal is None and place.unknown is None
+            return self._typed(exp.Literal.string(LONGEST) if is_zero else exp.null(), pa.string())
+        if not place.missing:
+            return self._typed(exp.null(), pa.string())
+        name = f"{BEFORE}.{place.missing}" if inside else place.missing
+        return text_of(column_of("_invalid"), name, column.kind, self._dialect)
+
+    def _typed(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
+        return typed(value, kind, self._dialect)
+
+    def _struct(self, column: ViewColumn, **given: exp.Expr) -> exp.Expr:
+        """A value (`v`), or why it is not known (`u`)."""
+        fields = [
+            exp.PropertyEQ(this=name_of(field.name), expression=given.get(field.name, exp.null()))
+            for field in _held_type(column).fields
+        ]
+        return self._typed(exp.Struct(expressions=fields), _held_type(column))
+
+    def _not_known(self, why: str, column: ViewColumn) -> exp.Expr:
+        return self._struct(column, u=exp.Literal.string(f"{column.name}: {why}"))
+
+    def _fails(self, message: exp.Expr, column: ViewColumn) -> exp.Expr:
+        return self._typed(self._call("fail", message), column.kind)
+
+    def _lists(self, column: str, name: str) -> exp.Expr:
+        found = self._call("contains", column_of(column), exp.Literal.string(name))
+        return exp.Coalesce(this=found, expressions=[exp.false()])
+
+    def _has_key(self, column: str, name: str) -> exp.Expr:
+        found = self._call("has_key", column_of(column), exp.Literal.string(name))
+        return exp.Coalesce(this=found, expressions=[exp.false()])
+
+    def _call(self, what: str, *arguments: exp.Expr) -> exp.Expr:
+        return exp.Anonymous(this=_CALLS[self._dialect][what], expressions=list(arguments))
+
+    def _relation(self, name: str) -> exp.Expr:
+        return dict(self._source.relations)[name].copy()
+
+    @staticmethod
+    def _union(selects: Sequence[exp.Select]) -> exp.Expr:
+        first: exp.Expr = selects[0]
+        return reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), selects[1:], first)
+
+
+def _held_type(column: ViewColumn) -> pa.DataType:
+    """A value, or why it is not known."""
+    return pa.struct([("v", column.kind), ("u", pa.string())])
+
+
+def _kind_behind(place: ColumnSource) -> pa.DataType:
+    return arrow_type(place.steps[-1].after)
+
+
+def _literal(value: pa.Scalar) -> exp.Expr:
+    """A value that is not NULL, as what its type is cast from."""
+    plain = value.as_py()
+    if isinstance(plain, bytes):
+        return exp.Anonymous(this="unhex", expressions=[exp.Literal.string(plain.hex())])
+    return exp.Literal.string(plain.isoformat(sep=" ") if isinstance(plain, datetime) else str(plain))
+
+
+def _order() -> list[exp.Expr]:
+    return [exp.alias_(column_of("_seq"), "seq", quoted=True), exp.alias_(column_of("_row"), "row", quoted=True)]

@@ -1,0 +1,90 @@
+"""A lock on a local folder, which goes when its owner does, however that ends.
+Not here: what is locked, and locks for folders behind a URL (the source's own `GET_LOCK` holds those)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from strata_cdc.errors import AlreadyRunningError, LakeUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata_cdc.files.storage import Folder
+
+LOCK_FILE = ".lock"
+
+
+class _Owner(Struct, frozen=True):
+    """What the file of a lock says, for messages alone."""
+
+    host: str
+    pid: int
+    since: float
+    """Seconds since 1970."""
+    purpose: str = ""
+    """What it does; empty where all who lock the folder do the same."""
+    format: int = 1
+
+
+@contextmanager
+def hold_folder(folder: Folder, purpose: str) -> Iterator[None]:
+    """Holds the folder for the time of a `with` block, if it is on this machine.
+
+    Args:
+        folder: It need not exist yet.
+        purpose: What the holder does, for the message that another one gets.
+
+    Raises:
+        AlreadyRunningError: Another process holds it; with its owner and age.
+        LakeUnavailableError: The folder cannot be written.
+    """
+    if not folder.is_local:
+        yield
+        return
+    try:
+        Path(folder.path).mkdir(parents=True, exist_ok=True)
+        handle = os.open(f"{folder.path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise LakeUnavailableError(f"the folder cannot be locked: {error}", file=folder.url) from error
+    try:
+        try:
+            # The kernel drops it with the process, so a killed run leaves no lock behind.
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = _owner(os.pread(handle, 4096, 0))
+            raise AlreadyRunningError(
+                f"another process is {(owner and owner.purpose) or purpose}: {_described(owner)}",
+                file=folder.url,
+                remedy="Wait until it has ended, or end it; nothing is left locked after it.",
+            ) from None
+        owner = _Owner(socket.gethostname(), os.getpid(), time.time(), purpose)
+        with suppress(OSError):
+            # On a full disk only the owner stays unknown: what makes room there needs the lock, too.
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, msgspec.json.encode(owner), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _owner(content: bytes) -> _Owner | None:
+    try:
+        return msgspec.json.decode(content, type=_Owner)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _described(owner: _Owner | None) -> str:
+    if owner is None:
+        return "owner unknown"
+    return f"process {owner.pid} on {owner.host}, for {max(0, time.time() - owner.since):.0f} s"

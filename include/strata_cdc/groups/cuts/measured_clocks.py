@@ -1,0 +1,120 @@
+"""Whether the clocks of a group were measured to agree around a cut. Commit times are what the servers' clocks said:
+they prove that a cut is common only if these were right when it was written.
+Not here: the cut (`common_cut.py`), measuring (`landing/clock_readings.py`).
+
+Of each source two readings stand around the cut: the last landing that ended before its time, and the first that
+began behind it and has all of it, or what the server says now. Both clocks have to agree with the group's, and the
+transactions that landed in between have to have times that lie between the two and do not go back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from strata_cdc.landing.clock_readings import clock_now, clock_readings, reading_between
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.landing.clock_readings import ClockReading
+    from strata_cdc.landing.landed import LandedStream
+
+
+class CutPlace(NamedTuple):
+    """Where a cut goes through a source."""
+
+    source: Source
+    landed: LandedStream
+    seq: int
+    """Ordinal of the last transaction that is in it."""
+    time: int
+    """Of the cut, by the source's own clock: microseconds UTC."""
+    amount: int
+    """How far that is ahead of the group's (microseconds)."""
+
+
+class _Around(NamedTuple):
+    before: ClockReading
+    behind: ClockReading
+
+
+def clock_doubts(places: Mapping[str, CutPlace], bound: int) -> dict[str, str]:
+    """Why it is not known of some sources that their clocks agreed with the group's around a cut.
+
+    Args:
+        places: By source.
+        bound: How far clocks may be apart that agree, and commit times from what was measured (microseconds).
+
+    Returns:
+        By source; those that are not in it were measured to agree.
+
+    Raises:
+        LakeUnavailableError: The lake does not answer.
+    """
+    around = {name: _around(place) for name, place in places.items()}
+    known = {name: found for name, found in around.items() if isinstance(found, _Around)}
+    doubts = {name: found for name, found in around.items() if isinstance(found, str)}
+    amounts = {name: places[name].amount for name in known}
+    before, behind = ({name: one[side] for name, one in known.items()} for side in (0, 1))
+    for readings in (before, behind):
+        for name, away in _away(readings, amounts).items():
+            if away > bound:
+                doubts.setdefault(name, f"its clock was up to {away / 1e6:.3f} s away from the group's")
+    for name, one in known.items():
+        why = _contradiction(places[name].landed, one, bound)
+        if why:
+            doubts.setdefault(name, why)
+    return doubts
+
+
+def _around(place: CutPlace) -> _Around | str:
+    readings = clock_readings(place.source.lake, place.source.name)
+    in_front = [at for at, one in enumerate(readings) if one.end <= place.time and one.seq <= place.seq]
+    if not in_front:
+        return "its clock was not measured before the time of the cut"
+    before = readings[in_front[-1]]
+    behind = [one for one in readings[in_front[-1] + 1 :] if one.begin >= place.time and one.seq >= place.seq]
+    last = behind[0] if behind else _reading_now(place)
+    if last is None:
+        return "its clock was not measured behind the time of the cut"
+    if last.server_uuid != before.server_uuid:
+        return "another server took over around the time of the cut"
+    return _Around(before, last)
+
+
+def _reading_now(place: CutPlace) -> ClockReading | None:
+    now = clock_now(place.source.address)
+    if now is None or now.clock < place.time or not now.executed <= place.landed.executed():
+        return None
+    return reading_between(now, now, place.landed.last_seq)
+
+
+def _away(readings: Mapping[str, ClockReading], amounts: Mapping[str, int]) -> dict[str, int]:
+    """How far each clock may have been from the middle one, once corrected (microseconds)."""
+    middles = sorted((one.lowest + one.highest) // 2 - amounts[name] for name, one in readings.items())
+    middle = middles[(len(middles) - 1) // 2] if middles else 0
+    return {
+        name: max(abs(edge - amounts[name] - middle) for edge in (one.lowest, one.highest))
+        for name, one in readings.items()
+    }
+
+
+def _contradiction(landed: LandedStream, around: _Around, bound: int) -> str:
+    """What commit times say against the readings around them; empty: nothing."""
+    first, last = around.before.seq + 1, around.behind.seq
+    if first < landed.first_seq and first <= last:
+        return "what was committed around the cut has been deleted"
+    for segment in landed.segments_of(first, last):
+        for batch in segment.index.batches(first):
+            seqs = batch.first_seq + np.arange(len(batch))
+            inside = (seqs >= first) & (seqs <= last)
+            own, clock = batch.commit_timestamps[inside], batch.committed_at[inside]
+            if (back := int((clock - own).max(initial=0))) > bound:
+                return f"its clock went back by {back / 1e6:.3f} s around the cut"
+            earliest, latest = around.before.begin - bound, around.behind.end + bound
+            if np.any((own < earliest) | (own > latest)):
+                return "its commit times are not those of the clock that was measured around them"
+    return ""

@@ -1,0 +1,145 @@
+"""A table of a group at a common cut: the mirrors of all sources as one table, whose key is (`_source`, key), or the
+key alone where the settings say that keys are global.
+Not here: the cut (`common_cut.py`), one mirror (`mirrors`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from strata_cdc.errors import DifferentRowsError, MirrorBehindError, SchemaMismatchError
+from strata_cdc.mirrors.opened import open_mirror
+from strata_cdc.mirrors.position import Naming
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.history.table_changes import removals_of
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.patterns import matches
+from strata_cdc.store.database import OnMissing, open_store
+from strata_cdc.store.ledgers import IntervalLedger
+from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Group, Source
+    from strata_cdc.groups.cuts.common_cut import Cut, SourceCut
+
+SOURCE = "_source"
+
+
+def read_table(group: Group, table: str, cut: Cut, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of all sources at a cut, each exactly as its server had it there, with `_source`.
+
+    Args:
+        group: The group.
+        table: `database.table`.
+        cut: Of `common_cut`.
+        columns: Those that are wanted; None for all. A column that a source does not have is NULL there.
+
+    Raises:
+        MirrorBehindError: A mirror has no state at the cut.
+        SchemaMismatchError: A column has different types.
+        DifferentRowsError: The table's keys are global, and some are on two sources.
+        StrataError: A mirror, a store or the lake cannot be read.
+    """
+    name = TableName.of(table)
+    found: dict[str, pa.Table] = {}
+    keys: dict[str, tuple[str, ...]] = {}
+    for source in group.sources:
+        engine = open_store(source.store_url, OnMissing.EMPTY)
+        try:
+            found[source.name] = _at_cut(source, engine, name, cut.of(source.name), cut)
+            version = History(SchemaStore(engine), source.name).at(name, AtSeq(cut.of(source.name).seq))
+            keys[source.name] = version.definition.primary_key
+        finally:
+            engine.dispose()
+    whole = united(found, table)
+    if matches(name, group.global_keys, folded=False):
+        refuse_shared_keys(whole, keys, table)
+    return whole if columns is None else whole.select([SOURCE, *columns])
+
+
+def _at_cut(source: Source, engine: sa.Engine, table: TableName, cut: SourceCut, whole: Cut) -> pa.Table:
+    naming = Naming(source.lineage, source.copied_from)
+    opened = open_mirror(source.lake, source.name, str(table), whole.token, naming)
+    if opened.at.seq < cut.seq and _has_changed(engine, source.name, table, opened.at.seq, cut.seq):
+        raise MirrorBehindError(
+            f"the mirror has a state behind transaction {opened.at.seq} and none behind {cut.seq}, where the cut is, "
+            "and the table has changed in between",
+            source=source.name,
+            table=str(table),
+            remedy=f"Run `strata mirror update --source {source.name}` after each interval, or take a newer cut.",
+        )
+    return opened.to_arrow()
+
+
+def _has_changed(engine: sa.Engine, source: str, table: TableName, after: int, until: int) -> bool:
+    """Whether anything became of a table behind one transaction, up to another."""
+    entries = SchemaStore(engine).timeline(source, [table])
+    if any(after < entry.seq <= until for entry in entries):
+        return True
+    if any(after < one.seq <= until and one.name == table for one in removals_of(engine, source)):
+        return True
+    inside = {one.start for one in IntervalLedger(engine).all(source) if after < one.last_seq and one.first_seq < until}
+    pieces = TableIntervalLedger(engine).select(source, list(IntervalState), table=(table.database, table.table))
+    return any(piece.rows and piece.start in inside for piece in pieces)
+
+
+def united(found: Mapping[str, pa.Table], table: str) -> pa.Table:
+    """The rows of several tables as one; columns go together by name, without case.
+
+    Raises:
+        SchemaMismatchError: A column has different types.
+    """
+    fields: dict[str, tuple[pa.Field, str]] = {}
+    for source, rows in found.items():
+        for field in rows.schema:
+            known, where = fields.setdefault(fold_name(field.name), (field, source))
+            if known.type != field.type:
+                raise SchemaMismatchError(
+                    f"{known.name} is {known.type} in {where} and {field.type} in {source}",
+                    source=source,
+                    table=table,
+                    remedy="`strata doctor` names the DDL that made each; read the sources one by one until then.",
+                )
+    schema = pa.schema(
+        [pa.field(SOURCE, pa.string()), *(pa.field(field.name, field.type) for field, _ in fields.values())]
+    )
+    parts = []
+    for source, rows in found.items():
+        mine = {fold_name(name): rows.column(name) for name in rows.column_names}
+        columns = [mine.get(name, pa.nulls(rows.num_rows, field.type)) for name, (field, _) in fields.items()]
+        parts.append(pa.table([pa.array([source] * rows.num_rows, pa.string()), *columns], schema=schema))
+    return pa.concat_tables(parts)
+
+
+def refuse_shared_keys(rows: pa.Table, keys: Mapping[str, tuple[str, ...]], table: str) -> None:
+    """Looks whether a key is on two sources.
+
+    Raises:
+        DifferentRowsError: Some are, or there is no key that all sources have.
+    """
+    folded = {tuple(map(fold_name, key)) for key in keys.values()}
+    names = {fold_name(name): name for name in rows.column_names}
+    if len(folded) != 1 or not next(iter(folded)):
+        raise DifferentRowsError(
+            "the keys of a table whose keys are global are different, or there are none", table=table
+        )
+    key = [names[name] for name in next(iter(folded))]
+    counted = rows.group_by(key).aggregate([(SOURCE, "count"), (SOURCE, "min"), (SOURCE, "max")])
+    shared = counted.filter(pa.compute.greater(counted[f"{SOURCE}_count"], 1))
+    if shared.num_rows:
+        one, other = shared[f"{SOURCE}_min"][0].as_py(), shared[f"{SOURCE}_max"][0].as_py()
+        # Never the keys themselves: they may be what the settings call sensitive.
+        raise DifferentRowsError(
+            f"{shared.num_rows} keys ({', '.join(key)}) are on two sources at the cut, the first on {one} and {other}",
+            source=other,
+            table=table,
+            remedy="Their keys are not global: take the table out of `global_keys`, or find out which source is right.",
+        )

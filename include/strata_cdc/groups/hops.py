@@ -1,0 +1,241 @@
+"""Hops: where new sources take over from old ones, at positions that a journal or two tokens name (resharding, and
+back). Not here: following them along a stream (`path.py`), the merge (`merge.py`), copies (`copies.py`).
+
+A journal is a file of JSON:
+
+    {"format": 2, "hops": [{"name": "split", "from": {"shard_a": "GTID SET"}, "to": {"shard_a1": "GTID SET", ...}}]}
+
+`from` says behind what nothing of an old source is wanted, `to` in front of what nothing of a new one is. What a new
+source has of an old one's GTIDs (filtered replication copied it) was given by the old one, and is not given again.
+
+Where nobody knows the positions any more they are null: the old sources are read as far as they have landed, and the
+new ones from the smallest time that these came to, less what clocks may be apart. What comes twice then is marked as
+possible.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+import numpy as np
+from msgspec import Meta, Struct
+
+from strata_cdc.errors import InvalidGtidSetError, SettingsError, Usage
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.token_text import from_text
+from strata_cdc.streams.positions import micros
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.streams.positions import Mask
+
+FORMAT: Final = 2
+"""Number of the journal's form; every older one keeps opening. In format 1 each source had a position."""
+
+_Name = Annotated[str, Meta(min_length=1)]
+_Positions = Annotated[dict[_Name, str | None], Meta(min_length=1)]
+
+
+class Hop(Struct, frozen=True):
+    """New sources take over from old ones."""
+
+    name: str
+    old: Mapping[str, GtidSet | None]
+    """What had been executed on each when it was left; None: what has landed of it."""
+    new: Mapping[str, GtidSet | None]
+    """What had been executed on each when it took over; None: it begins at a time (`Clocks.earliest`)."""
+    copied_until: int | None = None
+    """Nothing was copied from the old sources after this time of the group (microseconds UTC); None: nobody knows."""
+
+    @property
+    def copied(self) -> GtidSet:
+        """Transactions that the old sources have given, as far as the hop says it."""
+        return reduce(GtidSet.__or__, (found for found in self.old.values() if found is not None), GtidSet())
+
+    @property
+    def is_by_time(self) -> bool:
+        """Whether the new sources begin at a time, so that some of it may come twice."""
+        return None in self.new.values()
+
+    def may_be_copies(self, committed_at: Ints, copied_until: int | None) -> Mask:
+        """Which transactions of a new source may be what an old one has given, as far as their times tell.
+
+        Args:
+            committed_at: By the new source's own clock: microseconds UTC.
+            copied_until: Nothing was copied from then on, by the same clock; None: nobody knows.
+        """
+        if self.is_by_time and copied_until is not None:
+            return committed_at < copied_until
+        return np.full(len(committed_at), self.is_by_time)
+
+
+def hop_between(old: str, new: str, name: str) -> Hop:
+    """The hop between two positions of a group that somebody has in hand.
+
+    Args:
+        old: Token that says where the old sources were left.
+        new: Token that says where the new ones took over.
+        name: Of the hop.
+
+    Raises:
+        InvalidTokenError: One is no token.
+        Usage: One is inside of a transaction, or of a source without GTIDs.
+    """
+    return Hop(name, _positions(old), _positions(new))
+
+
+def hops_by_hand(pairs: Iterable[str]) -> list[Hop]:
+    """The hops between tokens that somebody wrote as `FROM,TO`. Raises as `hop_between`."""
+    found = []
+    for number, pair in enumerate(pairs, start=1):
+        old, comma, new = pair.partition(",")
+        if not comma:
+            raise Usage("a hop is between two tokens", remedy="Write it as --hop FROM,TO.")
+        found.append(hop_between(old, new, f"by hand {number}"))
+    return found
+
+
+def _positions(token: str) -> dict[str, GtidSet]:
+    found = {}
+    for place in from_text(token).places:
+        if not isinstance(place.position, GtidSet) or place.parts:
+            raise Usage(
+                "a hop is between transactions of sources that have GTIDs",
+                source=place.source,
+                remedy="Take a token that stands behind a line with `commit`.",
+            )
+        found[place.source] = place.position
+    return found
+
+
+class _StoredHop(Struct, forbid_unknown_fields=True):
+    name: _Name
+    old: _Positions = msgspec.field(name="from")
+    new: _Positions = msgspec.field(name="to")
+    copied_until: datetime | None = None
+
+
+class _Journal(Struct, forbid_unknown_fields=True):
+    format: int
+    hops: list[_StoredHop] = []
+
+
+def read_journal(path: str) -> list[Hop]:
+    """The hops of a journal, in their order. One that is written twice is one.
+
+    Args:
+        path: Of the file.
+
+    Raises:
+        SettingsError: It cannot be read, or contradicts itself.
+    """
+    try:
+        found = msgspec.json.decode(Path(path).read_bytes(), type=_Journal)
+    except OSError as error:
+        raise _wrong(f"the journal cannot be read: {error.strerror}", path) from None
+    except msgspec.DecodeError as error:
+        raise _wrong(f"the journal is not what it should be: {error}", path) from None
+    if found.format > FORMAT:
+        raise SettingsError(
+            f"the journal has format {found.format}", file=path, remedy="Use a newer version of Strata."
+        )
+    return once([_read(stored, path) for stored in found.hops], path)
+
+
+def once(hops: Iterable[Hop], path: str | None = None) -> list[Hop]:
+    """Each hop once, in order.
+
+    Raises:
+        SettingsError: Two of one name are different, or a source takes over twice.
+    """
+    known: dict[str, Hop] = {}
+    for hop in hops:
+        if known.setdefault(hop.name, hop) != hop:
+            raise _wrong(f"the journal has two hops {hop.name!r} that are different", path)
+    _check(list(known.values()), path)
+    return list(known.values())
+
+
+def check_names(hops: Sequence[Hop], current: Collection[str], known: Collection[str], path: str | None) -> None:
+    """Holds hops against the sources that there are.
+
+    Args:
+        hops: In order.
+        current: Sources of the group.
+        known: All sources of the settings.
+        path: Of the journal.
+
+    Raises:
+        SettingsError: A source is not known, or the hops do not lead to the group's sources.
+    """
+    for hop in hops:
+        unknown = sorted({*hop.old, *hop.new} - set(known))
+        if unknown:
+            raise _wrong(
+                f"the hop {hop.name!r} names {', '.join(unknown)}, which the settings do not have "
+                "outside of other groups",
+                path,
+            )
+    left = {source for hop in hops for source in hop.new} - {source for hop in hops for source in hop.old}
+    if left - set(current):
+        raise _wrong(f"a hop leads to {', '.join(sorted(left - set(current)))}, which the group does not have", path)
+    gone = {source for hop in hops for source in hop.old} & set(current)
+    if gone:
+        raise _wrong(f"a hop leaves {', '.join(sorted(gone))}, which the group still has", path)
+
+
+def _check(hops: Sequence[Hop], path: str | None) -> None:
+    left: set[str] = set()
+    entered: set[str] = set()
+    for hop in hops:
+        _check_positions(hop, path)
+        twice = sorted(
+            (hop.old.keys() & left) | (hop.new.keys() & (entered | left)) | (hop.old.keys() & hop.new.keys())
+        )
+        if twice:
+            raise _wrong(
+                f"the hop {hop.name!r} leaves or enters {', '.join(twice)} once more: a server that comes back "
+                "needs another name as a source",
+                path,
+            )
+        left |= hop.old.keys()
+        entered |= hop.new.keys()
+
+
+def _check_positions(hop: Hop, path: str | None) -> None:
+    for side, found in (("from", hop.old), ("to", hop.new)):
+        if len({position is None for position in found.values()}) > 1:
+            raise _wrong(f"the hop {hop.name!r} has positions of some sources in {side!r} and not of all", path)
+    if None in hop.old.values() and not hop.is_by_time:
+        raise _wrong(
+            f"the hop {hop.name!r} says where the new sources begin and not where the old ones end: what is between "
+            "would be lost",
+            path,
+        )
+    if hop.copied_until is not None and not hop.is_by_time:
+        raise _wrong(f"the hop {hop.name!r} has positions, so that copied_until says nothing", path)
+
+
+def _read(stored: _StoredHop, path: str) -> Hop:
+    try:
+        old, new = _parsed(stored.old), _parsed(stored.new)
+    except InvalidGtidSetError as error:
+        raise _wrong(f"the hop {stored.name!r} has a position that is none: {error.message}", path) from None
+    time = stored.copied_until
+    if time is not None and time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return Hop(stored.name, old, new, None if time is None else micros(time))
+
+
+def _parsed(positions: Mapping[str, str | None]) -> dict[str, GtidSet | None]:
+    return {source: None if text is None else GtidSet.parse(text) for source, text in positions.items()}
+
+
+def _wrong(what: str, path: str | None) -> SettingsError:
+    return SettingsError(what, file=path, remedy="docs/groups.md shows a journal.")

@@ -1,0 +1,180 @@
+"""The way of a group's stream over its hops: which sources are read now, and which ones take over where these end.
+Not here: what a journal says (`hops.py`), reading (`stream.py`)."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from strata_cdc.binlog.protocol.server_clocks import Server
+from strata_cdc.errors import SourceDivergedError, StrataError
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.source_position import SourcePosition, kept_origins
+from strata_cdc.streams.positions import Edge
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from strata_cdc.groups.hops import Hop
+    from strata_cdc.streams.stream import StreamedSource
+
+
+class Path:
+    """Which sources are read at a moment. Each hop is an epoch; they are counted from 1."""
+
+    def __init__(self, hops: Sequence[Hop], sources: Mapping[str, StreamedSource], current: Collection[str]) -> None:
+        """Begins in front of all hops; `begin_behind` goes on.
+
+        Args:
+            hops: In order.
+            sources: All that may be read, by name.
+            current: Names of those that are the group's when all hops are over.
+        """
+        self._hops, self._sources = list(hops), sources
+        left = {source for hop in hops for source in hop.old}
+        entered = {source for hop in hops for source in hop.new}
+        self.active = sorted((set(current) | left) - entered)
+        self._done: set[str] = set()
+        self._ended: dict[str, GtidSet] = {}
+        """What each source that has ended had executed."""
+        self._last: Collection[str] | None = None
+
+    def begin_behind(self, places: Mapping[str, SourcePosition]) -> None:
+        """Passes the hops whose new sources a token names.
+
+        Args:
+            places: What the token says, by source.
+        """
+        for hop in self._hops:
+            if hop.new.keys() <= places.keys():
+                self._pass(hop)
+                ends = {name: places[name].position for name in hop.old if name in places}
+                self._ended.update({name: end for name, end in ends.items() if isinstance(end, GtidSet)})
+
+    def end_with(self, named: Collection[str]) -> None:
+        """Takes no hop whose new sources the last token does not name."""
+        self._last = named
+
+    def pass_all(self) -> None:
+        """Passes all hops."""
+        for hop in self._hops:
+            self._pass(hop)
+
+    @property
+    def is_behind_all(self) -> bool:
+        """Whether no hop is to come."""
+        return len(self._done) == len(self._hops)
+
+    @property
+    def names(self) -> set[str]:
+        """All sources that are read now, were, or will be."""
+        return {*self.active, *(source for hop in self._hops for source in (*hop.old, *hop.new))}
+
+    def is_entered(self, source: str) -> bool:
+        """Whether it takes over from another one."""
+        return any(source in hop.new for hop in self._hops)
+
+    def hop_to(self, source: str) -> Hop | None:
+        """The hop that a source came with; None for a first one."""
+        return next((hop for hop in self._hops if source in hop.new), None)
+
+    def epoch(self, source: str) -> int:
+        """The number of that hop, from 1; 0 for a first one."""
+        hop = self.hop_to(source)
+        return 0 if hop is None else self.number(hop)
+
+    def end(self, source: str) -> GtidSet | Edge | None:
+        """Behind what nothing of an old source is wanted; None: of this one everything is."""
+        hop = self._hop_from(source)
+        if hop is None:
+            return None
+        position = hop.old[source]
+        return Edge.LANDED if position is None else position
+
+    def copied(self, source: str) -> GtidSet:
+        """Transactions that the sources before this one have given."""
+        hop = self.hop_to(source)
+        if hop is None:
+            return GtidSet()
+        return reduce(GtidSet.__or__, (self._ended[name] for name in hop.old if name in self._ended), hop.copied)
+
+    def ended(self, source: str, place: SourcePosition | None) -> Hop | None:
+        """Takes that a source has ended; returns the hop that is due then: all of its old sources have come to their
+        positions."""
+        hop = self._hop_from(source)
+        if hop is None or hop.name in self._done:
+            return None
+        # Of a source of which nothing has ever landed there is no place.
+        position = place.position if place else GtidSet()
+        if not isinstance(position, GtidSet) or not (hop.old[source] or GtidSet()) <= position:
+            return None
+        self._ended[source] = position
+        is_last = self._last is not None and not hop.new.keys() <= set(self._last)
+        if is_last or not hop.old.keys() <= self._ended.keys():
+            return None
+        self._pass(hop)
+        return hop
+
+    def place(self, source: str) -> SourcePosition | None:
+        """Where a new source is when it takes over; None: only the time is known."""
+        hop = self.hop_to(source)
+        position = None if hop is None else hop.new[source]
+        if position is None:
+            return None
+        origins = kept_origins(self.copied_from(source), position)
+        return SourcePosition(source, position, self._sources[source].lineage, origins=origins)
+
+    def copied_from(self, source: str) -> Mapping[str, str]:
+        """Sources whose GTIDs one has by copy, and their lineages: those of its settings, and of the sources that it
+        takes over from those that have transactions which it had, too, when it did."""
+        found, hop = dict(self._sources[source].copied_from), self.hop_to(source)
+        has = None if hop is None else hop.new[source]
+        for name, end in hop.old.items() if hop and has else ():
+            if end is not None and has is not None and end & has:
+                found.setdefault(name, self._sources[name].lineage)
+        return found
+
+    def number(self, hop: Hop) -> int:
+        """The epoch that a hop begins, from 1."""
+        return self._hops.index(hop) + 1
+
+    def refuse_unknown(self) -> None:
+        """Looks whether somebody has the positions that the hops to come name.
+
+        Raises:
+            SourceDivergedError: Nobody has one: neither the lake nor the server.
+        """
+        for hop in self._hops:
+            for name, position in {**hop.old, **hop.new}.items() if hop.name not in self._done else ():
+                if position is not None:
+                    self._refuse(hop, self._sources[name], position)
+
+    def _refuse(self, hop: Hop, source: StreamedSource, position: GtidSet) -> None:
+        landed = LandedStream.open(source.lake, source.name)
+        lost = position - landed.executed() if landed.segments else position
+        if not lost:
+            return
+        server = Server(source.address)
+        try:
+            lost = position - server.ask().executed
+        except StrataError as error:
+            raise error.located(source=source.name) from None
+        finally:
+            server.close()
+        if lost:
+            raise SourceDivergedError(
+                f"the hop {hop.name!r} names a position that nobody has",
+                source=source.name,
+                gtid=str(lost),
+                remedy="Take `SELECT @@GLOBAL.gtid_executed` of the server when nobody writes to it any more.",
+            )
+
+    def _hop_from(self, source: str) -> Hop | None:
+        return next((hop for hop in self._hops if source in hop.old), None)
+
+    def _pass(self, hop: Hop) -> None:
+        if hop.name in self._done:
+            return
+        self._done.add(hop.name)
+        self.active = sorted((set(self.active) - hop.old.keys()) | hop.new.keys())

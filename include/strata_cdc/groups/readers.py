@@ -1,0 +1,168 @@
+"""Readers of a group's sources: a thread for each, and where what they have read waits for the merge.
+Not here: the merge (`merge.py`), what becomes of it (`stream.py`).
+
+A silent source proves by its position that nothing is missing of it: its reader asks the server for its clock and for
+all that it has executed, and when the stream has come to that, everything before that time has been read. Time alone
+proves nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.errors import StrataError
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.token_text import from_text
+from strata_cdc.streams.events import Heartbeat
+from strata_cdc.streams.together import put_together
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from strata_cdc.binlog.protocol.server_clocks import Server, ServerMoment
+    from strata_cdc.groups.limits import GroupLimits
+    from strata_cdc.position.source_position import SourcePosition
+    from strata_cdc.streams.decoding import StreamBatch
+    from strata_cdc.streams.stream import ChangeStream
+
+
+class ReaderPosition(Struct, frozen=True):
+    """A reader has come to a place; nothing that is wanted stands in front of it that has not been given."""
+
+    place: SourcePosition
+
+
+class Proof(Struct, frozen=True):
+    """All that was committed before a time of the server's clock has been read."""
+
+    moment: ServerMoment
+
+
+class Unreachable(Struct, frozen=True):
+    """The server does not answer; the reader goes on trying."""
+
+    error: StrataError
+
+
+class Ended(Struct, frozen=True):
+    """The stream has come to its end, or to a fault."""
+
+    place: SourcePosition | None
+    error: StrataError | None
+    last_commit: int = 0
+    """As `ChangeStream.last_commit`."""
+
+
+class Inbox:
+    """What has been read and the merge has not taken."""
+
+    def __init__(self, limits: GroupLimits) -> None:
+        self._limits = limits
+        self._changed = threading.Condition()
+        self._found: deque[tuple[str, object]] = deque()
+        self._waiting: Counter[str] = Counter()
+        """Bytes of each source that have been put in since all were let go on."""
+        self._paused: frozenset[str] = frozenset()
+        self.is_closed = False
+
+    def put(self, source: str, what: object, size: int = 0) -> None:
+        """Puts something in that has so many bytes; waits while the source is paused, or too much of it waits."""
+        with self._changed:
+            while not self.is_closed and (source in self._paused or self._is_much(source)):
+                self._changed.wait()
+            self._found.append((source, what))
+            self._waiting[source] += max(size, self._limits.least_bytes)
+            self._changed.notify_all()
+
+    def _is_much(self, source: str) -> bool:
+        return self._waiting[source] >= self._limits.waiting_bytes
+
+    def take(self, seconds: float) -> list[tuple[str, object]]:
+        """All that there is; waits for something, but not longer than so many seconds."""
+        with self._changed:
+            if not self._found:
+                self._changed.wait(seconds)
+            found = list(self._found)
+            self._found.clear()
+            return found
+
+    def go_on(self, paused: Collection[str]) -> None:
+        """Lets all sources go on but some."""
+        with self._changed:
+            self._paused = frozenset(paused)
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        with self._changed:
+            self.is_closed = True
+            self._changed.notify_all()
+
+
+class SourceReader(threading.Thread):
+    """Reads one source to the end of its stream."""
+
+    def __init__(self, source: str, stream: ChangeStream, server: Server | None, inbox: Inbox) -> None:
+        """Begins with `start`; nobody is asked where there is no server: what has landed comes to its end."""
+        super().__init__(name=f"strata-{source}", daemon=True)
+        self.source = source
+        self._stream, self._server, self._inbox = stream, server, inbox
+        self._asked: ServerMoment | None = None
+        """What the server said, and the stream has not come to yet."""
+
+    def run(self) -> None:
+        """Reads."""
+        error = None
+        try:
+            for found in self._stream.spans():
+                if self._inbox.is_closed:
+                    return
+                self._take(found)
+        except StrataError as fault:
+            error = fault
+        finally:
+            if self._server is not None:
+                self._server.close()
+        self._inbox.put(self.source, Ended(self._reached(), error, self._stream.last_commit))
+
+    def close(self) -> None:
+        """Ends the stream at the next moment."""
+        self._stream.close()
+
+    def _take(self, found: StreamBatch | Heartbeat) -> None:
+        if not isinstance(found, Heartbeat):
+            some = put_together(found)
+            self._inbox.put(self.source, some, sum(one.batch.nbytes for one in some.batches))
+            return
+        self._inbox.put(self.source, ReaderPosition(found.place))
+        try:
+            proved = None if self._server is None else self._prove(found.place, self._server)
+        except StrataError as error:
+            self._inbox.put(self.source, Unreachable(error))
+            return
+        if proved is not None:
+            self._inbox.put(self.source, Proof(proved))
+
+    def _prove(self, place: SourcePosition, server: Server) -> ServerMoment | None:
+        """What is proved where the stream has come to a place."""
+        before, self._asked = self._asked, None
+        if before is not None and self._is_behind(place, before):
+            # The answer of last time: of a server that is never still the one of now would never be reached.
+            return before
+        now = server.ask()
+        if self._is_behind(place, now):
+            return now
+        self._asked = now
+        return None
+
+    def _is_behind(self, place: SourcePosition, moment: ServerMoment) -> bool:
+        return isinstance(place.position, GtidSet) and moment.executed <= place.position
+
+    def _reached(self) -> SourcePosition | None:
+        token = self._stream.reached()
+        return None if token is None else from_text(token).places[0]

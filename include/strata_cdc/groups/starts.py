@@ -1,0 +1,227 @@
+"""Where the sources of a group begin and end: what people write, for each of them.
+Not here: what it means for one source (`streams/positions.py`)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.errors import BinlogPurgedError, StrataError, Usage
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.token_text import from_text
+from strata_cdc.streams.live_handover import LiveServer
+from strata_cdc.streams.positions import Edge, micros, parse_time, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from strata_cdc.binlog.protocol.server_clocks import Clocks
+    from strata_cdc.binlog.protocol.server_now import ServerNow
+    from strata_cdc.groups.path import Path
+    from strata_cdc.position.source_position import SourcePosition
+    from strata_cdc.streams.positions import Bound, Start
+    from strata_cdc.streams.stream import StreamedSource
+
+_LOG: Final = logging.getLogger("strata.group")
+_TOKEN = re.compile(r"\s*v\d+\.")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME = re.compile(r"\s*\d{4}-\d\d-\d\d([T ].*)?")
+
+
+class Starts:
+    """Where each source begins and ends."""
+
+    def __init__(
+        self,
+        group: str,
+        path: Path,
+        sources: Mapping[str, StreamedSource],
+        start: str | Mapping[str, ServerNow],
+        until: str | None,
+    ) -> None:
+        """Takes what somebody wrote.
+
+        Args:
+            group: Name of the group.
+            path: Of the group, in front of all hops; goes to where the stream begins.
+            sources: All that the path may lead over.
+            start: Where to begin; or what servers said when `now` was: the others are asked when their streams open.
+            until: Where to end.
+
+        Raises:
+            Usage: It means nothing for a group, or is a token that does not name all of its sources.
+        """
+        self._group, self._path, self._sources = group, path, sources
+        self._asked: Mapping[str, ServerNow] = {} if isinstance(start, str) else start
+        self._start = self._bound(start) if isinstance(start, str) else Edge.NOW
+        if isinstance(self._start, Edge) and self._start is not Edge.BEGINNING:
+            path.pass_all()
+        elif isinstance(self._start, dict):
+            path.begin_behind(self._start)
+            self._refuse_missing(self._start)
+        self._until = self._bound(until) if until is not None else None
+        if isinstance(self._until, dict):
+            path.end_with(self._until)
+        self._times: dict[str, int | None] = {}
+        for bound in (self._start, self._until):
+            if isinstance(bound, datetime) and not path.is_behind_all:
+                raise Usage(
+                    "a time does not say on which side of a hop it is",
+                    remedy="Give a token of the group, `now` or `beginning`.",
+                )
+
+    @property
+    def asks_servers(self) -> bool:
+        """Whether more than what has landed is read."""
+        return self._until is not Edge.LANDED
+
+    def places(self) -> Iterable[SourcePosition]:
+        """Where the sources are that begin behind a token, and where those were that have ended."""
+        return self._start.values() if isinstance(self._start, dict) else ()
+
+    def begin_at(self, times: Mapping[str, int | None]) -> None:
+        """Lets new sources of a hop begin at times, since no position of them is known.
+
+        Args:
+            times: By source: what is earlier is not wanted, by its own clock (microseconds UTC); None: that is not
+                known either, and all that it has is read.
+        """
+        self._times.update(times)
+        unknown = sorted(source for source, time in times.items() if time is None)
+        if unknown:
+            _LOG.warning(
+                "group %s: %s: no time says where to begin, since not all clocks are known: all that there is is read",
+                self._group,
+                ", ".join(unknown),
+            )
+
+    def bounds(self, source: str, clocks: Clocks) -> tuple[Start, Bound | None]:
+        """Where one source begins and ends; a time is one of the group.
+
+        Raises:
+            BinlogPurgedError: A new source of a hop begins at a time, and what it had then may be gone.
+            StrataError: The lake or the server does not answer.
+        """
+        begin: Start
+        if source in self._asked:
+            begin = self._asked[source]
+        elif isinstance(self._start, dict) and source in self._start:
+            begin = self._start[source]
+        elif source in self._times:
+            begin = self._begin_at_time(source, self._times[source])
+        else:
+            of_hop = self._path.place(source)
+            is_of_hop = isinstance(self._start, dict) or self._start is Edge.BEGINNING
+            begin = of_hop if of_hop and is_of_hop else _in_its_time(self._edge(), source, clocks)
+        return begin, self._end(source, clocks)
+
+    def _begin_at_time(self, source: str, time: int | None) -> Bound:
+        landed = LandedStream.open(self._sources[source].lake, source)
+        earliest = _earliest(landed)
+        lost = self._gone(landed, source) - self._path.copied(source)
+        if lost and (time is None or earliest is None or time <= earliest):
+            raise BinlogPurgedError(
+                "it takes over from other sources at a time, since nobody knows its position, and what it had then may "
+                "be gone: it is nowhere any more",
+                source=source,
+                gtid=str(lost),
+                remedy="Give its position in the journal (docs/groups.md)."
+                if landed.segments
+                else f"Run `strata land --source {source}`, which finds out, or give its position in the journal "
+                "(docs/groups.md).",
+            )
+        # What it has from before its first transaction was given by the old sources.
+        is_whole = time is None or time <= 0 or (earliest is not None and time <= earliest)
+        return Edge.BEGINNING if is_whole or time is None else _EPOCH + timedelta(microseconds=time)
+
+    def _gone(self, landed: LandedStream, source: str) -> GtidSet:
+        """What a source has from before the first transaction of it that can be had."""
+        if landed.segments:
+            return landed.executed_before()
+        if not self.asks_servers:
+            return GtidSet()
+        try:
+            return LiveServer(self._sources[source].address).state().purged
+        except StrataError as error:
+            raise error.located(source=source) from None
+
+    def _end(self, source: str, clocks: Clocks) -> Bound | None:
+        hop = self._path.end(source)
+        if isinstance(self._until, dict):
+            place = self._until.get(source)
+            executed = place.executed() if place is not None else None
+            is_earlier = executed is not None and (isinstance(hop, Edge) or (hop is not None and executed <= hop))
+            return place if hop is None or is_earlier else hop
+        if hop is not None or self._until is None:
+            return hop
+        return _in_its_time(self._until, source, clocks)
+
+    def least(self, source: str, clocks: Clocks) -> int:
+        """No transaction of it comes with an earlier time of the group (microseconds UTC)."""
+        places = self._start if isinstance(self._start, dict) else {}
+        found = clocks.in_group(source, places[source].committed_at) if source in places else 0
+        hop = self._path.hop_to(source)
+        # Behind a hop the old ones' time is that of the hop (`HopPlace`).
+        ended = max((places[name].committed_at for name in hop.old if name in places), default=0) if hop else 0
+        return max(ended, found if 0 < found <= clocks.now() else 0)
+
+    def _edge(self) -> Edge | datetime:
+        """Where sources begin that nothing else is known of."""
+        return Edge.BEGINNING if isinstance(self._start, dict) else self._start
+
+    def _bound(self, text: str) -> Edge | datetime | dict[str, SourcePosition]:
+        if text.strip() in {edge.value for edge in Edge}:
+            return Edge(text.strip())
+        if _TIME.fullmatch(text):
+            return parse_time(text.strip())
+        if _TOKEN.match(text):
+            return self._of_token(text)
+        raise Usage(
+            f"{text!r} is no position of a group: it has none for each of its sources",
+            remedy="Give a token of the group, a time, `now` or `beginning`.",
+        )
+
+    def _of_token(self, text: str) -> dict[str, SourcePosition]:
+        token = from_text(text)
+        others = sorted({place.source for place in token.places} - self._path.names)
+        if others:
+            raise Usage(
+                f"the token names {', '.join(others)}, which the group {self._group} does not have",
+                remedy="Where sources have taken over from others, a journal says so: docs/groups.md.",
+            )
+        found = {
+            place.source: place_of(token, place.source, self._sources[place.source].lineage) for place in token.places
+        }
+        for name, place in found.items():
+            if not isinstance(place.position, GtidSet):
+                raise Usage("a source of a group needs GTIDs", source=name, remedy="Set gtid_mode to ON.")
+        return found
+
+    def _refuse_missing(self, places: Collection[str]) -> None:
+        missing = sorted(set(self._path.active) - set(places))
+        if missing:
+            raise Usage(
+                f"the token says nothing of {', '.join(missing)}, which the group {self._group} has",
+                source=missing[0],
+                remedy=f"Take a token of it where it is to begin, as `strata stream --source {missing[0]} --from now "
+                "--until now` prints, and merge the two: `strata token merge TOKEN TOKEN`.",
+            )
+
+
+def _earliest(landed: LandedStream) -> int | None:
+    """The least time of the first transaction that has landed, by its clock and by that of the stream (microseconds
+    UTC); None: none has."""
+    if landed.last_seq < landed.first_seq or not landed.segments:
+        return None
+    first = landed.record_at(landed.first_seq)[1].committed_at
+    return min(landed.clock_at(landed.first_seq - 1) or first, first)
+
+
+def _in_its_time(bound: Bound, source: str, clocks: Clocks) -> Bound:
+    if not isinstance(bound, datetime):
+        return bound
+    time = micros(bound)
+    return bound + timedelta(microseconds=clocks.in_server(source, time) - time)

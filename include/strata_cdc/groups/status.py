@@ -1,0 +1,148 @@
+"""How a group stands: up to where all of its sources are provably known, and which one the others wait for.
+Not here: one source (`progress/status.py`), the watermark of a stream that runs (`groups/merge.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from strata_cdc.binlog.protocol.server_clocks import Server, corrections
+from strata_cdc.clock import from_micros
+from strata_cdc.errors import StrataError
+from strata_cdc.groups.twice import refuse_one_server
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.progress.status import source_status
+from strata_cdc.selection.wanted import unmatched_settings
+from strata_cdc.store.database import OnMissing, open_store
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.protocol.server_clocks import ServerMoment
+    from strata_cdc.config.settings import Group
+    from strata_cdc.progress.status import SourceStatus
+
+
+class MemberStatus(Struct, frozen=True):
+    """One source of a group."""
+
+    source: str
+    until: int
+    """Everything before this time is in closed intervals: microseconds UTC, in the group's time; 0 before the first. An
+    idle source proves it by its position."""
+    landed_until: int
+    """Commit time of the last landed transaction, likewise."""
+    owed_rows: int
+    """In front of it, and not published yet."""
+    clock_correction_seconds: float | None
+    """What is taken from its server's clock; None: the server does not answer."""
+    clock_bound_seconds: float | None
+    """By how much its times may be wrong then."""
+    error: str | None = None
+    """Why its server does not answer."""
+    unmatched: tuple[str, ...] = ()
+    """What is to be said of patterns of its settings that match no table: nothing of them is published."""
+
+
+class GroupStatus(Struct, frozen=True):
+    """A group."""
+
+    group: str
+    watermark: int
+    """Everything before this time is in closed intervals of all sources: microseconds UTC; 0: not of all yet."""
+    behind_seconds: float | None
+    """From the watermark to now; None where there is none."""
+    skew_seconds: float
+    """From the watermark to what is known of the source that is furthest."""
+    held_by: str
+    """The source that the watermark waits for."""
+    members: tuple[MemberStatus, ...]
+    held_since: int = 0
+    """Since when it does: microseconds UTC, in the group's time; 0: it has no interval at all."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return to_plain(self)
+
+    def line(self) -> str:
+        """The same in one line, for people and logs."""
+        unmatched = "".join(f"; {one.source}: {what}" for one in self.members for what in one.unmatched)
+        why = next((f" ({one.error})" for one in self.members if one.source == self.held_by and one.error), "")
+        if not self.watermark:
+            return f"group {self.group}: no watermark yet: {self.held_by} has no interval{why}{unmatched}"
+        return (
+            f"group {self.group}: watermark {_time(self.watermark)} UTC, {self.behind_seconds:,.1f} s behind, skew "
+            f"{self.skew_seconds:,.1f} s; held by {self.held_by}{why} since {_time(self.held_since)}{unmatched}"
+        )
+
+
+def group_status(group: Group, *, now: int) -> GroupStatus:
+    """Reads the status of a group; its servers are asked for their clocks.
+
+    Args:
+        group: The group.
+        now: Microseconds UTC.
+
+    Raises:
+        StoreUnavailableError: A store does not answer.
+        LakeUnavailableError: The lake does not.
+        SettingsError: Two of its sources are one server.
+    """
+    measured: dict[str, ServerMoment] = {}
+    errors: dict[str, str] = {}
+    for source in group.sources:
+        server = Server(source.address)
+        try:
+            measured[source.name] = server.measure()
+        except StrataError as failure:
+            errors[source.name] = failure.message
+        finally:
+            server.close()
+    refuse_one_server(group.name, {name: one.server_uuid for name, one in measured.items()})
+    corrected = corrections(measured, group.clock_bound)
+    members = []
+    for source in group.sources:
+        engine = open_store(source.store_url, OnMissing.EMPTY)
+        found = source_status(source, engine, now=now)
+        unmatched = unmatched_settings(source, engine, LandedStream.open(source.lake, source.name))
+        engine.dispose()
+        one = corrected.get(source.name)
+        amount = one.amount if one else 0
+        members.append(
+            MemberStatus(
+                source.name,
+                max(0, _until(found, measured.get(source.name)) - amount),
+                max(0, found.landed_until - amount),
+                sum(table.owed_rows for table in found.tables),
+                one.amount / 1e6 if one else None,
+                one.bound / 1e6 if one else None,
+                errors.get(source.name),
+                tuple(unmatched),
+            )
+        )
+    first = min(members, key=lambda member: (member.until, member.source))
+    return GroupStatus(
+        group.name,
+        first.until,
+        max(0, now - first.until) / 1e6 if first.until else None,
+        (max(member.until for member in members) - first.until) / 1e6 if first.until else 0.0,
+        first.source,
+        tuple(members),
+        first.until,
+    )
+
+
+def _time(micros: int) -> str:
+    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S}"
+
+
+def _until(found: SourceStatus, moment: ServerMoment | None) -> int:
+    """Before which time nothing of a source is missing from its closed intervals, by its own clock."""
+    if found.unowned or not found.owned_until:
+        return found.owned_until
+    # What has landed behind the newest interval is nobody's rows.
+    until = max(found.owned_until, found.landed_until)
+    if moment is not None and moment.executed <= GtidSet.parse(found.landed_gtid_set):
+        until = max(until, moment.clock)
+    return until

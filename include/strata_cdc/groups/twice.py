@@ -1,0 +1,94 @@
+"""What would come twice of a group: two of its sources are one server, or have the same transactions.
+Not here: what new sources of a hop have of old ones, which is left out (`copies.py`).
+
+A replica of another member has its transactions under their GTIDs, from another server and at other times: that is
+seen when the same GTID comes of both.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from strata_cdc.groups.pieces import SpanTransactions
+    from strata_cdc.position.sets import Sid, Span
+
+_MOST: Final = 1 << 12
+"""Spans of numbers that are known of a source, for each server that has numbered some of its transactions. Mostly it is
+one, which grows. Of a copy each transaction comes twice, so those of late are enough."""
+
+
+def refuse_one_server(group: str, servers: Mapping[str, str]) -> None:
+    """Looks whether some sources are one server.
+
+    Args:
+        group: Name of the group.
+        servers: UUIDs of the servers, by source.
+
+    Raises:
+        SettingsError: Two are; both are named.
+    """
+    known: dict[str, str] = {}
+    for source, uuid in sorted(servers.items()):
+        other = known.setdefault(uuid, source)
+        if other != source:
+            raise SettingsError(
+                f"{other} and {source} of the group {group} are one server ({uuid}): each change would come twice",
+                source=source,
+                remedy=f"Leave one of them out of `sources` of groups.{group}, or let its connection name another "
+                "server.",
+            )
+
+
+class Given:
+    """Which transactions each source of a group has given, by their GTIDs."""
+
+    def __init__(self, group: str) -> None:
+        """Takes the name of the group; nothing has been given yet."""
+        self._group = group
+        self._spans: dict[Sid, dict[str, deque[Span]]] = {}
+
+    def take(self, source: str, piece: SpanTransactions) -> None:
+        """Takes what has come of a source.
+
+        Raises:
+            SettingsError: Another source has given some of it; one such GTID is named.
+        """
+        for sid, span in piece.gtid_spans():
+            of_sid = self._spans.setdefault(sid, {})
+            for other, spans in of_sid.items():
+                number = None if other == source else _common(spans, span)
+                if number is not None:
+                    raise self._twice(sorted((source, other)), f"{sid}:{number}")
+            _add(of_sid.setdefault(source, deque(maxlen=_MOST)), span)
+
+    def _twice(self, sources: list[str], gtid: str) -> SettingsError:
+        first, second = sources
+        return SettingsError(
+            f"{first} and {second} of the group {self._group} have the same transaction: what it changed would come "
+            "twice",
+            source=second,
+            gtid=gtid,
+            remedy=f"If one is a replica of the other, or both are of a third server, leave one out of `sources` of "
+            f"groups.{self._group}; if one took over from the other, write a journal (docs/groups.md); if only some "
+            "tables are copied to both, name the others: --table.",
+        )
+
+
+def _common(spans: Iterable[Span], span: Span) -> int | None:
+    """A number that one of some spans has, too."""
+    first, last = span
+    return next((max(begin, first) for begin, end in spans if begin <= last and first <= end), None)
+
+
+def _add(spans: deque[Span], span: Span) -> None:
+    # Another part of the last transaction, or what follows it.
+    if spans and spans[-1][0] <= span[0] <= spans[-1][1] + 1:
+        spans[-1] = spans[-1][0], max(spans[-1][1], span[1])
+    else:
+        spans.append(span)

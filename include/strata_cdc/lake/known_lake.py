@@ -1,0 +1,159 @@
+"""Whether a lake is the one that a source's store knows, asked by every command that writes: rows that were published
+to another lake would never be published in this one.
+Not here: making a lake anew (`rebuild.py`), what the store keeps (`store/lakes.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+import msgspec
+from msgspec import Struct
+
+from strata_cdc.clock import now_micros
+from strata_cdc.errors import OtherLakeError
+from strata_cdc.files.storage import list_folders, read_file
+from strata_cdc.files.stored import decode_stored
+from strata_cdc.lake.lost_tables import newest_commits
+from strata_cdc.landing.landed import LandedStream, landing_folder
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import find_store, open_store
+from strata_cdc.store.full_names import split_full_name
+from strata_cdc.store.lakes import LakeLedger
+from strata_cdc.tables.layout import changes_url
+from strata_cdc.tables.lost import find_lost
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.store.lakes import KnownLake
+
+FILE: Final = "lake.json"
+"""Beside the landed segments of a source, so that it is copied, restored and lost with them."""
+FORMAT: Final = 1
+
+
+class LakeMark(Struct, frozen=True):
+    """What a lake says of itself."""
+
+    lake: str
+    """Its id, for one source."""
+    source: str
+    format: int = FORMAT
+
+
+def known_store(source: Source) -> sa.Engine:
+    """The store of a source, made if it is missing, once it is sure that it is that of the source's lake.
+
+    The first command that uses both notes in each of them that they belong together.
+
+    Raises:
+        OtherLakeError: The lake is another one, was lost, or lacks what the store calls published.
+        StrataError: The lake or the store does not answer.
+    """
+    engine = open_store(source.store_url)
+    require_known(source, engine)
+    return engine
+
+
+def known_if_stored(source: Source) -> Source:
+    """The source, checked as by `known_store`, for who makes no store: without one there is nothing to contradict."""
+    engine = find_store(source.store_url)
+    if engine is not None:
+        require_known(source, engine)
+    return source
+
+
+def require_known(source: Source, engine: sa.Engine) -> None:
+    """As `known_store`, of a store that is open."""
+    known = LakeLedger(engine).get(source.name)
+    if known is None or not known.is_written:
+        _make_known(source, engine, known)
+        return
+    found = read_mark(source)
+    if found != known.lake:
+        raise _other(source, found)
+    _require_published(source, engine)
+
+
+def read_mark(source: Source) -> str | None:
+    """The id that the lake has for a source; None if it has none.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: It is not what was written.
+    """
+    folder = landing_folder(source.lake, source.name)
+    content = read_file(folder.join(FILE))
+    if content is None:
+        return None
+    remedy = "Restore the file from a backup of the lake; `strata lake show` has the id that the store knows."
+    return decode_stored(content, LakeMark, newest=FORMAT, file=folder.join(FILE), remedy=remedy).lake
+
+
+def write_mark(source: Source, engine: sa.Engine, lake: str) -> None:
+    """Lets the lake say what the store says. Killed in between, the next command does so again."""
+    content = msgspec.json.encode(LakeMark(lake, source.name))
+    landing_folder(source.lake, source.name).write(FILE, content)
+    LakeLedger(engine).note_written(source.name, lake)
+
+
+def _make_known(source: Source, engine: sa.Engine, known: KnownLake | None) -> None:
+    """The first use of both; or one that was killed, whose id stands in the store."""
+    found = read_mark(source)
+    if known is None:
+        ledger = LakeLedger(engine)
+        if ledger.reached_seq(source.name) > LandedStream.open(source.lake, source.name).last_seq:
+            raise _other(source, found)
+        _require_published(source, engine)
+        if found is not None and not ledger.reached_seq(source.name) and has_tables(source):
+            raise OtherLakeError(
+                f"the lake {source.lake} has tables of another store, and this store knows nothing of them: what is "
+                "published there would be published once more",
+                source=source.name,
+                remedy="Let `store` of the settings name the store that it was published with, or restore that from a "
+                "backup; or use another lake or source name.",
+            )
+        known = ledger.begin(source.name, found or str(uuid4()), now=now_micros())
+    if known is not None:
+        write_mark(source, engine, known.lake)
+
+
+def has_tables(source: Source) -> bool:
+    """Whether the lake has change tables of a source."""
+    return bool(list_folders(changes_url(source.lake, source.name)))
+
+
+def _require_published(source: Source, engine: sa.Engine) -> None:
+    """Whether a table of the newest published interval is there: a lake is copied, lost and restored as a whole, so one
+    tells of all. Where only some tables lack something, and all is landed that was tracked, the others go on."""
+    newest = LakeLedger(engine).last_published(source.name)
+    name = None if newest is None else split_full_name(newest[0])
+    if newest is None or name is None or not any(find_lost(source.lake, source.name, {TableName(*name): newest[1]})):
+        return
+    known = newest_commits(source.name, engine)
+    lost = list(find_lost(source.lake, source.name, known))
+    stream = LandedStream.open(source.lake, source.name)
+    if lost and (len(lost) == len(known) or LakeLedger(engine).reached_seq(source.name) > stream.last_seq):
+        raise OtherLakeError(
+            f"the lake {source.lake} is another one, or an older copy: {lost[0].message}",
+            source=source.name,
+            table=newest[0],
+            remedy=_REMEDY.format(source=source.name),
+        )
+
+
+_REMEDY = (
+    "Let `lake` of the settings name the folder that it was, or restore that from a backup. If it is lost, "
+    "`strata lake show --source {source}` says what of it comes again and what cannot."
+)
+
+
+def _other(source: Source, found: str | None) -> OtherLakeError:
+    what = "has nothing of this source" if found is None else "belongs to another store"
+    return OtherLakeError(
+        f"the lake {source.lake} is not the one that the store knows: it {what}",
+        source=source.name,
+        remedy=_REMEDY.format(source=source.name),
+    )

@@ -1,0 +1,195 @@
+"""Makes a lake anew that was lost, or completes an older copy: what the server still has lands under the ordinals that
+the store knows, and is owed once more; what it has purged is held for ever.
+Not here: whether a lake is the right one (`known_lake.py`), landing (`landing/`)."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.binlog.protocol.replication import BinlogStream
+from strata_cdc.clock import now_micros
+from strata_cdc.errors import ErrorFacts, LostTableError, OtherLakeError
+from strata_cdc.lake.known_files import begin_with_file, first_out_of_place, has_unnumbered
+from strata_cdc.lake.known_lake import read_mark, write_mark
+from strata_cdc.landing.first_landing import FirstMoment
+from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.landing.last_transaction import NEW_NAME
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.lakes import LakeLedger
+from strata_cdc.store.ledgers import IntervalLedger, PublishedLedger
+from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
+from strata_cdc.tables.lost import open_changes
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.store.table_intervals import TableInterval
+
+_KEPT = (IntervalState.PUBLISHED, IntervalState.FAILED, IntervalState.HELD, IntervalState.DISCARDED)
+
+
+class LakePlan(Struct, frozen=True):
+    """What a lake lacks of what its store calls published, and what becomes of that."""
+
+    source: str
+    lake: str
+    is_known: bool
+    """Whether it is the lake that the store knows."""
+    landed_from: int
+    """Ordinal of the first transaction that is there, or will be."""
+    again: tuple[TableInterval, ...]
+    """Are published once more."""
+    lost: tuple[TableInterval, ...]
+    """Cannot be: nobody has their transactions any more."""
+    begin: FirstMoment | None
+    """Where landing begins; None where something has landed."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is to be done."""
+        return self.is_known and not self.again and not self.lost
+
+
+def plan_lake(source: Source, engine: sa.Engine) -> LakePlan:
+    """Looks at all that the store calls published.
+
+    Raises:
+        OtherLakeError: The lake belongs to another store, or the server has nothing that could come again.
+        BinlogPurgedError: The same, of a server without GTIDs.
+        SourceDivergedError: The server is not the one that landed without GTIDs.
+        LostTableError: A change table is damaged.
+        StrataError: The lake, the store or the server does not answer.
+    """
+    ledger = LakeLedger(engine)
+    known, found = ledger.get(source.name), read_mark(source)
+    if known is not None and found is not None and found != known.lake:
+        raise OtherLakeError(
+            f"the lake {source.lake} belongs to another store",
+            source=source.name,
+            remedy="Let `lake` of the settings name the folder that it was, or an empty one.",
+        )
+    stream = LandedStream.open(source.lake, source.name)
+    begin = None
+    if not stream.segments and ledger.reached_seq(source.name):
+        begin = _begin(source, engine)
+    first = begin.seq + 1 if begin else stream.first_seq
+    is_known = known is not None and found == known.lake and begin is None
+    again, lost = _pieces_gone(source, engine, first)
+    return LakePlan(source.name, source.lake, is_known, first, tuple(again), tuple(lost), begin)
+
+
+def rebuild_lake(source: Source, engine: sa.Engine) -> LakePlan:
+    """Does what `plan_lake` says. Killed at any time, nothing counts until all of it is done; called again, it goes on.
+
+    Raises:
+        OtherLakeError: What the server has is not what the store knows.
+        StrataError: As `plan_lake` and `land_binlog`.
+    """
+    plan = plan_lake(source, engine)
+    if plan.is_whole:
+        return plan
+    land_binlog(
+        source.address,
+        lake=source.lake,
+        source=source.name,
+        segment_bytes=source.segment_bytes,
+        begins=(plan.begin,) if plan.begin else (),
+    )
+    _verify(source, engine)
+    ledger = LakeLedger(engine)
+    lake, now = read_mark(source) or str(uuid4()), now_micros()
+    gone = [(piece.start, piece.full_name) for piece in (*plan.again, *plan.lost)]
+    owed = [
+        replace(piece, state=IntervalState.OWED, reason=None, published_rows=0, changed_at=now) for piece in plan.again
+    ]
+    held = [
+        replace(piece, state=IntervalState.HELD, reason=_lost(source), published_rows=0, changed_at=now)
+        for piece in plan.lost
+    ]
+    ledger.replace(source.name, lake, gone, (*owed, *held), now=now)
+    write_mark(source, engine, lake)
+    return plan
+
+
+def _begin(source: Source, engine: sa.Engine) -> FirstMoment:
+    """The earliest place of which the store knows the ordinal, and behind which the server has everything."""
+    files = SchemaStore(engine).files(source.name)
+    with closing(BinlogStream.open(source.address)) as stream:
+        server = stream.state()
+        if not server.numbers_all or has_unnumbered(files):
+            return begin_with_file(source.name, files, server.uuid, stream.files())
+    for place in LakeLedger(engine).places(source.name):
+        executed = GtidSet.parse(place.gtid_executed)
+        if server.purged <= executed:
+            return FirstMoment(executed, seq=place.seq, clock=place.clock)
+    raise OtherLakeError(
+        "the server has purged all that the store knows of",
+        source=source.name,
+        gtid=str(server.purged),
+        remedy=NEW_NAME,
+    )
+
+
+def _pieces_gone(source: Source, engine: sa.Engine, first_seq: int) -> tuple[list[TableInterval], list[TableInterval]]:
+    """What the store calls published and the lake does not have, and what was refused by a table because of that: what
+    can come again, and what cannot."""
+    versions: dict[TableName, int] = {}
+    notes = {(note.interval_start, note.table): note for note in PublishedLedger(engine).list(source.name)}
+    begins = {interval.start: interval.first_seq for interval in IntervalLedger(engine).all(source.name)}
+    again: list[TableInterval] = []
+    lost: list[TableInterval] = []
+    for piece in TableIntervalLedger(engine).select(source.name, _KEPT):
+        note = notes.get((piece.start, piece.full_name))
+        was_refused = piece.reason is not None and piece.reason.error == LostTableError.__name__
+        if note is None and not was_refused:
+            continue
+        name = TableName(piece.database, piece.table)
+        if name not in versions:
+            found = open_changes(source.lake, source.name, name)
+            versions[name] = -1 if found is None else found.version
+        if was_refused or (note is not None and versions[name] < note.delta_version):
+            (again if begins[piece.start] + 1 >= first_seq else lost).append(piece)
+    return again, lost
+
+
+def _verify(source: Source, engine: sa.Engine) -> None:
+    """Whether the transactions have landed under the ordinals that the store knows."""
+    stream = LandedStream.open(source.lake, source.name)
+    for place in LakeLedger(engine).places(source.name):
+        if place.seq < stream.first_seq:
+            continue
+        if place.seq > stream.last_seq or stream.executed_at(place.seq) != GtidSet.parse(place.gtid_executed):
+            raise _out_of_place(source, place.seq, place.gtid_executed)
+    files = SchemaStore(engine).files(source.name)
+    part = first_out_of_place(stream, files) if has_unnumbered(files) else None
+    if part is not None:
+        raise _out_of_place(source, part.last_seq, part.gtid_executed or None, file=part.binlog_file)
+
+
+def _out_of_place(source: Source, seq: int, gtid: str | None, file: str | None = None) -> OtherLakeError:
+    return OtherLakeError(
+        f"the server has other transactions than the store knows, or in another order: behind transaction {seq} it is "
+        "not where the store says",
+        source=source.name,
+        gtid=gtid,
+        file=file,
+        remedy="It may be a replica of the server that had landed: point the connection at that one, delete the folder "
+        f"landing/{source.name} of the new lake, and run the same again. {NEW_NAME}",
+    )
+
+
+def _lost(source: Source) -> ErrorFacts:
+    return OtherLakeError(
+        "the lake that had these rows was lost, and the server has purged their transactions",
+        source=source.name,
+        remedy="They are in backups of the lake, if there are any.",
+    ).facts()

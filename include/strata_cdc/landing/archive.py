@@ -1,0 +1,106 @@
+"""A folder of binlog files: what each says came before it, and thereby their order.
+Not here: landing them (`land_files.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.binlog.bytes.codes import ENCRYPTED_MAGIC, HEADER_BYTES, LARGEST_HEAD_BYTES, MAGIC, EventType
+from strata_cdc.binlog.bytes.files import open_bytes, server_name
+from strata_cdc.binlog.bytes.format import FormatDescription, parse_format_description
+from strata_cdc.binlog.events.gtid import parse_previous_gtids
+from strata_cdc.errors import (
+    CorruptEventError,
+    EncryptedBinlogError,
+    LakeUnavailableError,
+    StrataError,
+    TruncatedEventError,
+    Usage,
+)
+from strata_cdc.files.storage import Folder
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from strata_cdc.position.sets import GtidSet
+
+
+class ArchivedFile(Struct, frozen=True):
+    """One binlog of the archive."""
+
+    url: str
+    name: str
+    """The server's name for it, without `.gz` and the like."""
+    form: FormatDescription
+    format_event: bytes
+    previous_event: bytes
+    previous: GtidSet
+    """What had been executed before it."""
+
+
+def read_archive(url: str) -> list[ArchivedFile]:
+    """The binlogs of a folder, each behind those that it says came before it; other files are left out.
+
+    Names count for nothing: of files with the same set all but one hold no transaction, or they are copies.
+
+    Args:
+        url: Folder or URL; files may be plain, or in gzip or zstd.
+
+    Raises:
+        Usage: The folder has no binlogs.
+        EncryptedBinlogError: One is encrypted at rest.
+        CorruptEventError: The first events of one are damaged.
+        LakeUnavailableError: The folder cannot be read.
+    """
+    folder = Folder.open(url)
+    try:
+        found = [_read_head(folder.join(name)) for name in folder.names()]
+    except OSError as error:
+        raise LakeUnavailableError(f"the files cannot be read: {error}", file=url) from error
+    files = [file for file in found if file is not None]
+    if not files:
+        raise Usage("the folder has no binlog files", file=url)
+    return sorted(files, key=lambda file: (file.previous.count(), file.name))
+
+
+def _read_head(url: str) -> ArchivedFile | None:
+    try:
+        with open_bytes(url) as stream:
+            magic = stream.read(len(MAGIC))
+            if magic == ENCRYPTED_MAGIC:
+                raise EncryptedBinlogError(
+                    "the binlog is encrypted at rest",
+                    remedy="Land it from the server, which sends it decrypted: `strata land`.",
+                )
+            return _read_events(url, stream) if magic == MAGIC else None
+    except StrataError as error:
+        raise error.located(file=url) from None
+
+
+def _read_events(url: str, stream: BinaryIO) -> ArchivedFile:
+    format_event = _read_event(stream)
+    if format_event[4] != EventType.FORMAT_DESCRIPTION:
+        raise Usage("the first event is not a format description")
+    form = parse_format_description(format_event[HEADER_BYTES:])
+    previous_event = _read_event(stream)
+    if previous_event[4] != EventType.PREVIOUS_GTIDS:
+        raise Usage(
+            "the file does not say what had been executed before it",
+            remedy="Servers write that since MySQL 5.6; decode older files with `strata decode FILES --out FILE`.",
+        )
+    end = len(previous_event) - form.checksum_bytes
+    previous = parse_previous_gtids(previous_event[HEADER_BYTES:end]).gtid_set
+    return ArchivedFile(url, server_name(url), form, format_event, previous_event, previous)
+
+
+def _read_event(stream: BinaryIO) -> bytes:
+    header = stream.read(HEADER_BYTES)
+    length = int.from_bytes(header[9:13], "little")
+    if length > LARGEST_HEAD_BYTES:
+        raise CorruptEventError(f"one of the first events says that it has {length} bytes")
+    event = header + stream.read(max(length - HEADER_BYTES, 0))
+    if len(header) < HEADER_BYTES or len(event) < length:
+        raise TruncatedEventError("the file ends in its first events")
+    return event

@@ -1,0 +1,39 @@
+"""Whether all that a server had written up to a place has landed.
+Not here: landing it (`land_binlog.py`), which transaction of the stream is the last one there (`landing/landed.py`)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.landing.resume_landing import LandingGoal
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.protocol.connection import ServerAddress
+    from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.position.binlog_position import ServerPlace
+
+_PAUSE_SECONDS: Final = 1.0
+"""Longer than a transaction that can be seen is in the binlog and not in the set of what is executed."""
+
+
+def has_arrived(address: ServerAddress, stream: LandedStream, place: ServerPlace) -> bool:
+    """Whether all in front of a place has landed.
+
+    What a server writes when it starts, or begins a new file, does not land before the next transaction comes. So
+    where the stream ends in front of the place, the server is asked whether it has executed anything more.
+
+    Args:
+        address: The server.
+        stream: What has landed.
+        place: Where the server wrote at some moment before this.
+
+    Raises:
+        SourceUnavailableError: The server does not answer.
+        AccessDeniedError: A grant is missing.
+    """
+    if stream.reaches(place):
+        return True
+    time.sleep(_PAUSE_SECONDS)
+    goal = LandingGoal.read(address)
+    return goal.server.uuid == place.server_uuid and goal.is_reached(stream)

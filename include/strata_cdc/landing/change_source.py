@@ -1,0 +1,84 @@
+"""The landed stream as a change source: by its indexes; a segment is opened only where somebody asks for bytes.
+Not here: which segments there are, and where a place is in them (`landing/landed.py`)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.events.places import chain_of
+from strata_cdc.binlog.sources.file_start import FileStart
+from strata_cdc.binlog.sources.files import start_of
+from strata_cdc.binlog.sources.port import FileEnd, Transactions
+from strata_cdc.position.sets import GtidSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from strata_cdc.binlog.bytes.chain import EventChain
+    from strata_cdc.binlog.bytes.files import BinlogFile
+    from strata_cdc.binlog.sources.port import Item
+    from strata_cdc.landing.landed import LandedSegment, LandedStream
+
+
+class LandedSource:
+    """What lies behind an ordinal when the stream is opened. The last segment is given even if nothing in it is new:
+    that it was looked at may be all there is to know."""
+
+    def __init__(self, stream: LandedStream, after_seq: int = 0) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            stream: Its segments.
+            after_seq: Ordinal of the last transaction that is not wanted.
+        """
+        self._stream, self._reached = stream, after_seq
+
+    def read(self) -> Iterator[Item]:
+        """As `ChangeSource.read`."""
+        for segment in self._stream.segments:
+            last_seq = segment.summary.last_seq
+            if last_seq > self._reached or segment is self._stream.segments[-1]:
+                yield from self._read_segment(segment)
+                self._reached = max(self._reached, last_seq)
+
+    def _read_segment(self, segment: LandedSegment) -> Iterator[Item]:
+        with ExitStack() as files:
+            opened: list[BinlogFile] = []
+
+            def binlog() -> BinlogFile:
+                if not opened:
+                    opened.append(files.enter_context(open_binlog(segment.url)))
+                return opened[0]
+
+            yield _start_of(segment, binlog if self._reached == 0 else None)
+            first_seq = self._reached + 1
+            for batch in segment.index.batches(first_seq):
+                chain = partial(_chain_of, binlog, int(batch.begins[0]))
+                yield Transactions(batch, binlog, chain, first_seq, is_landed=True)
+            yield FileEnd(segment.summary.server_end)
+
+
+def _chain_of(binlog: Callable[[], BinlogFile], begin: int) -> EventChain:
+    return chain_of(binlog(), begin)
+
+
+def _start_of(segment: LandedSegment, binlog: Callable[[], BinlogFile] | None) -> FileStart:
+    """Where a segment begins; from its bytes where there is a reader of them, else from its index alone."""
+    summary = segment.summary
+    previous = GtidSet.parse(summary.executed_before)
+    if binlog is not None:
+        start = start_of(binlog(), segment.name.offset, previous)
+        return replace(start, identity=summary.server_uuid, is_landed=True)
+    return FileStart(
+        binlog_file=summary.binlog_file,
+        identity=summary.server_uuid,
+        begin_pos=segment.name.offset,
+        previous=previous,
+        created_at=summary.clock_before,
+        is_landed=True,
+    )

@@ -1,0 +1,123 @@
+"""What a server's clock was when its binlog was landed, kept beside the segments: whether a cut through several servers
+holds at one time can be said only of clocks that were measured then (`groups/cuts/measured_clocks.py`).
+Not here: what a server's clock and position are, and how they are asked for (`binlog/protocol/server_clocks.py`)."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from strata_cdc.binlog.protocol.server_clocks import Server
+from strata_cdc.errors import DamagedFileError, LakeUnavailableError, StoreFormatError, StrataError
+from strata_cdc.files.stored import decode_stored
+from strata_cdc.landing.landed import LandedStream, landing_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata_cdc.binlog.protocol.connection import ServerAddress
+    from strata_cdc.binlog.protocol.server_clocks import ServerMoment
+
+CLOCKS_FILE = "clocks.json"
+_FORMAT: Final = 1
+_MOST: Final = 2000
+"""Readings that are kept: those of a landing each hour for twelve weeks."""
+_LOG = logging.getLogger("strata.land")
+
+
+class ClockReading(Struct, frozen=True):
+    """A server's clock around one landing; times are microseconds UTC by that clock."""
+
+    server_uuid: str
+    seq: int
+    """Ordinal of the last transaction that had landed behind it."""
+    begin: int
+    """When it began: all that had been committed by then is up to `seq`."""
+    end: int
+    """When it had ended: all up to `seq` had been committed by then."""
+    lowest: int
+    """How far the clock was ahead of this machine's, at least, of what was measured before and behind it."""
+    highest: int
+    """The same, at most."""
+
+
+class _Stored(Struct, frozen=True):
+    readings: tuple[ClockReading, ...]
+    format: int = _FORMAT
+
+
+@contextmanager
+def reading_clock(address: ServerAddress, lake: str, source: str) -> Iterator[None]:
+    """Reads the clock of a server before and behind its landing, and keeps that if all has landed.
+
+    A reading that is missing makes nothing wrong: a cut then says that it is not known whether it is common. So what
+    the server or the lake refuses here ends no landing.
+    """
+    before = clock_now(address)
+    yield
+    after = clock_now(address)
+    if before is None or after is None or before.server_uuid != after.server_uuid:
+        return
+    landed = LandedStream.open(lake, source)
+    if before.executed <= landed.executed():
+        _keep(lake, source, reading_between(before, after, landed.last_seq))
+
+
+def reading_between(before: ServerMoment, after: ServerMoment, seq: int) -> ClockReading:
+    """What two measurements say of the time between them.
+
+    Args:
+        before: Made first.
+        after: Made behind it, of the same server.
+        seq: Ordinal of the last transaction that had landed in between.
+    """
+    both = before, after
+    lowest, highest = min(one.ahead - one.bound for one in both), max(one.ahead + one.bound for one in both)
+    return ClockReading(before.server_uuid, seq, before.clock, after.clock, lowest, highest)
+
+
+def clock_now(address: ServerAddress) -> ServerMoment | None:
+    """What a server says now; None if it does not answer, or does not number its transactions."""
+    server = Server(address)
+    try:
+        return server.measure()
+    except StrataError:
+        return None
+    finally:
+        server.close()
+
+
+def clock_readings(lake: str, source: str) -> tuple[ClockReading, ...]:
+    """The readings of a source, in the order in which they were made.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    folder = landing_folder(lake, source)
+    if not folder.exists(CLOCKS_FILE):
+        return ()
+    try:
+        found = decode_stored(
+            folder.read(CLOCKS_FILE),
+            _Stored,
+            newest=_FORMAT,
+            file=folder.join(CLOCKS_FILE),
+            remedy="Delete it: cuts are common again behind the next two runs.",
+        )
+    except (DamagedFileError, StoreFormatError) as error:
+        # Cuts say that it is not known whether they are common.
+        _LOG.warning("%s", error)
+        return ()
+    return found.readings
+
+
+def _keep(lake: str, source: str, reading: ClockReading) -> None:
+    try:
+        kept = (*clock_readings(lake, source), reading)[-_MOST:]
+        landing_folder(lake, source).write(CLOCKS_FILE, msgspec.json.encode(_Stored(kept)))
+    except LakeUnavailableError as refused:
+        _LOG.warning("%s: the reading of its clock cannot be kept: %s", source, refused)

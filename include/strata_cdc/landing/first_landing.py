@@ -1,0 +1,108 @@
+"""Where the very first landing of a source begins: with the oldest binlog that the server has, or with a snapshot.
+Not here: going on behind what has landed (`resume_landing.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.binlog.events.index import Resume
+from strata_cdc.errors import BinlogPurgedError, SourceSettingsError
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.history.snapshot_ledger import snapshot_moments
+from strata_cdc.store.database import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.binlog.protocol.replication import ServerState
+    from strata_cdc.binlog.protocol.server_files import ServerFiles
+    from strata_cdc.config.settings import Source
+    from strata_cdc.position.binlog_position import BinlogPosition
+
+
+class FirstMoment(Struct, frozen=True):
+    """A moment at which a stream may begin, since a snapshot says what there was then."""
+
+    executed: GtidSet
+    """What is left out."""
+    position: BinlogPosition | None = None
+    """Where a server without GTIDs was at that moment."""
+    seq: int = 0
+    """Ordinal of the last transaction in front of it, where that had landed in a lake that is lost."""
+    clock: int = 0
+    """The commit clock there, microseconds UTC."""
+    resume: Resume = Resume.GTID
+    """FILE: from `position` on, whatever the server numbers by now."""
+
+
+class FileBegin(Struct, frozen=True):
+    """Where a landing by file and offset begins."""
+
+    position: BinlogPosition
+    seq: int = 0
+    """As of `FirstMoment`."""
+    clock: int = 0
+
+
+def allowed_begins(source: Source) -> tuple[FirstMoment, ...]:
+    """The moments of the source's snapshots, oldest first, where the settings let the stream begin with one.
+
+    Empty where something has landed, and where all that the server has is wanted.
+
+    Raises:
+        SourceSettingsError: The settings want a snapshot, and there is none.
+        StoreUnavailableError: The store does not answer.
+    """
+    if source.settings.land_from == "oldest" or LandedStream.open(source.lake, source.name).segments:
+        return ()
+    moments = snapshot_moments(open_store(source.store_url), source.name)
+    if not moments:
+        raise SourceSettingsError(
+            'land_from = "snapshot", and there is no snapshot yet',
+            source=source.name,
+            remedy=f"`strata snapshot --source {source.name}` takes one.",
+        )
+    return tuple(FirstMoment(GtidSet.parse(moment.gtid_before), moment.position) for moment in moments)
+
+
+def begin_by_gtid(begins: Sequence[FirstMoment], server: ServerState) -> FirstMoment:
+    """Where a stream begins: behind the set of the oldest moment from which on the server still has everything.
+
+    It is what had been executed before the snapshot was begun: a DDL while it was read has to be in the stream.
+
+    Raises:
+        BinlogPurgedError: The server purged something behind each of them.
+    """
+    if not begins:
+        return FirstMoment(server.purged)
+    for begin in begins:
+        if server.purged <= begin.executed:
+            return begin
+    raise _purged(str(server.purged - begins[-1].executed))
+
+
+def begin_by_file(begins: Sequence[FirstMoment], files: ServerFiles) -> FileBegin:
+    """The file with which a stream begins that has no GTIDs, from its first event on.
+
+    From within a file a server sends its head with parts blanked out.
+
+    Raises:
+        BinlogPurgedError: The server has none of the files in which a snapshot was taken.
+    """
+    if not begins:
+        return FileBegin(files.begin)
+    for begin in begins:
+        if begin.position and files.size(begin.position.file) is not None:
+            return FileBegin(files.first_event(begin.position.file), begin.seq, begin.clock)
+    raise _purged(None)
+
+
+def _purged(gtid: str | None) -> BinlogPurgedError:
+    return BinlogPurgedError(
+        'land_from = "snapshot", and the server has purged what follows the newest one',
+        gtid=gtid,
+        remedy="`strata snapshot` takes a new one to begin with.",
+    )

@@ -1,0 +1,217 @@
+"""Lands what a server has executed: its binlog as segments with their indexes, resumed from what lies on disk.
+Not here: the protocol (`binlog/protocol/replication.py`), cutting the stream (`cut_segments.py`), never ending
+(`follow_binlog.py`)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventFlag, EventType
+from strata_cdc.binlog.bytes.format import parse_format_description
+from strata_cdc.binlog.protocol.replication import BinlogStream, Control, EventBytes, Quiet, Until
+from strata_cdc.binlog.protocol.source_lock import SourceLock
+from strata_cdc.binlog.sources.live import rotate_name
+from strata_cdc.errors import SourceUnavailableError
+from strata_cdc.landing.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
+from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
+from strata_cdc.landing.recorder import FileHead
+from strata_cdc.landing.resume_landing import open_resume
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from strata_cdc.binlog.protocol.connection import ServerAddress
+    from strata_cdc.landing.first_landing import FirstMoment
+    from strata_cdc.landing.resume_landing import ByFile, ByGtid
+
+_REPORT_SECONDS = 1.0
+_LOG_POSITION = slice(13, 17)
+"""In an event's header: where it ends in its file."""
+
+
+def land_binlog(
+    address: ServerAddress,
+    *,
+    lake: str,
+    source: str,
+    segment_bytes: int = SEGMENT_BYTES,
+    begins: Sequence[FirstMoment] = (),
+    progress: Callable[[LandProgress], None] | None = None,
+) -> LandReport:
+    """Lands all that the server has executed by now and that has not landed yet.
+
+    Killed at any time, it leaves what is published; the next run goes on from there, and doubles nothing.
+
+    Args:
+        address: The server.
+        lake: Folder or URL of the lake.
+        source: Name of the source, which is the folder below `landing`.
+        segment_bytes: A segment ends with a transaction within some megabytes behind so many bytes.
+        begins: Where the stream may begin if nothing has landed; empty: with the oldest that the server has.
+        progress: Is told about every 16 MB.
+
+    Raises:
+        AlreadyRunningError: Another landing of this source runs.
+        BinlogPurgedError: The server no longer has what comes next.
+        SourceDivergedError: The server lacks transactions that have landed, or nothing proves that it has them.
+        SourceSettingsError: The server writes no binlog, or not all that it executes.
+        AccessDeniedError: Wrong password, or no grant to replicate.
+        SourceUnavailableError: The server does not answer, or the connection broke; what had arrived is kept.
+        LakeUnavailableError: The storage refuses or is full.
+        CorruptEventError: What the server sent is damaged.
+    """
+    notes = LandNotes(lake, source, str(address), Doing.LANDING, progress)
+    with open_landing(lake, source, segment_bytes, notes, landing_lock(address, source)) as cutter:
+        landing = Landing(address, cutter, notes, begins)
+        landing.run()
+    return cutter.report(landing.resume.executed)
+
+
+def landing_lock(address: ServerAddress, source: str) -> SourceLock:
+    """What keeps a second landing of a source away where the lake is no local folder."""
+    return SourceLock(address, f"strata-land-{source}")
+
+
+class Landing:
+    """One connection to a server: the state between two pieces of its stream."""
+
+    def __init__(
+        self, address: ServerAddress, cutter: SegmentCutter, notes: LandNotes, begins: Sequence[FirstMoment] = ()
+    ) -> None:
+        """Goes on where the cutter is; needs the locks of the landing."""
+        self._address, self._begins = address, begins
+        self._cutter, self._notes = cutter, notes
+        self._binlog_file = ""
+        self.resume: ByGtid | ByFile
+        """Where the connection went on, and what the server had executed when it was made."""
+        self._has_arrived = False
+        self._server_now = 0
+        self._expire_seconds: int | None = None
+        self._server_asked = self._reported = time.monotonic()
+
+    def run(self) -> None:
+        """Lands up to what the server had executed when this began.
+
+        Raises:
+            StrataError: As `land_binlog`.
+        """
+        stream = self._open()
+        try:
+            if not self._is_done():
+                self._receive(stream, Until.END_OF_BINLOG, lambda _: self._is_done())
+        finally:
+            stream.close()
+        self.resume.check_complete()
+
+    def follow(self, stop: Callable[[], bool], segment_seconds: float) -> None:
+        """Lands until `stop` says so; what is whole by then is published.
+
+        Args:
+            stop: Is asked at least every half second.
+            segment_seconds: A segment is published when it is so old.
+
+        Raises:
+            StrataError: As `land_binlog`.
+        """
+        stream = self._open()
+
+        def at_item(item: EventBytes | Control | Quiet) -> bool:
+            if time.monotonic() - self._reported >= _REPORT_SECONDS:
+                self._cutter.scan(_REPORT_SECONDS)
+                self._tell(is_idle=isinstance(item, Quiet))
+            self._cutter.cut(segment_seconds)
+            return stop()
+
+        try:
+            self._receive(stream, Until.CLOSED, at_item)
+        finally:
+            stream.close()
+
+    def _is_done(self) -> bool:
+        return self._has_arrived and self._cutter.has_begun
+
+    def _open(self) -> BinlogStream:
+        stream = BinlogStream.open(self._address)
+        try:
+            server = stream.state()
+            self.resume = open_resume(self._address, stream, server, self._cutter, self._begins)
+        except BaseException:
+            stream.close()
+            raise
+        self._cutter.sender = self.resume.sender
+        self._server_now, self._server_asked = server.now, time.monotonic()
+        self._expire_seconds = server.expire_seconds
+        self._note_arrival()
+        self._tell(is_idle=self._has_arrived)
+        return stream
+
+    def _receive(
+        self, stream: BinlogStream, until: Until, is_enough: Callable[[EventBytes | Control | Quiet], bool]
+    ) -> None:
+        cutter = self._cutter
+        try:
+            for item in stream.read(self.resume.start(), until):
+                if isinstance(item, Control):
+                    self._take_control(item.event)
+                elif isinstance(item, EventBytes):
+                    cutter.append(item.data)
+                    cutter.require_room(item.missing)
+                    self._look()
+                if is_enough(item):
+                    break
+            cutter.finish()
+        except SourceUnavailableError:
+            # A connection that breaks every few minutes would otherwise never get beyond its first segment.
+            cutter.finish()
+            raise
+        finally:
+            cutter.discard()
+        self._note_arrival()
+        self._tell(is_idle=self._has_arrived)
+
+    def _look(self) -> None:
+        if self._cutter.scan():
+            self._note_arrival()
+            self._tell()
+            self._cutter.cut()
+
+    def _take_control(self, event: bytes) -> None:
+        kind = event[4]
+        flags = int.from_bytes(event[17:19], "little")
+        if kind == EventType.ROTATE:
+            if flags & EventFlag.ARTIFICIAL:
+                self._cutter.finish()
+                self._binlog_file = rotate_name(event)
+            else:
+                self._cutter.append_last(event)
+                self._cutter.finish()
+            self._note_arrival()
+        elif kind == EventType.FORMAT_DESCRIPTION:
+            event = self.resume.format_event(self._binlog_file, event)
+            self._cutter.start_file(FileHead(self._binlog_file, parse_format_description(event[HEADER_BYTES:]), event))
+        elif kind == EventType.PREVIOUS_GTIDS:
+            self.resume.take_previous(event)
+            if self.resume.begins_empty():
+                self._cutter.begin_empty(int.from_bytes(event[_LOG_POSITION], "little"))
+
+    def _note_arrival(self) -> None:
+        # Only where the set has grown: comparing large sets for each piece would cost more than landing them.
+        self._has_arrived = self.resume.has_arrived()
+
+    def _tell(self, *, is_idle: bool = False) -> None:
+        cutter = self._cutter
+        self._reported = now = time.monotonic()
+        landed = cutter.seq - cutter.before.seq
+        server_now = self._server_now + (now - self._server_asked) * 1e6
+        behind = 0.0 if is_idle or not cutter.clock else max(0.0, (server_now - cutter.clock) / 1e6)
+        self._notes.tell(
+            LandProgress(
+                transactions=landed,
+                of_transactions=landed + self.resume.transactions_left(),
+                bytes=cutter.landed_bytes,
+                clock=cutter.clock,
+                lag_seconds=round(behind, 3),
+                expire_seconds=self._expire_seconds,
+            )
+        )

@@ -1,0 +1,156 @@
+"""Lands an archive of binlog files in the place of a server's stream: same segments, same resuming.
+Not here: the order of the files (`archive.py`), cutting the stream (`cut_segments.py`)."""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.events.transactions import scan_transactions
+from strata_cdc.errors import CorruptEventError, SourceSettingsError, StreamHoleError, TruncatedEventError
+from strata_cdc.landing.archive import ArchivedFile, read_archive
+from strata_cdc.landing.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
+from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
+from strata_cdc.landing.recorder import FileHead
+from strata_cdc.position.sets import GtidSetBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from strata_cdc.binlog.bytes.files import BinlogFile
+    from strata_cdc.binlog.events.batch import TransactionBatch
+    from strata_cdc.position.sets import GtidSet
+
+_LOG = logging.getLogger("strata.land")
+_PIECE_BYTES = 8 << 20
+
+
+def land_files(
+    files: str,
+    *,
+    lake: str,
+    source: str,
+    segment_bytes: int = SEGMENT_BYTES,
+    progress: Callable[[LandProgress], None] | None = None,
+) -> LandReport:
+    """Lands all that the binlogs of a folder hold and that has not landed yet.
+
+    Killed at any time, it leaves what is published; the next run goes on from there, and doubles nothing. A server's
+    stream and archives may take turns.
+
+    Args:
+        files: Folder or URL; the files may be plain, or in gzip or zstd.
+        lake: Folder or URL of the lake.
+        source: Name of the source.
+        segment_bytes: As for `land_binlog`.
+        progress: Is told about every 16 MB.
+
+    Raises:
+        StreamHoleError: Transactions between what has landed and a file, or between two files, are in none of them;
+            what comes before the hole has landed.
+        SourceSettingsError: Transactions have no GTID.
+        AlreadyRunningError: Another landing of this source runs.
+        CorruptEventError: A file is damaged; what comes before that has landed.
+        Usage: The folder has no binlogs.
+        LakeUnavailableError: The storage refuses or is full, or the files cannot be read.
+    """
+    notes = LandNotes(lake, source, files, Doing.LANDING, progress)
+    with open_landing(lake, source, segment_bytes, notes) as cutter:
+        archive = read_archive(files)
+        cutter.begin_at(archive[0].previous)
+        landing = _FileLanding(cutter, notes, archive)
+        landing.run()
+    return cutter.report(cutter.end.executed)
+
+
+class _FileLanding:
+    """One run over an archive."""
+
+    def __init__(self, cutter: SegmentCutter, notes: LandNotes, archive: list[ArchivedFile]) -> None:
+        self._cutter, self._notes, self._archive = cutter, notes, archive
+        self._least = (archive[-1].previous - cutter.before.executed).count()
+
+    def run(self) -> None:
+        for file, following in pairwise([*self._archive, None]):
+            executed = self._cutter.end.executed
+            if file is None or (following is not None and following.previous <= executed):
+                # All that it holds came before the next file, and has landed.
+                continue
+            self._check(file, executed)
+            try:
+                self._land(file)
+                self._cutter.finish()
+            except CorruptEventError:
+                self._cutter.finish()
+                raise
+            finally:
+                self._cutter.discard()
+            self._tell()
+
+    def _check(self, file: ArchivedFile, executed: GtidSet) -> None:
+        hole = file.previous - executed
+        if hole:
+            raise StreamHoleError(
+                f"transactions are missing between what has landed and {file.name}; none of the files has them",
+                gtid=str(hole),
+                file=file.url,
+                remedy="Put the file that holds them into the folder, or land them from a server that still has them; "
+                "then run the same again.",
+            )
+
+    def _land(self, file: ArchivedFile) -> None:
+        with open_binlog(file.url) as binlog:
+            self._cutter.start_file(FileHead(file.name, file.form, file.format_event, file.previous_event))
+            end = 0
+            try:
+                for begin, end in self._wanted(binlog):
+                    self._append(binlog, begin, end)
+            except TruncatedEventError as error:
+                # A copy of the file that the server was writing; what a later file lacks is noticed there.
+                _LOG.warning("%s", error.located(file=file.url))
+                return
+            if end:
+                self._cutter.append_last(binlog.buffer[end:].tobytes())
+
+    def _wanted(self, binlog: BinlogFile) -> Iterator[tuple[int, int]]:
+        """Spans of bytes with the transactions that have not landed."""
+        executed = self._cutter.end.executed
+        for batch in scan_transactions(binlog):
+            if (batch.sid_numbers < 0).any():
+                at = int(batch.positions[int(np.argmax(batch.sid_numbers < 0))])
+                raise SourceSettingsError(
+                    "a transaction has no GTID, so nothing tells whether it has landed",
+                    file=binlog.path,
+                    offset=at,
+                    remedy="Decode such files with `strata decode FILES --out FILE`.",
+                )
+            yield from _missing_spans(batch, executed)
+
+    def _append(self, binlog: BinlogFile, begin: int, end: int) -> None:
+        for at in range(begin, end, _PIECE_BYTES):
+            self._cutter.append(binlog.buffer[at : min(at + _PIECE_BYTES, end)].data)
+            if self._cutter.scan():
+                self._tell()
+                self._cutter.cut()
+
+    def _tell(self) -> None:
+        cutter = self._cutter
+        landed = cutter.seq - cutter.before.seq
+        self._notes.tell(LandProgress(landed, max(landed, self._least), cutter.landed_bytes, cutter.clock))
+
+
+def _missing_spans(batch: TransactionBatch, executed: GtidSet) -> Iterator[tuple[int, int]]:
+    builder = GtidSetBuilder()
+    batch.add_to(builder)
+    held = builder.build()
+    missing = held - executed
+    if missing == held:
+        yield int(batch.begins[0]), int(batch.ends[-1])
+    elif missing:
+        for record in batch.records():
+            if record.gtid and missing.contains(record.gtid):
+                yield record.begin, record.end

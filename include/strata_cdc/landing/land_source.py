@@ -1,0 +1,53 @@
+"""Landing a source as its settings say.
+Not here: landing (`land_binlog.py`), landing on and on (`follow_binlog.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.errors import AlreadyRunningError
+from strata_cdc.landing.first_landing import allowed_begins
+from strata_cdc.landing.follow_binlog import wait_for_follower
+from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.landing.land_state import Doing, read_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.landing.cut_segments import LandReport
+    from strata_cdc.landing.land_state import LandProgress
+
+
+def land_source(source: Source, progress: Callable[[LandProgress], None] | None = None) -> LandReport:
+    """`land_binlog` of a source, with its errors."""
+    return land_binlog(
+        source.address,
+        lake=source.lake,
+        source=source.name,
+        segment_bytes=source.segment_bytes,
+        begins=allowed_begins(source),
+        progress=progress,
+    )
+
+
+def land_or_wait(
+    source: Source, progress: Callable[[LandProgress], None] | None = None
+) -> tuple[LandReport | None, str]:
+    """The same; where `strata land --follow` does the copying, it waits until that has come so far.
+
+    Returns:
+        The report, None where it has waited; and the GTID set that has landed by now.
+
+    Raises:
+        AlreadyRunningError: Another landing runs, which does not follow.
+        StrataError: As `land_binlog`.
+    """
+    try:
+        landing = land_source(source, progress)
+    except AlreadyRunningError:
+        state = read_state(source.lake, source.name)
+        if state is None or state.doing is not Doing.FOLLOWING:
+            raise
+        return None, str(wait_for_follower(source.address, source.lake, source.name))
+    return landing, landing.gtid_executed

@@ -1,0 +1,170 @@
+"""How far a landing is: told while it runs, and kept beside the segments for whoever looks later.
+Not here: what a landing goes on from, which is the segments themselves (`cut_segments.py`)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from strata_cdc.clock import from_micros, now_micros
+from strata_cdc.counted import counted
+from strata_cdc.errors import DamagedFileError, LakeUnavailableError, StoreFormatError
+from strata_cdc.files.stored import decode_stored
+from strata_cdc.landing.landed import landing_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STATE_FILE = "state.json"
+_FORMAT = 1
+_LOG = logging.getLogger("strata.land")
+_LOG_SECONDS = 60.0
+_STORE_SECONDS = 10.0
+_MEGABYTE = 1 << 20
+
+
+class Doing(StrEnum):
+    """What a landing was doing when its state was kept."""
+
+    LANDING = "landing"
+    FOLLOWING = "following"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+class LandProgress(Struct, frozen=True):
+    """How far a landing is."""
+
+    transactions: int
+    of_transactions: int
+    """As far as is known; a server that is followed executes more."""
+    bytes: int
+    clock: int
+    """Commit time of the newest whole transaction, microseconds UTC; 0 before the first."""
+    lag_seconds: float | None = None
+    """From that time to now by the server's clock, 0 when all that it executed is here; None for files."""
+    expire_seconds: int | None = None
+    """So long after a binlog's last event the server may delete it; None: not by itself, or these are files."""
+
+    def __str__(self) -> str:
+        lag = "" if self.lag_seconds is None else f", {self.lag_seconds:.1f} s behind the server"
+        until = f", committed until {from_micros(self.clock):%Y-%m-%d %H:%M:%S} UTC" if self.clock else ""
+        return (
+            f"{self.transactions:,} of {counted(self.of_transactions, 'transaction')}, {self.bytes / _MEGABYTE:,.1f} MB"
+            f"{until}{lag}"
+        )
+
+
+class LandState(Struct, frozen=True):
+    """The newest state of a source's landing."""
+
+    doing: Doing
+    at: int
+    """When it was noted, by this machine's clock, microseconds UTC."""
+    origin: str
+    """The server, or the folder of the files."""
+    transactions: int
+    bytes: int
+    lag_seconds: float | None
+    error: str | None = None
+    expire_seconds: int | None = None
+    """As in `LandProgress`."""
+
+
+class _StoredState(LandState, frozen=True, kw_only=True):
+    format: int = _FORMAT
+
+
+class LandNotes:
+    """Takes note of progress: a line in the log every minute, the state in the lake every ten seconds."""
+
+    def __init__(
+        self,
+        lake: str,
+        source: str,
+        origin: str,
+        doing: Doing,
+        also: Callable[[LandProgress], None] | None = None,
+        log_seconds: float = _LOG_SECONDS,
+    ) -> None:
+        """Starts with nothing.
+
+        Args:
+            lake: Folder or URL of the lake.
+            source: Name of the source.
+            origin: As in `LandState`.
+            doing: LANDING or FOLLOWING.
+            also: Is told every time.
+            log_seconds: The log is told so often.
+        """
+        self._log_seconds = log_seconds
+        self._folder = landing_folder(lake, source)
+        self._source, self._origin, self._doing, self._also = source, origin, doing, also
+        self._last = LandProgress(0, 0, 0, 0)
+        self._logged = time.monotonic()
+        self._stored = self._logged - _STORE_SECONDS
+
+    def tell(self, progress: LandProgress) -> None:
+        """Takes note of how far it is."""
+        self._last = progress
+        now = time.monotonic()
+        if self._also:
+            self._also(progress)
+        if now - self._logged >= self._log_seconds:
+            self._logged = now
+            _LOG.info("%s: %s", self._source, progress)
+        if now - self._stored >= _STORE_SECONDS:
+            self._stored = now
+            self._store(self._doing)
+
+    def retry(self, error: Exception, seconds: float) -> None:
+        """A connection broke, and the next one is tried after so many seconds."""
+        _LOG.warning("%s: %s Trying again in %.0f s.", self._source, error, seconds)
+        self._store(self._doing, str(error))
+
+    def end(self) -> None:
+        """The landing ended as it should."""
+        _LOG.info("%s: landed %s", self._source, self._last)
+        self._store(Doing.ENDED)
+
+    def fail(self, error: Exception) -> None:
+        """The landing ended with an error."""
+        self._store(Doing.FAILED, str(error))
+
+    def _store(self, doing: Doing, error: str | None = None) -> None:
+        last = self._last
+        at = now_micros()
+        state = LandState(
+            doing, at, self._origin, last.transactions, last.bytes, last.lag_seconds, error, last.expire_seconds
+        )
+        try:
+            self._folder.write(STATE_FILE, msgspec.json.encode(_StoredState(**asdict(state))))
+        except LakeUnavailableError as refused:
+            # Nothing depends on it, and what matters meets the same storage a moment later.
+            _LOG.warning("%s: the state of the landing cannot be kept: %s", self._source, refused)
+
+
+def read_state(lake: str, source: str) -> LandState | None:
+    """The state that the newest landing kept; None if there is none that this Strata reads.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    folder = landing_folder(lake, source)
+    if not folder.exists(STATE_FILE):
+        return None
+    try:
+        remedy = "The next `strata land` writes it anew."
+        return decode_stored(
+            folder.read(STATE_FILE), LandState, newest=_FORMAT, file=folder.join(STATE_FILE), remedy=remedy
+        )
+    except (DamagedFileError, StoreFormatError) as error:
+        # Nothing depends on it.
+        _LOG.warning("%s", error)
+        return None

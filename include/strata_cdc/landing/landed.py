@@ -1,0 +1,393 @@
+"""The landed stream of one source: its segments in order, and where a time, a GTID set or a position is in it.
+Not here: landing (`landing/land_binlog.py`), the form of an index (`binlog/events/index.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from strata_cdc.binlog.bytes.codes import HEADER_BYTES
+from strata_cdc.binlog.bytes.segment import SegmentName
+from strata_cdc.binlog.events.index import SUFFIX, Resume, SegmentIndex, SegmentSummary
+from strata_cdc.binlog.events.xa import Undecided
+from strata_cdc.binlog.protocol.server_files import begins_at
+from strata_cdc.errors import StreamHoleError, Usage
+from strata_cdc.files.storage import Folder, lake_errors
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.sets import GtidSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from strata_cdc.binlog.events.model import TransactionRecord
+    from strata_cdc.position.binlog_position import ServerPlace
+
+
+def landing_folder(lake: str, source: str) -> Folder:
+    """Where the segments of a source lie: `<lake>/landing/<source>/`."""
+    return Folder.open(lake).folder(f"landing/{source}")
+
+
+@dataclass(frozen=True)
+class LandedSegment:
+    """One segment, and its index."""
+
+    folder: Folder = field(repr=False)
+    name: SegmentName
+
+    @property
+    def url(self) -> str:
+        """What `open_binlog` takes."""
+        return self.folder.join(str(self.name))
+
+    @cached_property
+    def index(self) -> SegmentIndex:
+        """The index beside it."""
+        return SegmentIndex.open(self.folder, f"{self.name}{SUFFIX}")
+
+    def begins_event(self, place: int, offset: int) -> bool:
+        """Whether an event begins at a byte of the segment.
+
+        Args:
+            place: Of the segment's file; in front of its end.
+            offset: The same place in the server's file.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        with (
+            lake_errors(self.url),
+            self.folder.filesystem.open_input_file(f"{self.folder.path}/{self.name}") as file,
+        ):
+            file.seek(place)
+            return begins_at(file.read(HEADER_BYTES), offset)
+
+    @property
+    def summary(self) -> SegmentSummary:
+        """What the index says of the whole."""
+        return self.index.summary
+
+
+@dataclass(frozen=True)
+class LandedStream:
+    """All that has landed of a source, in stream order."""
+
+    source: str
+    segments: tuple[LandedSegment, ...]
+
+    @classmethod
+    def open(cls, lake: str, source: str) -> LandedStream:
+        """Lists what lies on disk now; indexes are opened as they are needed.
+
+        Raises:
+            StreamHoleError: A segment between two others is missing.
+            LakeUnavailableError: The storage does not answer.
+        """
+        folder = landing_folder(lake, source)
+        names = folder.names()
+        indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
+        found = [parsed for name in names if name in indexed and (parsed := SegmentName.parse(name))]
+        for before, after in pairwise(found):
+            if after.ordinal != before.ordinal + 1:
+                raise StreamHoleError(
+                    f"segment {before.ordinal + 1} is missing from the landed stream",
+                    source=source,
+                    file=folder.join(str(after)),
+                    remedy="Restore it from a backup of the lake, or land the source anew under another name.",
+                )
+        stream = cls(source, tuple(LandedSegment(folder, name) for name in found))
+        if found and stream.segments[-1].summary.prepared is None:
+            # Imported here: a stream whose indexes are of today's form needs no walk over bytes.
+            from strata_cdc.landing.repair import upgrade_indexes  # noqa: PLC0415  see above
+
+            upgrade_indexes(folder)
+            return cls.open(lake, source)
+        return stream
+
+    @property
+    def last_seq(self) -> int:
+        """Ordinal of the last transaction; 0 if nothing has landed."""
+        return self.segments[-1].summary.last_seq if self.segments else 0
+
+    @property
+    def first_seq(self) -> int:
+        """Ordinal of the first transaction that is still here; those before it had landed, and were deleted by age."""
+        return self.segments[0].summary.first_seq if self.segments else 1
+
+    @property
+    def clock(self) -> int:
+        """The commit clock at the end, microseconds UTC; 0 if nothing has landed."""
+        return self.segments[-1].summary.clock_after if self.segments else 0
+
+    @property
+    def resume(self) -> Resume:
+        """How a landing goes on at the end."""
+        return Resume(self.segments[-1].summary.resume) if self.segments else Resume.GTID
+
+    def servers(self) -> frozenset[str]:
+        """UUIDs of the servers that the stream comes from: who numbered its transactions, and who sent the last."""
+        if not self.segments:
+            return frozenset()
+        return frozenset({self.segments[-1].summary.server_uuid, *(sid.uuid for sid, _ in self.executed().items())})
+
+    def executed(self) -> GtidSet:
+        """GTID set of all that the stream has executed at its end."""
+        return GtidSet.parse(self.segments[-1].summary.executed) if self.segments else GtidSet()
+
+    def executed_before(self) -> GtidSet:
+        """GTID set of what had been executed before the first transaction that is still here."""
+        return GtidSet.parse(self.segments[0].summary.executed_before) if self.segments else GtidSet()
+
+    def has_anonymous(self) -> bool:
+        """Whether a transaction that is still here has no GTID."""
+        numbered = self.executed().count() - self.executed_before().count()
+        return numbered < self.last_seq - self.first_seq + 1
+
+    def undecided_at(self, seq: int) -> Undecided:
+        """XA transactions that are prepared and undecided behind the transaction `seq`."""
+        at = self._segment_of(seq + 1)
+        undecided = Undecided(self.segments[at - 1].summary.prepared or () if at else ())
+        if at < len(self.segments) and self.segments[at].summary.first_seq <= seq:
+            for of, mark in self.segments[at].index.marks():
+                if of <= seq:
+                    undecided.take(of, mark)
+        return undecided
+
+    def records(
+        self, first_seq: int | None = None, last_seq: int | None = None
+    ) -> Iterator[tuple[LandedSegment, TransactionRecord]]:
+        """Transactions with first_seq <= seq <= last_seq and the segment that each is in; by default all that are here.
+
+        Raises:
+            StreamHoleError: The first of them have landed, and are not here any more.
+        """
+        first_seq = self.first_seq if first_seq is None else first_seq
+        if last_seq is None or first_seq <= last_seq:
+            self._refuse_deleted(first_seq)
+        for segment in self.segments[self._segment_of(first_seq) :]:
+            if last_seq is not None and segment.summary.first_seq > last_seq:
+                return
+            for record in segment.index.records(first_seq, last_seq):
+                yield segment, record
+
+    def is_only_of(self, databases: Collection[str], first_seq: int, last_seq: int) -> bool:
+        """Whether transactions with first_seq <= seq <= last_seq change rows of some databases, and do nothing else.
+
+        True if there are no such transactions. Stops at the first that does something else.
+
+        Raises:
+            StreamHoleError: The first of them have landed, and are not here any more.
+        """
+        if first_seq > last_seq:
+            return True
+        return bool(databases) and all(
+            record.is_only_rows and all(table.database in databases for table in record.tables)
+            for _, record in self.records(first_seq, last_seq)
+        )
+
+    def segments_of(self, first_seq: int, last_seq: int) -> tuple[LandedSegment, ...]:
+        """The segments that hold transactions with first_seq <= seq <= last_seq; none if there are no such.
+
+        Raises:
+            StreamHoleError: The first of them have landed, and are not here any more.
+        """
+        if first_seq > last_seq:
+            return ()
+        self._refuse_deleted(first_seq)
+        found = []
+        for segment in self.segments[self._segment_of(first_seq) :]:
+            if segment.summary.first_seq > last_seq:
+                break
+            if segment.summary.transactions:
+                found.append(segment)
+        return tuple(found)
+
+    def seq_before(self, time: int) -> int:
+        """Ordinal of the last transaction that the commit clock has before `time` (microseconds UTC); 0 if none."""
+        at = self._first(lambda summary: summary.clock_after >= time)
+        if at == len(self.segments):
+            return self.last_seq
+        segment = self.segments[at]
+        return segment.summary.first_seq - 1 + segment.index.count_below("committed_at", time)
+
+    def seq_at(self, executed: GtidSet) -> int:
+        """Ordinal of the last transaction when exactly this set had been executed.
+
+        Raises:
+            Usage: The stream never was at this set, or has transactions that no set holds.
+        """
+        if not self.segments:
+            return 0
+        if self.has_anonymous():
+            raise Usage(
+                "the landed stream has transactions without a GTID, so no GTID set names a point of it",
+                source=self.source,
+                remedy="Name the point by time, or by file and offset.",
+            )
+        # A landed transaction has a GTID of its own, so that the size of the set says which ordinal it could be.
+        seq = self.first_seq - 1 + executed.count() - self.executed_before().count()
+        if not self.first_seq - 1 <= seq <= self.last_seq or self.executed_at(seq) != executed:
+            raise self._never_at(executed)
+        return seq
+
+    def executed_at(self, seq: int) -> GtidSet:
+        """GTID set executed up to and with the transaction `seq`; what preceded the stream for 0.
+
+        Raises:
+            Usage: The stream is shorter.
+        """
+        if seq > self.last_seq:
+            raise Usage(f"transaction {seq} has not landed; the last is {self.last_seq}", source=self.source)
+        self._refuse_deleted(seq + 1)
+        if seq == self.last_seq:
+            return self.executed()
+        segment = self.segments[self._segment_of(seq + 1)]
+        return segment.index.executed_after(seq - segment.summary.first_seq + 1)
+
+    def clock_at(self, seq: int) -> int:
+        """The commit clock behind the transaction `seq`, microseconds UTC; 0 for 0.
+
+        Raises:
+            StreamHoleError: It is not here any more, nor the one that follows it.
+        """
+        if self.segments and seq == self.first_seq - 1:
+            return self.segments[0].summary.clock_before
+        return self.record_at(seq)[1].committed_at if seq else 0
+
+    def seq_at_position(self, position: BinlogPosition) -> int:
+        """Ordinal of the last transaction that begins before a position in the server's files.
+
+        Raises:
+            Usage: The stream has no such file.
+        """
+        inside = [
+            segment
+            for segment in self.segments
+            if segment.name.binlog_file == position.file and segment.name.offset <= position.offset
+        ]
+        if not inside:
+            if any(segment.name.binlog_file == position.file for segment in self.segments):
+                first = next(segment for segment in self.segments if segment.name.binlog_file == position.file)
+                return first.summary.first_seq - 1
+            around = _around(self.segments, position)
+            if around:
+                return around[0].summary.last_seq
+            raise Usage(f"nothing has landed from {position.file}", source=self.source)
+        # After a failover another server's file may have the same name: the newest one is meant.
+        segment = inside[-1]
+        return segment.summary.first_seq - 1 + segment.index.count_below("binlog_pos", position.offset)
+
+    def reaches(self, place: ServerPlace) -> bool:
+        """Whether what a server has written in front of a place has landed from it, by where the stream ends."""
+        if not self.segments:
+            return False
+        last = self.segments[-1].summary
+        end = BinlogPosition.of(last.binlog_file, last.server_end)
+        return last.server_uuid in ("", place.server_uuid) and end >= place.position
+
+    def seq_in_front(self, place: ServerPlace) -> int:
+        """Ordinal of the last transaction that a server has written in front of a place, all of which has landed.
+
+        What landed from the server before it, and files of its own in which it wrote no transaction, are in front.
+        """
+        for segment in reversed(self.segments):
+            summary = segment.summary
+            if summary.server_uuid not in ("", place.server_uuid):
+                return summary.last_seq
+            begin = BinlogPosition.of(segment.name.binlog_file, segment.name.offset)
+            if begin.file_number < place.position.file_number:
+                return summary.last_seq
+            if begin <= place.position:
+                return summary.first_seq - 1 + segment.index.count_below("binlog_pos", place.position.offset)
+        return self.first_seq - 1
+
+    def contained_in(self, executed: GtidSet, unnumbered: int = 0) -> int:
+        """Ordinal of the last transaction that somebody has for certain, with all before it.
+
+        Args:
+            executed: What he has of those that have a GTID.
+            unnumbered: He has those without a GTID up to this ordinal, and in front of others that he has.
+        """
+        last = self._last_of(lambda seq: self.executed_at(seq) <= executed)
+        if not self.has_anonymous():
+            return last
+        # Behind transactions without a GTID the set is what it was in front of them.
+        first, reached = self.first_seq - 1, self.executed_at(last)
+        is_none = self.executed_at(first) == reached
+        numbered = first if is_none else self._last_of(lambda seq: self.executed_at(seq) != reached) + 1
+        return max(numbered, min(unnumbered, last))
+
+    def _last_of(self, holds: Callable[[int], bool]) -> int:
+        """The last ordinal for which something holds that holds for all before it; one before the first if none."""
+        low, high = self.first_seq - 1, self.last_seq
+        while low < high:
+            middle = (low + high + 1) // 2
+            if holds(middle):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def record_at(self, seq: int) -> tuple[LandedSegment, TransactionRecord]:
+        """The transaction `seq` and its segment.
+
+        Raises:
+            Usage: It has not landed.
+        """
+        if seq > self.last_seq:
+            raise Usage(f"transaction {seq} has not landed; the last is {self.last_seq}", source=self.source)
+        self._refuse_deleted(seq)
+        segment = self.segments[self._segment_of(seq)]
+        return segment, segment.index.record(seq)
+
+    def _refuse_deleted(self, seq: int) -> None:
+        if seq < self.first_seq:
+            raise StreamHoleError(
+                f"transaction {seq} has landed, and its segment was deleted as the settings' `keep_days` and `keep_gb` "
+                f"say; the first that is still here is {self.first_seq}, committed at {self._first_time()}",
+                source=self.source,
+                remedy="Readers of the tables have what was published of it. To decode it once more, restore the "
+                "segments, or land the source from an archive under another name.",
+            )
+
+    def _first_time(self) -> str:
+        """When the first transaction that is still here was committed."""
+        micros = self.segments[0].index.record(self.first_seq).committed_at
+        return datetime.fromtimestamp(micros // 1_000_000, UTC).isoformat(sep=" ")
+
+    def _segment_of(self, seq: int) -> int:
+        """Number of the first segment that ends at or behind a transaction."""
+        return self._first(lambda summary: summary.last_seq >= seq)
+
+    def _first(self, holds: Callable[[SegmentSummary], bool]) -> int:
+        """The first segment for which something holds that then holds for all later ones; by bisection, so that few
+        indexes are opened."""
+        low, high = 0, len(self.segments)
+        while low < high:
+            middle = (low + high) // 2
+            if holds(self.segments[middle].summary):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _never_at(self, executed: GtidSet) -> Usage:
+        return Usage(
+            "the landed stream never was at this GTID set",
+            source=self.source,
+            gtid=str(executed),
+            remedy=f"It goes from {self.executed_before() or 'the empty set'} to {self.executed() or 'the empty set'}.",
+        )
+
+
+def _around(segments: Sequence[LandedSegment], position: BinlogPosition) -> tuple[LandedSegment, LandedSegment] | None:
+    """The last two segments between which a file lies that has no transactions; None if there are none."""
+    for before, after in reversed(list(pairwise(segments))):
+        first, last = (BinlogPosition.of(one.name.binlog_file, 0) for one in (before, after))
+        bases = {one.file.rpartition(".")[0] for one in (first, position, last)}
+        if len(bases) == 1 and first.file_number < position.file_number < last.file_number:
+            return before, after
+    return None

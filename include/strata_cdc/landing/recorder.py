@@ -1,0 +1,263 @@
+"""Records a segment as it arrives: bytes to a file, transactions to its index, both published together.
+Not here: where the bytes come from (`binlog/protocol/replication.py`), when a segment ends
+(`landing/land_binlog.py`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from strata_cdc.binlog.bytes.codes import MAGIC, EventFlag, EventType
+from strata_cdc.binlog.bytes.frames import index_events
+from strata_cdc.binlog.bytes.segment import SegmentFile, SegmentName, make_event, publish_file, storage_errors
+from strata_cdc.binlog.events.gtid import encode_gtid_set
+from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, Resume, SegmentSummary
+from strata_cdc.binlog.events.places import arriving_chain
+from strata_cdc.binlog.events.scanner import TransactionScanner
+from strata_cdc.binlog.events.xa import Prepared, Undecided
+from strata_cdc.binlog.kernels import status as codes
+from strata_cdc.errors import LakeUnavailableError, SourceDivergedError, StrataError
+from strata_cdc.files.storage import TEMPORARY_SUFFIX, Folder
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.clock import CommitClock
+from strata_cdc.position.sets import GtidSet, GtidSetBuilder
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.bytes.format import FormatDescription
+
+
+class StreamEnd(Struct, frozen=True):
+    """Where the stream of a source ends so far, which is where its next segment begins."""
+
+    ordinal: int = 0
+    """Of the last segment; 0 if there is none."""
+    seq: int = 0
+    """Ordinal of the last transaction."""
+    clock: int = 0
+    """The commit clock, microseconds UTC."""
+    executed: GtidSet = field(default_factory=GtidSet)
+    resume: Resume = Resume.GTID
+    prepared: tuple[Prepared, ...] | None = ()
+    """XA transactions that nobody has decided; None if that is not known yet."""
+
+    @classmethod
+    def of(cls, summary: SegmentSummary, ordinal: int) -> StreamEnd:
+        """Behind a segment."""
+        executed = GtidSet.parse(summary.executed)
+        resume = Resume(summary.resume)
+        return cls(ordinal, summary.last_seq, summary.clock_after, executed, resume, summary.prepared)
+
+
+class Sender(Struct, frozen=True):
+    """Where a piece of the stream comes from."""
+
+    server_uuid: str = ""
+    """Empty for files, which do not say whose they are."""
+    numbered_from: int | None = 0
+    """Number of the file from whose beginning on every transaction has a GTID; None if no file is known to be one."""
+
+    def resume(self, binlog_file: str) -> Resume:
+        """How a landing goes on behind a piece of a file."""
+        if self.numbered_from is None:
+            return Resume.FILE
+        is_numbered = not self.numbered_from or BinlogPosition.of(binlog_file, 0).file_number >= self.numbered_from
+        return Resume.GTID if is_numbered else Resume.FILE
+
+
+class FileHead(Struct, frozen=True):
+    """The first events of a server's file, as they were sent."""
+
+    binlog_file: str
+    form: FormatDescription
+    format_event: bytes
+    previous_event: bytes = b""
+
+    def before(self, offset: int, executed: GtidSet) -> bytes:
+        """What a segment starts with whose events come from byte `offset` of the server's file.
+
+        A segment from the very start of the file keeps the server's own PREVIOUS_GTIDS.
+        """
+        head = MAGIC + self.format_event
+        if self.previous_event and len(head) + len(self.previous_event) == offset:
+            return head + self.previous_event
+        return head + make_event(
+            EventType.PREVIOUS_GTIDS,
+            encode_gtid_set(executed),
+            begin=len(head),
+            flags=EventFlag.IGNORABLE,
+            has_checksum=self.form.has_checksum,
+        )
+
+
+class SegmentRecorder:
+    """One segment from its first byte to its publication, or to the loss of the process, which leaves nothing."""
+
+    def __init__(self, folder: Folder, after: StreamEnd, head: FileHead, *, offset: int, sender: Sender) -> None:
+        """Starts a segment.
+
+        Args:
+            folder: The landing folder of the source.
+            after: What it follows.
+            head: The server's file that it is a piece of.
+            offset: Bytes into that file, of the first event that will be appended.
+            sender: Where it comes from.
+
+        Raises:
+            LakeUnavailableError: The storage refuses or is full.
+        """
+        self.name = SegmentName(after.ordinal + 1, head.binlog_file, offset)
+        self.transactions = 0
+        self._folder, self._after, self._head, self._sender = folder, after, head, sender
+        self._numbered = 0
+        self._clock = CommitClock(after.clock)
+        self._executed = GtidSetBuilder(after.executed)
+        self._undecided = Undecided(after.prepared or ())
+        self._scanner = TransactionScanner(
+            head.form,
+            chain=arriving_chain(head.form, offset),
+            binlog_file=head.binlog_file,
+            first_seq=after.seq + 1,
+            clock=self._clock,
+            server_offset=offset,
+        )
+        self._file = SegmentFile(folder, head.before(offset, after.executed))
+        self._head_bytes = self._scanned = self._whole = self._file.size
+        self._index_path = f"{self._file.path.removesuffix(TEMPORARY_SUFFIX)}{SUFFIX}{TEMPORARY_SUFFIX}"
+        try:
+            with storage_errors(folder):
+                self._index = IndexWriter(self._index_path)
+        except LakeUnavailableError:
+            self._remove()
+            raise
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._file.size
+
+    @property
+    def unscanned(self) -> int:
+        """Bytes that `scan` has not seen."""
+        return self._file.size - self._scanned
+
+    @property
+    def tail(self) -> int:
+        """Bytes behind the last whole transaction, as far as `scan` has seen."""
+        return self._file.size - self._whole
+
+    @property
+    def clock(self) -> int:
+        """The commit clock behind the last whole transaction."""
+        return self._clock.now
+
+    @property
+    def server_end(self) -> int:
+        """Offset in the server's file behind the last whole transaction, if it left out nothing in between."""
+        return self.name.offset + self._whole - self._head_bytes
+
+    def executed(self) -> GtidSet:
+        """The GTID set behind the last whole transaction."""
+        return self._executed.build()
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Adds bytes of events; an event may come in several pieces."""
+        self._file.append(data)
+
+    def scan(self) -> None:
+        """Indexes the transactions that are whole by now, and verifies their checksums.
+
+        Raises:
+            CorruptEventError: What arrived is damaged; the offset is that in the server's file.
+        """
+        buffer = self._file.view()
+        at = self._scanned
+        while at < len(buffer):
+            index = index_events(buffer, at, len(buffer), self._head.form)
+            ends_early = index.status == codes.TRUNCATED
+            if ends_early:
+                # The rest of the event is still to come.
+                index = replace(index, status=codes.DONE)
+            try:
+                for batch in self._scanner.scan(buffer, index):
+                    with storage_errors(self._folder):
+                        self._index.write(batch)
+                    batch.add_to(self._executed)
+                    batch.decide(self._undecided)
+                    self.transactions += len(batch)
+                    self._numbered += int((batch.sid_numbers >= 0).sum())
+            except StrataError as error:
+                raise self._located(error) from None
+            at = index.next
+            if ends_early:
+                break
+        self._scanned = at
+        opened = self._scanner.open_transaction
+        self._whole = at if opened is None else opened
+
+    def take_tail(self) -> bytes:
+        """Cuts off what is behind the last whole transaction, and returns it."""
+        tail = self._file.read(self._whole)
+        self._file.cut(self._whole)
+        return tail
+
+    def finish(self, *, keep_empty: bool = False) -> StreamEnd:
+        """Ends the segment behind its last whole transaction and publishes it with its index.
+
+        The index gets its name first: a segment that can be seen has its index. A segment without transactions is
+        dropped.
+
+        Args:
+            keep_empty: Whether it says where the stream begins, and is published without transactions, too.
+
+        Raises:
+            LakeUnavailableError: The storage refuses or is full; nothing was published.
+            SourceDivergedError: A transaction that had landed before was sent again.
+        """
+        self.scan()
+        if not self.transactions and not keep_empty:
+            self.discard()
+            return self._after
+        self._file.cut(self._whole)
+        executed = self._executed.build()
+        if executed.count() != self._after.executed.count() + self._numbered:
+            self.discard()
+            raise SourceDivergedError(
+                "the server sent transactions that had landed already", gtid=str(executed), file=self._head.binlog_file
+            )
+        summary = SegmentSummary(
+            segment=str(self.name),
+            binlog_file=self._head.binlog_file,
+            server_uuid=self._sender.server_uuid,
+            bytes=self._file.size,
+            first_seq=self._after.seq + 1,
+            transactions=self.transactions,
+            clock_before=self._after.clock,
+            clock_after=self._clock.now,
+            server_end=self.server_end,
+            executed_before=str(self._after.executed),
+            executed=str(executed),
+            resume=self._sender.resume(self._head.binlog_file),
+            prepared=self._undecided.prepared(),
+        )
+        with storage_errors(self._folder):
+            self._index.close(summary)
+        publish_file(self._folder, self._index_path, f"{self.name}{SUFFIX}")
+        self._file.publish(str(self.name))
+        return StreamEnd.of(summary, self.name.ordinal)
+
+    def discard(self) -> None:
+        """Drops what was written; what is published stays."""
+        self._index.abandon()
+        self._remove()
+
+    def _remove(self) -> None:
+        self._file.discard()
+        Path(self._index_path).unlink(missing_ok=True)
+
+    def _located(self, error: StrataError) -> StrataError:
+        if error.offset is not None:
+            error.offset += self.name.offset - self._head_bytes
+        return error.located(file=self._head.binlog_file)

@@ -1,0 +1,257 @@
+"""Puts a landing folder in order before a landing: leftovers of a killed one go, lost or damaged indexes are made anew.
+Not here: segments themselves, which are never changed once they have their name."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.binlog.bytes.files import BinlogFile, open_binlog
+from strata_cdc.binlog.bytes.frames import index_events
+from strata_cdc.binlog.bytes.segment import SegmentName, remove_leftovers, storage_errors
+from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, Resume, SegmentIndex, SegmentSummary, check_index
+from strata_cdc.binlog.events.model import PreviousGtids
+from strata_cdc.binlog.events.parse import parse_event
+from strata_cdc.binlog.events.places import arriving_chain
+from strata_cdc.binlog.events.transactions import scan_transactions
+from strata_cdc.binlog.events.xa import Undecided
+from strata_cdc.errors import (
+    DamagedFileError,
+    DamagedIndexError,
+    LakeUnavailableError,
+    StoreFormatError,
+    StreamHoleError,
+)
+from strata_cdc.files.stored import decode_stored
+from strata_cdc.landing.recorder import StreamEnd
+from strata_cdc.position.clock import CommitClock
+from strata_cdc.position.sets import GtidSet, GtidSetBuilder
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.events.xa import Prepared
+    from strata_cdc.files.storage import Folder
+
+
+_LOG = logging.getLogger("strata.land")
+_CHECKED = "checked.json"
+_CHECKED_FORMAT = 2
+"""Number of its form; 1, which had none, keeps opening."""
+_CHECK_SECONDS = 7 * 86_400
+"""An index whose file has not changed is read once more after so long: disks forget."""
+
+
+def repair_landing(folder: Folder) -> None:
+    """Needs the folder's lock.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        CorruptEventError: A segment whose index is lost or damaged is damaged, too.
+        StreamHoleError: A segment lost its index and its predecessor.
+    """
+    remove_leftovers(folder)
+    files = folder.stamps()
+    segments = [parsed for name in sorted(files) if (parsed := SegmentName.parse(name))]
+    for file in files:
+        if file.endswith(SUFFIX) and file.removesuffix(SUFFIX) not in files:
+            folder.delete(file)
+    known, now = _read_checked(folder), int(time.time())
+    checked: dict[str, _Seen] = {}
+    for at, name in enumerate(segments):
+        stamp = files.get(f"{name}{SUFFIX}")
+        seen = known.get(str(name))
+        if seen and (seen.size, seen.changed_at) == stamp and now - seen.seen_at < _CHECK_SECONDS:
+            checked[str(name)] = seen
+            continue
+        before = SegmentIndex.open(folder, f"{segments[at - 1]}{SUFFIX}").summary if at else None
+        if stamp and _is_sound(folder, name, files[str(name)][0], before):
+            checked[str(name)] = _Seen(*stamp, now)
+            continue
+        after = StreamEnd.of(before, name.ordinal - 1) if before else _in_front(folder, name)
+        rebuild_index(folder, name, after)
+    if checked.keys() != known.keys() or any(known[name] != seen for name, seen in checked.items()):
+        _write_checked(folder, checked)
+    upgrade_indexes(folder)
+
+
+def _is_sound(folder: Folder, name: SegmentName, size: int, before: SegmentSummary | None) -> bool:
+    """Whether the index of a segment is as it was written, and is that of this segment of `size` bytes."""
+    try:
+        summary = check_index(folder, f"{name}{SUFFIX}")
+    except DamagedIndexError as error:
+        _LOG.warning("%s It is made again from its segment.", error)
+        return False
+    if summary.bytes == size and (before is None or _follows(summary, before)):
+        return True
+    _LOG.warning("%s%s is the index of another segment. It is made again.", name, SUFFIX)
+    return False
+
+
+def _follows(summary: SegmentSummary, before: SegmentSummary) -> bool:
+    return (summary.first_seq, summary.clock_before) == (before.last_seq + 1, before.clock_after)
+
+
+def _in_front(folder: Folder, name: SegmentName) -> StreamEnd:
+    """The stream in front of the first segment that is here.
+
+    Raises:
+        StreamHoleError: It is not the first of the stream, and its index does not say what came before it.
+    """
+    if name.ordinal == 1:
+        return StreamEnd()
+    with suppress(DamagedIndexError, LakeUnavailableError):
+        found = SegmentIndex.open(folder, f"{name}{SUFFIX}").summary
+        executed = GtidSet.parse(found.executed_before)
+        return StreamEnd(name.ordinal - 1, found.first_seq - 1, found.clock_before, executed, Resume(found.resume))
+    raise StreamHoleError(
+        "the first segment has no index, and its transactions cannot be numbered: the segments before it are deleted",
+        file=folder.join(str(name)),
+        remedy="Restore the index from a backup of the lake, or land the source anew under another name.",
+    )
+
+
+class _Seen(Struct, array_like=True, frozen=True):
+    """An index that was found sound."""
+
+    size: int
+    """Bytes of its file."""
+    changed_at: int
+    """Of its file, by the storage's clock."""
+    seen_at: int
+    """When it was read, in seconds."""
+
+
+class _Checked(Struct, frozen=True):
+    indexes: dict[str, _Seen]
+    """By segment."""
+    format: int = _CHECKED_FORMAT
+
+
+def _read_checked(folder: Folder) -> dict[str, _Seen]:
+    """The indexes that were found sound, by segment."""
+    if not folder.exists(_CHECKED):
+        return {}
+    former = {1: lambda content: _Checked(msgspec.json.decode(content, type=dict[str, _Seen]))}
+    file, remedy = folder.join(_CHECKED), "Nothing depends on it."
+    try:
+        found = decode_stored(
+            folder.read(_CHECKED), _Checked, newest=_CHECKED_FORMAT, file=file, remedy=remedy, former=former
+        )
+    except (DamagedFileError, StoreFormatError) as error:
+        _LOG.warning("%s All indexes are looked at once more.", error)
+        return {}
+    return found.indexes
+
+
+def _write_checked(folder: Folder, checked: dict[str, _Seen]) -> None:
+    with suppress(LakeUnavailableError):
+        folder.write(_CHECKED, msgspec.json.encode(_Checked(checked)))
+
+
+def upgrade_indexes(folder: Folder) -> None:
+    """Makes the indexes anew that know nothing of XA, the oldest first: what is undecided is handed on.
+
+    Two at once write the same, and one that is killed has left the newest as it was: needs no lock.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer, or is read-only.
+        CorruptEventError: A segment is damaged.
+    """
+    names = folder.names()
+    indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
+    segments = [parsed for name in names if name in indexed and (parsed := SegmentName.parse(name))]
+    if not segments or SegmentIndex.open(folder, f"{segments[-1]}{SUFFIX}").summary.prepared is not None:
+        return
+    prepared: tuple[Prepared, ...] = ()
+    for name in segments:
+        before = SegmentIndex.open(folder, f"{name}{SUFFIX}").summary
+        if before.prepared is None:
+            start = StreamEnd(
+                seq=before.first_seq - 1,
+                clock=before.clock_before,
+                executed=GtidSet.parse(before.executed_before),
+                resume=Resume(before.resume),
+                prepared=prepared,
+            )
+            prepared = _write_index(folder, name, start, before).prepared or ()
+        else:
+            prepared = before.prepared
+
+
+def rebuild_index(folder: Folder, name: SegmentName, after: StreamEnd) -> StreamEnd:
+    """Makes the index of a segment from its bytes.
+
+    Args:
+        folder: The landing folder.
+        name: The segment.
+        after: The stream in front of it; what its own PREVIOUS_GTIDS says counts for the first of a stream.
+
+    Raises:
+        CorruptEventError: The segment is damaged.
+        LakeUnavailableError: The storage, or this machine's temporary folder, refuses or is full.
+    """
+    if not after.ordinal:
+        with open_binlog(folder.join(str(name))) as binlog:
+            after = replace(after, executed=_previous(binlog))
+    return StreamEnd.of(_write_index(folder, name, after), name.ordinal)
+
+
+def _write_index(
+    folder: Folder, name: SegmentName, after: StreamEnd, known: SegmentSummary | None = None
+) -> SegmentSummary:
+    """Makes an index by a segment's bytes, and by what an older index says that they do not tell."""
+    with (
+        open_binlog(folder.join(str(name))) as binlog,
+        storage_errors(folder),
+        tempfile.TemporaryDirectory(prefix="strata-") as place,
+    ):
+        executed, clock = GtidSetBuilder(after.executed), CommitClock(after.clock)
+        undecided = Undecided(after.prepared or ())
+        path, transactions, resume = f"{place}/index", 0, after.resume
+        writer = IndexWriter(path)
+        try:
+            # What the index said of transactions that were left out is lost with it.
+            chain = arriving_chain(binlog.format, None)
+            for batch in scan_transactions(binlog, first_seq=after.seq + 1, clock=clock, chain=chain):
+                writer.write(batch)
+                batch.add_to(executed)
+                batch.decide(undecided)
+                transactions += len(batch)
+                if (batch.sid_numbers < 0).any():
+                    resume = Resume.FILE
+            summary = SegmentSummary(
+                segment=str(name),
+                binlog_file=name.binlog_file,
+                server_uuid=known.server_uuid if known else "",
+                bytes=len(binlog.buffer),
+                first_seq=after.seq + 1,
+                transactions=transactions,
+                clock_before=after.clock,
+                clock_after=clock.now,
+                server_end=known.server_end if known else 0,
+                executed_before=str(after.executed),
+                executed=str(executed.build()),
+                resume=known.resume if known else resume,
+                prepared=None if after.prepared is None else undecided.prepared(),
+            )
+            writer.close(summary)
+        finally:
+            writer.abandon()
+        folder.write(f"{name}{SUFFIX}", Path(path).read_bytes())
+    return summary
+
+
+def _previous(binlog: BinlogFile) -> GtidSet:
+    index = index_events(binlog.buffer, binlog.first_event, len(binlog.buffer), binlog.format, 2)
+    for position, length in zip(index.positions.tolist(), index.lengths.tolist(), strict=True):
+        event = parse_event(binlog.buffer, position, length, binlog.format)
+        if isinstance(event, PreviousGtids):
+            return event.gtid_set
+    return GtidSet()

@@ -1,0 +1,144 @@
+"""Changes applied to a mirror: one commit, which may be repeated, killed anywhere, and raced for.
+Not here: DDL (`apply_ddl.py`), what a batch amounts to (`reduce.py`), where rows lie (`key_index.py`)."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strata_cdc.errors import MirrorDivergedError
+from strata_cdc.mirrors.data_files import read_some_rows
+from strata_cdc.mirrors.key_index import BOUND_BYTES, KeyIndex
+from strata_cdc.mirrors.layout import exact_key
+from strata_cdc.mirrors.reduce import reduce_changes
+from strata_cdc.mirrors.staged import Staged
+from strata_cdc.mirrors.vectors import rows_of
+from strata_cdc.tables.convert import exact_schema
+from strata_cdc.tables.port import CommitConflictError
+from strata_cdc.tables.state import only
+from strata_cdc.tables.verbatim import exact_changes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from strata_cdc.mirrors.position import MirrorPosition
+    from strata_cdc.mirrors.table import Mirror
+
+    Pieces = Callable[[], Iterable[pa.Table]]
+
+ATTEMPTS: Final = 8
+"""How often a commit is begun anew because another one came first."""
+
+
+class Applier:
+    """Applies changes to one mirror, and keeps what it has learnt of its keys for the next batch.
+
+    Args:
+        mirror: The mirror, as it is or was.
+        bound_bytes: Of memory for what it has learnt.
+    """
+
+    def __init__(self, mirror: Mirror, bound_bytes: int = BOUND_BYTES) -> None:
+        self.mirror = mirror
+        self._bound_bytes = bound_bytes
+        self._index = KeyIndex(_named_by(mirror), mirror.exact_schema, bound_bytes)
+        self._for = mirror.identity, mirror.snapshot.schema_text, _named_by(mirror)
+
+    def apply(self, changes: pa.Table, position: MirrorPosition, rest: Pieces = tuple) -> Mirror:
+        """Brings the mirror to a position, in one commit.
+
+        Args:
+            changes: All changes of the table behind the mirror's position up to this one, of one schema version, in
+                the columns of the mirror's definition, in any order. Those that the mirror has already are passed over.
+            position: Where it is with them.
+            rest: Where those are too many to be held: gives what comes behind `changes` in the stream, in order and
+                some at a time. It is asked once for each attempt.
+
+        Returns:
+            The mirror; unchanged if it is there already, or if there is no change.
+
+        Raises:
+            MirrorDivergedError: The changes do not fit the rows, or another program changed these.
+            Usage: An image lacks columns that are known from nowhere.
+            LakeUnavailableError: The storage does not answer, or others kept coming first.
+        """
+        for _ in range(ATTEMPTS):
+            self._look_again()
+            try:
+                self._attempt(chain([changes], rest()), position)
+            except CommitConflictError:
+                continue
+            return self.mirror
+        raise CommitConflictError
+
+    def _look_again(self) -> None:
+        self.mirror = self.mirror.refreshed()
+        refuse_foreign(self.mirror)
+        seen = self.mirror.identity, self.mirror.snapshot.schema_text, _named_by(self.mirror)
+        if seen != self._for:
+            self._index = KeyIndex(_named_by(self.mirror), self.mirror.exact_schema, self._bound_bytes)
+            self._for = seen
+
+    def _attempt(self, pieces: Iterable[pa.Table], position: MirrorPosition) -> None:
+        mirror = self.mirror
+        if position.seq <= mirror.position.seq:
+            return
+        staged, count = Staged(mirror, self._index), 0
+        for piece in pieces:
+            fresh = exact_changes(only(piece, pc.greater(piece["_seq"], mirror.position.seq)), mirror.definition)
+            if fresh.num_rows:
+                count += fresh.num_rows
+                rows_under = partial(self._rows_under, staged)
+                staged.take(reduce_changes(fresh, mirror.definition, exact_key(mirror.definition), rows_under))
+        if count:
+            self.mirror = mirror.commit(
+                staged.actions(),
+                position,
+                operation="MERGE",
+                about=_counts(staged, count),
+                unsynced=staged.unsynced,
+            )
+
+    def _rows_under(self, staged: Staged, keys: pa.Table) -> pa.Table:
+        """The rows of those of the keys that the mirror has."""
+        mirror = staged.mirror
+        found = self._index.find_known(mirror, keys)
+        files = mirror.snapshot.files
+        schema = mirror.exact_schema
+        parts = [read_some_rows(mirror.url, files[path], schema, rows_of(rows)) for path, rows in found.items()]
+        return pa.concat_tables([schema.empty_table(), *parts])
+
+
+def _named_by(mirror: Mirror) -> tuple[str, ...]:
+    return exact_key(mirror.definition) or tuple(exact_schema(mirror.definition).names)
+
+
+def _counts(staged: Staged, changes: int) -> dict[str, str]:
+    """What a commit says of itself, for people."""
+    return {
+        "strata.changes": str(changes),
+        "strata.rows_put": str(staged.rows_put),
+        "strata.rows_gone": str(staged.rows_gone),
+    }
+
+
+def refuse_foreign(mirror: Mirror) -> None:
+    """Goes on from a mirror only if nobody else has changed its rows; moving them to other files is no change.
+
+    Raises:
+        MirrorDivergedError: Somebody has.
+    """
+    found = next((one for one in mirror.snapshot.foreign if one.changes_rows), None)
+    if found is not None:
+        raise MirrorDivergedError(
+            f"another program has changed the mirror: version {found.version}, {found.operation}",
+            source=mirror.source,
+            table=str(mirror.table),
+            file=mirror.url,
+            remedy=f"Restore the table to version {found.version - 1} and copy it where it may be changed, or dump it "
+            "again (`strata dump`).",
+        )

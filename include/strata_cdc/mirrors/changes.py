@@ -1,0 +1,288 @@
+"""The published changes of a table in stream order, whole transactions at a time, in bounded memory.
+Not here: what is published (`mirrors/follow/`), what changes amount to (`reduce.py`)."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from msgspec import Struct, structs
+
+from strata_cdc.changes.arrow import BEFORE, INVALID
+from strata_cdc.errors import LakeUnavailableError, Usage
+from strata_cdc.files.storage import arrow_file_system, lake_errors
+from strata_cdc.mirrors.applied_files import AppliedFiles
+from strata_cdc.mirrors.layout import key_columns
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.tables.continued import plain_name
+from strata_cdc.tables.convert import state_schema
+from strata_cdc.tables.layout import METADATA, table_url
+from strata_cdc.tables.lost import open_changes
+from strata_cdc.tables.united import as_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+_NEEDED: Final = ("_op", "_seq", "_row", "_schema_version", "_missing", "_invalid")
+_PASSED_OVER: Final = frozenset(METADATA) - {*_NEEDED, BEFORE}
+_KEPT_FOOTERS: Final = 64
+"""Of files that are opened twice, for the bounds of their parts and for the rows; some 100 KB each at most."""
+_FEW_ROWS: Final = 1 << 14
+"""Threads cost more than they save where a row group has fewer."""
+
+
+class VersionRange(Struct, frozen=True):
+    """A part of the stream in which a table has one definition."""
+
+    after: int
+    """Transactions behind this ordinal."""
+    until: int
+    """And up to this one."""
+    version_id: int
+    definition: TableDefinition
+
+
+class MirrorBatch(Struct, frozen=True):
+    """Changes of whole transactions."""
+
+    changes: pa.Table
+    """With the columns of the span's definition; images before have only the key, if the table has one."""
+    until: int
+    """Ordinal of the last transaction of which they may hold changes; all of those up to it are here or were before."""
+    rest: Callable[[], Iterable[pa.Table]] = tuple
+    """What follows them of one transaction that is too large to be held: in order, some at a time."""
+
+
+class _Part(Struct, frozen=True):
+    """A row group of a published file."""
+
+    low: int
+    """Bounds of `_seq`."""
+    high: int
+    first_row: int
+    """Bounds of `_row`; of a part of one transaction they say in which order parts come."""
+    last_row: int
+    path: str
+    group: int
+
+
+class PublishedChanges:
+    """A change table as it is now.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        table: The table.
+        known: A version that it is known to have had; None if none is.
+        limits: How large batches become.
+
+    Raises:
+        Usage: A part of it lies beside it, as an older version of Strata left it.
+        LostTableError: It lacks that version, or is damaged.
+        LakeUnavailableError: The storage does not answer.
+    """
+
+    def __init__(
+        self, lake: str, source: str, table: TableName, known: int | None = None, limits: MirrorLimits = MirrorLimits()
+    ) -> None:
+        self._limits = limits
+        self._url = table_url(lake, source, table)
+        found = open_changes(lake, source, table, known)
+        if found is not None and found.left_beside():
+            raise Usage(
+                "an older version of Strata has left a part of the change table beside it",
+                source=source,
+                table=str(table),
+                remedy="The next publication of the table puts it together.",
+            )
+        self.version = -1 if found is None else found.version
+        """Of the change table; -1 if there is none."""
+        self._files = {} if found is None else found.files()
+        self._columns = pa.schema([]) if found is None else found.columns
+        self._files_of: dict[str, list[_Part]] = {}
+        self._metadata: dict[str, pq.FileMetaData] = {}
+        self._last: tuple[str, pq.ParquetFile] | None = None
+
+    def taken(self, first: int, last: int) -> AppliedFiles:
+        """Which files there are of intervals from one start to another, both inclusive."""
+        return AppliedFiles.of(self._files, self.version, first, last)
+
+    def still_has(self, taken: AppliedFiles) -> bool:
+        """Whether it has the files that were applied once."""
+        return taken.still_holds(self._files)
+
+    def batches(self, span: VersionRange, is_in: Callable[[int], bool], at_once: int = 1) -> Iterator[MirrorBatch]:
+        """The changes of a span, in order; the last batch reaches its end, and may be empty.
+
+        Args:
+            span: What is wanted.
+            is_in: Whether an interval, by its start, may have some of it.
+            at_once: How many tables share the memory of a process: batches are smaller by that.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        parts = deque(self._parts_of(span, is_in))
+        held: list[pa.Table] = []
+        while parts:
+            held.append(self._read(parts.popleft(), span))
+            if not parts or not self._is_much(held, at_once):
+                continue
+            follows, whole = parts[0].low, pa.concat_tables(held)
+            first, rest = _split(whole, pc.less(whole["_seq"], follows))
+            if first.num_rows:
+                yield MirrorBatch(first, follows - 1)
+                held = [rest]
+            elif own := _parts_of_one(whole, parts):
+                yield MirrorBatch(
+                    whole, follows, partial(self._in_order, own, structs.replace(span, until=follows), at_once)
+                )
+                # The last ones may have the transactions behind it, too.
+                held = [self._read(part, structs.replace(span, after=follows)) for part in own if part.high > follows]
+                for _ in own:
+                    parts.popleft()
+        yield MirrorBatch(pa.concat_tables(held) if held else self._none(span), span.until)
+
+    def _is_much(self, held: list[pa.Table], at_once: int) -> bool:
+        rows, size = sum(one.num_rows for one in held), sum(int(one.nbytes) for one in held)
+        return rows * at_once >= self._limits.batch_rows or size * at_once >= self._limits.batch_bytes
+
+    def _parts_of(self, span: VersionRange, is_in: Callable[[int], bool]) -> list[_Part]:
+        found = (part for path, start in self._files.items() if is_in(start) for part in self._parts(path))
+        wanted = (part for part in found if part.high > span.after and part.low <= span.until)
+        return sorted(wanted, key=lambda part: (part.low, part.high, part.first_row))
+
+    def _in_order(self, parts: list[_Part], span: VersionRange, at_once: int) -> Iterator[pa.Table]:
+        """The changes in some parts, about a batch at a time."""
+        held: list[pa.Table] = []
+        for part in parts:
+            held.append(self._read(part, span))
+            if self._is_much(held, at_once):
+                yield pa.concat_tables(held)
+                held = []
+        if held:
+            yield pa.concat_tables(held)
+
+    def _parts(self, path: str) -> list[_Part]:
+        if path not in self._files_of:
+            metadata = self._open(path).metadata
+            if len(self._metadata) < _KEPT_FOOTERS:
+                self._metadata[path] = metadata
+            leaves = range(metadata.num_columns if metadata.num_row_groups else 0)
+            names = {metadata.row_group(0).column(leaf).path_in_schema: leaf for leaf in leaves}
+            found = []
+            for group in range(metadata.num_row_groups):
+                seqs, rows = (metadata.row_group(group).column(names[one]).statistics for one in ("_seq", "_row"))
+                found.append(_Part(seqs.min, seqs.max, rows.min, rows.max, path, group))
+            self._files_of[path] = found
+        return self._files_of[path]
+
+    def _open(self, path: str) -> pq.ParquetFile:
+        """A published file; the one that was opened last stays open, since its parts are read in order."""
+        if self._last is None or self._last[0] != path:
+            self._last = path, self._opened(path)
+        return self._last[1]
+
+    def _opened(self, path: str) -> pq.ParquetFile:
+        where = f"{self._url}/{path}"
+        with lake_errors(where):
+            files, inside = arrow_file_system(where)
+            try:
+                return pq.ParquetFile(inside, filesystem=files, metadata=self._metadata.get(path))
+            except FileNotFoundError as error:
+                raise LakeUnavailableError("a published file is gone", file=where) from error
+
+    def _read(self, part: _Part, span: VersionRange) -> pa.Table:
+        with lake_errors(f"{self._url}/{part.path}"):
+            file = self._open(part.path)
+            names = self._names(file.schema_arrow, span.definition)
+            is_large = file.metadata.row_group(part.group).num_rows >= _FEW_ROWS
+            found = file.read_row_group(part.group, columns=names, use_threads=is_large)
+        is_wanted = pc.and_(
+            pc.and_(pc.greater(found["_seq"], span.after), pc.less_equal(found["_seq"], span.until)),
+            pc.equal(found["_schema_version"], span.version_id),
+        )
+        if not pc.all(is_wanted).as_py():
+            found = found.filter(is_wanted)
+        # What a column goes on from stands in the table's log, not in the file.
+        fields = [_as_logged(field, self._columns) for field in found.schema]
+        named = pa.Table.from_arrays(
+            [column.cast(field.type) for column, field in zip(found.columns, fields, strict=True)],
+            schema=pa.schema(fields),
+        )
+        return self._as_version(named, span)
+
+    def _names(self, stored: pa.Schema, definition: TableDefinition) -> list[str]:
+        """Paths of the columns that are needed; of images before what names the row, since all images after are whole
+        or completed from the mirror's rows."""
+        names = [name for name in stored.names if name not in _PASSED_OVER]
+        images = stored.field(BEFORE).type
+        logged = [_as_logged(field, self._columns.field(BEFORE).type) for field in images]
+        wanted = {fold_name(name) for name in key_columns(definition)}
+        keys = [field.name for field in logged if fold_name(plain_name(field)) in wanted]
+        # In a path a dot means what is inside.
+        if not keys or any("." in name for name in keys):
+            return names
+        return [*(name for name in names if name != BEFORE), *(f"{BEFORE}.{name}" for name in keys)]
+
+    def _as_version(self, found: pa.Table, span: VersionRange) -> pa.Table:
+        schema = state_schema(span.definition)
+        found = as_schema(found, schema, _before(schema, span.definition))
+        return found.select([*schema.names, BEFORE, *_NEEDED])
+
+    def _none(self, span: VersionRange) -> pa.Table:
+        schema = state_schema(span.definition)
+        names = {"_op": pa.string(), "_seq": pa.int64(), "_row": pa.int64(), "_schema_version": pa.int64()}
+        names["_invalid"] = INVALID
+        images = pa.struct(list(_before(schema, span.definition)))
+        fields = [*schema, pa.field(BEFORE, images), *(pa.field(*one) for one in names.items())]
+        return pa.schema(fields).empty_table()
+
+
+def _before(schema: pa.Schema, definition: TableDefinition) -> pa.Schema:
+    """The columns of images before."""
+    key = key_columns(definition)
+    return pa.schema([field for field in schema if field.name in key]) if key else schema
+
+
+def _as_logged(field: pa.Field, logged: pa.Schema | pa.StructType) -> pa.Field:
+    """A column of a file, or what was read of it, as the table's log has it."""
+    at = logged.get_field_index(field.name)
+    if at < 0:
+        return field
+    found = logged.field(at)
+    if not pa.types.is_struct(field.type):
+        return found
+    inside = [_as_logged(one, found.type) for one in field.type]
+    return pa.field(field.name, pa.struct(inside), found.nullable, found.metadata)
+
+
+def _split(rows: pa.Table, which: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
+    """Some rows, and the others; no row is copied where those come first, as in files of one slice."""
+    count = pc.sum(which).as_py() or 0
+    if pc.all(which.slice(0, count)).as_py():
+        return rows.slice(0, count), rows.slice(count)
+    return rows.filter(which), rows.filter(pc.invert(which))
+
+
+def _parts_of_one(held: pa.Table, parts: Iterable[_Part]) -> list[_Part]:
+    """The parts that go on with the one transaction of which something is held; none if they do not follow it."""
+    seqs, rows = pc.min_max(held["_seq"]).as_py(), pc.min_max(held["_row"]).as_py()
+    own = list(takewhile(lambda part: part.low == seqs["max"], parts))
+    if seqs["min"] != seqs["max"]:
+        return []
+    last = rows["max"]
+    for part in own:
+        # Of several transactions these are the bounds of them all: the last part begins with the end of the first.
+        if part.high == part.low and part.first_row <= last:
+            return []
+        last = max(last, part.last_row)
+    return own if sum(part.high > part.low for part in own) <= 1 else []

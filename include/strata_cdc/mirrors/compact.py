@@ -1,0 +1,220 @@
+"""Upkeep of a mirror's files: small ones and half-dead ones made into whole ones, and old ones deleted.
+Not here: changes of rows (`apply.py`); nothing here changes any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from strata_cdc.files.storage import delete_file, file_times
+from strata_cdc.mirrors.apply import refuse_foreign
+from strata_cdc.mirrors.data_files import read_file_rows, write_rows
+from strata_cdc.mirrors.log import added_since, commit_times, now_ms, read_snapshot, readable_versions
+from strata_cdc.mirrors.log_cut import cut_log
+from strata_cdc.mirrors.vectors import FOLDER
+from strata_cdc.tables.port import CommitConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from strata_cdc.mirrors.actions import LiveFile
+    from strata_cdc.mirrors.limits import MirrorLimits
+    from strata_cdc.mirrors.table import Mirror
+
+ATTEMPTS: Final = 5
+RETAIN_HOURS: Final = 168
+"""How long files of former versions are kept by default: readers of those, and time travel, need them."""
+_SMALL_SHARE: Final = 0.25
+"""Of the rows of a whole file."""
+_SMALL_BYTES: Final = 16 << 20
+_DEAD_SHARE: Final = 0.2
+_WRITERS_HOURS: Final = 1
+"""A file that no version names may be one that is just being committed."""
+_HOUR_MICROS: Final = 3_600_000_000
+
+
+class Compacted(Struct, frozen=True):
+    """What a compaction did."""
+
+    files_before: int
+    files_after: int
+    rows_rewritten: int
+
+
+class Vacuumed(Struct, frozen=True):
+    """What a vacuum deleted."""
+
+    files: int
+    oldest_version: int
+    """Of the Delta table, that can still be read."""
+    log_files: int = 0
+    """Of these files those of the table's log."""
+
+
+class Wear(Struct, frozen=True):
+    """What there is to compact."""
+
+    small_files: int
+    """Of which whole ones can be made; none if there is one alone."""
+    dead_files: int
+    """Of which many rows are dead."""
+    dead_rows: int
+    rows: int
+    """Dead ones included."""
+
+
+def wear_of(mirror: Mirror) -> Wear:
+    """How many of a mirror's files are small, and how many of its rows are dead."""
+    files = list(mirror.snapshot.files.values())
+    rows = sum(file.rows for file in files)
+    small = len(_small(files, mirror.limits))
+    return Wear(small if small > 1 else 0, len(_dead(files)), rows - sum(file.live_rows for file in files), rows)
+
+
+def compact(mirror: Mirror) -> tuple[Mirror, Compacted]:
+    """Writes small files, and those of which many rows are dead, anew; in one commit that changes no row.
+
+    One call makes about one whole file, so that no other writer waits for long: `wear_of` says whether more is left.
+
+    Raises:
+        MirrorDivergedError: Another program has changed the mirror's rows.
+        CommitConflictError: Others kept committing first.
+        LakeUnavailableError: The storage does not answer.
+    """
+    for _ in range(ATTEMPTS):
+        mirror = mirror.refreshed()
+        refuse_foreign(mirror)
+        chosen = _some(_worth_it(list(mirror.snapshot.files.values()), mirror.limits), mirror.limits)
+        before = len(mirror.snapshot.files)
+        if not chosen:
+            return mirror, Compacted(before, before, 0)
+        added = list(write_rows(mirror.url, mirror.schema, _rows(mirror, chosen), limits=mirror.limits))
+        now = now_ms()
+        actions = [_moved(file.removed(now)) for file in chosen] + [_moved(file.added()) for file in added]
+        try:
+            mirror = mirror.commit(actions, mirror.position, operation="OPTIMIZE")
+        except CommitConflictError:
+            continue
+        return mirror, Compacted(before, len(mirror.snapshot.files), sum(file.rows for file in added))
+    raise CommitConflictError
+
+
+def _worth_it(files: Sequence[LiveFile], limits: MirrorLimits) -> list[LiveFile]:
+    dead, small = _dead(files), _small(files, limits)
+    # A small file alone becomes no larger.
+    return dead if len(small) < 2 else [*small, *(file for file in dead if file not in small)]
+
+
+def _dead(files: Sequence[LiveFile]) -> list[LiveFile]:
+    return [file for file in files if file.live_rows < file.rows * (1 - _DEAD_SHARE)]
+
+
+def _small(files: Sequence[LiveFile], limits: MirrorLimits) -> list[LiveFile]:
+    rows = int(limits.file_rows * _SMALL_SHARE)
+    return [file for file in files if file.rows < rows and file.size_bytes < _SMALL_BYTES]
+
+
+def _some(files: Sequence[LiveFile], limits: MirrorLimits) -> list[LiveFile]:
+    """As many as make a whole file; of small ones at least two, since four make none."""
+    rows = size = 0
+    for at, file in enumerate(files):
+        rows, size = rows + file.live_rows, size + file.size_bytes
+        if rows >= limits.file_rows or size >= limits.file_bytes:
+            return list(files[: at + 1])
+    return list(files)
+
+
+def _rows(mirror: Mirror, files: Sequence[LiveFile]) -> Iterator[pa.Table]:
+    for file in files:
+        yield from read_file_rows(mirror.url, file, mirror.schema, mirror.dead_rows(file))
+
+
+def _moved(action: dict[str, Any]) -> dict[str, Any]:
+    """The same, said to change no rows."""
+    return {kind: {**inner, "dataChange": False} for kind, inner in action.items()}
+
+
+class Doomed(Struct, frozen=True):
+    """Files that nothing needs, and never will: no version behind the oldest names them, and nobody is writing."""
+
+    urls: tuple[str, ...]
+    oldest_version: int
+
+    def delete(self) -> Vacuumed:
+        """Deletes them. Safe to repeat, and to be killed.
+
+        Raises:
+            LakeUnavailableError: The storage refuses.
+        """
+        for url in self.urls:
+            delete_file(url)
+        return Vacuumed(len(self.urls), self.oldest_version)
+
+
+def vacuum(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_HOURS) -> Vacuumed:
+    """Deletes data files, vectors and log that no version needs which is younger than some hours; as `doomed_files`."""
+    done = doomed_files(mirror, now_micros=now_micros, retain_hours=retain_hours).delete()
+    return with_log_cut(mirror, done, now_micros=now_micros)
+
+
+def with_log_cut(mirror: Mirror, done: Vacuumed, *, now_micros: int) -> Vacuumed:
+    """What a vacuum did, with the log deleted in front of the oldest version that it keeps.
+
+    Comes behind the data files: where a history can begin depends on those that are left. Whoever asks holds the
+    mirror's lock.
+
+    Raises:
+        DamagedFileError: The log is not whole.
+        LakeUnavailableError: The storage refuses.
+    """
+    mirror = mirror.refreshed()
+    # Nobody who has just read the log shall miss what follows.
+    settled = _oldest(mirror, now_micros - _WRITERS_HOURS * _HOUR_MICROS)
+    count = cut_log(mirror, min(done.oldest_version, settled))
+    return Vacuumed(done.files + count, done.oldest_version, count)
+
+
+def doomed_files(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_HOURS) -> Doomed:
+    """Data files and vectors that no version needs which is younger than some hours; the newest always stays.
+
+    Whoever asks holds the mirror's lock, so that no file is among them that is just being committed; whoever deletes
+    them need not.
+
+    Args:
+        mirror: The mirror.
+        now_micros: The time, microseconds UTC.
+        retain_hours: How long former versions stay readable.
+
+    Raises:
+        DamagedFileError: The log is not whole.
+        LakeUnavailableError: The storage does not answer.
+    """
+    mirror = mirror.refreshed()
+    limit = now_micros - retain_hours * _HOUR_MICROS
+    oldest = _oldest(mirror, limit)
+    first = read_snapshot(mirror.url, oldest)
+    needed = set() if first is None else {path for file in first.files.values() for path in _paths(file)}
+    needed |= {path for file in added_since(mirror.url, oldest) for path in _paths(file)}
+    unnamed = min(limit, now_micros - _WRITERS_HOURS * _HOUR_MICROS)
+    found = [
+        url
+        for folder in ("data", FOLDER)
+        for url, changed in file_times(f"{mirror.url}/{folder}").items()
+        if url.removeprefix(f"{mirror.url}/") not in needed and changed < unnamed
+    ]
+    return Doomed(tuple(found), oldest)
+
+
+def _oldest(mirror: Mirror, limit: int) -> int:
+    """The version that was the newest at some time, microseconds UTC: it became old by the commit that followed it."""
+    # In this order: of a version that comes meanwhile the time is known.
+    readable = readable_versions(mirror.url)
+    times = commit_times(mirror.url)
+    return max((version for version in readable if times[version] * 1000 <= limit), default=min(readable, default=0))
+
+
+def _paths(file: LiveFile) -> list[str]:
+    return [file.path, *([] if file.vector is None else [file.vector.path])]

@@ -1,0 +1,75 @@
+"""Up to where mirrors are known to equal their tables although nothing of these has changed: no commit says it.
+Not here: the positions of commits (`position.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.files.storage import read_file, write_file
+from strata_cdc.files.stored import decode_stored
+from strata_cdc.mirrors.layout import mirrors_url
+from strata_cdc.mirrors.position import MirrorPosition  # noqa: TC001  msgspec asks for it when it reads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from strata_cdc.mirrors.table import Mirror
+
+FORMAT: Final = 1
+_NAME: Final = "confirmed.json"
+
+
+class Confirmed(Struct, frozen=True):
+    """One mirror, at one commit, equals its table up to a later position than the commit says."""
+
+    delta_version: int
+    identity: str
+    position: MirrorPosition
+
+
+class _Stored(Struct, frozen=True):
+    tables: dict[str, Confirmed]
+    format: int = FORMAT
+
+
+def confirm(lake: str, source: str, found: Mapping[str, Confirmed]) -> None:
+    """Notes it; what is known of other mirrors stays, and a later position is never taken back.
+
+    Raises:
+        LakeUnavailableError: The storage refuses.
+    """
+    if not found:
+        return
+    known = _read(lake, source)
+    merged = dict(known)
+    for table, one in found.items():
+        before = known.get(table)
+        if before is None or before.identity != one.identity or before.position.seq < one.position.seq:
+            merged[table] = one
+    if merged != known:
+        write_file(f"{mirrors_url(lake, source)}/{_NAME}", msgspec.json.encode(_Stored(merged)))
+
+
+def position_now(lake: str, mirror: Mirror) -> MirrorPosition:
+    """Up to where a mirror, as it is, equals its table.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    found = _read(lake, mirror.source).get(str(mirror.table))
+    if found is None or (found.delta_version, found.identity) != (mirror.snapshot.version, mirror.identity):
+        return replace(mirror.position, taken="")
+    return found.position if found.position.seq > mirror.position.seq else replace(mirror.position, taken="")
+
+
+def _read(lake: str, source: str) -> dict[str, Confirmed]:
+    url = f"{mirrors_url(lake, source)}/{_NAME}"
+    content = read_file(url)
+    if content is None:
+        return {}
+    remedy = "Delete the file: the next update of the mirrors writes it anew."
+    return decode_stored(content, _Stored, newest=FORMAT, file=url, remedy=remedy).tables

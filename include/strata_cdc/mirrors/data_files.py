@@ -1,0 +1,283 @@
+"""The Parquet files of a mirror: writing rows to them, and reading rows of them, all or some.
+Not here: which of their rows are dead (`vectors.py`), which files count (`log.py`)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strata_cdc.changes.arrow import INVALID
+from strata_cdc.errors import DamagedFileError
+from strata_cdc.files.storage import arrow_file_system, lake_errors, write_file
+from strata_cdc.mirrors.actions import LiveFile
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.log import now_ms
+from strata_cdc.mirrors.renames import NUMBER, name_in_files, same_as
+from strata_cdc.tables.row_groups import RowGroups, parquet_writer, write_row_group
+from strata_cdc.tables.verbatim import INVALID_COLUMN, closed, column_of_verbatim, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.int64]
+
+_MAP = pa.field(INVALID_COLUMN, INVALID)
+
+
+def write_rows(
+    url: str,
+    schema: pa.Schema,
+    parts: Iterable[pa.Table | pa.RecordBatch],
+    unsynced: list[str] | None = None,
+    *,
+    limits: MirrorLimits = MirrorLimits(),
+) -> Iterator[LiveFile]:
+    """Writes rows as data files, each given when it is in its place; no more than one is held in memory.
+
+    Args:
+        url: The table.
+        schema: Its columns, with their names in files; what the parts lack is NULL.
+        parts: Rows. What columns of texts hold (`tables/verbatim.py`) goes into the map `_invalid`, which only files
+            have that need it.
+        unsynced: Gets the files that a power cut may still take, for the commit (`log.commit`).
+        limits: How large they become.
+
+    Raises:
+        LakeUnavailableError: The storage refuses.
+    """
+    writing = _Files(url, schema, unsynced, limits)
+    for part in parts:
+        yield from writing.put(part)
+    yield from writing.close()
+
+
+class _Files:
+    """Files of one call, one after the other."""
+
+    def __init__(self, url: str, schema: pa.Schema, unsynced: list[str] | None, limits: MirrorLimits) -> None:
+        own = [field for field in schema if field.name != INVALID_COLUMN]
+        self._url, self._unsynced, self._limits = url, unsynced, limits
+        self._called = [same_as(field) for field in own]
+        self._stored = pa.schema([_stored(field) for field in own])
+        self._groups, self._file = RowGroups(), self._new()
+
+    def put(self, part: pa.Table | pa.RecordBatch) -> Iterator[LiveFile]:
+        """Takes rows; gives the files that have become full."""
+        rows, invalid = _fitted(part, self._stored, self._called), _map_of(part)
+        if invalid is not None and not self._file.has_invalid:
+            yield from self.close()
+            self._file = self._new(has_invalid=True)
+        if self._file.has_invalid:
+            rows = rows.append_column(_MAP, _or_nothing(invalid, rows.num_rows))
+        for batch in rows.to_batches(max_chunksize=1 << 16):
+            group = self._groups.add(batch)
+            if group is not None:
+                self._file.add(group)
+            if self._file.is_full:
+                yield self._next()
+
+    def close(self) -> Iterator[LiveFile]:
+        """What has been gathered, if there is anything."""
+        group = self._groups.take()
+        if group is not None:
+            self._file.add(group)
+        if self._file.rows:
+            yield self._next()
+
+    def _next(self) -> LiveFile:
+        done, self._file = self._file, self._new(has_invalid=self._file.has_invalid)
+        return done.close()
+
+    def _new(self, *, has_invalid: bool = False) -> _File:
+        return _File(self._url, self._unsynced, self._limits, has_invalid=has_invalid)
+
+
+class _File:
+    """One file in memory."""
+
+    def __init__(self, url: str, unsynced: list[str] | None, limits: MirrorLimits, *, has_invalid: bool) -> None:
+        self._url, self._limits = url, limits
+        self.has_invalid = has_invalid
+        self._unsynced = unsynced
+        self._sink = pa.BufferOutputStream()
+        self._writer: pq.ParquetWriter | None = None
+        self.rows = 0
+
+    @property
+    def is_full(self) -> bool:
+        if self.rows >= self._limits.file_rows:
+            return True
+        return self._writer is not None and bool(self._sink.tell() >= self._limits.file_bytes)
+
+    def add(self, group: pa.Table) -> None:
+        if self._writer is None:
+            self._writer = parquet_writer(self._sink, group)
+        write_row_group(self._writer, group)
+        self.rows += group.num_rows
+
+    def close(self) -> LiveFile:
+        if self._writer is not None:
+            self._writer.close()
+        content = self._sink.getvalue()
+        path = f"data/{uuid.uuid4().hex}.parquet"
+        write_file(f"{self._url}/{path}", content, unsynced=self._unsynced)
+        return LiveFile(path, content.size, self.rows, now_ms(), has_invalid=self.has_invalid)
+
+
+def _stored(field: pa.Field) -> pa.Field:
+    known = field.metadata or {}
+    return field.with_name(name_in_files(field)).with_metadata({NUMBER: known[NUMBER]} if NUMBER in known else None)
+
+
+def _there(parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
+    """Of the columns those that a file has, as it calls them."""
+    wanted = {name_in_files(field) for field in schema}
+    if any(column_of_verbatim(field.name) is not None for field in schema):
+        wanted.add(INVALID_COLUMN)
+    return [name for name in parquet.schema_arrow.names if name in wanted]
+
+
+def _fitted(part: pa.Table | pa.RecordBatch, schema: pa.Schema, called: Sequence[str]) -> pa.Table:
+    """Rows in these columns, of which the part calls each otherwise."""
+    names = part.schema.names
+    there = {name: part.column(names.index(name)) for name in called if name in names}
+    texts = [name for name in called if name not in there and column_of_verbatim(name) is not None]
+    if texts:
+        there |= opened(_map_in(part), texts, part.num_rows)
+    columns = [
+        there[name] if name in there else pa.nulls(part.num_rows, field.type)
+        for field, name in zip(schema, called, strict=True)
+    ]
+    return pa.Table.from_arrays(
+        [_as_chunks(column, field) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def _map_in(part: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | None:
+    """The map of what the columns do not hold; None if no row has any."""
+    found = _as_chunks(part.column(INVALID_COLUMN), _MAP) if INVALID_COLUMN in part.schema.names else None
+    return found if found is not None and found.null_count < len(found) else None
+
+
+def _map_of(part: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | None:
+    """The map for rows that are to be written."""
+    if INVALID_COLUMN in part.schema.names:
+        return _map_in(part)
+    made = closed(part)
+    return None if made is None else pa.chunked_array([made])
+
+
+def _or_nothing(invalid: pa.ChunkedArray | None, count: int) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.nulls(count, INVALID)]) if invalid is None else invalid
+
+
+def _as_chunks(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    chunks = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+    return chunks if chunks.type == field.type else chunks.cast(field.type)
+
+
+def read_file_rows(
+    url: str, file: LiveFile, schema: pa.Schema, dead: Rows, *, rows_at_once: int = 1 << 17
+) -> Iterator[pa.Table]:
+    """The rows of a file that count, in order, in the columns that are asked for.
+
+    Args:
+        url: The table.
+        file: The file.
+        schema: Columns; those that the file lacks are NULL. Columns of texts come from the map `_invalid`.
+        dead: Numbers of the rows that do not count, ascending.
+        rows_at_once: Of a batch, at most.
+
+    Raises:
+        DamagedFileError: The file is gone, or has not the rows that the log says.
+        LakeUnavailableError: The storage does not answer.
+    """
+    at = 0
+    with _Opened(url, file) as parquet:
+        called = [name_in_files(field) for field in schema]
+        for batch in parquet.iter_batches(batch_size=rows_at_once, columns=_there(parquet, schema)):
+            table = _fitted(batch, schema, called)
+            low, high = np.searchsorted(dead, [at, at + table.num_rows])
+            at += table.num_rows
+            if high > low:
+                kept = np.ones(table.num_rows, bool)
+                kept[dead[low:high] - (at - table.num_rows)] = False
+                table = table.filter(pa.array(kept))
+            yield table
+    if at != file.rows:
+        raise DamagedFileError(f"a data file has {at} rows, not {file.rows}", file=f"{url}/{file.path}")
+
+
+def read_some_rows(url: str, file: LiveFile, schema: pa.Schema, rows: Rows) -> pa.Table:
+    """Some rows of a file, in the order in which their numbers are given; only row groups that hold any are read.
+
+    Raises:
+        DamagedFileError: The file is gone.
+        LakeUnavailableError: The storage does not answer.
+    """
+    with _Opened(url, file) as parquet:
+        metadata = parquet.metadata
+        ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
+        groups = np.searchsorted(ends, rows, side="right")
+        wanted = np.flatnonzero(np.bincount(groups))
+        groups_read = parquet.read_row_groups([int(group) for group in wanted], columns=_there(parquet, schema))
+        found = _fitted(groups_read, schema, [name_in_files(field) for field in schema])
+        starts = np.r_[0, ends[:-1]]
+        kept = np.r_[0, np.cumsum((ends - starts)[wanted])[:-1]]
+        place = rows - starts[groups] + kept[np.searchsorted(wanted, groups)]
+        return found.take(pa.array(place))
+
+
+def names_in(urls: Iterable[str]) -> set[str]:
+    """The columns that any of some files has.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    found: set[str] = set()
+    for url in urls:
+        with lake_errors(url):
+            files, path = arrow_file_system(url)
+            found.update(pq.read_schema(path, filesystem=files).names)
+    return found
+
+
+class _Opened:
+    """A data file while it is read; a file that is gone is told as such."""
+
+    def __init__(self, url: str, file: LiveFile) -> None:
+        self._where = f"{url}/{file.path}"
+        self._file: pq.ParquetFile | None = None
+
+    def __enter__(self) -> pq.ParquetFile:
+        files, path = arrow_file_system(self._where)
+        try:
+            self._file = pq.ParquetFile(path, filesystem=files)
+        except FileNotFoundError:
+            raise _gone(self._where) from None
+        except pa.ArrowInvalid as error:
+            raise DamagedFileError(f"a data file of the mirror cannot be read: {error}", file=self._where) from None
+        return self._file
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _gone(where: str) -> DamagedFileError:
+    return DamagedFileError(
+        "a data file of the mirror is gone: somebody deleted it, or vacuumed the table by a log that was cut",
+        file=where,
+        remedy="Restore it from a backup, or dump the table again (`strata dump`).",
+    )
+
+
+def names_of(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """Some columns of a schema, in the order in which they are asked for; None for all."""
+    return schema if columns is None else pa.schema([schema.field(name) for name in columns])

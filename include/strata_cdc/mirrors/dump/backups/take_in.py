@@ -1,0 +1,167 @@
+"""Mirrors from a backup: it is loaded into a server of our own, and its tables are read there as from the source.
+
+So the server's own code makes values of what is written in it, and the path of all other rows makes them Arrow.
+Not here: what kinds of backup there are (`mysqldump.py`, `shell_dump.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from strata_cdc.changes.select.rows import SelectedRows, ServerSelect
+from strata_cdc.changes.select.statement import prepare_session
+from strata_cdc.errors import SchemaGapError, StrataError, Usage
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.mirrors.dump.backups.definitions import with_json_texts
+from strata_cdc.mirrors.dump.backups.scratch_server import scratch_server
+from strata_cdc.mirrors.dump.dump_table import TableDumped
+from strata_cdc.mirrors.dump.dump_tables import DumpReport
+from strata_cdc.mirrors.dump.exact import NotRepeatableError
+from strata_cdc.mirrors.dump.finish import make_mirror
+from strata_cdc.mirrors.dump.read import TableAlteredError
+from strata_cdc.mirrors.dump.snapshot import refuse_inconsistent
+from strata_cdc.mirrors.dump.window import DumpWindow, window_of_set
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.live.engine import LiveSchema
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.types import TypeKind, parse_column_type
+from strata_cdc.tables.convert import state_schema
+from strata_cdc.tables.verbatim import verbatim_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from strata_cdc.mirrors.dump.backups.scratch_server import ScratchServer
+    from strata_cdc.mirrors.dump.finish import DumpSource
+    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
+
+
+class Backup(Protocol):
+    """What another program has made of a server at one GTID set."""
+
+    executed: GtidSet
+    tables: set[TableName]
+    """With rows; known once it is loaded."""
+
+    def load(self, server: ScratchServer) -> None:
+        """Loads it."""
+        ...
+
+
+def take_in(
+    source: DumpSource,
+    backup: Backup,
+    choose: Callable[[set[TableName]], Sequence[TableName]],
+    *,
+    mysqld: str | None = None,
+) -> DumpReport:
+    """Makes mirrors of a backup's tables; one that fails keeps no other back.
+
+    Args:
+        source: Of which it is a backup, landed and tracked beyond it.
+        backup: The backup.
+        choose: Which of its tables.
+        mysqld: The program that it is loaded into; by default the one on PATH.
+
+    Raises:
+        Usage: The stream does not reach back to the backup, or there is no mysqld.
+        BadData: The backup is not whole, or cannot be loaded.
+        StrataError: The only table failed.
+    """
+    stream = LandedStream.open(source.lake, source.name)
+    window = window_of_set(stream, backup.executed)
+    with scratch_server(mysqld) as server:
+        backup.load(server)
+        chosen = choose(backup.tables)
+        found = [_take(source, table, server, stream, window) for table in chosen]
+    errors = [one for one in found if isinstance(one, StrataError)]
+    if errors and len(found) == 1:
+        raise errors[0]
+    return DumpReport(
+        source.name,
+        tuple(one for one in found if isinstance(one, TableDumped)),
+        tuple(error.facts() for error in errors),
+    )
+
+
+def _take(
+    source: DumpSource, table: TableName, server: ScratchServer, stream: LandedStream, window: DumpWindow
+) -> TableDumped | StrataError:
+    try:
+        return _mirror_of(source, table, server, stream, window)
+    except StrataError as error:
+        return error.located(source=source.name, table=str(table))
+    except (TableAlteredError, NotRepeatableError) as error:
+        return Usage(
+            f"the backup has transactions that the stream has in another order, and among them {error.reason}",
+            source=source.name,
+            table=str(table),
+            remedy="`strata dump` reads the rows from the source.",
+        )
+
+
+def _mirror_of(
+    source: DumpSource, table: TableName, server: ScratchServer, stream: LandedStream, window: DumpWindow
+) -> TableDumped:
+    definition = History(source.store, source.name).behind(table, window.last_seq).definition
+    _refuse_lossy(definition)
+    loaded = with_json_texts(definition)
+    with server.connect() as connection:
+        # One that was locked as a whole would do, but no backup says so.
+        refuse_inconsistent(connection, table)
+        _refuse_other(dict(LiveSchema(connection).tables()).get(table), loaded)
+        prepare_session(connection)
+        names = tuple(state_schema(definition).names)
+        rows = SelectedRows(
+            connection, ServerSelect(table, loaded, field_names=names, verbatim=verbatim_names(definition))
+        )
+        made = make_mirror(source, table, definition, (stream, window), iter(rows))
+    source.done(table)
+    return TableDumped(
+        table=str(table),
+        rows=rows.rows,
+        bytes=rows.bytes,
+        chunks=1,
+        changes=made.changes,
+        readings=1,
+        seq=made.position.seq,
+        gtid_executed=made.position.gtid_executed,
+        invalid=rows.invalid,
+    )
+
+
+def _refuse_lossy(definition: TableDefinition) -> None:
+    # Field_float::val_str prints six digits (sql/field.cc); a double has all that it needs.
+    lossy = [one.name for one in definition.columns if parse_column_type(one.column_type).kind is TypeKind.FLOAT]
+    if lossy:
+        raise Usage(
+            f"column {', '.join(lossy)} is FLOAT, which backups hold with six digits only",
+            remedy="`strata dump` reads the rows from the source, with all digits.",
+        )
+    # A document that is read from text has doubles in the place of decimals: 1.10 becomes 1.1.
+    documents = [fold_name(one.name) for one in definition.columns if one.column_type == "json"]
+    derived = [one.name for one in definition.columns if one.generated and _may_name(one, documents)]
+    if derived:
+        raise Usage(
+            f"column {', '.join(derived)} is computed from JSON, of which backups do not hold the types of numbers",
+            remedy="`strata dump` reads the rows from the source.",
+        )
+
+
+def _may_name(column: Column, names: Sequence[str]) -> bool:
+    expression = fold_name(column.generation_expression or "")
+    return any(name in expression for name in names)
+
+
+def _refuse_other(found: TableDefinition | None, loaded: TableDefinition) -> None:
+    if found is not None and list(map(_essence, found.columns)) == list(map(_essence, loaded.columns)):
+        return
+    raise SchemaGapError(
+        "the table is another one in the backup than in the history at its GTID set",
+        remedy="`strata dump` reads the rows from the source.",
+    )
+
+
+def _essence(column: Column) -> tuple[object, ...]:
+    """What values depend on."""
+    return column.name, column.column_type, column.character_set, column.nullable, column.generated, column.srid

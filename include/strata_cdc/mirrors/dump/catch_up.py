@@ -1,0 +1,64 @@
+"""Brings the landed stream and the history up to the server, whoever else is at it.
+Not here: landing and tracking themselves (`landing/`, `tracking/`)."""
+
+from __future__ import annotations
+
+import time
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.errors import AlreadyRunningError
+from strata_cdc.landing.land_source import land_or_wait
+from strata_cdc.tracking.notice_ddl import track_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Source
+
+_WAIT_SECONDS: Final = 600
+_PAUSE_SECONDS: Final = 0.5
+
+
+class CatchUp:
+    """To be called from any thread; one at a time is at work.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        check: Is called once, before the first landing; raises what makes landing useless.
+    """
+
+    def __init__(self, source: Source, engine: sa.Engine, check: Callable[[], None] = lambda: None) -> None:
+        self._source, self._engine, self._check = source, engine, check
+        self._lock = Lock()
+        self._is_checked = False
+
+    def __call__(self) -> None:
+        """Lands and tracks what the server has executed by now.
+
+        Raises:
+            AlreadyRunningError: Another process has been at it for too long.
+            SourceUnavailableError: The server does not answer.
+        """
+        with self._lock:
+            if not self._is_checked:
+                self._check()
+                self._is_checked = True
+            self._patiently(lambda: land_or_wait(self._source))
+            self._patiently(lambda: track_source(self._source, self._engine))
+
+    def _patiently(self, step: Callable[[], object]) -> None:
+        """A run of the pipeline may be at the same for a moment."""
+        until = time.monotonic() + _WAIT_SECONDS
+        while True:
+            try:
+                step()
+            except AlreadyRunningError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+            else:
+                return

@@ -1,0 +1,113 @@
+"""Dumps tables of a source, some at once: chunks of each, then its mirror.
+Not here: one table (`dump_table.py`), which tables there are (`selection/wanted.py`)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.counted import counted
+from strata_cdc.errors import BadData, StrataError, Usage
+from strata_cdc.mirrors.dump.dump_table import NotWantedError, TableDump, TableDumped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from strata_cdc.errors import ErrorFacts
+    from strata_cdc.mirrors.dump.dump_table import DumpProgress, DumpSettings
+    from strata_cdc.mirrors.dump.finish import DumpSource
+    from strata_cdc.schema.model.definition import TableName
+
+
+class DumpReport(Struct, frozen=True):
+    """What became of the tables."""
+
+    source: str
+    tables: tuple[TableDumped, ...]
+    failed: tuple[ErrorFacts, ...]
+    """Why the others have none; what was read of them stays, and the next dump goes on from there."""
+
+    def raise_if_wrong(self) -> None:
+        """Raises if a table was not dumped.
+
+        Raises:
+            BadData: With the reason of the first.
+        """
+        if self.failed:
+            first = self.failed[0]
+            raise BadData(
+                f"{counted(len(self.failed), 'table')} could not be dumped; {first.message}",
+                source=self.source,
+                table=first.table,
+                remedy=first.remedy,
+            )
+
+    def sums(self) -> DumpSums:
+        """In numbers."""
+        return DumpSums(
+            self.source,
+            tables=len(self.tables),
+            rows=sum(one.rows for one in self.tables),
+            failed=len(self.failed),
+        )
+
+
+class DumpSums(Struct, frozen=True):
+    """A report in numbers."""
+
+    source: str
+    tables: int
+    rows: int
+    failed: int
+
+
+def dump_tables(
+    source: DumpSource,
+    tables: Sequence[TableName],
+    settings: DumpSettings,
+    *,
+    parallel: int = 1,
+    tell: Callable[[DumpProgress], None] = lambda _: None,
+) -> DumpReport:
+    """Dumps tables; one that fails keeps no other back.
+
+    Args:
+        source: Where from, and where to.
+        tables: Which.
+        settings: How each is read.
+        parallel: How many at once, each over a connection of its own.
+        tell: Is told of each chunk, from several threads.
+
+    Raises:
+        Usage: There is no table to dump.
+        StrataError: The only one failed.
+    """
+    if not tables:
+        raise Usage(
+            "there is no table to dump",
+            source=source.name,
+            remedy="`strata schema show` lists the tables; `mirrors` in the settings, or --table, chooses among them.",
+        )
+    with ThreadPoolExecutor(max(1, parallel), thread_name_prefix="dump") as pool:
+        found = list(pool.map(lambda table: _dump(source, table, settings, tell), tables))
+    errors = [one for one in found if isinstance(one, StrataError)]
+    if len(tables) == 1 and errors:
+        raise errors[0]
+    return DumpReport(
+        source.name,
+        tuple(one for one in found if isinstance(one, TableDumped)),
+        tuple(error.facts() for error in errors),
+    )
+
+
+def _dump(
+    source: DumpSource, table: TableName, settings: DumpSettings, tell: Callable[[DumpProgress], None]
+) -> TableDumped | StrataError | None:
+    try:
+        return TableDump(source, table, settings, tell).run()
+    except NotWantedError:
+        return None
+    except StrataError as error:
+        return error.located(source=source.name, table=str(table))

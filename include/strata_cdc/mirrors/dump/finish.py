@@ -1,0 +1,172 @@
+"""From rows that were read to a mirror at one position: what changed since is put on top of them.
+Not here: reading them (`dump_table.py`, `backups/`), the argument (`mirrors/dump/exact.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strata_cdc.errors import SchemaGapError
+from strata_cdc.mirrors.dump.exact import NotRepeatableError, exact_rows
+from strata_cdc.mirrors.dump.folder import DumpFolder
+from strata_cdc.mirrors.dump.limits import DumpLimits
+from strata_cdc.mirrors.dump.read import TableAlteredError
+from strata_cdc.mirrors.dump.window import DumpWindow, changes_of, happened, is_changed, may_lack_changes
+from strata_cdc.mirrors.layout import key_columns
+from strata_cdc.mirrors.lock import MirrorLocks
+from strata_cdc.mirrors.position import MirrorPosition
+from strata_cdc.mirrors.renames import Renames
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.model.engines import discards_rows
+from strata_cdc.store.own import own_database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from strata_cdc.binlog.protocol.connection import ServerAddress
+    from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.mirrors.modes import Mode
+    from strata_cdc.schema.history.sql_store import SchemaStore
+    from strata_cdc.schema.history.versions import SchemaVersion
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+_WAIT_SECONDS: Final = 600.0
+"""For others who write to the mirror: reading the rows again costs more."""
+
+
+class DumpSource(Struct, frozen=True):
+    """What a dump needs of its source."""
+
+    name: str
+    address: ServerAddress
+    lake: str
+    store: SchemaStore
+    catch_up: Callable[[], None]
+    """Lands what the server has executed by now, and tracks it."""
+    mode: Mode
+    begin: Callable[[TableName], bool] = lambda _: True
+    """Whether a table is to be dumped still, asked when no other process is at it."""
+    done: Callable[[TableName], None] = lambda _: None
+    """Is told that a table's mirror has its rows."""
+    renames: Callable[[TableName], Renames] = lambda _: Renames.COPY
+    """What will become of a table's columns that get another name."""
+    limits: DumpLimits = DumpLimits()
+
+
+class DumpedMirror(Struct, frozen=True):
+    """A mirror that was made."""
+
+    position: MirrorPosition
+    changes: int
+    """That were put on top of the rows."""
+
+
+def version_at(source: DumpSource, table: TableName, seq: int, definition: TableDefinition) -> SchemaVersion:
+    """The version that holds behind a transaction, whose columns are those of the rows.
+
+    Raises:
+        TableAlteredError: They are others.
+    """
+    try:
+        found = History(source.store, source.name).behind(table, seq)
+    except SchemaGapError as error:
+        raise TableAlteredError(error.message) from error
+    if found.definition.columns != definition.columns:
+        raise TableAlteredError("its definition is another one")
+    return found
+
+
+def _tracked(source: DumpSource, stream: LandedStream, window: DumpWindow) -> DumpWindow:
+    """The window up to what is tracked, where nothing else follows but what the store wrote: it changes no table of
+    the source's, and is not tracked by itself, since that would be written, too (`tracking/track_schema.py`)."""
+    position = source.store.position(source.name)
+    end = position.seq if position else 0
+    own = own_database(source.store.engine, stream.servers()) if end < window.last_seq else ()
+    if own and stream.is_only_of(own, end + 1, window.last_seq):
+        return DumpWindow(min(window.after_seq, end), end)
+    return window
+
+
+def make_mirror(
+    source: DumpSource,
+    table: TableName,
+    definition: TableDefinition,
+    landed: tuple[LandedStream, DumpWindow],
+    batches: Iterator[pa.RecordBatch],
+) -> DumpedMirror:
+    """The mirror of a table at the end of a window.
+
+    Args:
+        source: Where from, and where to.
+        table: The table.
+        definition: Of the rows.
+        landed: The stream, and within which of its transactions the rows were read.
+        batches: The rows.
+
+    Raises:
+        TableAlteredError: The table was altered within the window.
+        NotRepeatableError: What changed within it cannot be put on top of rows that may have it already.
+        AlreadyRunningError: Others keep writing to the mirror.
+        LakeUnavailableError: The storage refuses, or is full.
+    """
+    stream, window = landed[0], _tracked(source, *landed)
+    reason = happened(source.store, source.name, window, table, definition)
+    if reason is not None:
+        raise TableAlteredError(reason)
+    version = version_at(source, table, window.last_seq, definition)
+    definition = version.definition
+    is_kept = not discards_rows(definition)
+    if is_kept and not key_columns(definition) and is_changed(stream, window, table):
+        raise NotRepeatableError("the table has no key, and was changed while it was read")
+    count = _Count()
+    # What the server logs of such a table it does not keep.
+    logged = changes_of(stream, source.store, window, table, definition) if is_kept else iter(())
+    changes = count.passing(logged)
+    position = MirrorPosition(
+        seq=window.last_seq,
+        gtid_executed=str(stream.executed_at(window.last_seq)),
+        committed_at=stream.clock_at(window.last_seq),
+        schema_version=version.version_id,
+    )
+    locks = MirrorLocks(source.lake, source.name, source.address, wait_seconds=_WAIT_SECONDS)
+    with locks.alone(table, purpose="making this mirror from a dump"):
+        replaced = _ended(source, Mirror.open(source.lake, source.name, table), stream, position)
+        Mirror.create(
+            source.lake,
+            source.name,
+            table,
+            definition,
+            exact_rows(batches, changes, definition, DumpFolder(source.lake, source.name, table), source.limits),
+            position,
+            mode=source.mode,
+            renames=source.renames(table),
+            replacing=replaced,
+        )
+    return DumpedMirror(position, count.rows)
+
+
+def _ended(source: DumpSource, mirror: Mirror | None, stream: LandedStream, position: MirrorPosition) -> Mirror | None:
+    """A mirror that is to be replaced. If tables that take its rows along would lack what changed behind its position,
+    it says so: no other mirror of that time will ever have it."""
+    if mirror is None or mirror.is_dropped or mirror.stopped:
+        return mirror
+    skipped = DumpWindow(mirror.position.seq, position.seq)
+    if not may_lack_changes(stream, source.store, skipped, mirror.table):
+        return mirror
+    return mirror.stopped_for("a dump took its place before its last changes were applied")
+
+
+class _Count:
+    """How many rows have passed."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def passing(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self.rows += batch.num_rows
+            yield batch

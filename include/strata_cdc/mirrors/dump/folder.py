@@ -1,0 +1,179 @@
+"""The files of a dump: `<lake>/dumps/<source>/<database>/<table>/`, a manifest and a file of Arrow batches a chunk.
+Not here: what is in the manifest (`manifest.py`), what is read (`read.py`)."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from strata_cdc.errors import DamagedFileError
+from strata_cdc.files.lock import LOCK_FILE, hold_folder
+from strata_cdc.files.storage import TEMPORARY_SUFFIX, Folder, lake_errors, list_folders
+from strata_cdc.mirrors.dump.manifest import Manifest, read_manifest
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.layout import name_of_path, path_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MANIFEST: Final = "manifest.json"
+CHUNK_SUFFIX: Final = ".arrow"
+ASIDE: Final = "aside-"
+"""Begins the names of what is in the folder only while a mirror is made (`aside.py`), under the mirror's lock."""
+
+
+class DumpFolder:
+    """One table's dump.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        table: The table.
+    """
+
+    def __init__(self, lake: str, source: str, table: TableName) -> None:
+        root = Folder.open(lake)
+        self._folder = root.folder("/".join(("dumps", *map(path_name, (source, table.database, table.table)))))
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self._folder.url
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine, where `held` keeps others out."""
+        return self._folder.is_local
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps a second dump of the same table out, for the time of a `with` block.
+
+        Raises:
+            AlreadyRunningError: There is one.
+        """
+        with hold_folder(self._folder, "dumping this table"):
+            yield
+
+    def manifest(self) -> Manifest | None:
+        """What was read; None if no dump has begun.
+
+        Raises:
+            DamagedFileError: It cannot be read.
+        """
+        if not self._folder.exists(MANIFEST):
+            return None
+        return read_manifest(self._folder.read(MANIFEST), self._folder.join(MANIFEST))
+
+    def changed_at(self) -> int | None:
+        """When the manifest was written, microseconds UTC; None if there is none."""
+        stamp = self._folder.stamps().get(MANIFEST)
+        return None if stamp is None else stamp[1] // 1000
+
+    def save(self, manifest: Manifest) -> None:
+        """From now on this is what was read."""
+        self._folder.write(MANIFEST, manifest.to_json())
+
+    def write(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        """Writes a chunk's file; it is there as a whole or not at all.
+
+        Raises:
+            LakeUnavailableError: The storage refuses, or is full.
+        """
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with lake_errors(self._folder.join(name)):
+            path = f"{self._folder.path}/{name}"
+            if not self._folder.is_local:
+                with self._folder.filesystem.open_output_stream(path) as sink:
+                    _write(sink, schema, batches, options)
+                return
+            Path(self._folder.path).mkdir(parents=True, exist_ok=True)
+            temporary = f"{self._folder.path}/.{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
+            try:
+                with pa.OSFile(temporary, "wb") as sink:
+                    _write(sink, schema, batches, options)
+                self._folder.rename(temporary, path)
+            finally:
+                Path(temporary).unlink(missing_ok=True)
+
+    def read(self, name: str) -> Iterator[pa.RecordBatch]:
+        """The batches of a chunk.
+
+        Raises:
+            DamagedFileError: The file is gone, or not whole.
+            LakeUnavailableError: The storage does not answer.
+        """
+        with self._opened(name) as reader:
+            for at in range(reader.num_record_batches):
+                yield reader.get_batch(at)
+
+    def read_one(self, name: str, at: int) -> pa.RecordBatch:
+        """One batch of a file.
+
+        Raises:
+            DamagedFileError: The file is gone, or not whole.
+            LakeUnavailableError: The storage does not answer.
+        """
+        with self._opened(name) as reader:
+            return reader.get_batch(at)
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[pa.RecordBatchFileReader]:
+        where = self._folder.join(name)
+        with lake_errors(where):
+            try:
+                with (
+                    self._folder.filesystem.open_input_file(f"{self._folder.path}/{name}") as file,
+                    pa.ipc.open_file(file) as reader,
+                ):
+                    yield reader
+            except (FileNotFoundError, pa.ArrowInvalid) as error:
+                raise DamagedFileError(
+                    f"a chunk of a dump cannot be read: {error}",
+                    file=where,
+                    remedy=f"Delete {self.url}; the next dump of the table begins anew.",
+                ) from None
+
+    def clear_aside(self) -> None:
+        """Deletes what was put aside while a mirror was made; asked by who holds the mirror's lock."""
+        for name in self._folder.names():
+            if name.startswith(ASIDE):
+                self._folder.delete(name)
+
+    def keep_only(self, names: Iterable[str]) -> None:
+        """Deletes all files but these: those of a dump that was given up, or of one that died while it wrote."""
+        kept = {*names, MANIFEST, LOCK_FILE}
+        for name in [*self._folder.names(), *self._folder.leftovers()]:
+            if name not in kept and not name.startswith(ASIDE):
+                self._folder.delete(name)
+
+    def clear(self) -> None:
+        """Deletes all of it: the mirror has the rows."""
+        self._folder.delete(MANIFEST)
+        self.keep_only(())
+
+
+def begun_dumps(lake: str, source: str) -> Iterator[tuple[Manifest, int]]:
+    """The dumps of a source that have begun and have not ended, and when each has come on: microseconds UTC.
+
+    Raises:
+        DamagedFileError: A manifest cannot be read.
+        LakeUnavailableError: The storage does not answer.
+    """
+    root = f"{lake.rstrip('/')}/dumps/{path_name(source)}"
+    for database in list_folders(root):
+        for table in list_folders(f"{root}/{database}"):
+            folder = DumpFolder(lake, source, TableName(name_of_path(database), name_of_path(table)))
+            found, changed = folder.manifest(), folder.changed_at()
+            if found is not None and changed is not None:
+                yield found, changed
+
+
+def _write(sink: pa.NativeFile, schema: pa.Schema, batches: Iterable[pa.RecordBatch], options: object) -> None:
+    with pa.ipc.new_file(sink, schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)

@@ -1,0 +1,168 @@
+"""What a dump has read so far, as it is stored: a manifest beside the chunks' files.
+Not here: the files (`folder.py`), reading (`read.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.errors import DamagedFileError
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.model.definition import TableName, definition_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata_cdc.schema.model.definition import TableDefinition
+
+FORMAT: Final = 2
+"""Newest number of the stored form; every older one keeps opening. Chunks of 1 have no texts of what columns do not
+hold, so that a dump does not go on from them."""
+
+
+class ReadBounds(Struct, frozen=True):
+    """Between which two states of the stream a consistent read lies."""
+
+    executed: str
+    """GTID set that was executed before the read began: the rows have all of it."""
+    end: str
+    """FILE:OFFSET that the server wrote at when the read had begun: the rows have nothing behind it."""
+
+    @property
+    def executed_set(self) -> GtidSet:
+        """`executed` as a value."""
+        return GtidSet.parse(self.executed)
+
+    @property
+    def end_position(self) -> BinlogPosition:
+        """`end` as a value."""
+        return BinlogPosition.parse(self.end)
+
+
+class Chunk(Struct, frozen=True):
+    """One piece of the table, in one consistent read."""
+
+    file: str
+    rows: int
+    bytes: int
+    """As the server sent them."""
+    bounds: ReadBounds
+    border: tuple[str, ...] = ()
+    """Literals of the key of its last row, behind which the next one begins; empty for the last chunk."""
+    invalid: dict[str, int] = {}
+    """How many values its Arrow type does not tell apart from others, as zero dates."""
+
+
+class Manifest(Struct, frozen=True):
+    """A dump, finished or not."""
+
+    source: str
+    database: str
+    table: str
+    version_id: int
+    """Of the definition by which the rows are read."""
+    definition: str
+    definition_format: int
+    server_uuid: str
+    """Of the server that is read; the chunks of two servers are not put together."""
+    chunks: tuple[Chunk, ...] = ()
+    is_read: bool = False
+    """Whether the last chunk is there."""
+    since: str = ""
+    """GTID set that was executed before the first read; empty in manifests of older versions."""
+    format: int = FORMAT
+
+    @classmethod
+    def begin(
+        cls,
+        source: str,
+        table: TableName,
+        version_id: int,
+        definition: TableDefinition,
+        server_uuid: str,
+        since: str = "",
+    ) -> Manifest:
+        """Of a dump that has read nothing yet."""
+        text, number = definition.to_json(), definition.stored_format
+        return cls(source, table.database, table.table, version_id, text, number, server_uuid, since=since)
+
+    @property
+    def name(self) -> TableName:
+        """The table."""
+        return TableName(self.database, self.table)
+
+    @property
+    def rows(self) -> int:
+        """That have been read."""
+        return sum(chunk.rows for chunk in self.chunks)
+
+    @property
+    def sent_bytes(self) -> int:
+        """Likewise, as the server sent them."""
+        return sum(chunk.bytes for chunk in self.chunks)
+
+    @property
+    def border(self) -> tuple[str, ...]:
+        """Behind which key the next chunk begins; empty for the first."""
+        return self.chunks[-1].border if self.chunks else ()
+
+    def read_definition(self) -> TableDefinition:
+        """The definition as a value."""
+        return definition_from_json(self.definition, self.definition_format)
+
+    def with_chunk(self, chunk: Chunk, *, is_last: bool) -> Manifest:
+        """With one more chunk."""
+        return replace(self, chunks=(*self.chunks, chunk), is_read=is_last)
+
+    def goes_on_from(self, begun: Manifest) -> bool:
+        """Whether this one may be continued where `begun` would be a new one: same table, definition and server."""
+        return replace(self, chunks=(), is_read=False, since=begun.since) == begun
+
+    def reads(self) -> list[ReadBounds]:
+        """Between which states of the stream its chunks were read."""
+        return [chunk.bounds for chunk in self.chunks]
+
+    def oldest_reads(self) -> list[GtidSet]:
+        """Behind which of the stream's transactions it needs all, to bring what was read to one position."""
+        return earliest(self.reads()) or [GtidSet.parse(self.since)]
+
+    def to_json(self) -> bytes:
+        """The stored form."""
+        return msgspec.json.encode(self)
+
+
+def read_manifest(content: bytes, where: str) -> Manifest:
+    """The inverse of `Manifest.to_json`.
+
+    Raises:
+        DamagedFileError: A newer version wrote it, or it is none.
+    """
+    try:
+        found = msgspec.json.decode(content, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedFileError(
+            f"the manifest of a dump cannot be read: {error}",
+            file=where,
+            remedy="Delete the folder; the next dump of the table begins anew.",
+        ) from None
+    if found.format > FORMAT:
+        raise DamagedFileError(
+            f"the manifest of a dump has format {found.format}, this version reads up to {FORMAT}",
+            file=where,
+            remedy="Install the version of Strata that wrote it, or delete the folder and dump the table again.",
+        )
+    return found
+
+
+def earliest(reads: Iterable[ReadBounds]) -> list[GtidSet]:
+    """What was executed before the reads, without those that another one has in it."""
+    found: list[GtidSet] = []
+    for read in reads:
+        executed = read.executed_set
+        if not any(other <= executed for other in found):
+            found = [other for other in found if not executed <= other] + [executed]
+    return found

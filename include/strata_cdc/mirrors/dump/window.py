@@ -1,0 +1,222 @@
+"""The landed stream between the first read of a dump and the position at which its rows are to be exact.
+Not here: the reads (`mirrors/dump/`), putting rows and changes together (`mirrors/dump/exact.py`)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from msgspec import Struct
+
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.protocol.server_files import ServerFiles
+from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
+from strata_cdc.changes.decode import ChangeBatch, decode_slice
+from strata_cdc.changes.plan import plan_slices
+from strata_cdc.errors import StrataError, StreamHoleError, Usage
+from strata_cdc.landing.place_prepared import lost_rows, statement_changes
+from strata_cdc.landing.prepared import PreparedPlacement
+from strata_cdc.mirrors.dump.manifest import earliest
+from strata_cdc.mirrors.layout import key_columns
+from strata_cdc.position.binlog_position import ServerPlace
+from strata_cdc.schema.history.effects import EffectKind
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.history.table_changes import turns_of
+from strata_cdc.tables.convert import state_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from strata_cdc.changes.decode import QuarantinedRows
+    from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.mirrors.dump.manifest import ReadBounds
+    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.schema.history.sql_store import SchemaStore
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+
+class DumpWindow(Struct, frozen=True):
+    """Transactions of the landed stream: after_seq < seq <= last_seq."""
+
+    after_seq: int
+    last_seq: int
+
+
+def window_of(stream: LandedStream, reads: Sequence[ReadBounds], server_uuid: str) -> DumpWindow:
+    """What reads may have or lack: behind all that they have for certain, up to where they have nothing any more.
+
+    Args:
+        stream: What has landed; all in front of where the server wrote when the last of the reads had begun.
+        reads: At least one.
+        server_uuid: Of the server that was read.
+
+    Raises:
+        Usage: The stream began behind the reads.
+    """
+    ends = [one.end_position for one in reads]
+    last = stream.seq_in_front(ServerPlace(server_uuid, max(ends)))
+    # A server begins a file with each change of gtid_mode (sql/sys_vars.cc, `Sys_var_gtid_mode`), and numbered
+    # everything when it was read: what has no GTID is in files before that one, and had been committed.
+    unnumbered = stream.seq_in_front(ServerPlace(server_uuid, ServerFiles.first_event(min(ends).file)))
+    after = min(_contained(stream, executed, unnumbered) for executed in earliest(reads))
+    return DumpWindow(after, max(after, last))
+
+
+def window_of_set(stream: LandedStream, executed: GtidSet) -> DumpWindow:
+    """What is between rows that have exactly the transactions of a set, and a place where the stream has all of them:
+    nothing, if both have them in one order.
+
+    Raises:
+        Usage: The stream began behind them, does not have all of them, or has some at that place without a GTID.
+    """
+    after = _contained(stream, executed)
+    low, high = after, stream.last_seq
+    if not executed <= stream.executed_at(high):
+        raise Usage(
+            "the rows have transactions that the landed stream does not have",
+            source=stream.source,
+            gtid=str(executed - stream.executed_at(high)),
+            remedy="They have to be of this source, or of a replica of the same server.",
+        )
+    while low < high:
+        middle = (low + high) // 2
+        if executed <= stream.executed_at(middle):
+            high = middle
+        else:
+            low = middle + 1
+    if low < stream.last_seq and stream.record_at(low + 1)[1].gtid is None:
+        raise Usage(
+            "the landed stream goes on with transactions without a GTID, and the rows may have some of them",
+            source=stream.source,
+            gtid=str(executed),
+            remedy="Take a backup from a moment at which the server has numbered its transactions for a while.",
+        )
+    return DumpWindow(after, low)
+
+
+def _contained(stream: LandedStream, executed: GtidSet, unnumbered: int = 0) -> int:
+    """The last transaction up to which all of the stream is in a set."""
+    if not stream.executed_before() <= executed:
+        raise Usage(
+            "the landed stream begins behind the moment at which rows were read",
+            source=stream.source,
+            gtid=str(executed),
+            remedy="Dump again: what is older than the stream cannot be brought up to it.",
+        )
+    return stream.contained_in(executed, unnumbered)
+
+
+def is_changed(stream: LandedStream, window: DumpWindow, table: TableName) -> bool:
+    """Whether a transaction in the window has rows of a table, by the indexes alone."""
+    placement = PreparedPlacement(stream, window.after_seq, window.last_seq)
+    records = stream.records(window.after_seq + 1, window.last_seq)
+    for segment, found in groupby(records, key=itemgetter(0)):
+        for record in placement.place(segment, (record for _, record in found)):
+            if any((one.database, one.table) == (table.database, table.table) for one in record.tables):
+                return True
+    return any(name in (table, None) for name, _ in lost_rows(placement))
+
+
+def happened(
+    store: SchemaStore, source: str, window: DumpWindow, table: TableName, definition: TableDefinition
+) -> str | None:
+    """What befell a table within the window besides changes of rows, so that its rows have to be read again; None for
+    nothing, or for DDL that leaves rows and columns as they are."""
+    if any(window.after_seq < entry.seq <= window.last_seq for entry in store.timeline(source, [table])):
+        for turn in turns_of(store.engine, source):
+            if turn.name == table and window.after_seq < turn.order[0] <= window.last_seq:
+                effect = turn.effect
+                if effect is None or effect.kind is not EffectKind.NONE or not _is_alike(turn.definition, definition):
+                    return store.ddl(turn.version_id) or turn.gap or "a version of its schema"
+    for removal in store.row_removals(source, window.after_seq, window.last_seq):
+        if table in removal.tables:
+            return removal.statement
+    return None
+
+
+def may_lack_changes(stream: LandedStream, store: SchemaStore, window: DumpWindow, table: TableName) -> bool:
+    """Whether a statement within a window may have taken the rows of a table to another one, and these may have been
+    others by then than at the window's beginning."""
+    versions = {entry.seq for entry in store.timeline(stream.source, [table])}
+    removals = store.row_removals(stream.source, window.after_seq, window.last_seq)
+    turned = versions | {one.seq for one in removals if table in one.tables}
+    inside = sorted(seq for seq in turned if window.after_seq < seq <= window.last_seq)
+    return len(inside) > 1 or (
+        bool(inside) and _may_be_changed(stream, DumpWindow(window.after_seq, inside[0] - 1), table)
+    )
+
+
+def _may_be_changed(stream: LandedStream, window: DumpWindow, table: TableName) -> bool:
+    try:
+        return window.after_seq < window.last_seq and is_changed(stream, window, table)
+    except StreamHoleError:
+        return True
+
+
+def _is_alike(found: TableDefinition | None, definition: TableDefinition) -> bool:
+    """Whether rows that were read by one definition are rows of the other, under the same key, in an engine that shows
+    them as of one moment if the other does."""
+    if found is None or found.engine != definition.engine:
+        return False
+    return found.columns == definition.columns and key_columns(found) == key_columns(definition)
+
+
+def changes_of(
+    stream: LandedStream, store: SchemaStore, window: DumpWindow, table: TableName, definition: TableDefinition
+) -> Iterator[pa.RecordBatch]:
+    """The changes of a table within the window, in which it has one definition, in order and some at a time.
+
+    Raises:
+        StrataError: Rows were changed by a statement, or cannot be decoded.
+    """
+    schema = _schema(definition)
+    if window.after_seq >= window.last_seq:
+        return
+    placement = PreparedPlacement(stream, window.after_seq, window.last_seq)
+    _refuse_unlogged(store, stream.source, placement, table)
+    history = History(store, stream.source)
+    records = stream.records(window.after_seq + 1, window.last_seq)
+    for segment, found in groupby(records, key=itemgetter(0)):
+        cut = plan_slices(
+            placement.place(segment, (record for _, record in found)),
+            lambda name, seq: history.at(name, AtSeq(seq)),
+            source=stream.source,
+            segment=segment.url,
+            wanted=lambda name: name == table,
+        )
+        if cut.refused:
+            raise cut.refused[0].error
+        for piece in cut.slices:
+            with open_binlog(piece.segment) as binlog:
+                for step in decode_slice(piece, binlog):
+                    yield pa.RecordBatch.from_arrays(_readable(step).batch.columns, schema=schema)
+
+
+def _readable(step: ChangeBatch | QuarantinedRows | object) -> ChangeBatch:
+    if isinstance(step, ChangeBatch):
+        return step
+    error = getattr(step, "error", None)
+    raise error if isinstance(error, StrataError) else Usage("rows that changed meanwhile cannot be read")
+
+
+def _schema(definition: TableDefinition) -> pa.Schema:
+    images = list(state_schema(definition))
+    return pa.schema([*images, pa.field(BEFORE, pa.struct(images)), *ROW_FIELDS])
+
+
+def _refuse_unlogged(store: SchemaStore, source: str, placement: PreparedPlacement, table: TableName) -> None:
+    for change in statement_changes(store, source, placement):
+        if table in change.tables or not change.tables:
+            raise Usage(
+                f"rows were changed by a statement while they were read: {change.statement[:200]}",
+                source=source,
+                table=str(table),
+                gtid=change.gtid,
+                remedy="Set binlog_format = ROW on the server, and dump again.",
+            )
+    for name, error in lost_rows(placement):
+        if name.table in (table.table, "*"):
+            raise error

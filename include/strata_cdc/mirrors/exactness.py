@@ -1,0 +1,42 @@
+"""Which columns of a mirror that an older version of Strata wrote may have lost what they do not hold.
+Not here: what becomes of such a mirror (`mirrors/follow/mirror_updater.py`), its rows (`table.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strata_cdc.changes.arrow import has_many_forms, is_calendar, is_labelled, may_be_invalid
+from strata_cdc.tables.values.verbatim import has_other_forms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from strata_cdc.schema.model.definition import Column, TableDefinition
+
+_PROPERTY: Final = "strata.exact"
+EXACT: Final = {_PROPERTY: "2"}
+"""The property of a mirror that has lost nothing. Before number 2 texts of several forms had nothing beside them."""
+
+
+def doubtful_columns(definition: TableDefinition, properties: Mapping[str, str]) -> list[Column]:
+    """Columns of which a mirror with these properties may have lost what they do not hold."""
+    exact = properties.get(_PROPERTY)
+    if exact == EXACT[_PROPERTY]:
+        return []
+    return [one for one in definition.columns if (may_be_invalid if exact is None else has_many_forms)(one)]
+
+
+def can_tell(column: Column) -> bool:
+    """Whether its values tell what was lost: NULL may be a date, or NULL."""
+    return not column.nullable or not is_calendar(column)
+
+
+def has_lost(values: pa.ChunkedArray, column: Column) -> bool:
+    """Whether one of the values is one that was lost: NULL where there is none, an empty label where two numbers have
+    it, a text of which the charset has several forms."""
+    if has_many_forms(column):
+        return has_other_forms(values, column)
+    return bool(pc.any(pc.equal(values, "")).as_py()) if is_labelled(column) else values.null_count > 0

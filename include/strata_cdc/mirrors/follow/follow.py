@@ -1,0 +1,99 @@
+"""Mirrors followed, one table or several at once: each by a way of its own through the stream.
+Not here: the way (`mirror_updater.py`), which tables there are (`update_mirrors.py`)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from strata_cdc.errors import AlreadyRunningError
+from strata_cdc.mirrors.follow.followed import OvertakenError
+from strata_cdc.mirrors.follow.mirror_updater import MirrorUpdater
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.renames import Renames
+from strata_cdc.tables.port import CommitConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata_cdc.mirrors.follow.followed import MirrorProgress
+    from strata_cdc.mirrors.follow.published import Published
+    from strata_cdc.mirrors.follow.schema_events import Order, SchemaEvents
+    from strata_cdc.mirrors.lock import MirrorLocks
+    from strata_cdc.mirrors.modes import Mode
+    from strata_cdc.schema.model.definition import TableName
+
+_ATTEMPTS: Final = 5
+_Found = TypeVar("_Found", "MirrorProgress", "MirrorProgress | None")
+
+
+class Follower:
+    """The mirrors of a source.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        happenings: What happens to its tables.
+        published: How far their changes are published.
+        mode: How new mirrors take changes.
+        locks: One is held from the first commit to a mirror until it is where it can be brought.
+        renames: What becomes of the columns of a table that get another name.
+        limits: How large the files and commits of mirrors become.
+    """
+
+    def __init__(
+        self,
+        lake: str,
+        source: str,
+        happenings: SchemaEvents,
+        published: Published,
+        mode: Mode,
+        locks: MirrorLocks,
+        renames: Callable[[TableName], Renames] = lambda _: Renames.COPY,
+        limits: MirrorLimits = MirrorLimits(),
+    ) -> None:
+        self.lake = lake
+        self.source = source
+        self.happenings = happenings
+        self.published = published
+        self.mode = mode
+        self.locks = locks
+        self.renames = renames
+        self.limits = limits
+
+    def follow(self, table: TableName, until: Order | None = None) -> MirrorProgress:
+        """Brings the mirror of a table as far as it can be brought, or only to what happens at `until`.
+
+        Raises:
+            MirrorDivergedError: The changes do not fit the rows.
+            DamagedFileError: The mirror is not whole.
+            AlreadyRunningError: Another process keeps writing to it.
+            LakeUnavailableError: The storage does not answer.
+        """
+        return self._tried(table, lambda lock: MirrorUpdater(self, table, until, lock).go())
+
+    def follow_changes(self, table: TableName, at_once: int) -> MirrorProgress | None:
+        """As `follow`, if nothing but changes of rows is in front of the mirror; else None, and nothing was done.
+
+        No other table is looked at, so several threads may do this, of a table each.
+
+        Args:
+            table: The table.
+            at_once: How many of them: they share the memory that one may take. None is given back of a table that
+                needs more, too.
+
+        Raises:
+            StrataError: As `follow`.
+        """
+        return self._tried(table, lambda lock: MirrorUpdater(self, table, None, lock, at_once).go_by_changes())
+
+    def _tried(self, table: TableName, go: Callable[[ExitStack], _Found]) -> _Found:
+        with ExitStack() as lock:
+            for _ in range(_ATTEMPTS):
+                try:
+                    return go(lock)
+                except (OvertakenError, CommitConflictError):
+                    continue
+        raise AlreadyRunningError(
+            "others kept changing the mirror at the same time", source=self.source, table=str(table)
+        )

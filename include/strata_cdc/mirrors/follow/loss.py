@@ -1,0 +1,126 @@
+"""Why a mirror cannot go on: rows that no log tells, rows that are not its table's, an error that is its own.
+Not here: where it finds that out (`mirror_updater.py`), what ends it (`mirrors/dump/`)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.errors import ErrorFacts, MirrorDivergedError, StrataError, one_line
+from strata_cdc.mirrors.apply import refuse_foreign
+from strata_cdc.mirrors.follow.followed import MirrorProgress, NotYetError, OvertakenError
+from strata_cdc.mirrors.log import states_since
+from strata_cdc.schema.history.effects import EffectKind
+from strata_cdc.tables.port import CommitConflictError
+
+if TYPE_CHECKING:
+    from strata_cdc.mirrors.follow.schema_events import SchemaEvent, SchemaEvents
+    from strata_cdc.mirrors.table import Mirror
+    from strata_cdc.schema.model.definition import TableName
+
+_LOG: Final = logging.getLogger("strata.mirror")
+_MADE: Final = "CREATE TABLE AS SELECT"
+NEVER_DUMPED: Final = "its rows from before the landed stream were never dumped"
+_LACKS_OLDER: Final = (
+    "it was made behind an ALTER TABLE of a table that is older than the landed stream, without its rows"
+)
+
+
+class Loss(Struct, frozen=True):
+    """Why a mirror stands where it is."""
+
+    reason: str
+    error: ErrorFacts | None = None
+    """What is wrong with it; None where the log alone does not tell the rows."""
+
+    @property
+    def is_divergence(self) -> bool:
+        """Whether the rows that it has are not its table's."""
+        return self.error is not None and self.error.error == MirrorDivergedError.__name__
+
+    def marked(self, mirror: Mirror) -> Mirror:
+        """The mirror with this in its log."""
+        return mirror.diverged_for(self.reason) if self.is_divergence else mirror.stopped_for(self.reason)
+
+    def followed(
+        self, source: str, table: TableName, mirror: Mirror | None, commits: int, *, needs_dump: bool
+    ) -> MirrorProgress:
+        """Where the mirror stands, and what ends that."""
+        remedy = f"`strata dump --source {source} --table {table}` reads its rows"
+        error = self.error
+        if error is not None and needs_dump:
+            error = replace(error, remedy=f"{remedy}.")
+        return MirrorProgress(mirror, None, commits, f"{self.reason}; {remedy}", needs_dump, error, self.reason)
+
+
+def loss_by(error: Exception, table: TableName) -> Loss:
+    """What an error means for the mirror of the one table that was at work.
+
+    Raises:
+        Exception: The same, if it is not that table's own: something outside does not answer, or it is to begin anew.
+    """
+    if isinstance(error, (OvertakenError, NotYetError, CommitConflictError)):
+        raise error
+    if isinstance(error, StrataError):
+        if error.exit_code > 2:
+            raise error
+        return Loss(error.message, error.located(table=str(table)).facts())
+    _LOG.warning("the mirror of %s met an error that nobody has foreseen", table, exc_info=error)
+    message = one_line(f"{type(error).__name__}: {error}")
+    return Loss(message, ErrorFacts(type(error).__name__, message, table=str(table)))
+
+
+def _keeps_unknown_rows(one: SchemaEvent) -> bool:
+    """Whether a statement leaves the rows that are there as they are, which an older version took for there being none.
+
+    A CREATE, too, has no effect on rows, and is none of these.
+    """
+    effect = None if one.turn is None else one.turn.effect
+    return effect is not None and effect.kind is EffectKind.NONE and not one.begins_rows
+
+
+def diverged(mirror: Mirror, happenings: SchemaEvents) -> Loss | None:
+    """Whether the rows of a mirror are not its table's, by what its log and the history say; None if nothing does.
+
+    Raises:
+        DamagedFileError: Its log is not whole.
+        LakeUnavailableError: The storage does not answer.
+    """
+    if mirror.is_dropped:
+        return None
+    reason = mirror.diverged
+    try:
+        refuse_foreign(mirror)
+    except MirrorDivergedError as error:
+        reason = reason or error.message
+    if reason is None and lacks_older_rows(mirror, happenings):
+        reason = _LACKS_OLDER
+    if reason is None:
+        return None
+    return Loss(reason, MirrorDivergedError(reason, source=mirror.source, table=str(mirror.table)).facts())
+
+
+def is_proven(mirror: Mirror, happenings: SchemaEvents) -> bool:
+    """Whether nothing has to be read of a mirror's log to know that it was made whole."""
+    return mirror.rows_from is not None or not any(map(_keeps_unknown_rows, happenings.of(mirror.table)))
+
+
+def lacks_older_rows(mirror: Mirror, happenings: SchemaEvents) -> bool:
+    """Whether an older version of Strata made a mirror without rows behind a statement that keeps the rows there are.
+
+    Such a mirror was made empty just behind an ALTER TABLE or a snapshot; one that a dump of an empty table made there
+    looks the same, and is taken for such a one. A log that was cut does not tell.
+    """
+    if is_proven(mirror, happenings):
+        return False
+    operation, made = next(states_since(mirror.url, _MADE.__eq__, mirror.snapshot.version), (None, mirror.snapshot))
+    if operation != _MADE or made.files:
+        return False
+    at = happenings.turn_at(mirror.table, made.position.seq, made.position.schema_version)
+    if at is None or at.behind != made.position.seq or not _keeps_unknown_rows(at):
+        return False
+    since = [one for one in happenings.of(mirror.table) if at.order < one.order and one.seq <= mirror.position.seq]
+    return not any(one.begins_rows for one in since)

@@ -1,0 +1,452 @@
+"""One table's mirror on its way through the stream: changes, then what happens, then changes.
+Not here: beginning anew (`follow.py`), what a DDL does to a mirror (`mirrors/apply_ddl.py`)."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from strata_cdc.errors import StreamHoleError
+from strata_cdc.mirrors.applied_files import AppliedFiles
+from strata_cdc.mirrors.apply import Applier, refuse_foreign
+from strata_cdc.mirrors.apply_ddl import (
+    CannotFollowError,
+    altered,
+    converted_rows,
+    emptied,
+    put_rows,
+    rearranged,
+    refuse_unknown,
+    rows_held,
+)
+from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
+from strata_cdc.mirrors.exactness import EXACT
+from strata_cdc.mirrors.follow.followed import MirrorProgress, NotYetError, OvertakenError
+from strata_cdc.mirrors.follow.former_rows import mirror_before
+from strata_cdc.mirrors.follow.loss import NEVER_DUMPED, Loss, diverged, is_proven, loss_by
+from strata_cdc.mirrors.follow.schema_events import UNLOGGED
+from strata_cdc.mirrors.key_index import BOUND_BYTES
+from strata_cdc.mirrors.layout import mirror_schema
+from strata_cdc.mirrors.rows_from import RowsFrom
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.schema.model.engines import discards_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from contextlib import ExitStack
+
+    import pyarrow as pa
+
+    from strata_cdc.mirrors.follow.followed import Following
+    from strata_cdc.mirrors.follow.schema_events import Order, SchemaEvent
+    from strata_cdc.mirrors.position import MirrorPosition
+    from strata_cdc.schema.history.effects import Effect
+    from strata_cdc.schema.history.table_changes import Turn
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.schema.model.partitions import HeldRows
+
+
+class MirrorUpdater:
+    """One table's, once; the follower begins anew where another process came in between.
+
+    Args:
+        follower: Of the source.
+        table: The table.
+        until: In front of what to stop; None: nothing.
+        lock: Gets the mirror's lock with the first commit.
+        at_once: How many ways share the memory of a process.
+    """
+
+    def __init__(
+        self, follower: Following, table: TableName, until: Order | None, lock: ExitStack, at_once: int = 1
+    ) -> None:
+        self._all = follower
+        self._at_once = at_once
+        self._lock = lock
+        self._is_alone = False
+        self._table = table
+        self._renames = follower.renames(table)
+        self._until = until
+        self._mirror = Mirror.open(follower.lake, follower.source, table, limits=follower.limits)
+        self._applier = None if self._mirror is None else self._applier_of(self._mirror)
+        self._turn: Turn | None = None
+        self._lost: Loss | None = None
+        self._commits = 0
+        self._changes: PublishedChanges | None = None
+        self._taken = "" if self._mirror is None else self._mirror.position.taken
+
+    def _applier_of(self, mirror: Mirror) -> Applier:
+        return Applier(mirror, BOUND_BYTES // self._at_once)
+
+    def go_by_changes(self) -> MirrorProgress | None:
+        """As `go`, if nothing but changes of rows is to come, of a table whose keys fit into the way's memory."""
+        mirror = self._mirror
+        # Of which the keys are held, at 16 bytes each at most.
+        most_rows = BOUND_BYTES // self._at_once // 16
+        if mirror is None or sum(file.rows for file in mirror.snapshot.files.values()) > most_rows:
+            return None
+        if self._cannot_go_on() is not None or not is_proven(mirror, self._all.happenings):
+            return None
+        if not mirror.is_exact:
+            return None
+        return None if self._pending() else self._end()
+
+    def go(self) -> MirrorProgress:
+        """As far as the mirror can be brought."""
+        self._lost = self._cannot_go_on() or self._inexact()
+        is_unlogged = self._all.happenings.unlogged(self._table) is not None
+        coming = [] if is_unlogged else [one for one in self._pending() if self._is_asked(one)]
+        self._note_proof()
+        for at, one in enumerate(coming):
+            if not self._can_reach(one, coming[at:]):
+                break
+            try:
+                self._happen(one)
+            except NotYetError as error:
+                return MirrorProgress(self._mirror, None, self._commits, str(error))
+        return self._end()
+
+    def _is_asked(self, one: SchemaEvent) -> bool:
+        return self._until is None or one.order < self._until
+
+    def _cannot_go_on(self) -> Loss | None:
+        """Why nothing can be put on top of what there is; None if it can."""
+        mirror = self._mirror
+        reason = self._all.happenings.unlogged(self._table)
+        if reason is None and mirror is not None and mirror.stopped == UNLOGGED:
+            # Of a table that is gone by now the foreign keys are not known any more.
+            reason = UNLOGGED
+        if reason is not None or mirror is None:
+            return None if reason is None else Loss(reason)
+        again = self._published_again()
+        return diverged(mirror, self._all.happenings) or (None if again is None else Loss(again))
+
+    def _note_proof(self) -> None:
+        """Spares the next ones to read the log of a mirror that an older version made."""
+        mirror = self._mirror
+        if mirror is not None and self._lost is None and not is_proven(mirror, self._all.happenings):
+            self._commit(lambda at: at.known_from(RowsFrom.UNKNOWN))
+
+    def _inexact(self) -> Loss | None:
+        """Whether a mirror of an older version has lost what its columns do not hold; None if not, which it notes."""
+        mirror = self._mirror
+        if mirror is None or mirror.is_dropped or mirror.is_exact:
+            return None
+        lost = mirror.lost_texts()
+        if not lost:
+            self._commit(lambda at: at.with_properties(EXACT, at.position))
+            return None
+        names = ", ".join(lost)
+        return Loss(
+            f"an older version of Strata has written {names} without dates, labels or bytes that no column holds"
+        )
+
+    def _published_again(self) -> str | None:
+        """Whether an interval that the mirror has applied has other rows since; None if not."""
+        taken = AppliedFiles.read(self._taken)
+        if taken is None or self._mirror is None or self._mirror.is_dropped:
+            return None
+        discarded = self._all.published.discarded(self._table, taken.first, taken.last)
+        if discarded is not None:
+            return discarded
+        known = self._all.published.newest_commit(self._table)
+        if known is not None and known <= taken.version:
+            return None
+        changes = self._opened()
+        if changes.version <= taken.version or changes.still_has(taken):
+            return None
+        return "an interval that the mirror has applied was published again, with other rows"
+
+    def _opened(self) -> PublishedChanges:
+        if self._changes is None:
+            known = self._all.published.newest_commit(self._table)
+            self._changes = PublishedChanges(self._all.lake, self._all.source, self._table, known, self._all.limits)
+        return self._changes
+
+    def _be_alone(self) -> None:
+        """From here on nobody else writes to the mirror: it is as it was opened, or this way begins anew."""
+        if self._is_alone:
+            return
+        self._lock.enter_context(self._all.locks.alone(self._table, purpose="updating this mirror"))
+        self._is_alone = True
+        now = Mirror.open(self._all.lake, self._all.source, self._table, limits=self._all.limits)
+        if (now and now.snapshot.version) != (self._mirror and self._mirror.snapshot.version):
+            raise OvertakenError
+
+    def _pending(self) -> list[SchemaEvent]:
+        """What has not happened to the mirror yet."""
+        if self._mirror is None:
+            return list(self._all.happenings.of(self._table))
+        self._turn, coming = self._all.happenings.since(self._mirror)
+        return coming
+
+    def _can_reach(self, one: SchemaEvent, coming: Sequence[SchemaEvent]) -> bool:
+        """Applies the changes in front of something; False if it has to wait for some of them."""
+        if self._mirror is None or self._mirror.is_dropped or self._lost is not None:
+            return True
+        reach = self._all.published.reach(self._table, self._mirror.position.seq)
+        self._apply(min(one.before, max(reach.seq, self._mirror.position.seq)))
+        if reach.seq >= one.before or self._lost is not None:
+            return True
+        if reach.withheld and (reach.is_discarded or (reach.is_unwanted and any(one.ends_rows for one in coming))):
+            self._lost = Loss(reach.withheld)
+        return self._lost is not None
+
+    def _apply(self, until: int) -> None:
+        """Applies the published changes up to a transaction, or to one of which nobody knows the GTID set any more."""
+        try:
+            self._apply_published(until)
+        except StreamHoleError as error:
+            self._lost = Loss(error.message)
+        except Exception as error:  # noqa: BLE001  what one table has must hold no other
+            self._lost = loss_by(error, self._table)
+
+    def _apply_published(self, until: int) -> None:
+        applier, span = self._applier, self._span(until)
+        if applier is None or span is None or discards_rows(span.definition):
+            return
+        intervals = self._all.published.intervals(self._table, span.after, until)
+        if not intervals:
+            return
+        changes = self._opened()
+        for batch in changes.batches(span, intervals.__contains__, self._at_once):
+            if batch.changes.num_rows:
+                self._take_note(changes, batch.until)
+                self._be_alone()
+                self._take(applier.apply(batch.changes, self._position(batch.until), batch.rest))
+                if applier.mirror.position.schema_version != span.version_id:
+                    raise OvertakenError
+
+    def _take_note(self, changes: PublishedChanges, until: int) -> None:
+        """Which files the rows come from, once the changes up to a transaction are applied."""
+        mirror, before = self._mirror, AppliedFiles.read(self._taken)
+        if mirror is None:
+            return
+        last = self._all.published.start_behind(until - 1)
+        first = before.first if before is not None else self._all.published.start_behind(mirror.position.seq)
+        if first is not None and last is not None:
+            self._taken = changes.taken(first, last).text
+
+    def _span(self, until: int) -> VersionRange | None:
+        """What is between the mirror and a transaction."""
+        mirror, turn = self._mirror, self._turn
+        if mirror is None or turn is None or turn.definition is None or until <= mirror.position.seq:
+            return None
+        return VersionRange(mirror.position.seq, until, turn.version_id, turn.definition)
+
+    def _position(self, seq: int, version_id: int | None = None) -> MirrorPosition:
+        known = self._turn.version_id if self._turn is not None else 0
+        mirror = self._mirror
+        if mirror is not None and seq == mirror.position.seq and version_id is None:
+            # The segment may be deleted by now.
+            return replace(mirror.position, schema_version=known, taken=self._taken)
+        found = self._all.published.position(seq, known if version_id is None else version_id)
+        return replace(found, taken=self._taken)
+
+    def _take(self, mirror: Mirror) -> None:
+        before = self._mirror
+        if before is None or mirror.snapshot.version != before.snapshot.version:
+            self._commits += 1
+        self._mirror = mirror
+
+    def _happen(self, one: SchemaEvent) -> None:
+        try:
+            self._do(one)
+        except (CannotFollowError, StreamHoleError) as error:
+            self._lost = Loss(error.message)
+        except Exception as error:  # noqa: BLE001  as in `_apply`
+            self._lost = loss_by(error, self._table)
+        if one.turn is not None:
+            self._turn = one.turn
+
+    def _do(self, one: SchemaEvent) -> None:
+        if one.lost is not None:
+            self._lose(one.lost)
+        if one.turn is not None:
+            self._turn_to(one, one.turn)
+        elif one.removal is not None:
+            refuse_unknown(one.removal, is_empty=self._is_empty())
+            if one.removal.held is None:
+                self._empty(one)
+            elif self._lost is None:
+                self._rearrange(one, one.removal, one.removal.held)
+
+    def _lose(self, reason: str) -> None:
+        turn = self._turn
+        # Of a table that is gone nobody asks for the rows.
+        if turn is None or turn.definition is not None or turn.gap is not None:
+            raise CannotFollowError(reason)
+
+    def _rearrange(self, one: SchemaEvent, effect: Effect, held: HeldRows) -> None:
+        """The rows of partitions go, or change places with those of another table."""
+        position = self._position(one.behind)
+        other = effect.exchanged_with
+        if other is None:
+            self._commit(lambda at: rearranged(at, position, held))
+            return
+        before = mirror_before(self._all, other, one, self._table)
+        if self._mirror is None or mirror_schema(before.definition) != mirror_schema(self._mirror.definition):
+            raise CannotFollowError(f"{other}, whose rows it took, has other columns")
+        if effect.takes_partition and self._turn is not None:
+            self._make(self._turn, rows_held(before, held), position, RowsFrom.MIRROR)
+        else:
+            self._commit(lambda at: rearranged(at, position, held, before.exact_batches(), "EXCHANGE PARTITION"))
+
+    def _is_empty(self) -> bool:
+        return self._mirror is not None and self._lost is None and self._mirror.snapshot.live_rows == 0
+
+    def _empty(self, one: SchemaEvent) -> None:
+        """All rows go: whatever they were, it is known from here on."""
+        if self._turn is None or self._turn.definition is None:
+            return
+        # Nothing of what was before counts any more.
+        self._taken = ""
+        position = self._position(one.behind)
+        definition = self._turn.definition
+        mirror = self._mirror
+        if mirror is None or mirror.is_dropped:
+            self._make(self._turn, [], position)
+        elif self._applier is not None:
+            self._commit(lambda at: emptied(at, position, definition, self._renames))
+        self._lost = None
+
+    def _commit(self, step: Callable[[Mirror], Mirror]) -> None:
+        """One commit on the newest state of the mirror, which the applier goes on from."""
+        applier = self._applier
+        if applier is None:
+            return
+        self._be_alone()
+        before = applier.mirror.position
+        now = applier.mirror.refreshed()
+        if now.position != before:
+            raise OvertakenError
+        if self._lost is None:
+            # What is lost stays so, whoever has written since.
+            refuse_foreign(now)
+        applier.mirror = step(now)
+        self._take(applier.mirror)
+
+    def _turn_to(self, one: SchemaEvent, turn: Turn) -> None:
+        # Of what was before the stream nobody knows the position, nor asks for it.
+        position = partial(self._position, one.behind, turn.version_id)
+        if turn.definition is None:
+            self._gone(turn, position)
+        elif one.begins_rows:
+            self._begin(one, turn, position())
+        elif turn.renamed_from is not None and turn.renamed_from != self._table:
+            self._come_from(one, turn, turn.renamed_from, position())
+        elif self._mirror is None or self._mirror.is_dropped:
+            raise CannotFollowError(NEVER_DUMPED if self._lost is None else self._lost.reason)
+        elif self._lost is None:
+            behind = position()
+            self._commit(lambda at: altered(at, turn, behind, self._renames))
+
+    def _begin(self, one: SchemaEvent, turn: Turn, position: MirrorPosition) -> None:
+        """The rows are those that the statement brings, whatever there was before."""
+        if self._mirror is None or self._mirror.is_dropped or turn.effect is None or turn.effect.makes_table:
+            self._make(turn, self._rows_with(one, turn), position)
+        elif turn.definition is not None:
+            definition, self._taken = turn.definition, ""
+            self._commit(lambda at: emptied(at, replace(position, taken=""), definition, self._renames))
+            self._lost = None
+
+    def _gone(self, turn: Turn, position: Callable[[], MirrorPosition]) -> None:
+        """The table is dropped or has another name, or nobody knows what it is."""
+        if turn.gap is not None:
+            raise CannotFollowError(turn.gap)
+        if self._mirror is not None and not self._mirror.is_dropped:
+            behind, lost = position(), self._lost
+            # Two commits: whoever takes the rows along under another name finds the one in front.
+            self._commit(lambda at: at.stopped_for(None) if lost is None else lost.marked(at))
+            self._commit(lambda at: at.dropped(behind))
+        self._lost = None
+
+    def _come_from(self, one: SchemaEvent, turn: Turn, name: TableName, position: MirrorPosition) -> None:
+        """The rows of another table, which has this name now."""
+        self._make(
+            turn, converted_rows(mirror_before(self._all, name, one, self._table), turn), position, RowsFrom.MIRROR
+        )
+
+    def _rows_with(self, one: SchemaEvent, turn: Turn) -> Iterable[pa.Table]:
+        """The rows that CREATE TABLE ... SELECT has put in the transaction that made the table."""
+        if turn.definition is None or not one.is_statement or discards_rows(turn.definition):
+            return
+        reach = self._all.published.reach(self._table, one.before)
+        if reach.is_discarded and reach.seq < one.seq:
+            raise CannotFollowError(reach.withheld or "")
+        if reach.seq < one.seq:
+            raise NotYetError(reach.withheld or "it is not published yet")
+        changes = self._opened()
+        span = VersionRange(one.before, one.seq, turn.version_id, turn.definition)
+        intervals = self._all.published.intervals(self._table, one.before, one.seq)
+        for batch in changes.batches(span, intervals.__contains__):
+            for piece in chain([batch.changes], batch.rest()):
+                yield put_rows(piece, turn.definition)
+
+    def _make(
+        self, turn: Turn, rows: Iterable[pa.Table], position: MirrorPosition, rows_from: RowsFrom = RowsFrom.CREATE
+    ) -> None:
+        if turn.definition is None:
+            return
+        self._taken = ""
+        self._be_alone()
+        made = Mirror.create(
+            self._all.lake,
+            self._all.source,
+            self._table,
+            turn.definition,
+            rows,
+            replace(position, taken=""),
+            mode=self._all.mode if self._mirror is None else self._mirror.mode,
+            renames=self._renames,
+            replacing=self._mirror,
+            rows_from=rows_from,
+            limits=self._all.limits,
+        )
+        self._take(made)
+        self._applier = self._applier_of(made)
+        self._lost = None
+
+    def _end(self) -> MirrorProgress:
+        mirror = self._mirror
+        if mirror is None or (self._lost is not None and mirror.is_dropped):
+            return self._stands(mirror)
+        if mirror.is_dropped:
+            return MirrorProgress(mirror, mirror.position, self._commits)
+        return self._reach_end(mirror) if self._lost is None else self._stop(mirror, self._lost)
+
+    def _stop(self, mirror: Mirror, lost: Loss) -> MirrorProgress:
+        if mirror.stopped != lost.reason:
+            self._commit(lost.marked)
+        return self._stands(self._mirror)
+
+    def _stands(self, mirror: Mirror | None) -> MirrorProgress:
+        is_there = self._turn is not None and self._turn.definition is not None
+        if self._lost is None and mirror is None and is_there:
+            self._lost = Loss(NEVER_DUMPED)
+        if self._lost is None:
+            return MirrorProgress(mirror)
+        # What foreign keys change without row events would be missing again at once; what is not defined, or is no
+        # more, nobody can read.
+        needs_dump = is_there and self._all.happenings.unlogged(self._table) is None
+        return self._lost.followed(self._all.source, self._table, mirror, self._commits, needs_dump=needs_dump)
+
+    def _reach_end(self, mirror: Mirror) -> MirrorProgress:
+        reach = self._all.published.reach(self._table, mirror.position.seq)
+        limit = self._until[0] - 1 if self._until is not None else reach.seq
+        coming = next((one for one in self._pending() if self._is_asked(one)), None)
+        until = min(reach.seq, limit, reach.seq if coming is None else coming.before)
+        self._apply(until)
+        # What is withheld behind the point that is asked for is of no account there.
+        behind = reach.withheld if until < limit or self._until is None else None
+        if reach.is_discarded and behind is not None:
+            self._lost = Loss(behind)
+        if self._lost is not None:
+            return self._stop(self._mirror or mirror, self._lost)
+        if mirror.stopped and behind is None and self._until is None:
+            self._commit(lambda at: at.stopped_for(None))
+        position = self._position(max(until, mirror.position.seq))
+        return MirrorProgress(self._mirror, position, self._commits, behind, is_unwanted=reach.is_unwanted)

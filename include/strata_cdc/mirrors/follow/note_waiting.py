@@ -1,0 +1,51 @@
+"""Notes in the ledger which tables wait for a dump, and says so once.
+Not here: dumping them (`pipeline/read_again.py`), why they wait (`follow.py`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from strata_cdc.store.read_again import ReadAgainLedger, TableToRead
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from strata_cdc.mirrors.follow.update_mirrors import MirrorReport
+
+_LOG = logging.getLogger("strata.mirror")
+
+Tell = Callable[[TableToRead], None]
+"""Is told of each table that has not waited before."""
+
+
+def warn(waiting: TableToRead) -> None:
+    """Says it in the log."""
+    _LOG.warning("the rows of %s have to be read from the server again: %s", waiting.name, waiting.reason)
+
+
+def note_waiting(engine: sa.Engine, report: MirrorReport, *, now: int, tell: Tell = warn) -> None:
+    """Takes over what the mirrors of a source wait for; one with an error that no dump ends is not judged.
+
+    Args:
+        engine: The source's store.
+        report: What became of the mirrors.
+        now: Microseconds UTC.
+        tell: Says it.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    waiting = []
+    judged = list(report.without)
+    for table, one in zip(report.names, report.mirrors, strict=True):
+        if one.error is not None and not one.needs_dump:
+            continue
+        judged.append(table)
+        if one.needs_dump and one.behind is not None:
+            seq = None if one.position is None else one.position.seq
+            waiting.append(TableToRead(report.source, table.database, table.table, seq, one.behind, now))
+    names = [(table.database, table.table) for table in judged]
+    for fresh in ReadAgainLedger(engine).notice(report.source, waiting, names):
+        tell(fresh)

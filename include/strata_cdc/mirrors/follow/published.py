@@ -1,0 +1,166 @@
+"""How far the changes of a table are published without a gap, and where in the stream an ordinal is.
+Not here: publishing them (`pipeline/publish/`), applying them (`update_mirrors.py`)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.clock import moment_key
+from strata_cdc.errors import StreamHoleError, Usage
+from strata_cdc.mirrors.position import MirrorPosition
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.store.full_names import full_name
+from strata_cdc.store.ledgers import IntervalLedger, PublishedLedger
+from strata_cdc.store.table_intervals import UNPUBLISHED, IntervalState, TableIntervalLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import sqlalchemy as sa
+
+    from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.schema.model.definition import TableName
+
+_WITHHELD = (*UNPUBLISHED, IntervalState.DISCARDED)
+
+
+class MirrorReach(Struct, frozen=True):
+    """How far a mirror can be brought."""
+
+    seq: int
+    """Ordinal of the last transaction up to which everything is published."""
+    withheld: str | None = None
+    """Why not to the end of the last closed interval."""
+    is_unwanted: bool = False
+    """Whether nothing will ever publish it: the settings leave the table out."""
+    is_discarded: bool = False
+    """Whether somebody has decided that nothing will: only the server has those rows."""
+
+
+class Published:
+    """What the ledger says of a source; several threads may ask.
+
+    Args:
+        engine: The source's store.
+        source: The source's name.
+        stream: What has landed.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+
+    def __init__(self, engine: sa.Engine, source: str, stream: LandedStream) -> None:
+        ledger = TableIntervalLedger(engine)
+        closed = [one for one in IntervalLedger(engine).all(source) if one.last_seq > one.first_seq]
+        self._closed = sorted(closed, key=lambda one: one.first_seq)
+        self._uncounted = frozenset(ledger.uncounted(source))
+        self._withheld: dict[tuple[str, str], dict[int, IntervalState]] = {}
+        for piece in ledger.select(source, _WITHHELD):
+            self._withheld.setdefault((piece.database, piece.table), {})[piece.start] = piece.state
+        self._ledger, self._source, self._stream = ledger, source, stream
+        self._commits = PublishedLedger(engine)
+        self._newest: Mapping[str, int] | None = None
+        self._asking = Lock()
+        """A store in memory has one connection, which several threads must not use at once."""
+        entries = SchemaStore(engine).all_entries(source)
+        self._executed = {one.seq: (one.gtid_executed, one.committed_at) for one in entries if one.statement_no}
+        self._gtids = {one.seq: one.gtid for one in entries if one.statement_no == 1 and one.gtid}
+        self._ends = {one.last_seq: one.gtid_executed for one in self._closed}
+
+    def reach(self, table: TableName, seq: int) -> MirrorReach:
+        """How far a table's changes are published behind a transaction.
+
+        Args:
+            table: The table.
+            seq: Ordinal of the last transaction that is there already.
+        """
+        withheld = self._withheld.get((table.database, table.table), {})
+        # Behind every interval that ends at or in front of it.
+        at = bisect_right(self._closed, seq, key=lambda one: one.last_seq)
+        for interval in self._closed[at:]:
+            if interval.first_seq > seq:
+                return MirrorReach(seq, f"transactions {seq + 1} to {interval.first_seq} are in no closed interval")
+            if interval.start in self._uncounted:
+                return MirrorReach(seq, "the rows of an interval are not counted yet; the next run does")
+            state = withheld.get(interval.start)
+            if state is not None:
+                return MirrorReach(
+                    seq,
+                    _words(state, interval.start),
+                    state is IntervalState.UNWANTED,
+                    state is IntervalState.DISCARDED,
+                )
+            seq = interval.last_seq
+        return MirrorReach(seq)
+
+    def intervals(self, table: TableName, after: int, until: int) -> frozenset[int]:
+        """Starts of the intervals that have published changes of a table, and transactions in after < seq <= until."""
+        first = bisect_right(self._closed, after, key=lambda one: one.last_seq)
+        last = bisect_left(self._closed, until, key=lambda one: one.first_seq)
+        starts = {one.start for one in self._closed[first:last]}
+        if not starts:
+            return frozenset()
+        span = min(starts), max(starts) + 1
+        name = table.database, table.table
+        with self._asking:
+            found = self._ledger.select(self._source, [IntervalState.PUBLISHED], starts=span, table=name)
+        return frozenset(starts & {one.start for one in found})
+
+    def start_behind(self, seq: int) -> int | None:
+        """Start of the interval of the next transaction; None if that is in no closed one."""
+        at = bisect_right(self._closed, seq, key=lambda one: one.last_seq)
+        return self._closed[at].start if at < len(self._closed) else None
+
+    def discarded(self, table: TableName, first: int, last: int) -> str | None:
+        """Whether changes of a table were discarded in intervals with first <= start <= last, in words; None if not."""
+        withheld = self._withheld.get((table.database, table.table), {})
+        starts = [
+            start for start, state in withheld.items() if state is IntervalState.DISCARDED and first <= start <= last
+        ]
+        return _words(IntervalState.DISCARDED, min(starts)) if starts else None
+
+    def newest_commit(self, table: TableName) -> int | None:
+        """Version of the change table that the ledger knows of as the newest; None if it knows of none."""
+        with self._asking:
+            if self._newest is None:
+                self._newest = self._commits.newest(self._source)
+            return self._newest.get(full_name(table.database, table.table))
+
+    def position(self, seq: int, version_id: int) -> MirrorPosition:
+        """Where in the stream an ordinal is.
+
+        Raises:
+            StreamHoleError: Its segment was deleted by age, and nothing else tells.
+        """
+        return MirrorPosition(seq, self._executed_at(seq), self._clock_at(seq), version_id)
+
+    def _executed_at(self, seq: int) -> str:
+        if seq in self._ends:
+            return self._ends[seq]
+        if seq in self._executed:
+            return self._executed[seq][0]
+        following = self._gtids.get(seq + 1)
+        if following is not None:
+            return str(GtidSet.parse(self._executed[seq + 1][0]) - GtidSet.parse(following))
+        return str(self._stream.executed_at(seq))
+
+    def _clock_at(self, seq: int) -> int:
+        if seq in self._executed:
+            return self._executed[seq][1]
+        try:
+            return self._stream.clock_at(seq)
+        except (StreamHoleError, Usage):
+            return 0
+
+
+def _words(state: IntervalState, start: int) -> str:
+    if state is IntervalState.UNWANTED:
+        return "the settings do not name the table: its changes are not published"
+    if state is IntervalState.DISCARDED:
+        return f"changes of the interval {moment_key(start)} were discarded, so that only the server has their rows"
+    return f"changes of an interval are not published, but {state}"

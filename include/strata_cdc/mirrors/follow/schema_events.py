@@ -1,0 +1,158 @@
+"""What happens to each table of a source besides changes of rows, in stream order: DDL, and rows that no log has.
+Not here: what that does to a mirror (`mirrors/apply_ddl.py`), how far changes are published (`published.py`)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strata_cdc.schema.history.cascades import unlogged_cascades
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.model.engines import discards_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import sqlalchemy as sa
+
+    from strata_cdc.mirrors.table import Mirror
+    from strata_cdc.schema.history.effects import Effect
+    from strata_cdc.schema.history.table_changes import Turn
+    from strata_cdc.schema.model.definition import TableName
+
+UNLOGGED: Final = "a foreign key changes its rows without row events, as servers before MySQL 9.6 do"
+
+Order = tuple[int, int, int]
+"""`seq`, number of the statement in the transaction, id of the version."""
+
+
+class SchemaEvent(Struct, frozen=True):
+    """One thing: a turn, a removal of rows, or the reason why nobody knows the rows from here on."""
+
+    order: Order
+    turn: Turn | None = None
+    removal: Effect | None = None
+    lost: str | None = None
+
+    @property
+    def seq(self) -> int:
+        """Ordinal of its transaction."""
+        return self.order[0]
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether it is a transaction of its own; else it is in front of the transaction."""
+        return self.turn is None or self.order[1] > 0
+
+    @property
+    def ends_rows(self) -> bool:
+        """Whether the rows in front of it are of no account behind it: the table is dropped, renamed or emptied."""
+        if self.turn is not None:
+            return self.turn.definition is None and self.turn.gap is None
+        return self.removal is not None and self.removal.is_whole
+
+    @property
+    def begins_rows(self) -> bool:
+        """Whether the rows behind it are known, whatever was in front of it."""
+        turn = self.turn
+        if turn is not None and turn.definition is not None and discards_rows(turn.definition):
+            return True
+        effect = self.removal if turn is None else turn.effect
+        return effect is not None and (effect.makes_table or effect.is_whole)
+
+    @property
+    def before(self) -> int:
+        """Ordinal of the last transaction in front of it."""
+        return self.seq - 1
+
+    @property
+    def behind(self) -> int:
+        """Ordinal of the last transaction when it has happened."""
+        return self.seq if self.is_statement else self.seq - 1
+
+
+class SchemaEvents:
+    """All of a source's tables.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+
+    def __init__(self, engine: sa.Engine, source: str) -> None:
+        store = SchemaStore(engine)
+        self._of: dict[TableName, list[SchemaEvent]] = {}
+        for turn in turns_of(engine, source):
+            seq, statement, version = turn.order
+            self._add(turn.name, SchemaEvent((seq, statement, version), turn=turn))
+        for removal in removals_of(engine, source):
+            # In front of the version that the same statement may make: DROP PARTITION makes one, TRUNCATE does not.
+            self._add(removal.name, SchemaEvent((removal.seq, 0, 1 << 62), removal=removal.effect))
+        self._add_lost(store, source)
+        self._unlogged = {one.name: UNLOGGED for one in unlogged_cascades(engine, source)}
+        for found in self._of.values():
+            found.sort(key=lambda one: one.order)
+
+    def tables(self) -> list[TableName]:
+        """Every table that there ever was, by name."""
+        return sorted(self._of)
+
+    def of(self, table: TableName) -> Sequence[SchemaEvent]:
+        """What happens to a table, in order."""
+        return self._of.get(table, [])
+
+    def is_there(self, table: TableName) -> bool:
+        """Whether the server has it at the end of what is tracked, by a definition that is known."""
+        turns = [one.turn for one in self.of(table) if one.turn is not None]
+        return bool(turns) and turns[-1].definition is not None
+
+    def unlogged(self, table: TableName) -> str | None:
+        """Why the log cannot have all changes of a table's rows, or None."""
+        return self._unlogged.get(table)
+
+    def turn_at(self, table: TableName, seq: int, version_id: int) -> SchemaEvent | None:
+        """The turn that holds where a mirror of the table is.
+
+        Args:
+            table: The table.
+            seq: Ordinal of the mirror's last transaction.
+            version_id: Its schema version; 0 if nobody has told it.
+        """
+        turns = [one for one in self.of(table) if one.turn is not None]
+        known = next((one for one in turns if one.turn is not None and one.turn.version_id == version_id), None)
+        if known is not None:
+            return known
+        at = bisect_right(turns, seq, key=lambda one: one.behind)
+        return turns[at - 1] if at else None
+
+    def since(self, mirror: Mirror) -> tuple[Turn | None, list[SchemaEvent]]:
+        """The turn that holds where a mirror is, and what has happened behind it."""
+        found, position = self.of(mirror.table), mirror.position
+        now = self.turn_at(mirror.table, position.seq, position.schema_version)
+        order = (position.seq, 1 << 62, 0) if now is None else now.order
+        if mirror.is_dropped:
+            coming = [one for one in found if one.order > order]
+        else:
+            coming = [one for one in found if (one.order > order if one.turn is not None else one.seq > position.seq)]
+        return (None if now is None else now.turn), coming
+
+    def _add(self, table: TableName, one: SchemaEvent) -> None:
+        self._of.setdefault(table, []).append(one)
+
+    def _add_lost(self, store: SchemaStore, source: str) -> None:
+        """Changes that were logged as statements, and statements that were not understood."""
+        position = store.position(source)
+        for change in store.statement_changes(source, 0, position.seq if position else 0):
+            reason = f"`{change.statement[:80]}` was logged as a statement, so that the binlog does not have the rows"
+            self._lose(change.tables or tuple(self._of), (change.seq, 0, 0), reason)
+        for entry in store.all_entries(source):
+            if entry.gap is not None and not entry.name.table:
+                database = entry.name.database
+                tables = tuple(one for one in self._of if database in ("", one.database))
+                self._lose(tables, (entry.seq, entry.statement_no, entry.version_id), entry.gap)
+
+    def _lose(self, tables: Sequence[TableName], order: Order, reason: str) -> None:
+        for table in tables:
+            self._add(table, SchemaEvent(order, lost=reason))

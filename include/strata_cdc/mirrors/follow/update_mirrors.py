@@ -1,0 +1,266 @@
+"""Brings the mirrors of a source up to what is published of their tables.
+Not here: one mirror's way (`follow.py`), what is published (`published.py`), the settings (`pipeline/ingest.py`)."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.counted import counted
+from strata_cdc.errors import (
+    AlreadyRunningError,
+    ErrorFacts,
+    LakeUnavailableError,
+    LostTableError,
+    MirrorDivergedError,
+    StrataError,
+)
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.mirrors.current import Confirmed, confirm
+from strata_cdc.mirrors.follow.follow import Follower
+from strata_cdc.mirrors.follow.loss import loss_by
+from strata_cdc.mirrors.follow.published import Published
+from strata_cdc.mirrors.follow.schema_events import SchemaEvents
+from strata_cdc.mirrors.layout import mirrored_tables
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.lock import MirrorLocks
+from strata_cdc.mirrors.modes import Mode
+from strata_cdc.mirrors.renames import Renames
+from strata_cdc.schema.history.versions import SYSTEM_DATABASES
+from strata_cdc.store.own import own_database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import sqlalchemy as sa
+
+    from strata_cdc.mirrors.follow.followed import MirrorProgress
+    from strata_cdc.mirrors.position import MirrorPosition
+    from strata_cdc.schema.model.definition import TableName
+
+    _Updated = tuple["MirrorOutcome | None", Confirmed | None]
+
+_AT_ONCE: Final = 4
+"""Tables at most, if there are as many cores. More would leave each too little memory for its keys."""
+
+
+class MirrorOutcome(Struct, frozen=True):
+    """What became of one table's mirror."""
+
+    table: str
+    """`database.table`."""
+    delta_version: int | None = None
+    """Of its table; None if there is no mirror."""
+    rows: int = 0
+    position: MirrorPosition | None = None
+    """Up to where it equals the table."""
+    commits: int = 0
+    dropped: bool = False
+    """Whether the table is gone from the server: the mirror stays as it was last."""
+    behind: str | None = None
+    """Why it is not where the others are."""
+    needs_dump: bool = False
+    """Whether a dump of the table ends that."""
+    error: ErrorFacts | None = None
+    """What is wrong with it; None for one that only waits."""
+
+
+class MirrorSums(Struct, frozen=True):
+    """The numbers of a report, and what stands, small enough for XCom."""
+
+    source: str
+    mirrors: int
+    commits: int
+    behind: tuple[str, ...]
+    """Tables and why."""
+
+
+class MirrorReport(Struct, frozen=True):
+    """What a step made of the mirrors of a source."""
+
+    source: str
+    mirrors: tuple[MirrorOutcome, ...]
+    names: tuple[TableName, ...] = ()
+    """Of the tables of these, in their order: a text is not enough where names have dots."""
+    without: tuple[TableName, ...] = ()
+    """Tables that were looked at, and have no mirror for a good reason: they were gone before one was made."""
+
+    @property
+    def behind(self) -> tuple[MirrorOutcome, ...]:
+        """Those that are not where they should be."""
+        return tuple(one for one in self.mirrors if one.behind)
+
+    def sums(self) -> MirrorSums:
+        """The numbers."""
+        reasons = tuple(f"{one.table}: {one.behind}" for one in self.behind)
+        return MirrorSums(self.source, len(self.mirrors), sum(one.commits for one in self.mirrors), reasons)
+
+    @property
+    def wrong(self) -> tuple[ErrorFacts, ...]:
+        """What is wrong with those that do not only wait."""
+        return tuple(one.error for one in self.mirrors if one.error)
+
+    def raise_if_wrong(self) -> None:
+        """Lets nobody take a mirror that contradicts the changes for one that only waits.
+
+        Raises:
+            MirrorDivergedError: One does.
+        """
+        raise_first(self.source, self.wrong)
+
+
+def raise_first(source: str, wrong: Sequence[ErrorFacts]) -> None:
+    """Raises what is wrong with the first of some mirrors, and says how many others there are.
+
+    Raises:
+        MirrorDivergedError: There is one.
+    """
+    if wrong:
+        first = wrong[0]
+        others = f", and {counted(len(wrong) - 1, 'other mirror')}" if len(wrong) > 1 else ""
+        raise MirrorDivergedError(
+            f"{first.message}{others}", source=source, table=first.table, file=first.file, remedy=first.remedy
+        )
+
+
+def update_mirrors(
+    lake: str,
+    source: str,
+    engine: sa.Engine,
+    wanted: Callable[[TableName], bool],
+    *,
+    mode: Mode = Mode.DELETION_VECTORS,
+    locks: MirrorLocks | None = None,
+    renames: Callable[[TableName], Renames] = lambda _: Renames.COPY,
+    limits: MirrorLimits = MirrorLimits(),
+) -> MirrorReport:
+    """Applies what is published, and the effects of DDL, to the mirrors of a source; makes those that need no dump.
+
+    Safe to repeat, to be killed anywhere, and to run beside itself and upkeep. One table's trouble holds no other. Of
+    tables that need nothing but changes some are brought up at once, on as many cores; the others behind them, in turn:
+    rows may go from one to another.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        engine: The source's store.
+        wanted: Which tables have mirrors.
+        mode: How new ones take changes.
+        locks: Those of the source's mirrors; may be left out where the lake is a folder.
+        renames: What becomes of the columns of a table that get another name.
+        limits: How large their files and commits become.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        LostTableError: Of a change table something was deleted; all other mirrors are brought up.
+        StoreUnavailableError: The database does not answer.
+    """
+    stream = LandedStream.open(lake, source)
+    happenings = SchemaEvents(engine, source)
+    published = Published(engine, source, stream)
+    locks = locks or MirrorLocks(lake, source)
+    follower = Follower(lake, source, happenings, published, mode, locks, renames, limits)
+    others = SYSTEM_DATABASES | own_database(engine, stream.servers())
+    tables = [table for table in happenings.tables() if table.database not in others and wanted(table)]
+    outcomes: dict[TableName, MirrorOutcome] = {}
+    confirmed, without = {}, []
+    one_by_one = _OneByOne(follower)
+    done = _by_changes(one_by_one, tables)
+    for table in tables:
+        outcome, current = done.get(table) or one_by_one.update(follower.follow, table) or (None, None)
+        if outcome is None:
+            without.append(table)
+        else:
+            outcomes[table] = outcome
+        if current is not None:
+            confirmed[str(table)] = current
+    confirm(lake, source, confirmed)
+    one_by_one.raise_if_refused()
+    return MirrorReport(source, tuple(outcomes.values()), tuple(outcomes), tuple(without))
+
+
+def _by_changes(one_by_one: _OneByOne, tables: Sequence[TableName]) -> dict[TableName, _Updated]:
+    """Those that need nothing but changes of rows, some at once; if one's trouble ends all, then the first one's."""
+    at_once = min(_AT_ONCE, os.cpu_count() or 1, len(tables))
+    if at_once < 2:
+        return {}
+    with ThreadPoolExecutor(at_once, thread_name_prefix="mirror") as pool:
+        follow = partial(one_by_one.follower.follow_changes, at_once=at_once)
+        running = [(table, pool.submit(one_by_one.update, follow, table)) for table in tables]
+        try:
+            found = [(table, one.result()) for table, one in running]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return {table: one for table, one in found if one is not None}
+
+
+class _OneByOne:
+    """The mirrors of a source, of which each is brought up whatever becomes of the others; several threads may."""
+
+    def __init__(self, follower: Follower) -> None:
+        self.follower = follower
+        self._refused: list[StrataError] = []
+
+    def update(self, follow: Callable[[TableName], MirrorProgress | None], table: TableName) -> _Updated | None:
+        """What became of one mirror; None if it is to be brought up another way.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer of any table.
+            StoreUnavailableError: The database does not answer.
+        """
+        try:
+            found = follow(table)
+        except AlreadyRunningError as error:
+            return MirrorOutcome(str(table), behind=error.message), None
+        except (LakeUnavailableError, LostTableError) as error:
+            mirrored_tables(self.follower.lake, self.follower.source)
+            self._refused.append(error.located(source=self.follower.source, table=str(table)))
+            return MirrorOutcome(str(table), behind=error.message), None
+        except Exception as error:  # noqa: BLE001  what one table has must hold no other
+            lost, is_there = loss_by(error, table), self.follower.happenings.is_there(table)
+            return MirrorOutcome(str(table), behind=lost.reason, needs_dump=is_there, error=lost.error), None
+        if found is None:
+            return None
+        if found.mirror is None and found.behind is None:
+            return None, None
+        return _outcome(table, found), _confirmed(found)
+
+    def raise_if_refused(self) -> None:
+        """Tells of the first table whose files the storage has refused, or no longer has, once all others are done.
+
+        Raises:
+            LakeUnavailableError: It has.
+            LostTableError: Of its change table something was deleted.
+        """
+        if self._refused:
+            raise min(self._refused, key=lambda error: error.table or "")
+
+
+def _outcome(table: TableName, found: MirrorProgress) -> MirrorOutcome:
+    mirror = found.mirror
+    if mirror is None:
+        return MirrorOutcome(str(table), behind=found.behind, needs_dump=found.needs_dump, error=found.error)
+    return MirrorOutcome(
+        table=str(table),
+        delta_version=mirror.snapshot.version,
+        rows=mirror.snapshot.live_rows,
+        position=replace(found.reached or mirror.position, taken=""),
+        commits=found.commits,
+        dropped=mirror.is_dropped,
+        behind=found.behind,
+        needs_dump=found.needs_dump,
+        error=found.error,
+    )
+
+
+def _confirmed(found: MirrorProgress) -> Confirmed | None:
+    mirror, reached = found.mirror, found.reached
+    if mirror is None or reached is None or reached.seq <= mirror.position.seq:
+        return None
+    return Confirmed(mirror.snapshot.version, mirror.identity, replace(reached, taken=""))

@@ -1,0 +1,244 @@
+"""The mirrors of a source listed, compacted and vacuumed.
+Not here: changes of their rows (`update_mirrors.py`), the work on one (`mirrors/compact.py`)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strata_cdc.counted import counted
+from strata_cdc.errors import AlreadyRunningError, BadData, Usage
+from strata_cdc.mirrors.compact import RETAIN_HOURS, Compacted, compact, doomed_files, wear_of, with_log_cut
+from strata_cdc.mirrors.current import position_now
+from strata_cdc.mirrors.follow.loss import loss_by
+from strata_cdc.mirrors.layout import mirror_url, mirrored_tables
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.tables.port import CommitConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from strata_cdc.mirrors.compact import Vacuumed
+    from strata_cdc.mirrors.lock import MirrorLocks
+    from strata_cdc.mirrors.position import MirrorPosition
+    from strata_cdc.schema.model.definition import TableName
+
+_LOG: Final = logging.getLogger(__name__)
+_PAUSE_SECONDS: Final = 0.2
+"""Between two steps of a compaction: those who wait for the lock come first."""
+
+
+class ListedMirror(Struct, frozen=True):
+    """A mirror as it is."""
+
+    table: str
+    url: str
+    rows: int
+    files: int
+    delta_version: int | None
+    """None of one that cannot be opened."""
+    position: MirrorPosition | None
+    """Up to where it equals the table."""
+    mode: str
+    dropped: bool
+    stopped: str | None
+    """Why it cannot go on."""
+    changed_by_others: tuple[int, ...]
+    """Delta versions that other programs have made since."""
+    error: str | None = None
+    """Why it cannot be opened."""
+
+
+class KeptUp(Struct, frozen=True):
+    """What was done to one mirror's files."""
+
+    table: str
+    compacted: Compacted | None = None
+    vacuumed: Vacuumed | None = None
+    left: str | None = None
+    """Why nothing was done: somebody else writes to it, or it is not whole."""
+
+    def said(self) -> str | None:
+        """In words; None if there was nothing to do."""
+        if self.left is not None:
+            return f"left as it is: {self.left}"
+        if self.compacted is not None and self.compacted.files_before != self.compacted.files_after:
+            made = counted(self.compacted.files_before, "file")
+            return f"{made} made {self.compacted.files_after}, {counted(self.compacted.rows_rewritten, 'row')} written"
+        if self.vacuumed is not None and self.vacuumed.files:
+            return f"deleted {counted(self.vacuumed.files, 'file')} that no state needs which is still kept"
+        return None
+
+
+class CompactionDue(Struct, frozen=True):
+    """From when on a mirror is compacted without being asked to."""
+
+    small_files: int
+    dead_percent: int
+
+    def is_reached(self, mirror: Mirror) -> bool:
+        """Whether a mirror has so many small files, or so many dead rows among all."""
+        wear = wear_of(mirror)
+        return wear.small_files >= self.small_files or wear.dead_rows * 100 > wear.rows * self.dead_percent
+
+
+def list_mirrors(lake: str, source: str, wanted: Callable[[TableName], bool]) -> list[ListedMirror]:
+    """The mirrors of a source, by name.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    return [
+        _listed(lake, found) if isinstance(found, Mirror) else _unopened(lake, source, table, found)
+        for table, found in _opened(lake, source, wanted)
+    ]
+
+
+def _listed(lake: str, mirror: Mirror) -> ListedMirror:
+    return ListedMirror(
+        table=str(mirror.table),
+        url=mirror.url,
+        rows=mirror.snapshot.live_rows,
+        files=len(mirror.snapshot.files),
+        delta_version=mirror.snapshot.version,
+        position=position_now(lake, mirror),
+        mode=mirror.mode.value,
+        dropped=mirror.is_dropped,
+        stopped=mirror.stopped,
+        changed_by_others=tuple(one.version for one in mirror.snapshot.foreign),
+    )
+
+
+def _unopened(lake: str, source: str, table: TableName, error: BadData) -> ListedMirror:
+    said = " ".join(filter(None, (f"{error.message};" if error.remedy else error.message, error.remedy)))
+    return ListedMirror(
+        table=str(table),
+        url=mirror_url(lake, source, table),
+        rows=0,
+        files=0,
+        delta_version=None,
+        position=None,
+        mode="",
+        dropped=False,
+        stopped=None,
+        changed_by_others=(),
+        error=said,
+    )
+
+
+def mirrored(lake: str, source: str, wanted: Callable[[TableName], bool]) -> frozenset[TableName]:
+    """The tables of a source that have a mirror and were not dropped.
+
+    Raises:
+        Usage: There is none.
+        DamagedFileError: One is not whole.
+        LakeUnavailableError: The storage does not answer.
+    """
+    mirrors = [_whole(mirror) for _, mirror in _opened(lake, source, wanted)]
+    found = frozenset(mirror.table for mirror in mirrors if not mirror.is_dropped)
+    if not found:
+        raise Usage("there is no such mirror", source=source, remedy="`strata mirror list` lists those that there are.")
+    return found
+
+
+def compact_mirrors(
+    lake: str, source: str, wanted: Callable[[TableName], bool], *, locks: MirrorLocks, due: CompactionDue | None = None
+) -> list[KeptUp]:
+    """Makes whole files of small and half-dead ones; changes no row.
+
+    Each step holds the mirror's lock for one file's worth of rows. One mirror's trouble holds no other.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        wanted: Which tables.
+        locks: Those of the source's mirrors.
+        due: Only mirrors that are worn so much; None for all.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    return [
+        _kept(table, found, lambda mirror: _compacted(mirror, locks))
+        for table, found in _opened(lake, source, wanted)
+        if not isinstance(found, Mirror) or (not found.is_dropped and (due is None or due.is_reached(found)))
+    ]
+
+
+def vacuum_mirrors(
+    lake: str,
+    source: str,
+    wanted: Callable[[TableName], bool],
+    *,
+    locks: MirrorLocks,
+    now_micros: int,
+    retain_hours: int = RETAIN_HOURS,
+) -> list[KeptUp]:
+    """Deletes files that no version needs which is younger than some hours. One mirror's trouble holds no other.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+
+    def vacuumed(mirror: Mirror) -> KeptUp:
+        with locks.alone(mirror.table, purpose="vacuuming this mirror"):
+            doomed = doomed_files(mirror, now_micros=now_micros, retain_hours=retain_hours)
+        done = doomed.delete()
+        with locks.alone(mirror.table, purpose="cutting the log of this mirror"):
+            done = with_log_cut(mirror, done, now_micros=now_micros)
+        return KeptUp(str(mirror.table), vacuumed=done)
+
+    return [_kept(table, found, vacuumed) for table, found in _opened(lake, source, wanted)]
+
+
+def _compacted(mirror: Mirror, locks: MirrorLocks) -> KeptUp:
+    before, rewritten = len(mirror.snapshot.files), 0
+    while True:
+        with locks.alone(mirror.table, purpose="compacting this mirror"):
+            mirror, step = compact(mirror)
+        rewritten += step.rows_rewritten
+        wear = wear_of(mirror)
+        if not (wear.small_files or wear.dead_files):
+            return KeptUp(str(mirror.table), compacted=Compacted(before, len(mirror.snapshot.files), rewritten))
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _kept(table: TableName, found: Mirror | BadData, work: Callable[[Mirror], KeptUp]) -> KeptUp:
+    try:
+        done = work(_whole(found))
+    except CommitConflictError:
+        done = KeptUp(str(table), left="others kept committing first")
+    except AlreadyRunningError as error:
+        done = KeptUp(str(table), left=error.message)
+    except Exception as error:  # noqa: BLE001  what one table has must hold no other
+        done = KeptUp(str(table), left=loss_by(error, table).reason)
+    line = done.said()
+    if line is not None:
+        _LOG.log(logging.INFO if done.left is None else logging.WARNING, "mirror of %s: %s", done.table, line)
+    return done
+
+
+def _whole(found: Mirror | BadData) -> Mirror:
+    if isinstance(found, Mirror):
+        return found
+    raise found
+
+
+def _opened(
+    lake: str, source: str, wanted: Callable[[TableName], bool]
+) -> Iterator[tuple[TableName, Mirror | BadData]]:
+    """The mirrors of some tables, or why one cannot be opened."""
+    for table in mirrored_tables(lake, source):
+        if wanted(table):
+            try:
+                mirror = Mirror.open(lake, source, table)
+            except BadData as error:
+                yield table, error
+            except Exception as error:  # noqa: BLE001  as in `_kept`
+                yield table, BadData(loss_by(error, table).reason)
+            else:
+                if mirror is not None:
+                    yield table, mirror

@@ -1,0 +1,68 @@
+"""Where the history of a mirror begins: the oldest of its states from which all changes are known and whose rows any
+reader of Parquet can read.
+Not here: what has changed since (`history.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.files.storage import Folder, lake_errors
+from strata_cdc.mirrors.histories.kept_beginning import read_beginning
+from strata_cdc.mirrors.log import states_since
+from strata_cdc.mirrors.table import Mirror
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from strata_cdc.mirrors.actions import LogSnapshot
+    from strata_cdc.mirrors.position import MirrorPosition
+
+_MADE, _EMPTIED = "CREATE TABLE AS SELECT", "DELETE"
+_TAKES_ROWS = (_EMPTIED, "EXCHANGE PARTITION")
+
+
+class Beginning(Struct, frozen=True):
+    """A state of a mirror, and how it went on."""
+
+    mirror: Mirror
+    emptied_at: Mapping[int, MirrorPosition]
+    """Ordinal -> position of the commits behind it that took all rows."""
+
+
+def beginning_of(mirror: Mirror) -> Beginning | None:
+    """The oldest state since the mirror was made from a dump, a CREATE TABLE or another table whose files are all there
+    and have no dead rows; None if there is none, after a vacuum.
+
+    Raises:
+        DamagedFileError: The log is not whole.
+        LakeUnavailableError: The storage does not answer.
+    """
+    there = _files(mirror.url)
+    first: LogSnapshot | None = None
+    emptied: dict[int, MirrorPosition] = {}
+    kept = read_beginning(mirror.url)
+    for operation, found in states_since(mirror.url, _MADE.__eq__, mirror.snapshot.version):
+        if kept is not None and operation != _MADE and _is_whole(kept.snapshot, there):
+            first, emptied = kept.snapshot, dict(kept.emptied_at)
+        # Only the first state that is given may be behind what was kept.
+        kept = None
+        if operation in _TAKES_ROWS and found.files:
+            # Of partitions that went, or changed places, no event says which rows they had.
+            first, emptied = None, {}
+        elif first is not None and operation == _EMPTIED:
+            emptied[found.position.seq] = found.position
+        if first is None and _is_whole(found, there):
+            first = found
+    return None if first is None else Beginning(Mirror(mirror.source, mirror.table, first), emptied)
+
+
+def _is_whole(state: LogSnapshot, there: frozenset[str]) -> bool:
+    return all(path in there and not file.vector for path, file in state.files.items())
+
+
+def _files(url: str) -> frozenset[str]:
+    folder = Folder.open(f"{url}/data")
+    with lake_errors(folder.url):
+        return frozenset(f"data/{name}" for name in folder.names())

@@ -1,0 +1,304 @@
+"""The history of one mirrored table: what it is made of, and its view for DuckDB, Spark and polars.
+Not here: where it begins (`beginning.py`), SQL (`dialects/history.py`), polars' expressions (`frame.py`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.history import VALIDITY, Emptied, HistorySource, HistoryWriter
+from strata_cdc.dialects.relations import Through, relation_of, schema_of, view_name
+from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewSource
+from strata_cdc.errors import Usage
+from strata_cdc.mirrors.current import position_now
+from strata_cdc.mirrors.data_files import names_in
+from strata_cdc.mirrors.histories.beginning import beginning_of
+from strata_cdc.mirrors.layout import key_columns
+from strata_cdc.mirrors.position import UNNAMED, Naming
+from strata_cdc.mirrors.renames import is_former, name_in_files
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.store.database import OnMissing, open_store
+from strata_cdc.tables.column_sources import branches_of, kinds_of, place_of, view_columns
+from strata_cdc.tables.layout import column_name, table_url
+from strata_cdc.tables.lifetimes import life_of
+from strata_cdc.tables.outputs import OUTPUT
+from strata_cdc.tables.verbatim import INVALID_COLUMN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import sqlalchemy as sa
+
+    from strata_cdc.dialects.relations import ViewName
+    from strata_cdc.dialects.view_source import ViewColumn
+    from strata_cdc.mirrors.histories.beginning import Beginning
+    from strata_cdc.mirrors.position import MirrorPosition
+    from strata_cdc.position.token import Token
+    from strata_cdc.schema.history.table_changes import Removal, Turn
+    from strata_cdc.tables.lifetimes import TableLifetime, VersionSpan
+    from strata_cdc.tables.port import OutputTable
+
+HISTORY = "__history"
+_BASE = "the mirror's first rows"
+
+
+class MirrorHistory(Struct, frozen=True):
+    """The history of a mirrored table, as far as the mirror was when it was opened."""
+
+    lake: str
+    mirror: Mirror
+    begins_at: MirrorPosition
+    reached: MirrorPosition
+    life: TableLifetime
+    urls: dict[TableName, str]
+    tables: dict[TableName, OutputTable]
+    """Change tables of the mirror's table, by the names that it had."""
+    versions: frozenset[int]
+    """Of the table, as far as the mirror is."""
+    base: Mirror
+    """As it was where the history begins."""
+    emptied: tuple[Emptied, ...]
+    naming: Naming = UNNAMED
+
+    @property
+    def begins(self) -> Token:
+        """From where on it has everything. What held there already has NULL in `_valid_from`.
+
+        Raises:
+            Usage: The source has no GTIDs.
+        """
+        return self.begins_at.token(self.mirror.source, self.naming)
+
+    @property
+    def position(self) -> Token:
+        """Up to where it has everything.
+
+        Raises:
+            Usage: The source has no GTIDs.
+        """
+        return self.reached.token(self.mirror.source, self.naming)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Columns that name a row, in MySQL's spelling; none if only the whole row does, as far back as it goes."""
+        definition = self.mirror.definition
+        own = set(key_columns(definition))
+        key = tuple(one.name for one in definition.columns if column_name(one.name) in own)
+        return key if all(self._had_key(era, key) for era in self.eras) else ()
+
+    @property
+    def eras(self) -> tuple[VersionSpan, ...]:
+        """The versions of its rows."""
+        return self.life.eras
+
+    def sql(self, dialect: Dialect | str, through: Through | str = Through.DELTA) -> tuple[str, ...]:
+        """Statements that make the view `database.table__history` in an engine.
+
+        Args:
+            dialect: `duckdb` or `spark`.
+            through: `delta`, by the engine's reader of Delta tables: what is published later shows up in the view once
+                the mirror has it, until DDL or TRUNCATE; `files`, what there is now.
+        """
+        dialect, through = Dialect(dialect), Through(through)
+        view = view_name(self.mirror.table, HISTORY, dialect, through)
+        source, preludes = self._source(dialect, through)
+        return (*schema_of(view, dialect), *preludes, HistoryWriter(dialect, source).history(view))
+
+    def sql_now(self, view: ViewName, dialect: Dialect) -> tuple[str, ...]:
+        """Statements that make a view of the rows that the mirror has, from files alone.
+
+        Args:
+            view: What it is called.
+            dialect: For which engine.
+        """
+        source, preludes = self._source(dialect, Through.FILES)
+        return (*schema_of(view, dialect), *preludes, HistoryWriter(dialect, source).now(view))
+
+    def to_duckdb(self, connection: Any) -> Any:
+        """The history as a relation of a DuckDB connection, read from its files.
+
+        Args:
+            connection: As `duckdb.connect()` gives it.
+        """
+        source, _ = self._source(Dialect.DUCKDB, Through.FILES)
+        return connection.sql(HistoryWriter(Dialect.DUCKDB, source).query().sql(Dialect.DUCKDB.value))
+
+    def to_polars(self) -> Any:
+        """The history as a LazyFrame of polars."""
+        # Imported here: polars is the caller's.
+        from strata_cdc.mirrors.histories.frame import frame_of  # noqa: PLC0415  see above
+
+        source, _ = self._source(Dialect.DUCKDB, Through.FILES)
+        files = {str(name): self._files(name) for name in self.tables}
+        schemas = {str(name): table.columns for name, table in self.tables.items()}
+        return frame_of(source, files | {_BASE: self._base_files()}, schemas)
+
+    # What views are made of ---------------------------------------------------------------------
+
+    def _source(self, dialect: Dialect, through: Through) -> tuple[HistorySource, list[str]]:
+        relations, preludes = [], []
+        for name, table in sorted(self.tables.items()):
+            relation, prelude = relation_of(dialect, through, name, self.urls[name], sorted(table.files()))
+            relations.append((str(name), relation))
+            preludes += prelude
+        columns = view_columns(self.mirror.definition, self.key)
+        columns = tuple(_renamed(column) for column in columns)
+        fields = {name: table.columns for name, table in self.tables.items()}
+        base = self._base(columns)
+        if base is not None:
+            its_name = TableName(self.mirror.table.database, f"{self.mirror.table.table}__first")
+            its_files = sorted(self.base.snapshot.files)
+            relation, prelude = relation_of(dialect, Through.FILES, its_name, self.mirror.url, its_files)
+            relations.append((_BASE, relation))
+            preludes += prelude
+        own = [str(name) for name in self.tables if name == self.mirror.table]
+        live = None
+        if through is Through.DELTA:
+            live, _ = relation_of(dialect, through, self.mirror.table, self.mirror.url, ())
+        view = ViewSource(
+            columns,
+            tuple(relations),
+            tuple(branches_of(self.life, fields, columns)),
+            tuple((name, tuple(sorted(self.versions))) for name in own),
+            0,
+            f"{self.mirror.table} has rows of a version that is newer than this view: make it anew",
+        )
+        source = HistorySource(view, bool(self.key), base, self.begins_at.seq, self.reached.seq, live, self.emptied)
+        return source, preludes
+
+    def _base(self, columns: Sequence[ViewColumn]) -> Branch | None:
+        if not self.base.snapshot.live_rows:
+            return None
+        era = next(one for one in self.eras if one.version_id == self.base.position.schema_version)
+        # A column that was added and is NULL everywhere may be in none of the files.
+        inside = set(names_in(self._base_files()))
+        there = [field for field in self.base.schema if name_in_files(field) in inside and not is_former(field)]
+        in_files = {field.name: name_in_files(field) for field in there}
+        kinds = kinds_of(era.definition)
+        places = [place_of(value, column, there, kinds) for value, column in zip(era.values, columns, strict=True)]
+        found = [replace(one, physical=tuple(in_files[name] for name in one.physical)) for one in places]
+        if INVALID_COLUMN not in inside:
+            found = [replace(one, missing="") if one.physical else one for one in found]
+        return Branch(_BASE, (), tuple(ColumnSource() if one.missing and not one.physical else one for one in found))
+
+    def _had_key(self, era: VersionSpan, key: Sequence[str]) -> bool:
+        """Whether these columns named rows then."""
+        by_name = {
+            fold_name(column.name): value
+            for column, value in zip(self.mirror.definition.columns, era.values, strict=True)
+        }
+        then = {fold_name(name) for name in key_columns(era.definition)}
+        columns = [by_name[fold_name(name)].column for name in key]
+        return bool(key) and then == {fold_name(column_name(one.name)) if one is not None else None for one in columns}
+
+    def _files(self, name: TableName) -> list[str]:
+        return [f"{self.urls[name]}/{path}" for path in sorted(self.tables[name].files())]
+
+    def _base_files(self) -> list[str]:
+        return [f"{self.mirror.url}/{path}" for path in sorted(self.base.snapshot.files)]
+
+
+def _renamed(column: ViewColumn) -> ViewColumn:
+    ours = {name for name, _ in VALIDITY}
+    name = column.published
+    while name in ours:
+        name = f"_{name}"
+    return replace(column, published=name)
+
+
+def open_history(lake: str, source: str, table: str, store: sa.Engine | str) -> MirrorHistory:
+    """See `strata_cdc.mirrors.history`."""
+    name = TableName.of(table)
+    # SQL is read by engines whose own folder is another one.
+    lake = lake if "://" in lake else str(Path(lake).absolute())
+    mirror = Mirror.open(lake, source, name)
+    if mirror is None:
+        raise Usage(
+            "the table has no mirror, from which its history would begin",
+            source=source,
+            table=table,
+            remedy="Name it in `mirrors` of the settings; `strata mirror list` lists those that there are.",
+        )
+    engine = open_store(store, OnMissing.EMPTY) if isinstance(store, str) else store
+    return history_of(lake, mirror, turns_of(engine, source), removals_of(engine, source))
+
+
+def history_of(lake: str, mirror: Mirror, turns: Sequence[Turn], removals: Sequence[Removal]) -> MirrorHistory:
+    """The history of a mirror.
+
+    Args:
+        lake: Folder or URL of the lake.
+        mirror: The mirror as it is now.
+        turns: The source's history, in stream order.
+        removals: What DDL removed of its tables.
+
+    Raises:
+        Usage: No state is left that it could begin with, or the mirror's version is not in the store's history.
+        LakeUnavailableError: The storage does not answer.
+    """
+    beginning = beginning_of(mirror)
+    if beginning is None:
+        raise Usage(
+            "no state of the mirror is left that its history could begin with: vacuum has deleted its first files, and "
+            "each later state has dead rows",
+            source=mirror.source,
+            table=str(mirror.table),
+            remedy="Dump the table again (`strata dump`): its history begins there. A longer `--retain-hours` of "
+            "`strata mirror vacuum` keeps more.",
+        )
+    life = _life(mirror, turns)
+    if life is None or all(one.version_id != beginning.mirror.position.schema_version for one in life.eras):
+        raise Usage(
+            "the store does not have the versions of the mirror's table", source=mirror.source, table=str(mirror.table)
+        )
+    return _opened(lake, mirror, beginning, _since(life, beginning), turns, removals)
+
+
+def _life(mirror: Mirror, turns: Sequence[Turn]) -> TableLifetime | None:
+    """Up to the version that the mirror has."""
+    version = mirror.position.schema_version
+    at = next((at for at, one in enumerate(turns) if (one.name, one.version_id) == (mirror.table, version)), None)
+    return None if at is None else life_of(turns[: at + 1], mirror.table)
+
+
+def _since(life: TableLifetime, beginning: Beginning) -> TableLifetime:
+    """What is before the beginning is not asked for."""
+    first = next(at for at, one in enumerate(life.eras) if one.version_id == beginning.mirror.position.schema_version)
+    return type(life)(life.definition, life.eras[first:], life.begins)
+
+
+def _opened(
+    lake: str,
+    mirror: Mirror,
+    beginning: Beginning,
+    life: TableLifetime,
+    turns: Sequence[Turn],
+    removals: Sequence[Removal],
+) -> MirrorHistory:
+    begins, reached = beginning.mirror.position, position_now(lake, mirror)
+    urls = {era.name: table_url(lake, mirror.source, era.name) for era in life.eras}
+    found = {name: OUTPUT.open(url) for name, url in urls.items()}
+    gtids = {one.seq: one.gtid for one in removals if life.was_called(one.name, one.seq)}
+    emptied = [Emptied(seq, gtids.get(seq), at.committed_at or None) for seq, at in beginning.emptied_at.items()]
+    newest = life.eras[-1].version_id
+    names = [one for one in turns if one.name == mirror.table]
+    known = [one.version_id for one in names[: [one.version_id for one in names].index(newest) + 1]]
+    return MirrorHistory(
+        lake,
+        mirror,
+        begins,
+        reached,
+        life,
+        urls,
+        {name: table for name, table in found.items() if table is not None},
+        frozenset(known),
+        beginning.mirror,
+        tuple(sorted(emptied, key=lambda one: one.seq)),
+    )

@@ -1,0 +1,89 @@
+"""The state that a mirror's history begins with, kept beside the log once that is cut behind it.
+Not here: which state that is (`beginning.py`), cutting (`mirrors/log_cut.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from strata_cdc.errors import DamagedFileError
+from strata_cdc.files.storage import delete_file, read_file, write_file
+from strata_cdc.mirrors.log import snapshot_of
+from strata_cdc.mirrors.position import MirrorPosition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from strata_cdc.mirrors.actions import LogSnapshot
+
+FORMAT: Final = 1
+_NAME: Final = "_strata/beginning.json"
+"""Other programs' vacuum leaves folders alone that begin with an underscore."""
+
+
+class KeptBeginning(Struct, frozen=True):
+    """A state, and the commits behind it that took all rows."""
+
+    snapshot: LogSnapshot
+    emptied_at: Mapping[int, MirrorPosition]
+    """By ordinal."""
+
+
+def keep_beginning(snapshot: LogSnapshot, emptied_at: Mapping[int, MirrorPosition]) -> None:
+    """Keeps it, in the place of what was kept before: lines of JSON, one of ours and then actions of Delta's log.
+
+    Raises:
+        LakeUnavailableError: The storage refuses.
+    """
+    own = {"format": FORMAT, "version": snapshot.version, "emptied": [one.metadata() for one in emptied_at.values()]}
+    metadata = {
+        "id": snapshot.table_id,
+        "schemaString": snapshot.schema_text,
+        "configuration": dict(snapshot.properties),
+        "createdTime": snapshot.created_ms,
+    }
+    lines: list[dict[str, Any]] = [
+        own,
+        {"commitInfo": snapshot.position.metadata()},
+        {"protocol": {"writerFeatures": sorted(snapshot.features)}},
+        {"metaData": metadata},
+        *(file.added() for file in snapshot.files.values()),
+    ]
+    write_file(f"{snapshot.url}/{_NAME}", b"\n".join(map(msgspec.json.encode, lines)) + b"\n")
+
+
+def read_beginning(url: str) -> KeptBeginning | None:
+    """What is kept; None if nothing is.
+
+    Raises:
+        DamagedFileError: It cannot be read, or a newer version of Strata wrote it.
+        LakeUnavailableError: The storage does not answer.
+    """
+    where = f"{url}/{_NAME}"
+    content = read_file(where)
+    if content is None:
+        return None
+    try:
+        own, *actions = [msgspec.json.decode(line) for line in content.splitlines()]
+        if own["format"] > FORMAT:
+            raise DamagedFileError("a newer version of Strata wrote it", file=where, remedy="Use that one.")
+        emptied = [MirrorPosition.of_metadata(one, url) for one in own["emptied"]]
+        found = snapshot_of(url, own["version"], actions)
+    except (msgspec.DecodeError, ValueError, KeyError, TypeError) as error:
+        raise DamagedFileError(
+            f"where the mirror's history begins cannot be read: {error}",
+            file=where,
+            remedy="Delete the file: the history then begins with the oldest state that the log has.",
+        ) from None
+    return KeptBeginning(found, {one.seq: one for one in emptied if one is not None})
+
+
+def forget_beginning(url: str) -> None:
+    """Nothing is kept any more.
+
+    Raises:
+        LakeUnavailableError: The storage refuses.
+    """
+    delete_file(f"{url}/{_NAME}")

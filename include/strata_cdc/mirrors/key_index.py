@@ -1,0 +1,214 @@
+"""Where the row of a key lies: in which data file, at which number. A cache, made from the key columns of the files.
+Not here: which keys change (`reduce.py`), which rows are dead (`vectors.py`).
+
+A data file never changes, so what is known of it holds for ever. A key of one integer stands for itself; others are
+hashed to 64 bits. Two keys with one hash cannot lose a row: the number of live rows with a hash is held against the
+number of keys that are looked for, and where they differ the keys themselves are read and compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+from pyroaring import BitMap
+
+from strata_cdc.changes.row_hashes import hash_rows
+from strata_cdc.errors import MirrorDivergedError
+from strata_cdc.mirrors.data_files import names_of, read_file_rows, read_some_rows
+from strata_cdc.mirrors.known_files import KnownFiles
+from strata_cdc.mirrors.vectors import read_vector
+from strata_cdc.tables.distinct import distinct
+from strata_cdc.tables.state import row_codes
+from strata_cdc.tables.verbatim import column_of_verbatim
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from strata_cdc.mirrors.actions import LiveFile
+    from strata_cdc.mirrors.table import Mirror
+    from strata_cdc.mirrors.vectors import StoredVector
+
+    Ints = NDArray[np.int64]
+
+BOUND_BYTES: Final = 384 << 20
+"""Of memory that an index holds at most."""
+_NO_ROWS: Final = np.empty(0, np.int64)
+
+
+class KeyLookup(Struct, frozen=True):
+    """Keys that are looked for; each once."""
+
+    keys: pa.Table
+    counts: Ints
+    """How many rows with each there have to be: 0 where there must be none."""
+    exact: bool
+    """Whether there must not be more."""
+
+
+class KeyIndex:
+    """Finds rows of one mirror by the values of some columns. What it holds is bounded, and can be lost at any time.
+
+    Args:
+        columns: The columns, in order.
+        schema: The columns of the mirror.
+        bound_bytes: Of memory, at most.
+    """
+
+    def __init__(self, columns: tuple[str, ...], schema: pa.Schema, bound_bytes: int = BOUND_BYTES) -> None:
+        self._schema = names_of(schema, columns)
+        self._known = KnownFiles(bound_bytes)
+        self._dead: dict[str, tuple[StoredVector, BitMap]] = {}
+
+    def find(self, mirror: Mirror, wanted: KeyLookup) -> dict[str, BitMap]:
+        """The rows of these keys, by data file.
+
+        Raises:
+            MirrorDivergedError: A key has fewer rows than it must have, or more.
+            DamagedFileError: A file is gone or damaged.
+            LakeUnavailableError: The storage does not answer.
+        """
+        if wanted.keys.num_rows == 0:
+            return {}
+        codes = self.codes(wanted.keys)
+        asked, of_key, needed = _together(codes, wanted.counts)
+        files = list(mirror.snapshot.files.values())
+        found = self._candidates(mirror, files, asked)
+        there = np.bincount(found[0], minlength=len(asked))
+        if (short := np.flatnonzero(there < needed)).size:
+            raise _missing(mirror, wanted, of_key, int(short[0]))
+        if (many := np.flatnonzero(there > needed)).size:
+            found = self._compared(mirror, wanted, files, found, of_key, many)
+        self._keep_live(mirror)
+        return _by_file(files, found)
+
+    def find_known(self, mirror: Mirror, keys: pa.Table) -> dict[str, BitMap]:
+        """The rows under those of the keys that the mirror has, by data file; rows of other keys may be among them."""
+        asked = distinct(self.codes(keys))
+        files = list(mirror.snapshot.files.values())
+        return _by_file(files, self._candidates(mirror, files, asked))
+
+    def codes(self, keys: pa.Table) -> Ints:
+        """A number for each key: itself, or its hash."""
+        columns = [keys[name].combine_chunks() for name in self._schema.names]
+        if len(columns) == 1 and pa.types.is_integer(columns[0].type) and columns[0].null_count == 0:
+            return np.asarray(columns[0].cast(pa.int64()).to_numpy(zero_copy_only=False))
+        return hash_rows([pa.concat_arrays([one]) if one.offset else one for one in columns], keys.num_rows)
+
+    def remember(self, file: LiveFile, keys: pa.Table) -> None:
+        """Takes the keys of a file that was just written, which then need not be read."""
+        self._known.hold(file.path, self.codes(keys))
+
+    def dead(self, mirror: Mirror, file: LiveFile) -> BitMap:
+        """Numbers of a file's dead rows; not to be changed."""
+        if file.vector is None:
+            return BitMap()
+        known = self._dead.get(file.path)
+        if known is None or known[0] != file.vector:
+            known = self._dead[file.path] = file.vector, read_vector(mirror.url, file.vector)
+        return known[1]
+
+    def learn_dead(self, path: str, vector: StoredVector, dead: BitMap) -> None:
+        """Takes a vector that was just written."""
+        self._dead[path] = vector, dead
+
+    def _candidates(self, mirror: Mirror, files: list[LiveFile], asked: Ints) -> Ints:
+        """Live rows with one of the codes: the code's place in `asked`, the file's number, the row's number."""
+        numbers = {file.path: at for at, file in enumerate(files)}
+        found = [np.empty((3, 0), np.int64)]
+        searched: set[str] = set()
+        for file in files:
+            if file.path not in searched:
+                # What is loaded now may be lost when the next one is: it is searched at once.
+                segment = self._known.get(file.path) or self._known.hold(file.path, self._read(mirror, file))
+                found.append(segment.find(asked, [-1 if p in searched else numbers.get(p, -1) for p in segment.paths]))
+                searched.update(segment.paths)
+        places = np.concatenate(found, axis=1)
+        is_live = places[1] >= 0
+        for at in np.flatnonzero(np.bincount(places[1][is_live])):
+            file, of_file = files[at], places[1] == at
+            dead = BitMap(places[2][of_file].astype(np.uint32)) & self.dead(mirror, file) if file.vector else None
+            if dead:
+                is_live[of_file] &= ~np.isin(places[2][of_file], np.asarray(dead.to_array(), np.int64))
+        return places[:, is_live]
+
+    def _read(self, mirror: Mirror, file: LiveFile) -> Ints:
+        parts = read_file_rows(mirror.url, file, self._schema, _NO_ROWS)
+        return np.concatenate([_NO_ROWS, *(self.codes(part) for part in parts)])
+
+    def _keep_live(self, mirror: Mirror) -> None:
+        self._known.keep(mirror.snapshot.files.keys())
+        for path in self._dead.keys() - mirror.snapshot.files.keys():
+            del self._dead[path]
+
+    def _compared(
+        self, mirror: Mirror, wanted: KeyLookup, files: list[LiveFile], found: Ints, of_key: Ints, many: Ints
+    ) -> Ints:
+        """The rows without those that have the hash of a key, or more of the same, than are looked for."""
+        is_open = np.isin(found[0], many)
+        open_rows, asked = found[:, is_open], np.flatnonzero(np.isin(of_key, many))
+        order = np.argsort(open_rows[1], kind="stable")
+        open_rows = open_rows[:, order]
+        parts = [
+            wanted.keys.select(self._schema.names).take(pa.array(asked)),
+            *(
+                read_some_rows(mirror.url, files[at], self._schema, open_rows[2][open_rows[1] == at])
+                for at in np.flatnonzero(np.bincount(open_rows[1]))
+            ),
+        ]
+        exact = row_codes(pa.concat_tables(parts))
+        of_asked, of_rows = exact[: len(asked)], exact[len(asked) :]
+        needed = np.zeros(exact.max() + 1, np.int64)
+        needed[of_asked] = wanted.counts[asked]
+        is_asked = np.zeros(len(needed), bool)
+        is_asked[of_asked] = True
+        there = np.bincount(of_rows, minlength=len(needed))
+        wrong = is_asked & ((there > needed) if wanted.exact else (there < needed))
+        wrong |= is_asked & (there < needed)
+        if wrong.any():
+            raise _wrong(mirror, wanted.keys, int(asked[np.flatnonzero(wrong[of_asked])[0]]))
+        # Of equal rows those that come first die.
+        by_code = np.argsort(of_rows, kind="stable")
+        starts = np.searchsorted(of_rows[by_code], of_rows[by_code], side="left")
+        rank = np.empty(len(of_rows), np.int64)
+        rank[by_code] = np.arange(len(of_rows)) - starts
+        return np.concatenate([found[:, ~is_open], open_rows[:, rank < needed[of_rows]]], axis=1)
+
+
+def _together(codes: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
+    """Each code once, ascending; the place of each key's; how many rows with each there have to be."""
+    if np.all(codes[1:] > codes[:-1]):
+        return codes, np.arange(len(codes)), counts
+    asked, of_key = np.unique(codes, return_inverse=True)
+    return asked, of_key, np.bincount(of_key, counts, len(asked)).astype(np.int64)
+
+
+def _by_file(files: list[LiveFile], found: Ints) -> dict[str, BitMap]:
+    order = np.argsort(found[1], kind="stable")
+    numbers, rows = found[1][order], found[2][order].astype(np.uint32)
+    which = np.flatnonzero(np.bincount(numbers))
+    starts, ends = (np.searchsorted(numbers, which, side=side) for side in ("left", "right"))
+    return {
+        files[at].path: BitMap(rows[start:end]) for at, start, end in zip(which.tolist(), starts, ends, strict=True)
+    }
+
+
+def _missing(mirror: Mirror, wanted: KeyLookup, of_key: Ints, code: int) -> MirrorDivergedError:
+    asked = np.flatnonzero((of_key == code) & (wanted.counts > 0))
+    return _wrong(mirror, wanted.keys, int(asked[0]))
+
+
+def _wrong(mirror: Mirror, keys: pa.Table, at: int) -> MirrorDivergedError:
+    own = [name for name in keys.schema.names if column_of_verbatim(name) is None]
+    texts = {column_of_verbatim(name): keys[name][at].as_py() for name in keys.schema.names}
+    shown = ", ".join(f"{name} = {str(texts.get(name) or keys[name][at])[:40]}" for name in own[:4])
+    return MirrorDivergedError(
+        f"a change does not fit the mirror's rows at {shown}",
+        source=mirror.source,
+        table=str(mirror.table),
+        file=mirror.url,
+        remedy=f"`strata mirror verify --source {mirror.source} --table {mirror.table}` compares it; `strata dump` "
+        "reads the table again.",
+    )

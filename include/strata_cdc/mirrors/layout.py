@@ -1,0 +1,94 @@
+"""Where mirrors stand in the lake, and what their columns are.
+Not here: where change tables stand (`tables/layout.py`), what is in the files (`data_files.py`, `vectors.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from strata_cdc.files.storage import list_folders
+from strata_cdc.schema.model.definition import KeyKind, TableName
+from strata_cdc.tables.convert import exact_schema, state_schema
+from strata_cdc.tables.layout import column_name, name_of_path, path_name
+from strata_cdc.tables.verbatim import exact_names
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.model.definition import Key, TableDefinition
+
+SEQ: Final = "_seq"
+"""The column that says which transaction changed the row last; NULL: the row comes from a dump."""
+_LOCKS: Final = "_locks"
+"""Beside the databases, none of which can have this folder: `path_name` escapes a leading underscore."""
+
+
+def mirror_url(lake: str, source: str, table: TableName) -> str:
+    """The mirror of a table."""
+    return f"{mirrors_url(lake, source)}/{path_name(table.database)}/{path_name(table.table)}"
+
+
+def mirrors_url(lake: str, source: str) -> str:
+    """The folder of all mirrors of a source."""
+    return f"{lake.rstrip('/')}/mirrors/{path_name(source)}"
+
+
+def locks_url(lake: str, source: str) -> str:
+    """The folder of the locks on a source's mirrors; not in the tables, which other programs clean up."""
+    return f"{mirrors_url(lake, source)}/{_LOCKS}"
+
+
+def lock_name(table: TableName) -> str:
+    """Of the lock on a table's mirror, as a path."""
+    return f"{path_name(table.database)}/{path_name(table.table)}"
+
+
+def mirrored_tables(lake: str, source: str) -> list[TableName]:
+    """The tables of a source that have a mirror, by name.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    root = mirrors_url(lake, source)
+    return sorted(
+        TableName(name_of_path(database), name_of_path(table))
+        for database in list_folders(root)
+        if database != _LOCKS
+        for table in list_folders(f"{root}/{database}")
+    )
+
+
+def mirror_schema(definition: TableDefinition) -> pa.Schema:
+    """The columns of a mirror: the table's own, as its change table calls them, and `_seq`."""
+    return state_schema(definition).append(pa.field(SEQ, pa.int64()))
+
+
+def exact_mirror_schema(definition: TableDefinition) -> pa.Schema:
+    """The same with the texts of what columns do not hold: rows of a mirror in memory."""
+    return exact_schema(definition).append(pa.field(SEQ, pa.int64()))
+
+
+def exact_key(definition: TableDefinition) -> tuple[str, ...]:
+    """`key_columns` with those of texts: no two keys of the server have the same values in all of them."""
+    return exact_names(definition, key_columns(definition))
+
+
+def key_columns(definition: TableDefinition) -> tuple[str, ...]:
+    """Columns whose values name a row: of the primary key, else of a unique key whose columns are never NULL; none if
+    there is neither, so that only a whole row names itself."""
+    if definition.primary_key:
+        return tuple(_names(definition, definition.primary_key))
+    for key in definition.keys:
+        if key.kind is KeyKind.UNIQUE and _is_total(definition, key):
+            return tuple(_names(definition, [part.column for part in key.parts if part.column is not None]))
+    return ()
+
+
+def _names(definition: TableDefinition, columns: tuple[str, ...] | list[str]) -> list[str]:
+    """As the table spells them; a key may spell them otherwise."""
+    found = [definition.column(name) for name in columns]
+    return [column_name(column.name) for column in found if column is not None]
+
+
+def _is_total(definition: TableDefinition, key: Key) -> bool:
+    columns = [None if part.column is None else definition.column(part.column) for part in key.parts]
+    return all(column is not None and not column.nullable for column in columns)

@@ -1,0 +1,90 @@
+"""Locks on mirrors, one a table: whoever commits to a mirror, or deletes its files, holds it meanwhile.
+
+In a lake on this machine the kernel holds it, and drops it with the process. In an object store, where no version of
+the log can be put there only if it is absent, the source's server holds it, and drops it with the connection.
+Not here: commits (`mirrors/log.py`), the lock on a whole dump (`mirrors/dump/folder.py`)."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.binlog.protocol.source_lock import SourceLock
+from strata_cdc.errors import AlreadyRunningError, StrataError
+from strata_cdc.files.lock import hold_folder
+from strata_cdc.files.storage import Folder
+from strata_cdc.mirrors.layout import lock_name, locks_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata_cdc.binlog.protocol.connection import ServerAddress
+    from strata_cdc.schema.model.definition import TableName
+
+WAIT_SECONDS: Final = 30.0
+"""How long an update waits for another one; upkeep holds a lock for a few seconds at a time."""
+_PAUSE_SECONDS: Final = 0.05
+
+
+class MirrorLocks:
+    """The locks of a source's mirrors, for one thread, or for several that have a table of their own each.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        address: Of its server, which holds the locks of a lake behind a URL.
+        wait_seconds: How long to wait for another process.
+    """
+
+    def __init__(
+        self, lake: str, source: str, address: ServerAddress | None = None, *, wait_seconds: float = WAIT_SECONDS
+    ) -> None:
+        self._lake, self._source, self._address, self._wait_seconds = lake, source, address, wait_seconds
+        self._held: set[TableName] = set()
+
+    @contextmanager
+    def alone(self, table: TableName, *, purpose: str) -> Iterator[None]:
+        """For the time of a `with` block the only one who writes to the mirror of a table; again inside of it, too.
+
+        Args:
+            table: The table; it need not have a mirror.
+            purpose: What for, as another one is told: "updating this mirror".
+
+        Raises:
+            AlreadyRunningError: Another process holds it, and goes on doing so.
+            SourceUnavailableError: The server, which holds the lock, does not answer.
+            LakeUnavailableError: The folder of locks cannot be written.
+        """
+        if table in self._held:
+            yield
+            return
+        with ExitStack() as stack:
+            try:
+                self._take(stack, table, purpose)
+            except StrataError as error:
+                raise error.located(source=self._source, table=str(table)) from None
+            self._held.add(table)
+            stack.callback(self._held.discard, table)
+            yield
+
+    def _take(self, stack: ExitStack, table: TableName, purpose: str) -> None:
+        if "://" in self._lake:
+            if self._address is None:
+                raise ValueError("a lake behind a URL has its locks on the source's server")
+            name = f"strata-mirror-{self._lake}-{self._source}-{lock_name(table)}"
+            lock = SourceLock(self._address, name, "writes to the same mirror", wait_seconds=self._wait_seconds)
+            stack.callback(lock.release)
+            lock.take()
+            return
+        folder = Folder.open(f"{locks_url(self._lake, self._source)}/{lock_name(table)}")
+        until = time.monotonic() + self._wait_seconds
+        while True:
+            try:
+                stack.enter_context(hold_folder(folder, purpose))
+            except AlreadyRunningError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+            else:
+                return

@@ -1,0 +1,356 @@
+"""The log of a mirror's Delta table: what it says now or said then, and a commit that only one of several can make.
+Not here: what is committed (`table.py`, `apply.py`), what its actions come to (`log_state.py`), checkpoints
+(`checkpoint.py`).
+
+Written by hand because deltalake 1.6 cannot write deletion vectors. Only what a mirror's log can hold is read: no
+partitions, checkpoints in one file. Anything else is refused with its name.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from bisect import bisect_right
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow.parquet as pq
+
+from strata_cdc.errors import DamagedFileError, LakeUnavailableError
+from strata_cdc.files.storage import Folder, lake_errors, listed, read_file, sync_files
+from strata_cdc.mirrors.log_state import LogState, foreign_commit, info_of, live_file
+from strata_cdc.mirrors.position import MirrorPosition
+from strata_cdc.tables.port import CommitConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from strata_cdc.mirrors.actions import ForeignCommit, LiveFile, LogSnapshot
+
+LOG: Final = "_delta_log"
+_DIGITS: Final = 20
+_CHECKPOINT: Final = ".checkpoint.parquet"
+_ANEW: Final = "Restore `_delta_log`; or move the mirror's folder away, and dump the table again (`strata dump`)."
+
+
+def read_snapshot(url: str, version: int | None = None) -> LogSnapshot | None:
+    """The mirror as it is now, or after a version of its log; None if there is no table.
+
+    Raises:
+        DamagedFileError: The log has holes, is damaged, or is none of a mirror.
+        LakeUnavailableError: The storage does not answer.
+    """
+    versions, checkpoints = _listed(url)
+    if not versions and not checkpoints:
+        return None
+    newest = max([*versions, *checkpoints])
+    version = newest if version is None else version
+    state = _begun(url, [one for one in checkpoints if one <= version], is_whole=0 in versions)
+    _read_commits(state, range(state.version + 1, version + 1), versions)
+    return state.snapshot()
+
+
+def newer(snapshot: LogSnapshot) -> LogSnapshot:
+    """The same table with what was committed since; the same value if nothing was.
+
+    Raises:
+        DamagedFileError: As `read_snapshot`.
+        LakeUnavailableError: The storage does not answer.
+    """
+    state = LogState.of(snapshot)
+    while (actions := _read_commit(snapshot.url, state.version + 1)) is not None:
+        state.take_commit(state.version + 1, actions)
+    if not Folder.open(f"{snapshot.url}/{LOG}").exists(f"{state.version:0{_DIGITS}d}.json"):
+        # The log was cut meanwhile, from its old end on: what follows is there no more, and is not the newest.
+        return read_snapshot(snapshot.url) or snapshot
+    return snapshot if state.version == snapshot.version else state.snapshot()
+
+
+def position_of(url: str, version: int) -> MirrorPosition | None:
+    """What a commit says of the mirror's position; None if it is gone, or of another program."""
+    actions = _read_commit(url, version)
+    return MirrorPosition.of_metadata(info_of(actions or ()), url)
+
+
+def states_since(url: str, is_first: Callable[[str], bool], until: int) -> Iterator[tuple[str, LogSnapshot]]:
+    """The table after each version of the log from the last one on whose operation is such a one, with its operation.
+
+    Args:
+        url: The table.
+        is_first: Whether to begin with a commit of this operation; a log that was cut begins with what is left.
+        until: The last version.
+
+    Raises:
+        DamagedFileError: The log is not whole.
+        LakeUnavailableError: The storage does not answer.
+    """
+    versions = [one for one in readable_versions(url) if one <= until]
+    oldest = versions[0] if versions and versions[0] > 0 else until + 1
+    first = next((one for one in reversed(versions) if is_first(_operation(url, one))), oldest)
+    found = read_snapshot(url, first) if first <= until else None
+    if found is None:
+        return
+    yield _operation(url, first), found
+    for version in range(first + 1, until + 1):
+        state = LogState.of(found)
+        _read_commits(state, range(version, version + 1), {version})
+        found = state.snapshot()
+        yield _operation(url, version), found
+
+
+def _operation(url: str, version: int) -> str:
+    return str(info_of(_read_commit(url, version) or ()).get("operation", "?"))
+
+
+def versions_of(url: str) -> list[int]:
+    """Versions whose commits are still in the log, ascending.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    return sorted(_listed(url)[0])
+
+
+def readable_versions(url: str) -> list[int]:
+    """Versions that can still be opened, ascending: of a log that was cut, those from its oldest checkpoint on.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    commits, checkpoints = _listed(url)
+    first = 0 if 0 in commits else min(checkpoints, default=0)
+    return sorted(one for one in commits if one >= first)
+
+
+def cut_at(url: str, oldest: int) -> tuple[int, tuple[str, ...]]:
+    """Where the log can be cut so that a version, and all behind it, stay readable.
+
+    Returns:
+        The first version that stays, and the files of the log in front of it: to be deleted in this order, so that
+        what is left is whole wherever the deleting ends.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    commits, checkpoints = _listed(url)
+    whole = (one for one in sorted(checkpoints & commits, reverse=True) if one <= oldest and _is_whole(url, one))
+    start = next(whole, -1)
+    # A checkpoint does not say the position: the last commit of ours does.
+    while start >= 0 and position_of(url, start) is None:
+        start -= 1
+    names = [
+        f"{one:0{_DIGITS}d}{end}"
+        for one in sorted(commits | checkpoints)
+        if one < start
+        for end, those in ((_CHECKPOINT, checkpoints), (".json", commits))
+        if one in those
+    ]
+    return start, tuple(f"{url}/{LOG}/{name}" for name in names)
+
+
+def snapshot_of(url: str, version: int, actions: Sequence[Mapping[str, Any]]) -> LogSnapshot:
+    """The table as the actions of one commit alone have it.
+
+    Raises:
+        DamagedFileError: They are none of a mirror's.
+    """
+    state = LogState(url)
+    state.take_commit(version, actions)
+    return state.snapshot()
+
+
+def commit(
+    url: str,
+    version: int,
+    actions: Iterable[Mapping[str, Any]],
+    position: MirrorPosition,
+    *,
+    operation: str,
+    about: Mapping[str, str],
+    unsynced: Sequence[str] = (),
+) -> None:
+    """Writes one version of the log, which readers see whole or not at all.
+
+    Args:
+        url: The table.
+        version: The number that the commit has to get.
+        actions: What it does.
+        position: Where the mirror is behind it.
+        operation: In Delta's words.
+        about: What it says besides, as custom metadata.
+        unsynced: Local files that it refers to and that a power cut may still take; the disk has them before it is.
+
+    Raises:
+        CommitConflictError: There is a commit of this number; nothing is changed.
+        LakeUnavailableError: The storage refuses.
+    """
+    info = {
+        "timestamp": time.time_ns() // 1_000_000,
+        "operation": operation,
+        "operationParameters": {},
+        "engineInfo": "strata",
+        "isBlindAppend": False,
+        **position.metadata(),
+        **about,
+    }
+    lines = [msgspec.json.encode(one) for one in ({"commitInfo": info}, *actions)]
+    _put_if_absent(f"{url}/{LOG}/{version:0{_DIGITS}d}.json", b"\n".join(lines) + b"\n", unsynced)
+
+
+def _put_if_absent(url: str, content: bytes, unsynced: Sequence[str] = ()) -> None:
+    with lake_errors(url):
+        folder = Folder.open(url.rpartition("/")[0])
+        name = url.rpartition("/")[2]
+        if not folder.is_local:
+            # Arrow (26) has no conditional put: appliers of one source exclude each other there by the source's lock.
+            if folder.exists(name):
+                raise CommitConflictError
+            folder.write(name, content)
+            return
+        Path(folder.path).mkdir(parents=True, exist_ok=True)
+        temporary = Path(folder.path) / f".{uuid.uuid4().hex}.part"
+        try:
+            temporary.write_bytes(content)
+            sync_files([*unsynced, str(temporary)])
+            # A link is made or refused, whoever comes at the same time; a rename would take the other one's place.
+            os.link(temporary, Path(folder.path) / name)
+        except FileExistsError:
+            raise CommitConflictError from None
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _listed(url: str) -> tuple[set[int], set[int]]:
+    """Numbers of the commits and of the checkpoints."""
+    folder = Folder.open(f"{url}/{LOG}")
+    with lake_errors(folder.url):
+        names = [info.base_name for info in listed(folder.filesystem, folder.path)]
+    commits = {int(name[:_DIGITS]) for name in names if name.endswith(".json") and name[:_DIGITS].isdigit()}
+    checkpoints = {int(name[:_DIGITS]) for name in names if name[_DIGITS:] == _CHECKPOINT}
+    return commits, checkpoints
+
+
+def _read_commit(url: str, version: int) -> list[dict[str, Any]] | None:
+    where = f"{url}/{LOG}/{version:0{_DIGITS}d}.json"
+    content = read_file(where)
+    if content is None:
+        return None
+    try:
+        return [msgspec.json.decode(line) for line in content.splitlines() if line.strip()]
+    except msgspec.DecodeError as error:
+        message = f"a commit of the mirror cannot be read: {error}"
+        raise DamagedFileError(message, file=where, remedy=_ANEW) from None
+
+
+def _read_commits(state: LogState, wanted: range, versions: set[int]) -> None:
+    for version in wanted:
+        actions = _read_commit(state.url, version) if version in versions else None
+        if actions is None:
+            raise DamagedFileError(
+                f"the mirror's log has no version {version}",
+                file=state.url,
+                remedy=_ANEW,
+            )
+        state.take_commit(version, actions)
+
+
+def _begun(url: str, checkpoints: Iterable[int], *, is_whole: bool) -> LogState:
+    """The table at the last checkpoint that can be read; in front of the first commit without one.
+
+    Raises:
+        LakeUnavailableError: None can be, and the log does not begin with its first commit.
+    """
+    torn: LakeUnavailableError | None = None
+    for version in sorted(checkpoints, reverse=True):
+        state = LogState(url)
+        try:
+            _read_checkpoint(state, version)
+        except LakeUnavailableError as error:
+            # A power cut may have torn one that an older version of Strata, or another program, wrote.
+            torn = torn or error
+            continue
+        _read_back(state, version)
+        return state
+    if torn is not None and not is_whole:
+        raise torn
+    return LogState(url)
+
+
+def _is_whole(url: str, checkpoint: int) -> bool:
+    try:
+        _read_checkpoint(LogState(url), checkpoint)
+    except LakeUnavailableError:
+        return False
+    return True
+
+
+def _read_checkpoint(state: LogState, version: int) -> None:
+    where = f"{state.url}/{LOG}/{version:0{_DIGITS}d}{_CHECKPOINT}"
+    folder = Folder.open(f"{state.url}/{LOG}")
+    with lake_errors(where):
+        table = pq.read_table(
+            f"{folder.path}/{version:0{_DIGITS}d}{_CHECKPOINT}",
+            filesystem=folder.filesystem,
+            columns=["add", "metaData", "protocol", "txn"],
+        )
+    for row in table.to_pylist():
+        state.take({key: _plain(value) for key, value in row.items() if value is not None})
+    state.version = version
+
+
+def _read_back(state: LogState, version: int) -> None:
+    """What stands behind a checkpoint: the position, and the commits of others since."""
+    foreign: list[ForeignCommit] = []
+    while version >= 0 and (actions := _read_commit(state.url, version)) is not None:
+        info = info_of(actions)
+        state.position = MirrorPosition.of_metadata(info, state.url)
+        if state.position is not None:
+            break
+        foreign.append(foreign_commit(version, info, actions))
+        version -= 1
+    state.foreign = foreign[::-1]
+
+
+def _plain(value: Any) -> Any:
+    """Maps of Parquet as dictionaries."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        return dict(value)
+    return value
+
+
+def now_ms() -> int:
+    """The time as the log keeps it."""
+    return time.time_ns() // 1_000_000
+
+
+def commit_times(url: str) -> dict[int, int]:
+    """When each version was committed by the clock of who did, milliseconds UTC."""
+    return {
+        version: int(info_of(_read_commit(url, version) or ()).get("timestamp") or 0) for version in versions_of(url)
+    }
+
+
+def added_since(url: str, version: int) -> list[LiveFile]:
+    """The files, with their vectors, that the versions behind one have added."""
+    later = [one for one in versions_of(url) if one > version]
+    adds = [one["add"] for at in later for one in _read_commit(url, at) or () if "add" in one]
+    return [live_file(add, url) for add in adds]
+
+
+def version_at(url: str, at: Callable[[MirrorPosition], bool]) -> int | None:
+    """The newest version that is not behind a point; -1 if none is, None if there is no table."""
+    versions = readable_versions(url)
+    if not versions:
+        return None
+
+    def is_behind(version: int) -> bool:
+        position = position_of(url, version)
+        # A commit of others, which moved rows at most, stands with the one before it.
+        return position is not None and not at(position)
+
+    place = bisect_right(versions, False, key=is_behind)  # noqa: FBT003  a key, not a flag
+    return versions[place - 1] if place else -1

@@ -1,0 +1,138 @@
+"""What the commits and checkpoints of a mirror's log make of its table, one action behind the other.
+Not here: reading and writing the log (`log.py`), what it gives (`actions.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import unquote
+
+import msgspec
+
+from strata_cdc.errors import DamagedFileError
+from strata_cdc.mirrors.actions import ForeignCommit, LiveFile, LogSnapshot
+from strata_cdc.mirrors.modes import FEATURES
+from strata_cdc.mirrors.position import MirrorPosition
+from strata_cdc.mirrors.vectors import StoredVector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class LogState:
+    """The table while its log is read."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.version = -1
+        self.protocol: dict[str, Any] = {}
+        self.metadata: dict[str, Any] = {}
+        self.files: dict[str, LiveFile] = {}
+        self.marks: dict[str, int] = {}
+        self.position: MirrorPosition | None = None
+        self.foreign: list[ForeignCommit] = []
+
+    @classmethod
+    def of(cls, snapshot: LogSnapshot) -> Self:
+        """To go on from there."""
+        state = cls(snapshot.url)
+        state.version, state.position = snapshot.version, snapshot.position
+        state.files, state.marks = dict(snapshot.files), dict(snapshot.marks)
+        state.foreign = list(snapshot.foreign)
+        state.metadata = {
+            "id": snapshot.table_id,
+            "schemaString": snapshot.schema_text,
+            "configuration": dict(snapshot.properties),
+            "createdTime": snapshot.created_ms,
+        }
+        state.protocol = {"writerFeatures": sorted(snapshot.features)}
+        return state
+
+    def take(self, action: Mapping[str, Any]) -> None:
+        """One action of a commit or checkpoint."""
+        if add := action.get("add"):
+            file = live_file(add, self.url)
+            self.files[file.path] = file
+        elif remove := action.get("remove"):
+            self._remove(remove)
+        elif metadata := action.get("metaData"):
+            self.metadata = metadata
+        elif protocol := action.get("protocol"):
+            self.protocol = protocol
+        elif mark := action.get("txn"):
+            self.marks[mark["appId"]] = int(mark["version"])
+
+    def _remove(self, remove: Mapping[str, Any]) -> None:
+        # A commit may name the file with its new vector before it removes the one with the old: they are two.
+        path = unquote(remove["path"])
+        known = self.files.get(path)
+        if known is not None and known.vector == StoredVector.of_log(remove.get("deletionVector"), self.url):
+            del self.files[path]
+
+    def take_commit(self, version: int, actions: Sequence[Mapping[str, Any]]) -> None:
+        """One version of the log."""
+        # Removals first: who reads in order of the lines would lose a file that got another vector.
+        for action in sorted(actions, key=lambda one: "remove" not in one):
+            self.take(action)
+        self.version = version
+        info = info_of(actions)
+        position = MirrorPosition.of_metadata(info, self.url)
+        if position is not None:
+            self.position, self.foreign = position, []
+        else:
+            self.foreign.append(foreign_commit(version, info, actions))
+
+    def snapshot(self) -> LogSnapshot:
+        """What was read.
+
+        Raises:
+            DamagedFileError: No mirror is there, or its table needs what mirrors do not.
+        """
+        features = frozenset(self.protocol.get("writerFeatures") or ()) | frozenset(
+            self.protocol.get("readerFeatures") or ()
+        )
+        if unknown := features - FEATURES:
+            raise DamagedFileError(
+                f"another program gave the mirror's table the features {', '.join(sorted(unknown))}",
+                file=self.url,
+                remedy="Move the folder away and dump the table again; copy a mirror to change it.",
+            )
+        if self.position is None:
+            raise DamagedFileError("there is a Delta table that is no mirror", file=self.url, remedy="Move it away.")
+        return LogSnapshot(
+            url=self.url,
+            version=self.version,
+            position=self.position,
+            schema_text=self.metadata["schemaString"],
+            properties=dict(self.metadata.get("configuration") or {}),
+            files=self.files,
+            marks=self.marks,
+            table_id=self.metadata["id"],
+            features=features,
+            foreign=tuple(self.foreign),
+            created_ms=int(self.metadata.get("createdTime") or 0),
+        )
+
+
+def info_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What a commit says of itself."""
+    return next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
+
+
+def live_file(add: Mapping[str, Any], url: str) -> LiveFile:
+    """What an action `add` says of a file.
+
+    Raises:
+        DamagedFileError: Not how many rows it has.
+    """
+    rows = msgspec.json.decode(add.get("stats") or "{}").get("numRecords")
+    if rows is None:
+        raise DamagedFileError("another program wrote a file without its number of rows into the mirror", file=url)
+    vector = StoredVector.of_log(add.get("deletionVector"), url)
+    return LiveFile(unquote(add["path"]), int(add["size"]), int(rows), int(add["modificationTime"]), vector)
+
+
+def foreign_commit(version: int, info: Mapping[str, Any], actions: Sequence[Mapping[str, Any]]) -> ForeignCommit:
+    """A commit of another program."""
+    changes = [one.get(kind, {}).get("dataChange") for one in actions for kind in ("add", "remove") if kind in one]
+    schema = any("metaData" in one or "protocol" in one for one in actions)
+    return ForeignCommit(version, str(info.get("operation", "?")), changes_rows=schema or any(changes))

@@ -1,0 +1,99 @@
+"""Where a mirror is in its source's stream, and how a commit of its Delta table says so.
+Not here: commits (`log.py`), event tokens (`position/token.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003  msgspec asks for it when it packs
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from strata_cdc.errors import DamagedFileError, InvalidGtidSetError, Usage
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.source_position import kept_origins
+from strata_cdc.position.token import Token
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.model.definition import TableName
+
+FORMAT = 1
+"""Number of the form in which commits keep positions; every older one keeps opening."""
+
+_FORMAT, _SEQ = "strata.mirror_format", "strata.seq"
+_TAKEN = "strata.taken"
+_EXECUTED, _COMMITTED, _VERSION = "strata.gtid_executed", "strata.committed_at", "strata.schema_version"
+
+
+class Naming(Struct, frozen=True):
+    """What tokens of a source say besides its name, as the settings have it."""
+
+    lineage: str = ""
+    copied_from: Mapping[str, str] = {}
+    """Other sources whose GTIDs it has by copy, and their lineages."""
+
+
+UNNAMED = Naming()
+
+
+class MirrorPosition(Struct, frozen=True, omit_defaults=True):
+    """A mirror at this position equals the table behind the transaction `seq` of its source's landed stream."""
+
+    seq: int
+    """Ordinal of the last transaction that is in it; 0 in front of the first."""
+    gtid_executed: str
+    """What the stream had executed behind that transaction; empty for a source without GTIDs."""
+    committed_at: int
+    """The commit clock there, microseconds UTC; 0: not known."""
+    schema_version: int
+    """Id of the version of the table's definition; 0 where no store gave one."""
+    taken: str = ""
+    """Which published files its rows come from (`applied_files.py`); empty where none was applied since they were
+    read."""
+
+    def token(self, source: str, naming: Naming = UNNAMED) -> Token:
+        """The position as an event token.
+
+        Raises:
+            Usage: The source has no GTIDs, so that no token can name the point.
+        """
+        try:
+            executed = GtidSet.parse(self.gtid_executed)
+        except InvalidGtidSetError:
+            executed = GtidSet()
+        if not executed and self.seq:
+            raise Usage("the mirror's source has no GTIDs, so no token names its position", source=source)
+        origins = kept_origins(naming.copied_from, executed)
+        return Token.of(source, executed, lineage=naming.lineage, committed_at=self.committed_at, origins=origins)
+
+    def metadata(self) -> dict[str, str]:
+        """What a commit says of it, as custom metadata of Delta's log."""
+        return {
+            _FORMAT: str(FORMAT),
+            _SEQ: str(self.seq),
+            _EXECUTED: self.gtid_executed,
+            _COMMITTED: str(self.committed_at),
+            _VERSION: str(self.schema_version),
+            **({_TAKEN: self.taken} if self.taken else {}),
+        }
+
+    @classmethod
+    def of_metadata(cls, found: Mapping[str, Any], url: str) -> MirrorPosition | None:
+        """The inverse; None if another program made the commit.
+
+        Raises:
+            DamagedFileError: A newer version of Strata made it, or it is damaged.
+        """
+        if _FORMAT not in found:
+            return None
+        try:
+            if int(found[_FORMAT]) > FORMAT:
+                raise DamagedFileError("a newer version of Strata wrote this mirror", file=url, remedy="Use that one.")
+            numbers = int(found[_SEQ]), int(found[_COMMITTED]), int(found[_VERSION])
+        except (KeyError, ValueError, TypeError):
+            raise DamagedFileError("a commit of a mirror does not say its position", file=url) from None
+        return cls(numbers[0], str(found[_EXECUTED]), numbers[1], numbers[2], str(found.get(_TAKEN, "")))
+
+
+def app_id(source: str, table: TableName) -> str:
+    """The application transaction whose version is the position's `seq`."""
+    return f"strata:mirror:{source}.{table}"

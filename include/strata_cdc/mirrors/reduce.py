@@ -1,0 +1,133 @@
+"""A batch of changes reduced to what it amounts to: rows that go, and rows that come.
+Not here: where the rows lie (`key_index.py`), writing them (`apply.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+
+from strata_cdc.mirrors.complete import completed
+from strata_cdc.mirrors.key_index import KeyLookup
+from strata_cdc.mirrors.layout import SEQ
+from strata_cdc.tables.state import ImageChanges, in_order, row_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from strata_cdc.schema.model.definition import TableDefinition
+
+    Ints = NDArray[np.int64]
+
+_BITS: Final = 63
+
+
+class Reduced(Struct, frozen=True):
+    """What a batch amounts to."""
+
+    gone: KeyLookup
+    """Keys, or whole rows of a table without one, with the number of rows that they have in front of the batch."""
+    put: pa.Table
+    """Rows behind it, with `_seq`."""
+
+
+def reduce_changes(
+    changes: pa.Table,
+    definition: TableDefinition,
+    key: Sequence[str],
+    rows_of: Callable[[pa.Table], pa.Table],
+) -> Reduced:
+    """What changes of one schema version amount to, in the order (`_seq`, `_row`).
+
+    Args:
+        changes: Rows of the change table with the columns of `definition`, in any order.
+        definition: The version's.
+        key: Columns that name a row; none if a whole row names itself.
+        rows_of: From keys to the rows that the mirror has under them, for images that lack columns.
+
+    Raises:
+        Usage: An image lacks columns that are known from nowhere.
+    """
+    ordered = in_order(changes)
+    events = ImageChanges.of(ordered, definition)
+    seqs = np.asarray(ordered["_seq"].to_numpy())[events.put]
+    after = completed(events, definition, key, ordered["_missing"], rows_of)
+    put = after.append_column(pa.field(SEQ, pa.int64()), pa.array(seqs, pa.int64()))
+    return (_by_key if key else _by_row)(events, put, list(key) or after.schema.names)
+
+
+def _times(events: ImageChanges) -> Ints:
+    """When each image counts, those before changes and then those after them; within a change the image before it
+    goes first."""
+    return np.concatenate([2 * events.taken, 2 * events.put + 1])
+
+
+def _images(events: ImageChanges, put: pa.Table, names: list[str]) -> pa.Table:
+    return pa.concat_tables([events.before.select(names), put.select(names)])
+
+
+def _by_key(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
+    takes, images = events.before.num_rows, _images(events, put, names)
+    first, last = _edges(_numbers(images), _times(events))
+    return Reduced(
+        gone=KeyLookup(images.take(pa.array(first)), (first < takes).astype(np.int64), exact=True),
+        put=put.take(pa.array(np.sort(last[last >= takes]) - takes)),
+    )
+
+
+def _numbers(images: pa.Table) -> Ints:
+    """A number for each image; equal keys, and only those, have equal numbers. A key of one integer is its own."""
+    column = images.column(0)
+    if images.num_columns == 1 and pa.types.is_integer(column.type) and column.null_count == 0:
+        numbers = column.cast(pa.int64()).combine_chunks().to_numpy()
+        return np.asarray(numbers)
+    return row_codes(images)
+
+
+def _edges(numbers: Ints, times: Ints) -> tuple[Ints, Ints]:
+    """Where the first and the last image of each number are, by their times, which differ; in order of the numbers."""
+    if not len(numbers):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    low, shift = int(numbers.min()), int(times.max()).bit_length()
+    if (int(numbers.max()) - low).bit_length() + shift > _BITS:
+        numbers, low = np.unique(numbers, return_inverse=True)[1], 0
+    # One number of both sorts in half of the time of a sort by one that gives places.
+    ordered = np.sort((numbers - low) << shift | times)
+    ends = np.append(np.flatnonzero(ordered[1:] >> shift != ordered[:-1] >> shift), len(ordered) - 1)
+    starts = np.append(0, ends[:-1] + 1)
+    place_at = np.empty(1 << shift, np.int32)
+    place_at[times] = np.arange(len(times), dtype=np.int32)
+    first, last = (place_at[ordered[at] & ((1 << shift) - 1)].astype(np.int64) for at in (starts, ends))
+    return first, last
+
+
+def _by_row(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
+    """Of equal rows nobody can tell which one changed: those that the batch itself has put are taken first."""
+    takes, images = events.before.num_rows, _images(events, put, names)
+    codes, order = row_codes(images), np.argsort(_times(events), kind="stable")
+    weights = np.where(order < takes, -1, 1)
+    grouped = np.argsort(codes[order], kind="stable")
+    ordered, sums = codes[order][grouped], np.cumsum(weights[grouped])
+    starts = np.flatnonzero(np.r_[True, np.diff(ordered) != 0]) if len(ordered) else np.empty(0, np.int64)
+    before = np.r_[0, sums][starts]
+    lows = np.minimum.reduceat(sums, starts) - before if len(starts) else starts
+    ends = np.r_[starts[1:], len(ordered)]
+    needed = np.maximum(-lows, 0)
+    left = needed + (sums[ends - 1] - before if len(starts) else 0)
+    is_needed = needed > 0
+    keys = images.take(pa.array(order[grouped[starts[is_needed]]]))
+    kept = [
+        images_of[images_of >= takes][-int(count) :] - takes
+        for images_of, count in zip(_groups(order[grouped], starts, ends), left, strict=True)
+        if count > 0
+    ]
+    places = np.sort(np.concatenate(kept)) if kept else np.empty(0, np.int64)
+    return Reduced(gone=KeyLookup(keys, needed[is_needed], exact=False), put=put.take(pa.array(places)))
+
+
+def _groups(images: Ints, starts: Ints, ends: Ints) -> list[Ints]:
+    return [images[start:end] for start, end in zip(starts, ends, strict=True)]

@@ -1,0 +1,217 @@
+"""By what name the files of a mirror have each of its columns, and what a column that gets another name leaves behind.
+Not here: which columns a mirror has (`layout.py`), the log's form of them (`schema_text.py`), DDL (`apply_ddl.py`).
+
+What is said of a column stands in the metadata of its Arrow field, so that it goes wherever the columns go.
+"""
+
+from __future__ import annotations
+
+import uuid
+from enum import StrEnum
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from strata_cdc.changes.arrow import INVALID
+from strata_cdc.mirrors.layout import SEQ, mirror_schema
+from strata_cdc.schema.history.column_lineage import ColumnLineage
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.patterns import matches
+from strata_cdc.tables.layout import column_name
+from strata_cdc.tables.verbatim import INVALID_COLUMN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from strata_cdc.schema.history.table_changes import Turn
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+IN_FILES: Final = b"delta.columnMapping.physicalName"
+NUMBER: Final = b"PARQUET:field_id"
+"""As Arrow calls it; Delta's log calls it `delta.columnMapping.id`."""
+SAME_AS: Final = b"strata.same_as"
+"""Of a former name: the column that has it no more, and whose value it has in every row."""
+
+
+class Renames(StrEnum):
+    """What becomes of a mirror whose table renames a column."""
+
+    COPY = "copy"
+    """It is written anew, once: any reader of Parquet reads it."""
+    KEEP = "keep"
+    """Its files stay, and the log says under which names they have the columns (column mapping by name)."""
+    ADD = "add"
+    """It is written anew with the column under both names, both with its value in every row from then on."""
+
+
+def renames_by(setting: str | Mapping[str, str], *, folded: bool) -> Callable[[TableName], Renames]:
+    """What the setting says of each table.
+
+    Args:
+        setting: For all tables; or by pattern, of which the first that means a table counts, `copy` without one.
+        folded: Whether the server takes names of any case for the same.
+    """
+    if isinstance(setting, str):
+        return lambda _: Renames(setting)
+    return lambda table: Renames(
+        next((found for pattern, found in setting.items() if matches(table, (pattern,), folded=folded)), Renames.COPY)
+    )
+
+
+def name_in_files(field: pa.Field) -> str:
+    """What data files call a column."""
+    return str((field.metadata or {}).get(IN_FILES, field.name.encode()).decode())
+
+
+def same_as(field: pa.Field) -> str:
+    """The column whose value a column has: itself, or of a former name the one that had it."""
+    return str((field.metadata or {}).get(SAME_AS, field.name.encode()).decode())
+
+
+def is_former(field: pa.Field) -> bool:
+    """Whether it is a name that the table has not any more."""
+    return SAME_AS in (field.metadata or {})
+
+
+def is_mapped(columns: pa.Schema) -> bool:
+    """Whether the log says what files call the columns."""
+    return any(IN_FILES in (field.metadata or {}) for field in columns)
+
+
+def first_columns(definition: TableDefinition, renames: Renames) -> pa.Schema:
+    """The columns of a mirror without files.
+
+    Args:
+        definition: The table's.
+        renames: What becomes of names. Column mapping is there from the start: a reader that does not know it is told
+            on the first day, not in the night of the first RENAME.
+    """
+    columns = mirror_schema(definition)
+    if renames is not Renames.KEEP:
+        return columns
+    numbers = count(1)
+    return pa.schema([_mapped(field, field.name, numbers) for field in columns])
+
+
+def next_columns(columns: pa.Schema, before: TableDefinition, turn: Turn, renames: Renames) -> pa.Schema:
+    """The columns of a mirror behind an ALTER TABLE. What is called in files as it was, in its type, stays there.
+
+    Args:
+        columns: Those that it has.
+        before: The table's definition in front of it.
+        turn: The ALTER.
+        renames: What becomes of names.
+    """
+    if turn.definition is None:
+        return columns
+    came_from = origins_of(before, turn)
+    plain = mirror_schema(turn.definition)
+    if renames is Renames.ADD:
+        plain = _with_former(plain, columns, came_from)
+    # Once mapped, it stays so until a RENAME that need not be one: then it is written anew for all readers.
+    is_renamed = any(old not in (None, new) for new, old in came_from.items())
+    if renames is not Renames.KEEP and (is_renamed or not is_mapped(columns)):
+        return plain
+    numbers = count(1 + max((_highest(field) for field in columns), default=0))
+    return pa.schema([_carried(field, columns, came_from, numbers) for field in plain])
+
+
+def origins_of(before: TableDefinition, turn: Turn) -> dict[str, str | None]:
+    """What each column of a mirror behind an ALTER TABLE was called in front of it; None for a new one."""
+    if turn.definition is None:
+        return {}
+    origins = ColumnLineage(before, turn.definition, turn.renamed_columns, turn.added_columns).origins
+    found = {column_name(new.name): None if old is None else column_name(old.name) for new, old in origins}
+    return {**found, SEQ: SEQ}
+
+
+def _with_former(plain: pa.Schema, columns: pa.Schema, came_from: Mapping[str, str | None]) -> pa.Schema:
+    """With the names that columns had, unless others have them now."""
+    goes_on = {old: new for new, old in came_from.items() if old is not None}
+    former = {field.name: goes_on.get(same_as(field)) for field in columns if is_former(field)}
+    former |= {old: new for old, new in goes_on.items() if old != new}
+    taken = {fold_name(name) for name in plain.names}
+    added = [
+        pa.field(name, plain.field(of).type, metadata={SAME_AS: of.encode()})
+        for name, of in former.items()
+        if of is not None and fold_name(name) not in taken
+    ]
+    own = list(plain)
+    return pa.schema([*own[:-1], *added, own[-1]])
+
+
+def _carried(
+    field: pa.Field, columns: pa.Schema, came_from: Mapping[str, str | None], numbers: Iterator[int]
+) -> pa.Field:
+    old = came_from.get(field.name)
+    at = -1 if old is None else columns.get_field_index(old)
+    if at < 0:
+        # No other column, nor one that was dropped, is called so in any file.
+        return _mapped(field, f"col-{uuid.uuid4()}", numbers)
+    known = columns.field(at)
+    if IN_FILES in (known.metadata or {}) and known.type == field.type:
+        return known.with_name(field.name)
+    return _mapped(field, name_in_files(known), numbers)
+
+
+def with_invalid(columns: pa.Schema, before: pa.Schema | None = None, highest: int = 0) -> pa.Schema:
+    """Columns of a mirror with the map of what these do not hold; files always call it so.
+
+    Args:
+        columns: Of the mirror.
+        before: Those that it had: there the map may have a number already.
+        highest: Number that was given last, if files have other names for columns.
+    """
+    if INVALID_COLUMN in columns.names:
+        return columns
+    plain = pa.field(INVALID_COLUMN, INVALID)
+    if not is_mapped(columns):
+        return columns.append(plain)
+    at = -1 if before is None else before.get_field_index(INVALID_COLUMN)
+    if before is not None and at >= 0 and IN_FILES in (before.field(at).metadata or {}):
+        return columns.append(before.field(at))
+    first = 1 + max(highest, *map(_highest, columns))
+    return columns.append(_mapped(plain, INVALID_COLUMN, count(first)))
+
+
+def without_invalid(columns: pa.Schema) -> pa.Schema:
+    """Columns of a mirror without that map."""
+    return pa.schema([field for field in columns if field.name != INVALID_COLUMN])
+
+
+def highest_number(properties: Mapping[str, str]) -> int:
+    """The number that was given to a column last, by a mirror's properties."""
+    return int(properties.get(_HIGHEST, 0))
+
+
+def _mapped(field: pa.Field, name: str, numbers: Iterator[int]) -> pa.Field:
+    """With a name in files and a number; so has each field inside of it, under its own name."""
+    metadata = {**(field.metadata or {}), IN_FILES: name.encode(), NUMBER: str(next(numbers)).encode()}
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_mapped(kind.field(at), kind.field(at).name, numbers) for at in range(kind.num_fields)])
+    return pa.field(field.name, kind, metadata=metadata)
+
+
+def _highest(field: pa.Field) -> int:
+    kind = field.type
+    inside = [kind.field(at) for at in range(kind.num_fields)] if pa.types.is_struct(kind) else []
+    return max([int((field.metadata or {}).get(NUMBER, 0)), *map(_highest, inside)])
+
+
+def mapping_properties(columns: pa.Schema, before: Mapping[str, str]) -> dict[str, str | None]:
+    """What the table's properties have to say of it; None for what they must not have.
+
+    Args:
+        columns: Of the mirror.
+        before: Its properties so far; numbers are never given twice.
+    """
+    if not is_mapped(columns):
+        return {_MODE: None, _HIGHEST: None}
+    highest = max([highest_number(before), *map(_highest, columns)])
+    return {_MODE: "name", _HIGHEST: str(highest)}
+
+
+_MODE: Final = "delta.columnMapping.mode"
+_HIGHEST: Final = "delta.columnMapping.maxColumnId"

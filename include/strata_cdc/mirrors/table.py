@@ -1,0 +1,438 @@
+"""A mirror: made from rows at a position, opened now or as of then, read in bounded memory.
+Not here: changes (`apply.py`), DDL (`apply_ddl.py`), the log's form (`log.py`), the rows' files (`data_files.py`)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.errors import DamagedFileError, Usage
+from strata_cdc.mirrors.actions import has_invalid
+from strata_cdc.mirrors.checkpoint import write_checkpoint_if_due
+from strata_cdc.mirrors.data_files import names_of, read_file_rows, write_rows
+from strata_cdc.mirrors.exactness import EXACT, can_tell, doubtful_columns, has_lost
+from strata_cdc.mirrors.layout import key_columns, mirror_url
+from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.mirrors.log import commit, newer, now_ms, read_snapshot, version_at
+from strata_cdc.mirrors.modes import Mode, properties_of, protocol_of
+from strata_cdc.mirrors.position import app_id
+from strata_cdc.mirrors.renames import (
+    Renames,
+    first_columns,
+    highest_number,
+    mapping_properties,
+    with_invalid,
+    without_invalid,
+)
+from strata_cdc.mirrors.rows_from import RowsFrom
+from strata_cdc.mirrors.schema_text import columns_of, schema_text
+from strata_cdc.mirrors.vectors import read_vector, rows_of
+from strata_cdc.schema.model.definition import TableDefinition, TableName, definition_from_json
+from strata_cdc.tables.layout import column_name
+from strata_cdc.tables.port import CommitConflictError
+from strata_cdc.tables.verbatim import INVALID_COLUMN, verbatim_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from strata_cdc.mirrors.actions import LiveFile, LogSnapshot
+    from strata_cdc.mirrors.position import MirrorPosition
+
+_DEFINITION, _FORMAT = "strata.definition", "strata.definition_format"
+_IDENTITY, _MODE = "strata.mirror", "strata.mirror_mode"
+_DROPPED, _STOPPED, _GONE_COLUMNS = "strata.dropped", "strata.stopped", "strata.gone_columns"
+_DIVERGED, _ROWS_FROM = "strata.diverged", "strata.rows_from"
+_OWN: Final = {_DEFINITION, _FORMAT, _IDENTITY, _MODE}
+_NONE: Final = np.empty(0, np.int64)
+
+
+class Mirror(Struct, frozen=True):
+    """One mirror as it was after one commit; a value that never changes."""
+
+    source: str
+    table: TableName
+    snapshot: LogSnapshot
+    limits: MirrorLimits = MirrorLimits()
+
+    @classmethod
+    def create(  # noqa: PLR0913  what a mirror is made of
+        cls,
+        lake: str,
+        source: str,
+        table: TableName | str,
+        definition: TableDefinition,
+        batches: Iterable[pa.Table | pa.RecordBatch],
+        position: MirrorPosition,
+        *,
+        mode: Mode = Mode.DELETION_VECTORS,
+        renames: Renames = Renames.COPY,
+        replacing: Mirror | None = None,
+        rows_from: RowsFrom = RowsFrom.DUMP,
+        limits: MirrorLimits = MirrorLimits(),
+    ) -> Self:
+        """A new mirror with these rows, in one commit; files of one that was killed before it are never seen.
+
+        Args:
+            lake: Folder or URL of the lake.
+            source: The source's name.
+            table: The table.
+            definition: Its definition at the position.
+            batches: Rows in `state_schema(definition)`, or with texts (`exact_schema`); a column `_seq` besides, where
+                it is known. Read once, bounded.
+            position: Where in the stream the table has exactly these rows.
+            mode: How it takes changes.
+            renames: What will become of columns that get another name.
+            replacing: The mirror that is there, whose rows these take the place of; its earlier positions stay
+                readable. It keeps its identity unless the table was dropped meanwhile.
+            rows_from: What makes it complete.
+            limits: How large its files and commits become while this value, and those that come of it, change it.
+
+        Raises:
+            Usage: There is a mirror of this table.
+            CommitConflictError: Somebody has changed the one that is to be replaced, or has made one meanwhile.
+            LakeUnavailableError: The storage refuses.
+        """
+        table = TableName.of(table)
+        url = mirror_url(lake, source, table)
+        found = read_snapshot(url)
+        if found is not None and replacing is not None and found.version != replacing.snapshot.version:
+            raise CommitConflictError
+        if found is not None and replacing is None:
+            raise Usage(
+                f"there is a mirror already, at transaction {found.position.seq}",
+                source=source,
+                table=str(table),
+                remedy="Open it, and give it as the one to be replaced; or move its folder away.",
+            )
+        identity = uuid.uuid4().hex
+        if replacing is not None and not replacing.is_dropped:
+            identity = replacing.identity
+        columns = first_columns(definition, renames)
+        added = list(write_rows(url, columns, batches, limits=limits))
+        schema = with_invalid(columns) if has_invalid(added) else columns
+        own = {
+            "strata.source": source,
+            "strata.table": str(table),
+            _IDENTITY: identity,
+            _MODE: mode.value,
+            _ROWS_FROM: rows_from.value,
+            **EXACT,
+            _DEFINITION: definition.to_json(),
+            _FORMAT: str(definition.stored_format),
+            **mapping_properties(schema, {} if found is None else found.properties),
+        }
+        actions = [
+            protocol_of(mode, schema_text(schema)),
+            _metadata(schema_text(schema), properties_of(mode, own)),
+            *_ends(found),
+            *(file.added() for file in added),
+        ]
+        _commit(url, found, actions, position, app_id(source, table), operation="CREATE TABLE AS SELECT")
+        made = cls.open(lake, source, table, limits=limits)
+        if made is None:
+            raise CommitConflictError
+        if found is not None:
+            write_checkpoint_if_due(made.snapshot, found, limits.checkpoint_commits)
+        return made
+
+    @classmethod
+    def open(
+        cls,
+        lake: str,
+        source: str,
+        table: TableName | str,
+        at: Callable[[MirrorPosition], bool] | None = None,
+        *,
+        limits: MirrorLimits = MirrorLimits(),
+    ) -> Self | None:
+        """The mirror as it is now, or as it was; None if the table has none.
+
+        Args:
+            lake: Folder or URL of the lake.
+            source: The source's name.
+            table: The table.
+            at: Whether a position is not behind the point that is asked for; the newest that is not is opened.
+            limits: As `create`.
+
+        Raises:
+            Usage: Its oldest position lies behind that point.
+            DamagedFileError: The table is not whole, or none of ours.
+            LakeUnavailableError: The storage does not answer.
+        """
+        table = TableName.of(table)
+        url = mirror_url(lake, source, table)
+        version = None if at is None else version_at(url, at)
+        if version == -1:
+            raise Usage(
+                "the mirror does not reach back so far",
+                source=source,
+                table=str(table),
+                remedy="`strata mirror list` shows from where on it can be opened.",
+            )
+        found = read_snapshot(url, version)
+        if found is not None and not found.properties.keys() >= _OWN:
+            raise DamagedFileError(
+                "another program has taken away what the mirror's table says of itself",
+                source=source,
+                table=str(table),
+                file=url,
+                remedy="Move the folder away and dump the table again; copy a mirror to change it.",
+            )
+        return None if found is None else cls(source, table, found, limits)
+
+    @classmethod
+    def open_before(cls, lake: str, source: str, table: TableName, seq: int) -> Self | None:
+        """The mirror as it was in front of a transaction; None if there was none.
+
+        Raises:
+            DamagedFileError: As `open`.
+            LakeUnavailableError: The storage does not answer.
+        """
+        try:
+            return cls.open(lake, source, table, lambda at: at.seq < seq)
+        except Usage:
+            return None
+
+    def refreshed(self) -> Mirror:
+        """As it is now."""
+        return replace(self, snapshot=newer(self.snapshot))
+
+    @property
+    def url(self) -> str:
+        """The Delta table."""
+        return self.snapshot.url
+
+    @property
+    def position(self) -> MirrorPosition:
+        """Where it is in the stream."""
+        return self.snapshot.position
+
+    @property
+    def definition(self) -> TableDefinition:
+        """The table's definition there."""
+        properties = self.snapshot.properties
+        return definition_from_json(properties[_DEFINITION], int(properties[_FORMAT]))
+
+    @property
+    def mode(self) -> Mode:
+        """How it takes changes."""
+        return Mode(self.snapshot.properties[_MODE])
+
+    @property
+    def identity(self) -> str:
+        """Tells it from an earlier mirror of a table of the same name."""
+        return self.snapshot.properties[_IDENTITY]
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the table is gone from the server; the rows are those that it had last."""
+        return _DROPPED in self.snapshot.properties
+
+    @property
+    def stopped(self) -> str | None:
+        """Why it cannot go on from here, or None."""
+        return self.diverged or self.snapshot.properties.get(_STOPPED)
+
+    @property
+    def diverged(self) -> str | None:
+        """Why its rows are not the table's, until they are made anew; None where nobody has found that."""
+        return self.snapshot.properties.get(_DIVERGED)
+
+    @property
+    def rows_from(self) -> RowsFrom | None:
+        """What made it complete; None of one that an older version of Strata made."""
+        found = self.snapshot.properties.get(_ROWS_FROM)
+        return None if found is None else RowsFrom(found)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it has what its columns do not hold, as mirrors of older versions of Strata have not."""
+        return not doubtful_columns(self.definition, self.snapshot.properties)
+
+    def lost_texts(self) -> tuple[str, ...]:
+        """Columns of a mirror that is not exact of which it has lost values: reads those that may be.
+
+        Of dates that may be NULL nobody can tell.
+
+        Raises:
+            DamagedFileError: A file is gone or damaged.
+            LakeUnavailableError: The storage does not answer.
+        """
+        doubtful = doubtful_columns(self.definition, self.snapshot.properties)
+        names = {column_name(one.name): one for one in doubtful if can_tell(one)}
+        batches = self.batches(list(names)) if names else ()
+        found = {name for rows in batches for name, one in names.items() if has_lost(rows[name], one)}
+        return tuple(name for name in names if name in found)
+
+    @property
+    def gone_columns(self) -> frozenset[str]:
+        """Columns, folded, that data files have and the table has not any more; by their names in files."""
+        return frozenset(filter(None, self.snapshot.properties.get(_GONE_COLUMNS, "").split("\n")))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns, with what the log says of their names."""
+        return columns_of(self.definition, self.snapshot.schema_text)
+
+    @property
+    def exact_schema(self) -> pa.Schema:
+        """Its columns without the map, but with those of texts."""
+        texts = [pa.field(name, pa.string()) for name in verbatim_names(self.definition).values()]
+        return pa.schema([*without_invalid(self.schema), *texts])
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Columns whose values name a row; none if only a whole row names itself."""
+        return key_columns(self.definition)
+
+    def dead_rows(self, file: LiveFile) -> NDArray[np.int64]:
+        """Numbers of the rows of a file that do not count, ascending."""
+        return _NONE if file.vector is None else rows_of(read_vector(self.url, file.vector))
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """All rows, in no order, some at a time.
+
+        Args:
+            columns: Those that are wanted; None for all.
+
+        Raises:
+            DamagedFileError: A file is gone or damaged.
+            LakeUnavailableError: The storage does not answer.
+        """
+        schema = self.schema if columns is None else names_of(with_invalid(self.schema), columns)
+        for file in self.snapshot.files.values():
+            yield from read_file_rows(self.url, file, schema, self.dead_rows(file))
+
+    def exact_batches(self) -> Iterator[pa.Table]:
+        """All rows in `exact_schema`, in no order, some at a time."""
+        schema = self.exact_schema
+        for file in self.snapshot.files.values():
+            yield from read_file_rows(self.url, file, schema, self.dead_rows(file))
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows, in no order; the map `_invalid` if it is asked for."""
+        columns = without_invalid(self.schema).names if columns is None else columns
+        schema = names_of(with_invalid(self.schema), columns)
+        return pa.concat_tables([schema.empty_table(), *self.batches(columns)])
+
+    def commit(
+        self,
+        actions: Iterable[Mapping[str, Any]],
+        position: MirrorPosition,
+        *,
+        operation: str,
+        about: Mapping[str, str] | None = None,
+        unsynced: Sequence[str] = (),
+    ) -> Mirror:
+        """One more commit on top of this value; of its files, `unsynced` have to reach the disk before it.
+
+        Raises:
+            CommitConflictError: Somebody else has committed since; nothing is changed.
+            LakeUnavailableError: The storage refuses.
+        """
+        _commit(
+            self.url,
+            self.snapshot,
+            actions,
+            position,
+            app_id(self.source, self.table),
+            operation=operation,
+            about=about,
+            unsynced=unsynced,
+        )
+        made = self.refreshed()
+        write_checkpoint_if_due(made.snapshot, self.snapshot, self.limits.checkpoint_commits)
+        return made
+
+    def with_properties(self, changed: Mapping[str, str | None], position: MirrorPosition) -> Mirror:
+        """With other properties, the rows as they are; None takes one away."""
+        return self.commit([self.metadata(changed)], position, operation="SET TBLPROPERTIES")
+
+    def metadata(
+        self,
+        changed: Mapping[str, str | None],
+        definition: TableDefinition | None = None,
+        schema: pa.Schema | None = None,
+    ) -> dict[str, Any]:
+        """The action that gives it other properties and, where there are others, another definition and columns."""
+        shown = self.definition if definition is None else definition
+        columns = self.schema if schema is None else schema
+        properties = {
+            **self.snapshot.properties,
+            _DEFINITION: shown.to_json(),
+            _FORMAT: str(shown.stored_format),
+            **mapping_properties(columns, self.snapshot.properties),
+            **changed,
+        }
+        kept = {key: value for key, value in properties.items() if value is not None}
+        return _metadata(schema_text(columns), kept, self.snapshot.table_id, self.snapshot.created_ms)
+
+    def invalid_column(self, added: Iterable[LiveFile]) -> list[dict[str, Any]]:
+        """The action that gives it the map `_invalid`, if new files are the first that have it."""
+        if INVALID_COLUMN in self.schema.names or not has_invalid(added):
+            return []
+        return [self.metadata({}, schema=with_invalid(self.schema, None, highest_number(self.snapshot.properties)))]
+
+    def dropped(self, position: MirrorPosition) -> Mirror:
+        """Marked: the table is gone from the server; its rows stay readable as they were last, or (`stopped`) as they
+        were when it could not go on."""
+        return self.with_properties({_DROPPED: str(position.seq)}, position)
+
+    def stopped_for(self, reason: str | None) -> Mirror:
+        """Marked: it cannot go on behind its position; None: it can again."""
+        return self if self.stopped == reason else self.with_properties({_STOPPED: reason}, self.position)
+
+    def diverged_for(self, reason: str) -> Mirror:
+        """Marked: its rows are not the table's. Only rows that are made anew take that away, whatever stands on top of
+        the commit that has made it so."""
+        return self if self.diverged == reason else self.with_properties({_DIVERGED: reason}, self.position)
+
+    def known_from(self, rows_from: RowsFrom) -> Mirror:
+        """Marked: it is complete, as its log has shown."""
+        return self.with_properties({_ROWS_FROM: rows_from.value}, self.position)
+
+
+GONE_COLUMNS: Final = _GONE_COLUMNS
+STOPPED: Final = _STOPPED
+BEGUN: Final = {GONE_COLUMNS: None, STOPPED: None, _DIVERGED: None, _ROWS_FROM: RowsFrom.CREATE.value}
+"""Properties of a mirror from the statement on that took all rows."""
+
+
+def _commit(
+    url: str,
+    found: LogSnapshot | None,
+    actions: Iterable[Mapping[str, Any]],
+    position: MirrorPosition,
+    app: str,
+    *,
+    operation: str,
+    about: Mapping[str, str] | None = None,
+    unsynced: Sequence[str] = (),
+) -> None:
+    mark = {"txn": {"appId": app, "version": position.seq, "lastUpdated": now_ms()}}
+    version = 0 if found is None else found.version + 1
+    commit(url, version, [mark, *actions], position, operation=operation, about=about or {}, unsynced=unsynced)
+
+
+def _metadata(text: str, properties: Mapping[str, str], table_id: str = "", created_ms: int = 0) -> dict[str, Any]:
+    return {
+        "metaData": {
+            "id": table_id or str(uuid.uuid4()),
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": text,
+            "partitionColumns": [],
+            "configuration": dict(properties),
+            "createdTime": created_ms or now_ms(),
+        }
+    }
+
+
+def _ends(found: LogSnapshot | None) -> list[dict[str, Any]]:
+    return [] if found is None else [file.removed(now_ms()) for file in found.files.values()]

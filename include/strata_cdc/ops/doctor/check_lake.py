@@ -1,0 +1,50 @@
+"""Looks at the lake: whether it can be written, listed and read, by Arrow and by the output.
+Not here: what has landed in it (`check_source.py`), what the tables are (`tables/`)."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+from strata_cdc.errors import LakeUnavailableError, StrataError
+from strata_cdc.files.storage import Folder
+from strata_cdc.ops.doctor.findings import Finding, error, ok
+from strata_cdc.tables.layout import changes_url
+from strata_cdc.tables.outputs import OUTPUT
+from strata_cdc.tables.port import OutputError
+
+_CONTENT = b"strata doctor was here, and may be deleted"
+_MEND = "Check the lake's address, its rights and its space"
+_KEYS = " (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY for an object store)"
+
+
+def check_lake(lake: str, source: str) -> Finding:
+    """Writes a small file, lists its folder, reads it, deletes it, and looks for a table that is not there.
+
+    A local folder that is not there yet is left so; what matters then is whether it can be made.
+    """
+    name = f".strata-doctor-{uuid.uuid4().hex}"
+    try:
+        folder = Folder.open(lake)
+        if folder.is_local and not folder.is_there():
+            return _not_there(Path(folder.path))
+        folder.write(name, _CONTENT)
+        try:
+            if name not in folder.names() or folder.read(name) != _CONTENT:
+                return error("lake", f"{lake}: what was just written is not there", f"{_MEND}.")
+        finally:
+            folder.delete(name)
+        OUTPUT.open(f"{changes_url(lake, source)}/strata-doctor/{name}")
+    except (StrataError, OutputError) as failure:
+        said = failure.message if isinstance(failure, StrataError) else str(failure)
+        return error("lake", f"{lake}: {said}", _MEND + ("." if "://" not in lake else _KEYS + "."))
+    return ok("lake", f"{lake}: can be written, listed and read")
+
+
+def _not_there(folder: Path) -> Finding:
+    above = next(parent for parent in folder.parents if parent.exists())
+    if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
+        return ok("lake", f"{folder}: not there yet; it is made by the first landing")
+    failure = LakeUnavailableError(f"{folder}: not there, and cannot be made in {above}")
+    return error("lake", failure.message, "Make it, with this user as its owner, or correct `lake` in the settings.")

@@ -1,0 +1,291 @@
+"""Looks at all that a source needs, the server's settings, grants, store and lake, and says what stands in the way.
+Not here: judging single things (`check_settings.py`, `check_grants.py`, `check_lake.py`, `check_tables.py`)."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from strata_cdc.binlog.protocol.connection import connect, server_errors
+from strata_cdc.binlog.protocol.replication import ServerState
+from strata_cdc.binlog.protocol.server_files import ServerFiles
+from strata_cdc.counted import counted
+from strata_cdc.errors import AccessDeniedError, StrataError, Usage
+from strata_cdc.flavour import Flavour
+from strata_cdc.lake.known_lake import require_known
+from strata_cdc.lake.lost_tables import lost_tables
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.landing.last_transaction import LastTransaction, prove_landed
+from strata_cdc.landing.resume_landing import check_files, check_sets, is_by_gtid
+from strata_cdc.ops.doctor.check_grants import judge_backup_admin, judge_grants
+from strata_cdc.ops.doctor.check_lake import check_lake
+from strata_cdc.ops.doctor.check_settings import judge_settings
+from strata_cdc.ops.doctor.check_tables import check_arguments, check_own, check_patterns
+from strata_cdc.ops.doctor.findings import Finding, FindingSeverity, error, ok, warning
+from strata_cdc.quality.check.own_at_versions import mistakes_of_file
+from strata_cdc.schema.live.grants import Grants
+from strata_cdc.schema.live.names import ServerTables
+from strata_cdc.selection.sensitive import unmatched_columns
+from strata_cdc.selection.wanted import folds_names, known_tables
+from strata_cdc.store.database import DEFAULT_DATABASE, find_store
+from strata_cdc.store.lakes import LakeLedger
+from strata_cdc.store.own import own_database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pymysql
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.quality.checks.own import OwnFile
+    from strata_cdc.quality.checks.rules import Rule
+
+_OPENS = ok("store", "opens")
+_CLOCK_SECONDS = 60
+_ANSWER_SECONDS = 30
+
+
+def check_source(source: Source) -> tuple[Finding, ...]:
+    """Looks at everything; a thing that fails is a finding, and the others are looked at all the same.
+
+    Raises:
+        SettingsError: The store's URL cannot be read.
+    """
+    server = ServerTables()
+    try:
+        connection = connect(source.address, read_seconds=_ANSWER_SECONDS)
+    except StrataError as failure:
+        # Neither settings nor grants can be looked at; the store may live elsewhere.
+        found = [_failed("connection", failure)]
+        return (*found, *_check_rest(source, None if _store_is_here(source) else server))
+    try:
+        with server_errors(source.address):
+            found = [ok("connection", str(source.address)), *_check_server(connection, source)]
+            server = ServerTables.read(connection)
+    except StrataError as failure:
+        found = [_failed("connection", failure)]
+    finally:
+        connection.close()
+    return (*found, *_check_rest(source, server))
+
+
+def _check_rest(source: Source, server: ServerTables | None) -> Iterator[Finding]:
+    """What is not of the server: store, lake, and what the settings say of tables.
+
+    Args:
+        source: The source.
+        server: What its server tells of tables; None if it does not answer, and the store is on it.
+    """
+    store = None
+    if server is not None:
+        store = _check_store(source)
+        yield store
+        # What was on the server counts, too: rows of tables that are gone may still be owed.
+        server = _with_history(source, server) if store == _OPENS else server
+    yield check_lake(source.lake, source.name)
+    if store == _OPENS:
+        yield _check_known(source)
+        yield from _check_lost(source)
+    if server is not None:
+        yield check_patterns(source, server.names, folded=server.folded)
+        if source.settings.sensitive and store == _OPENS:
+            yield from _check_sensitive(source)
+    if source.settings.checks is not None:
+        yield from check_own(
+            source.settings.checks, server.names if server else (), _history_of(source) if server else None
+        )
+
+
+def _check_known(source: Source) -> Finding:
+    """Whether lake and store know each other; those that have not been used together are left so."""
+    try:
+        engine = find_store(source.store_url)
+        if engine is None or LakeLedger(engine).get(source.name) is None:
+            return ok("lake and store", "not used together yet")
+        require_known(source, engine)
+    except StrataError as failure:
+        return _failed("lake and store", failure)
+    return ok("lake and store", "belong together")
+
+
+def _check_lost(source: Source) -> list[Finding]:
+    """The tables of which somebody has deleted something."""
+    try:
+        engine = find_store(source.store_url)
+        lost = () if engine is None else lost_tables(source, engine)
+    except StrataError as failure:
+        return [_failed("published tables", failure)]
+    return [error("published tables", f"{one.table}: {one.message}", one.remedy or "") for one in lost]
+
+
+def _with_history(source: Source, server: ServerTables) -> ServerTables:
+    """The tables of the server and those of the history; as they are where the lake or the store does not answer,
+    which is a finding of its own."""
+    try:
+        engine = find_store(source.store_url)
+        if engine is None:
+            return server
+        stream = LandedStream.open(source.lake, source.name)
+        mine = own_database(engine, stream.servers())
+        users = frozenset(table for table in server.names if table.database not in mine)
+        return ServerTables(
+            users | known_tables(source, engine, stream), server.folded or folds_names(source.name, engine)
+        )
+    except StrataError:
+        return server
+
+
+def _check_sensitive(source: Source) -> Iterator[Finding]:
+    engine = find_store(source.store_url)
+    for unmatched in () if engine is None else unmatched_columns(source, engine):
+        yield warning("sensitive", unmatched, "Name it as database.table.column; `strata schema show` has the columns.")
+
+
+def _history_of(source: Source) -> Callable[[OwnFile, list[Rule]], list[str]] | None:
+    """What the schema history says against a file of expectations; None where no store answers."""
+    try:
+        engine = find_store(source.store_url)
+    except StrataError:
+        return None
+    return None if engine is None else partial(mistakes_of_file, engine, source.name)
+
+
+def check_own_only(source: Source) -> tuple[Finding, ...]:
+    """What is to be said of users' own expectations: as in `check_source`, and of their arguments.
+
+    Raises:
+        Usage: The settings name no folder of them.
+    """
+    folder = source.settings.checks
+    if folder is None:
+        raise Usage(
+            "the settings name no folder of expectations", source=source.name, remedy="docs/checks.md shows how."
+        )
+    found = tuple(check_own(folder, _with_history(source, ServerTables()).names, _history_of(source)))
+    return found if stands_in_the_way(found) else (*found, *check_arguments(folder))
+
+
+def stands_in_the_way(findings: tuple[Finding, ...]) -> bool:
+    """Whether any of it is an error."""
+    return any(finding.severity is FindingSeverity.ERROR for finding in findings)
+
+
+def _check_server(connection: pymysql.Connection[Any], source: Source) -> list[Finding]:
+    variables = _read_variables(connection)
+    user, grants = _read_grants(connection)
+    found = judge_settings(variables)
+    found += judge_grants(grants, user, DEFAULT_DATABASE if _store_is_here(source) else None)
+    if variables.get("gtid_mode", "OFF").upper() != "ON":
+        found.append(judge_backup_admin(grants, user, Flavour.parse(variables.get("version", ""))))
+    if _store_is_here(source) and variables.get("super_read_only", "OFF").upper() == "ON":
+        found.append(
+            error(
+                "super_read_only",
+                "ON, and the store lives on this server",
+                "Name a store elsewhere: `store` or `store_connection` in the settings of the source.",
+            )
+        )
+    found.append(_check_clock(connection))
+    if variables.get("log_bin", "OFF").upper() in ("ON", "1"):
+        found.append(_check_landed(connection, source))
+    return found
+
+
+def _read_variables(connection: pymysql.Connection[Any]) -> dict[str, str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL VARIABLES")
+        variables = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+        for statement in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
+            row = _one_row(cursor, statement)
+            if row is not None:
+                # File, position, filters; empty where there is no binlog.
+                variables |= {name.lower(): str(value) for name, value in row.items() if "_DB" in name.upper()}
+                break
+        replica = _one_row(cursor, "SHOW REPLICA STATUS") or _one_row(cursor, "SHOW SLAVE STATUS")
+        variables["is_replica"] = "ON" if replica else "OFF"
+    return variables
+
+
+def _one_row(cursor: Any, statement: str) -> dict[str, Any] | None:
+    """The first row by names, {} if there is none; None if the server does not know the statement or forbids it."""
+    import pymysql  # noqa: PLC0415 - the module of the settings is imported by DAGs
+
+    try:
+        cursor.execute(statement)
+    except (pymysql.err.ProgrammingError, pymysql.err.OperationalError) as failure:
+        if failure.args[0] in (1064, 1227):
+            return None
+        raise
+    row = cursor.fetchone()
+    return dict(zip((column[0] for column in cursor.description), row, strict=True)) if row else {}
+
+
+def _read_grants(connection: pymysql.Connection[Any]) -> tuple[str, Grants]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT CURRENT_USER()")
+        name, _, host = str(cursor.fetchone()[0]).rpartition("@")
+        statement = "SHOW GRANTS"
+        roles = _one_row(cursor, "SELECT CURRENT_ROLE() AS roles")
+        if roles and roles["roles"] not in (None, "NONE"):
+            statement = f"SHOW GRANTS FOR CURRENT_USER() USING {roles['roles']}"
+        cursor.execute(statement)
+        grants = Grants.parse(str(row[0]) for row in cursor.fetchall())
+    return f"'{name}'@'{host}'", grants
+
+
+def _check_clock(connection: pymysql.Connection[Any]) -> Finding:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT UNIX_TIMESTAMP(NOW(6))")
+        apart = float(cursor.fetchone()[0]) - time.time()
+    if abs(apart) < _CLOCK_SECONDS:
+        return ok("clock", f"{abs(apart):.1f} s from this machine's")
+    return warning(
+        "clock",
+        f"{abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} this machine's: intervals are cut by the server's "
+        "clock and closed by both, so they close late or hold other changes than their name says",
+        "Run NTP (chrony) on both machines.",
+    )
+
+
+def _check_landed(connection: pymysql.Connection[Any], source: Source) -> Finding:
+    """Whether the server can go on where the landed stream ends."""
+    try:
+        stream = LandedStream.open(source.lake, source.name)
+        last = stream.segments[-1] if stream.segments else None
+        if last is None:
+            return ok("landed", "nothing yet")
+        server = ServerState.read(connection)
+        if is_by_gtid(server, stream.resume):
+            landed = stream.executed()
+            check_sets(landed, server)
+            unproved = prove_landed(source.address, server, landed, last)
+            to_come = (server.executed - landed).count()
+            said = f"{counted(stream.last_seq, 'transaction')}; {to_come} to come"
+            return warning("landed", f"{said}; {unproved}") if unproved else ok("landed", said)
+        tail = LastTransaction.landed(last)
+        check_files(tail, server, ServerFiles.read(connection))
+        tail.refuse_other_bytes(source.address)
+    except StrataError as failure:
+        return _failed("landed", failure)
+    return ok("landed", f"{counted(stream.last_seq, 'transaction')}, up to {tail.end}")
+
+
+def _check_store(source: Source) -> Finding:
+    try:
+        store = find_store(source.store_url)
+    except StrataError as failure:
+        return _failed("store", failure)
+    return _OPENS if store else ok("store", "none yet; it is made by the first snapshot or track")
+
+
+def _store_is_here(source: Source) -> bool:
+    return source.settings.store is None and source.settings.store_connection is None
+
+
+def _failed(name: str, failure: StrataError) -> Finding:
+    remedy = failure.remedy
+    if isinstance(failure, AccessDeniedError):
+        # That of the error names this very command.
+        remedy = "Check user and password of the connection."
+    return error(name, failure.message, remedy)

@@ -1,0 +1,106 @@
+"""Looks at what the settings say of tables: whether patterns match any, and users' own expectations of them.
+Not here: the server's settings and grants (`check_settings.py`, `check_grants.py`), running checks
+(`quality/check/`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.errors import SettingsError, StrataError
+from strata_cdc.fields import near_names
+from strata_cdc.ops.doctor.findings import Finding, error, ok, warning
+from strata_cdc.quality.checks.own import own_files, read_own_checks, refused_arguments, rules_of_file
+from strata_cdc.schema.model.patterns import matches, unmatched
+from strata_cdc.selection.wanted import NAMES_OF_TABLES, no_match
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.quality.checks.own import OwnFile
+    from strata_cdc.quality.checks.rules import Rule
+    from strata_cdc.schema.model.definition import TableName
+
+_FORM = "docs/checks.md shows what such a file holds."
+
+
+def check_patterns(source: Source, known: Collection[TableName], *, folded: bool) -> Finding:
+    """Whether `tables` and `exclude` match what there is.
+
+    Args:
+        source: The source.
+        known: The tables that the server has, and those that the history knows.
+        folded: Whether the server takes names for the same whatever their case is.
+    """
+    settings = source.settings
+    if not known:
+        return ok("tables", "there is no table yet, as far as this user sees")
+    wanted = [
+        table
+        for table in known
+        if matches(table, settings.tables, folded=folded) and not matches(table, settings.exclude, folded=folded)
+    ]
+    # A pattern of `exclude` that matches nothing yet is how one keeps out what may come.
+    misses = "; ".join(no_match(pattern, known) for pattern in unmatched(settings.tables, known, folded=folded))
+    if not wanted:
+        return error(
+            "tables", f"no table is wanted: {misses or 'all that they match is excluded'}", f"{NAMES_OF_TABLES}."
+        )
+    said = f"{_tables(len(wanted))} of {len(known)} wanted"
+    return warning("tables", f"{said}; {misses}", f"{NAMES_OF_TABLES}.") if misses else ok("tables", said)
+
+
+def check_own(
+    folder: str, known: Collection[TableName], history: Callable[[OwnFile, list[Rule]], list[str]] | None = None
+) -> Iterator[Finding]:
+    """Findings on the folder of users' own expectations, one a file.
+
+    Args:
+        folder: The folder.
+        known: The tables that there are; empty if nobody knows.
+        history: What the schema history says against a file; None if there is none.
+    """
+    try:
+        files = own_files(folder)
+    except StrataError as failure:
+        yield error("checks", f"{failure.message} ({failure.file})", failure.remedy)
+        return
+    if not files:
+        yield warning("checks", f"{folder} has no file of expectations", _FORM)
+    names = {str(table) for table in known}
+    for file in files:
+        yield _check_file(folder, file, names, history)
+
+
+def check_arguments(folder: str) -> Iterator[Finding]:
+    """Findings on arguments that Great Expectations refuses; it takes seconds to load."""
+    for file, rules in read_own_checks(folder).items():
+        for rule, why in refused_arguments(rules):
+            yield error("checks", f"{file.name}: {rule.expectation}, {rule.because}: {why}", _FORM)
+
+
+def _check_file(
+    folder: str,
+    file: OwnFile,
+    names: Collection[str],
+    history: Callable[[OwnFile, list[Rule]], list[str]] | None,
+) -> Finding:
+    try:
+        rules = rules_of_file(folder, file)
+        mistakes = history(file, rules) if history is not None else []
+    except SettingsError as failure:
+        return error("checks", f"{file.name}: {failure.message}", _FORM)
+    except StrataError as failure:
+        return error("checks", f"{file.name}: {failure.message}", failure.remedy)
+    if mistakes:
+        return error("checks", "\n".join(mistakes), _FORM)
+    said = f"{file.name}: 1 expectation" if len(rules) == 1 else f"{file.name}: {len(rules)} expectations"
+    if names and file.table not in names:
+        near = near_names(file.table, names)
+        mend = f"Name it {near[0]}{file.name.removeprefix(file.table)}." if near else NAMES_OF_TABLES + "."
+        return warning("checks", f"{said} of {file.table}, a table that nobody knows", mend)
+    return ok("checks", said)
+
+
+def _tables(count: int) -> str:
+    return "1 table" if count == 1 else f"{count} tables"

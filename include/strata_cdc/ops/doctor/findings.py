@@ -1,0 +1,50 @@
+"""What stands in the way of a source: one finding for each thing that was looked at.
+Not here: looking (`check_source.py`), printing (`cli/doctor.py`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from strata_cdc.values import to_plain
+
+
+class FindingSeverity(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """It works, at a price that is named."""
+    ERROR = "error"
+    """It stands in the way."""
+
+
+class Finding(Struct, frozen=True):
+    """One thing that was looked at."""
+
+    name: str
+    """The server's variable, the grant, or what else it is about."""
+    severity: FindingSeverity
+    what: str
+    mend: str | None = None
+    """SQL, or a command, that mends it."""
+
+    def to_json(self) -> dict[str, str | None]:
+        """As plain values."""
+        return {**to_plain(self), "severity": self.severity.value}
+
+
+def ok(name: str, what: str) -> Finding:
+    """Something is as it should be."""
+    return Finding(name, FindingSeverity.OK, what)
+
+
+def warning(name: str, what: str, mend: str | None = None) -> Finding:
+    """Something has a price."""
+    return Finding(name, FindingSeverity.WARNING, what, mend)
+
+
+def error(name: str, what: str, mend: str | None = None) -> Finding:
+    """Something stands in the way."""
+    return Finding(name, FindingSeverity.ERROR, what, mend)

@@ -1,0 +1,209 @@
+"""What a run has read and written of each table, for who draws lineage: columns as of the version that decoded the
+rows, which column came from which, what the checks found, which tables were emptied.
+Not here: the form that OpenLineage gives it (`dags/lineage_facets.py`), DDL (`versions.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.changes.arrow import BEFORE
+from strata_cdc.errors import DdlError
+from strata_cdc.mirrors.layout import mirrored_tables
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.ops.lineage.facts import CameFrom, Change, CheckFact, Field, MadeVersion, MirrorPart, TableFacts
+from strata_cdc.quality.check.data_docs import read_judged
+from strata_cdc.runs.run_folder import read_plan, read_verdicts, run_folder
+from strata_cdc.schema.ddl.changes import RemoveRows, RowsGone
+from strata_cdc.schema.ddl.context import DdlContext
+from strata_cdc.schema.ddl.read import read_ddl
+from strata_cdc.schema.model.definition import TableName, definition_from_json
+from strata_cdc.tables.continued import place_columns, plain_name
+from strata_cdc.tables.convert import state_schema
+from strata_cdc.tables.layout import METADATA, column_name, table_url
+from strata_cdc.tables.outputs import OUTPUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from strata_cdc.files.storage import Folder
+    from strata_cdc.pipeline.publish.publish_interval import PublishedTable, PublishReport
+    from strata_cdc.runs.run_plan import RunPlan
+    from strata_cdc.runs.specs import RowsRemoved
+    from strata_cdc.runs.verdict import IntervalVerdict
+    from strata_cdc.schema.model.definition import TableDefinition
+
+
+def describe_published(lake: str, report: PublishReport) -> list[TableFacts]:
+    """What a run has published or withheld, by table.
+
+    Raises:
+        Usage: There is no such run.
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: A file of the run, or a table's log, is not whole.
+    """
+    folder = run_folder(lake, report.source, report.run)
+    plan = read_plan(folder)
+    # What was empty and stays empty is no news.
+    news = [one for one in report.tables if one.rows or one.changed]
+    named = {one.table for one in news} | {one.table for one in report.withheld}
+    tables = {one.name: TableName(one.database, one.table) for one in plan.tables if one.database}
+    found = _Run(folder, plan)
+    return [
+        found.part(lake, table, [one for one in news if one.table == name])
+        for name, table in sorted(tables.items())
+        if name in named
+    ]
+
+
+def describe_emptied(lake: str, report: PublishReport) -> list[MadeVersion]:
+    """The tables that lost all rows by DDL in the intervals of a run, in stream order.
+
+    Raises:
+        Usage: There is no such run.
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: The run's plan is not whole.
+    """
+    plan = read_plan(run_folder(lake, report.source, report.run))
+    executed = {interval.start: interval.gtid_executed for interval in plan.intervals}
+    return [
+        MadeVersion(0, name, (), Change.TRUNCATE, None, executed.get(one.interval, ""))
+        for one in plan.removed
+        for name in _emptied(one)
+    ]
+
+
+def _emptied(removed: RowsRemoved) -> list[TableName]:
+    """The table, if the statement removed all of its rows; none if that was cut and cannot be read."""
+    try:
+        changes = read_ddl(removed.statement, DdlContext(TableName.of(removed.table).database))
+    except DdlError:
+        return []
+    removals = [one for one in changes if isinstance(one, RemoveRows) and one.gone is RowsGone.ALL]
+    return [name for one in removals for name in one.names if str(name) == removed.table]
+
+
+class _Run:
+    """What a run's folder tells."""
+
+    def __init__(self, folder: Folder, plan: RunPlan) -> None:
+        self._plan = plan
+        self._verdicts = read_verdicts(folder)
+        self._judged = read_judged(folder).suites
+
+    def part(self, lake: str, table: TableName, published: Sequence[PublishedTable]) -> TableFacts:
+        name = str(table)
+        versions = {version for one in self._verdicts.values() for version in _versions(one, name)}
+        versions.update(version for one in published for version in one.schema_versions)
+        definitions = self._definitions(table, versions)
+        url = table_url(lake, self._plan.source, table)
+        written = OUTPUT.open(url) if published else None
+        columns = written.columns if written else ()
+        return TableFacts(
+            table=table,
+            columns=_described(definitions[-1]) if definitions else (),
+            versions=tuple(sorted(versions)),
+            gtid_executed=self._plan.intervals[-1].gtid_executed if self._plan.intervals else "",
+            rows=sum(one.rows for one in published),
+            url=url,
+            delta_version=max((one.delta_version for one in published), default=None),
+            fields=tuple(Field(field.name, str(field.type)) for field in columns),
+            came_from=_came_from(columns, definitions),
+            findings=tuple(self._findings(name)),
+        )
+
+    def _definitions(self, table: TableName, versions: Iterable[int]) -> list[TableDefinition]:
+        """Of these versions, the newest last."""
+        found = {
+            one.version_id: one.definition
+            for one in self._plan.versions
+            if (one.database, one.table) == (table.database, table.table)
+        }
+        return [definition_from_json(found[version]) for version in sorted(versions) if version in found]
+
+    def _findings(self, name: str) -> Iterator[CheckFact]:
+        """Each check once, whatever number of versions and intervals it was made for; failures of the stream as well,
+        for they are about each table."""
+        checks: dict[tuple[str, str | None, str], CheckFact] = {}
+        for one in self._each(name):
+            key = one.check, one.column, one.because
+            known = checks.setdefault(key, one)
+            if known.holds and not one.holds:
+                checks[key] = one
+        yield from checks.values()
+
+    def _each(self, name: str) -> Iterator[CheckFact]:
+        for suite in self._judged:
+            for one in suite.rules if suite.table == name else ():
+                rule, broken = one.rule, one.found.unexpected
+                yield CheckFact(rule.expectation, rule.column, one.success, str(rule.severity), rule.because, broken)
+        for verdict in self._verdicts.values():
+            for failure in verdict.failures:
+                if failure.table in {"", name} and not (failure.table and self._judged):
+                    severity = str(failure.severity)
+                    rows = failure.unexpected_rows
+                    yield CheckFact(failure.check, failure.column, False, severity, failure.message, rows)  # noqa: FBT003
+
+
+def describe_mirrors(lake: str, source: str, tables: Iterable[str]) -> Iterator[MirrorPart]:
+    """The mirrors of some tables (`database.table`) as they are now, of those that have one.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: A mirror is not whole.
+    """
+    wanted = set(tables)
+    for table in mirrored_tables(lake, source):
+        mirror = Mirror.open(lake, source, table) if str(table) in wanted else None
+        if mirror is not None:
+            yield _of_mirror(lake, source, mirror)
+
+
+def _of_mirror(lake: str, source: str, mirror: Mirror) -> MirrorPart:
+    url = table_url(lake, source, mirror.table)
+    changes = OUTPUT.open(url)
+    own = [column_name(column.name) for column in mirror.definition.columns]
+    return MirrorPart(
+        table=mirror.table,
+        url=mirror.url,
+        delta_version=mirror.snapshot.version,
+        fields=tuple(Field(field.name, str(field.type)) for field in mirror.schema),
+        changes_url=url,
+        came_from=_continued(own, changes.columns) if changes else {},
+        came_from_server={name: (column.name,) for name, column in zip(own, mirror.definition.columns, strict=True)},
+    )
+
+
+def _continued(names: Iterable[str], columns: Iterable[pa.Field]) -> CameFrom:
+    """A column that has had several types is several columns of the change table."""
+    found: dict[str, list[str]] = {}
+    for field in columns:
+        found.setdefault(plain_name(field), []).append(field.name)
+    return {name: tuple(found[name]) for name in names if name in found}
+
+
+def _versions(verdict: IntervalVerdict, name: str) -> Iterator[int]:
+    for table in verdict.tables:
+        if table.table == name:
+            yield from table.versions
+
+
+def _described(definition: TableDefinition) -> tuple[Field, ...]:
+    return tuple(Field(column.name, column.column_type, column.comment) for column in definition.columns)
+
+
+def _came_from(columns: Iterable[pa.Field], definitions: Sequence[TableDefinition]) -> CameFrom:
+    """Which columns of the server's table the columns of the change table take, under all versions of a run."""
+    columns = list(columns)
+    if not columns:
+        return {}
+    found: dict[str, dict[str, None]] = {}
+    for definition in definitions:
+        incoming = OUTPUT.stored(state_schema(definition))
+        names: Mapping[str, str] = place_columns(columns, incoming).names
+        for column, field in zip(definition.columns, incoming, strict=True):
+            for name in (names.get(field.name, field.name), BEFORE):
+                found.setdefault(name, {})[column.name] = None
+    order = [field.name for field in columns if field.name == BEFORE or field.name not in METADATA]
+    return {name: tuple(found[name]) for name in order if name in found}

@@ -1,0 +1,289 @@
+"""Decodes whole binlog files in stream order, with the versions of a store or by their TABLE_MAPs alone.
+Not here: slices of landed segments (`decode_slice.py`), tracking (`tracking/track_schema.py`), output
+(`cli/decode.py`)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.bytes.frames import index_events
+from strata_cdc.binlog.events.places import chain_of
+from strata_cdc.binlog.events.repeats import Repeat, find_repeats
+from strata_cdc.binlog.events.salvage import Damage, find_stretches
+from strata_cdc.binlog.events.transactions import read_transactions, scan_transactions
+from strata_cdc.binlog.sources.files import FileSource, in_stream_order
+from strata_cdc.changes.blocks import Hole, RowReader
+from strata_cdc.changes.decode import Decoded, decode_blocks
+from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch, TableVersion
+from strata_cdc.changes.plan import Range
+from strata_cdc.changes.windows import read_windows
+from strata_cdc.errors import CorruptEventError, SchemaGapError, StrataError
+from strata_cdc.pipeline.decode.file_ranges import PreparedInFiles, UndecidedRows
+from strata_cdc.position.clock import CommitClock
+from strata_cdc.position.sets import GtidSet, GtidSetBuilder
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.memory_store import MemoryStore
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.replay.baseline import read_baseline_file
+from strata_cdc.schema.tracker.track import Tracker
+from strata_cdc.tracking.feed_tracker import feed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from strata_cdc.binlog.bytes.chain import EventChain
+    from strata_cdc.binlog.bytes.files import BinlogFile
+    from strata_cdc.binlog.events.model import TransactionRecord
+    from strata_cdc.changes.decode_plans import Lookup
+    from strata_cdc.schema.history.version_store import VersionStore
+    from strata_cdc.schema.model.definition import TableName
+
+
+Step = Decoded | Damage | Repeat | UndecidedRows
+"""What decoding gives: rows, and why others are left out."""
+
+
+class _Place(Struct):
+    """Where a file lies in the stream."""
+
+    seq: int = 0
+    """Ordinal of the last transaction before it."""
+    clock: int = 0
+    """The commit clock before it, microseconds UTC."""
+    seen: GtidSetBuilder = field(default_factory=GtidSetBuilder)
+    """The GTIDs before it: what comes again has no ordinal, and gives no rows."""
+
+
+class _Way(Struct):
+    """How files are decoded."""
+
+    lookup: Lookup | None
+    wanted: Callable[[TableName], bool]
+    on_mismatch: OnMismatch
+    skip_corrupt: bool
+    prepared: PreparedInFiles
+
+
+def track_in_memory(
+    paths: Sequence[str],
+    source: str,
+    baseline: str | None,
+    *,
+    lower_case_table_names: int | None = None,
+    skip_corrupt: bool = False,
+) -> tuple[MemoryStore, StrataError | None]:
+    """The versions of files that no store has, and the fault that ended tracking: decoding meets it after the rows
+    before it.
+
+    Args:
+        paths: As for `decode_files`.
+        source: Name of the source.
+        baseline: Path of a script with what there was before the first file.
+        lower_case_table_names: Of the server, 0 to 2; no binlog has it.
+        skip_corrupt: Goes on behind damage.
+
+    Raises:
+        Usage: The baseline cannot be read.
+    """
+    versions = MemoryStore()
+    known = None
+    if baseline is not None:
+        known = read_baseline_file(baseline, lower_case_table_names=lower_case_table_names or 0)
+    tracker = Tracker(versions, source, baseline=known, lower_case_table_names=lower_case_table_names)
+    try:
+        feed(tracker, FileSource(paths, skip_corrupt=skip_corrupt))
+    except StrataError as error:
+        return versions, error
+    return versions, None
+
+
+def decode_files(
+    paths: Sequence[str],
+    store: VersionStore,
+    source: str,
+    *,
+    wanted: Callable[[TableName], bool],
+    on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
+    skip_corrupt: bool = False,
+) -> Iterator[Step]:
+    """The rows of tracked files, each by the version that was true for it.
+
+    Args:
+        paths: Binlog files of one source; put into the order of their numbers where they have one name.
+        store: Where their versions are.
+        source: Name of the source.
+        wanted: Which tables to decode.
+        on_mismatch: What to do where a TABLE_MAP contradicts a version.
+        skip_corrupt: Goes on behind damage, which is given with the rows; the files must have been tracked like that.
+
+    Raises:
+        StrataError: As `rows.decode.decode_slice`, after the rows before the fault; SchemaGapError for a file that has
+            not been tracked.
+    """
+    history = History(store, source)
+    versions: dict[tuple[TableName, int], TableVersion] = {}
+
+    def lookup(table: TableName, seq: int) -> TableVersion:
+        found = history.at(table, AtSeq(seq))
+        return versions.setdefault((table, found.version_id), TableVersion(found.version_id, found.definition))
+
+    way = _Way(lookup, wanted, on_mismatch, skip_corrupt, PreparedInFiles())
+    for path in in_stream_order(paths):
+        with open_binlog(path) as binlog:
+            yield from _decode_file(binlog, _tracked_place(store, source, binlog), way)
+    yield from way.prepared.undecided()
+
+
+def decode_files_physically(
+    paths: Sequence[str], *, wanted: Callable[[TableName], bool], skip_corrupt: bool = False
+) -> Iterator[Step]:
+    """The rows of files by their TABLE_MAPs alone: columns `@1`, `@2`, ..., labels as numbers."""
+    place, way = _Place(), _Way(None, wanted, OnMismatch.FAIL, skip_corrupt, PreparedInFiles())
+    for path in in_stream_order(paths):
+        with open_binlog(path) as binlog:
+            yield from _decode_file(binlog, place, way)
+    yield from way.prepared.undecided()
+
+
+def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _Place:
+    """Where the stream stands at the file's beginning, by what was tracked.
+
+    A file may begin with what has come before in another one, or hold nothing else: then each of its transactions has
+    to be one that was tracked.
+    """
+    begin = binlog.segment.offset if binlog.segment else binlog.first_event
+    parts = sorted(store.files(source, binlog.name), key=lambda part: part.begin_pos)
+    part = next((part for part in parts if begin < part.end_pos), None)
+    position = store.position(source)
+    if part is not None:
+        seen, place = GtidSet.parse(part.gtid_before), _Place(part.first_seq - 1)
+        is_known = part.begin_pos <= begin or _has_come(binlog, seen, binlog.first_event + part.begin_pos - begin)
+    else:
+        seen, place = GtidSet.parse(position.gtid_executed if position else ""), _Place()
+        is_known = bool(seen) and _has_come(binlog, seen, len(binlog.buffer))
+    if not is_known:
+        raise SchemaGapError(
+            "the file has not been tracked",
+            source=source,
+            file=binlog.path,
+            remedy=f"Run `strata track {binlog.path} --source {source} --store URL` first.",
+        )
+    place.seen = GtidSetBuilder(seen)
+    return place
+
+
+def _has_come(binlog: BinlogFile, seen: GtidSet, end: int) -> bool:
+    """Whether the stream has had each transaction of a file up to an offset."""
+    found = GtidSetBuilder()
+    try:
+        for batch in scan_transactions(binlog, end=end):
+            if (batch.sid_numbers < 0).any():
+                return False
+            batch.add_to(found)
+    except CorruptEventError:
+        return False
+    return found.build() <= seen
+
+
+def _decode_file(binlog: BinlogFile, place: _Place, way: _Way) -> Iterator[Step]:
+    if not way.skip_corrupt:
+        yield from _decode_once(binlog, place, way, binlog.first_event, len(binlog.buffer))
+        return
+    for stretch in find_stretches(binlog):
+        yield from _decode_once(binlog, place, way, stretch.begin, stretch.end)
+        if stretch.damage is not None:
+            yield from _pass_over(binlog, place, way, stretch.damage)
+
+
+def _decode_once(binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int) -> Iterator[Step]:
+    """The transactions between two offsets, but for those that have come before."""
+    decode = _decode_transactions if way.skip_corrupt else _decode_bytes
+    chain = chain_of(binlog, begin)
+    for repeat in find_repeats(binlog, place.seen, begin, end):
+        yield from decode(binlog, place, way, begin, repeat.begin, chain)
+        index = index_events(binlog.buffer, repeat.begin, repeat.end, binlog.format)
+        _, fault = chain.take(binlog.buffer, index)
+        if fault is not None:
+            raise fault.located(file=binlog.path, gtid=str(repeat.gtid))
+        yield repeat
+        begin = repeat.end
+    yield from decode(binlog, place, way, begin, end, chain)
+
+
+def _pass_over(binlog: BinlogFile, place: _Place, way: _Way, damage: Damage) -> Iterator[Step]:
+    gtid = damage.gtid
+    if gtid is None or not place.seen.contains(gtid):
+        seq = place.seq + 1
+        # The rows that stand in front of the fault are right.
+        with suppress(CorruptEventError):
+            yield from _decode_bytes(binlog, place, way, damage.begin, damage.end, chain_of(binlog, damage.begin))
+        place.seq = seq
+    if gtid is not None:
+        place.seen.add(gtid)
+    damage.error.located(gtid=str(gtid) if gtid else None)
+    yield damage
+
+
+def _decode_transactions(
+    binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int, chain: EventChain
+) -> Iterator[Decoded | Damage]:
+    """Whole transactions. One of them whose cells contradict themselves, which shows only here, is damage as well."""
+    while begin < end:
+        start, prepared = replace(place), way.prepared.copy()
+        try:
+            yield from _decode_bytes(binlog, place, way, begin, end, chain)
+        except CorruptEventError as error:
+            clock = CommitClock(start.clock)
+            records = read_transactions(binlog, first_seq=start.seq + 1, clock=clock, begin=begin, end=end)
+            damaged = _damaged(binlog, records, prepared, begin if error.offset is None else error.offset)
+            if damaged is None or error.file not in {None, binlog.name, binlog.path}:
+                # Rows of another place than their own: those of a prepared transaction.
+                raise
+            way.prepared = prepared
+            place.seq, place.clock, begin = damaged.seq, damaged.committed_at, damaged.end
+            chain = chain_of(binlog, begin)
+            yield Damage(error, damaged.begin, damaged.end, damaged.gtid, may_hide_ddl=False)
+        else:
+            return
+
+
+def _damaged(
+    binlog: BinlogFile, records: Iterable[TransactionRecord], prepared: PreparedInFiles, offset: int
+) -> TransactionRecord | None:
+    """The transaction with a byte of a file in it, if its rows stand where they take effect.
+
+    Brings `prepared` up to it.
+    """
+    for record in records:
+        prepared.take(binlog.path, record)
+        if record.end > offset:
+            return record if record.mark is None else None
+    return None
+
+
+def _decode_bytes(
+    binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int, chain: EventChain
+) -> Iterator[Decoded]:
+    ranges = way.prepared.ranges(binlog, Range(begin, end, 0, place.seq + 1, place.clock), chain)
+    for path, together in groupby(ranges, key=attrgetter("path")):
+        with ExitStack() as files:
+            opened = binlog if path == binlog.path else files.enter_context(open_binlog(path))
+            plans = DecodePlans(way.lookup, wanted=way.wanted, on_mismatch=way.on_mismatch)
+            reader = RowReader(opened, plans)
+            windows = read_windows(opened, (each.range for each in together), chain)
+            try:
+                yield from decode_blocks(reader.read(windows), opened.name)
+                reader.check_end()
+            except StrataError as error:
+                raise error.located(file=path) from None
+            finally:
+                if opened is binlog:
+                    place.seq, place.clock = reader.seq, reader.clock
+        yield from (Hole(error) for error in way.prepared.take_lost())

@@ -1,0 +1,110 @@
+"""Decoding one planned slice into staged files: what a Spark task does, and anything else that has a slice.
+Not here: planning (`pipeline/plan/plan_slices.py`), decoding (`changes/`), writing (`tables/write.py`), Spark
+(`spark_jobs/`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows, decode_slice
+from strata_cdc.errors import CorruptEventError
+from strata_cdc.files.storage import Folder
+from strata_cdc.runs.run_folder import Decoded, FailedSlice, plan_digest, read_plan, write_decoded
+from strata_cdc.tables.limits import FileLimits
+from strata_cdc.tables.write import ChangeWriter
+from strata_cdc.unforeseen import as_told, may_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata_cdc.errors import StrataError
+    from strata_cdc.runs.run_plan import PlannedSlice
+    from strata_cdc.tables.write import StagedFile
+
+STAGED = "staged"
+"""Folder of a run's staged files, in the run folder."""
+
+
+class DecodeTask(Struct, frozen=True):
+    """A slice with all that its task needs to know."""
+
+    piece: PlannedSlice
+    staging: str
+    """Folder of the run's staged files, path or URL."""
+
+
+def planned_tasks(run_url: str) -> list[DecodeTask]:
+    """The slices of a run.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        Usage: The run has no plan.
+        DamagedFileError: The plan is not whole.
+    """
+    folder = Folder.open(run_url)
+    return [DecodeTask(piece, folder.join(STAGED)) for piece in read_plan(folder).slices]
+
+
+def decode_slice_to_files(task: DecodeTask, limits: FileLimits = FileLimits()) -> list[StagedFile]:
+    """Decodes one of `planned_tasks`; the same task gives the same files, by name and content.
+
+    Raises:
+        CorruptEventError: With file, offset and GTID; nothing of the slice is to be used.
+        LakeUnavailableError: The storage does not answer or is full.
+    """
+    piece = task.piece
+    with (
+        open_binlog(piece.segment) as binlog,
+        ChangeWriter(
+            task.staging, source=piece.source, interval=piece.interval_start, slice_key=piece.key, limits=limits
+        ) as writer,
+    ):
+        for step in decode_slice(piece, binlog):
+            if isinstance(step, ChangeBatch):
+                writer.write(step)
+            elif isinstance(step, QuarantinedRows):
+                writer.quarantine(step)
+            # A hole is in the plan already: the tracker noted it, whether or not a slice covers it.
+        return list(writer.close())
+
+
+def decode_table_by_table(task: DecodeTask) -> tuple[list[StagedFile], list[FailedSlice]]:
+    """As `decode_slice_to_files`; what cannot be decoded as a whole is decoded a table at a time, so that a fault costs
+    the rows of its own table alone. One of the slice's events costs all of its tables.
+
+    Returns:
+        The files, and the tables without them with the reason.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer or is full.
+    """
+    tables = task.piece.tables
+    try:
+        return decode_slice_to_files(task), []
+    except Exception as error:
+        if may_pass(error):
+            raise
+        is_of_events = isinstance(error, CorruptEventError) and error.table is None
+        if is_of_events or len(tables) <= 1:
+            name = str(tables[0].name) if len(tables) == 1 else None
+            return [], [failed_slice(task.piece, as_told(error, name))]
+    parts = [decode_table_by_table(replace(task, piece=replace(task.piece, tables=(one,)))) for one in tables]
+    return [file for files, _ in parts for file in files], [lost for _, failed in parts for lost in failed]
+
+
+def failed_slice(piece: PlannedSlice, error: StrataError) -> FailedSlice:
+    """What is kept of a slice that cannot be decoded: none of its tables' rows of the interval can be published."""
+    return FailedSlice(piece.interval_start, tuple((one.database, one.table) for one in piece.tables), error.facts())
+
+
+def store_decoded(run_url: str, files: Iterable[StagedFile], failed: Iterable[FailedSlice] = ()) -> Decoded:
+    """Stores what all tasks of a run returned, as `decoded.json`; from here on the run counts as decoded."""
+    staged = tuple(sorted(files, key=lambda file: file.url))
+    folder = Folder.open(run_url)
+    decoded = Decoded(staged, tuple(failed), plan=plan_digest(folder))
+    write_decoded(folder, decoded)
+    return decoded

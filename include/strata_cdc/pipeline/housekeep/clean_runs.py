@@ -1,0 +1,179 @@
+"""Deletes what runs have left and nobody needs any more: staged files, run folders, quarantine.
+Not here: landed segments (`retain_landed.py`), data files that a commit replaced (Delta's `vacuum`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.clock import moment_key
+from strata_cdc.errors import DamagedFileError, StoreFormatError
+from strata_cdc.files.storage import delete_folder, list_folders
+from strata_cdc.pipeline.decode.decode_slice import STAGED
+from strata_cdc.runs.run_folder import (
+    DECODED,
+    PLAN,
+    read_decoded,
+    read_plan,
+    run_folder,
+    runs_url,
+    write_decoded,
+)
+from strata_cdc.runs.run_name import RunName
+from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
+from strata_cdc.tables.quarantine import in_quarantine
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.files.storage import Folder
+    from strata_cdc.runs.run_plan import RunPlan
+
+_DAY_MICROS = 86_400 * 1_000_000
+_SETTLED = frozenset({IntervalState.PUBLISHED, IntervalState.DISCARDED})
+
+
+class KeptRun(Struct, frozen=True):
+    """A run folder that is old and still needed."""
+
+    run: str
+    reason: str
+
+
+class ExpiredRuns(Struct, frozen=True):
+    """What of a source is older than `keep_runs_days` and needed no more."""
+
+    source: str
+    runs: tuple[str, ...]
+    """URLs of run folders."""
+    quarantine: tuple[str, ...]
+    """URLs of folders in quarantine."""
+    kept: tuple[KeptRun, ...]
+    """What is as old and stays."""
+
+
+def clear_staged(folder: Folder) -> None:
+    """Deletes the staged files of a run of which everything is published; plan, verdict and Data Docs stay.
+
+    Safe to repeat, and to be killed: that they are cleared is noted first.
+
+    Raises:
+        LakeUnavailableError: The storage refuses.
+        DamagedFileError: `decoded.json` is not whole.
+    """
+    if not folder.exists(DECODED):
+        return
+    decoded = read_decoded(folder)
+    if not decoded.cleared:
+        write_decoded(folder, replace(decoded, cleared=True))
+    delete_folder(folder.join(STAGED))
+
+
+def find_due(source: Source, engine: sa.Engine, *, now: int) -> ExpiredRuns:
+    """Lists what `delete_due` may delete, and why the rest stays.
+
+    A run folder stays while the ledger owes a table that the run has planned, or has one as failed or held by this
+    very run: its verdict and Data Docs say why. Quarantine stays until all of its tables are published or discarded.
+
+    Args:
+        source: The source; `keep_runs_days` of its settings says from which age on.
+        engine: Its store.
+        now: Microseconds UTC.
+
+    Raises:
+        StoreUnavailableError: The store does not answer.
+        LakeUnavailableError: The lake does not.
+    """
+    before = now - source.settings.keep_runs_days * _DAY_MICROS
+    ledger = TableIntervalLedger(engine)
+    runs, kept = [], []
+    for run in list_folders(runs_url(source.lake, source.name)):
+        folder = run_folder(source.lake, source.name, run)
+        if _may_be_older(run, before) and _is_older(folder, before):
+            reason = _needed_for(folder, source.name, run, ledger)
+            if reason is None:
+                runs.append(folder.url)
+            else:
+                kept.append(KeptRun(run, reason))
+    return ExpiredRuns(source.name, tuple(runs), _due_quarantine(source, ledger, before), tuple(kept))
+
+
+def delete_due(source: Source, due: ExpiredRuns) -> None:
+    """Deletes what `find_due` has found. Safe to repeat, and to be killed.
+
+    Raises:
+        LakeUnavailableError: The storage refuses.
+    """
+    for url in due.runs:
+        _delete_run(run_folder(source.lake, source.name, url.rpartition("/")[2]))
+    for url in due.quarantine:
+        delete_folder(url)
+
+
+def _may_be_older(run: str, before: int) -> bool:
+    """By the run's name: nobody plans a span that has not ended. It saves a look at each of thousands of folders."""
+    name = RunName.parse(run)
+    return name is None or name.end < before
+
+
+def _is_older(folder: Folder, before: int) -> bool:
+    """Whether no step has written for so long. What has no files is what a deletion left that died."""
+    changed = [nanoseconds // 1000 for _, nanoseconds in folder.stamps().values()]
+    return 0 not in changed and max(changed, default=0) < before
+
+
+def _needed_for(folder: Folder, source: str, run: str, ledger: TableIntervalLedger) -> str | None:
+    if not folder.exists(PLAN):
+        # A deletion died, or the run before it had a plan.
+        return None
+    try:
+        plan = read_plan(folder)
+    except (DamagedFileError, StoreFormatError) as error:
+        return error.message
+    return _unsettled(plan, source, run, ledger)
+
+
+def _unsettled(plan: RunPlan, source: str, run: str, ledger: TableIntervalLedger) -> str | None:
+    """Why a plan is not settled; None if it is."""
+    starts = [planned.interval for planned in plan.tables]
+    if not starts:
+        return None
+    known = {
+        (piece.start, piece.database, piece.table): piece
+        for piece in ledger.select(source, tuple(IntervalState), starts=(min(starts), max(starts) + 1))
+    }
+    for planned in plan.tables:
+        piece = known.get((planned.interval, planned.database, planned.table))
+        where = f"{planned.name} in the interval of {moment_key(planned.interval)}"
+        if piece is None:
+            # A store that was made anew owes nothing, and has published nothing.
+            return f"the ledger does not have {where}"
+        if piece.state is IntervalState.OWED or (
+            piece.state in {IntervalState.FAILED, IntervalState.HELD} and piece.run == run
+        ):
+            return f"{where} is {piece.state}"
+    return None
+
+
+def _due_quarantine(source: Source, ledger: TableIntervalLedger, before: int) -> tuple[str, ...]:
+    due = []
+    for kept in in_quarantine(source.lake, source.name):
+        if 0 < kept.changed_at < before:
+            pieces = ledger.of_interval(source.name, kept.interval)
+            settled = {(piece.database, piece.table) for piece in pieces if piece.state in _SETTLED}
+            if kept.tables <= settled:
+                due.append(kept.folder)
+    return tuple(due)
+
+
+def _delete_run(folder: Folder) -> None:
+    # The plan goes last: as long as anything else is here it says what this was.
+    for name in list_folders(folder.url):
+        delete_folder(folder.join(name))
+    for name in folder.stamps():
+        if name != PLAN:
+            folder.delete(name)
+    delete_folder(folder.url)

@@ -1,0 +1,198 @@
+"""Deletes landed segments that the settings do not keep, oldest first, once all that they hold is published.
+Not here: other parts of the lake."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.binlog.events.index import SUFFIX
+from strata_cdc.landing.landed import LandedSegment, LandedStream, landing_folder
+from strata_cdc.landing.prepared import decisions
+from strata_cdc.mirrors.dump.folder import begun_dumps
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.selection.wanted import wanted_tables
+from strata_cdc.store.ledgers import IntervalLedger
+from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.store.ledgers import ClosedInterval
+
+DELETED_FOLDER = "deleted"
+"""Below the landing folder: a file for each time that something was deleted, with what it was."""
+_DAY_MICROS = 86_400 * 1_000_000
+_GIGABYTE = 1 << 30
+
+
+class DeletedSegment(Struct, frozen=True):
+    """A segment that was deleted."""
+
+    segment: str
+    bytes: int
+    first_seq: int
+    last_seq: int
+    clock: int
+    """Commit time of its last transaction, microseconds UTC."""
+    executed_before: str
+    executed: str
+
+
+class RetainReport(Struct, frozen=True):
+    """What was deleted, and why no more was."""
+
+    source: str
+    segments: tuple[DeletedSegment, ...]
+    kept: int
+    """Segments that are still here."""
+    kept_bytes: int
+    held_by: str | None
+    """Why the oldest of them stays although the settings would have it deleted; None if they would not."""
+
+
+def retain_landed(source: Source, engine: sa.Engine, *, now: int) -> RetainReport:
+    """Deletes segments from the oldest on, as long as each is too old, or all are too large, and nothing needs it.
+
+    The newest segment stays: a landing goes on from it. Safe to repeat, and to be killed.
+
+    Args:
+        source: The source; `keep_days` and `keep_gb` of its settings say what is kept.
+        engine: Its store.
+        now: Microseconds UTC.
+
+    Raises:
+        StoreUnavailableError: The store does not answer.
+        LakeUnavailableError: The lake does not.
+    """
+    stream = LandedStream.open(source.lake, source.name)
+    summaries = [segment.summary for segment in stream.segments] if _has_limits(source) else []
+    left = sum(summary.bytes for summary in summaries)
+    need = _Need(source, engine, stream, now)
+    deleted: list[LandedSegment] = []
+    held_by = None
+    for segment, summary in zip(stream.segments[:-1], summaries[:-1], strict=False):
+        if not _is_due(source, summary.clock_after, left, now):
+            break
+        held_by = need.of(segment)
+        if held_by:
+            break
+        deleted.append(segment)
+        left -= summary.bytes
+    found = tuple(_describe(segment) for segment in deleted)
+    _delete(source, deleted, found)
+    kept = stream.segments[len(deleted) :]
+    return RetainReport(source.name, found, len(kept), sum(segment.summary.bytes for segment in kept), held_by)
+
+
+def _has_limits(source: Source) -> bool:
+    return source.settings.keep_days is not None or source.settings.keep_gb is not None
+
+
+def _is_due(source: Source, clock: int, left: int, now: int) -> bool:
+    days, gigabytes = source.settings.keep_days, source.settings.keep_gb
+    return (days is not None and clock < now - days * _DAY_MICROS) or (
+        gigabytes is not None and left > gigabytes * _GIGABYTE
+    )
+
+
+def _describe(segment: LandedSegment) -> DeletedSegment:
+    summary = segment.summary
+    return DeletedSegment(
+        segment=str(segment.name),
+        bytes=summary.bytes,
+        first_seq=summary.first_seq,
+        last_seq=summary.last_seq,
+        clock=summary.clock_after,
+        executed_before=summary.executed_before,
+        executed=summary.executed,
+    )
+
+
+def _delete(source: Source, segments: list[LandedSegment], described: tuple[DeletedSegment, ...]) -> None:
+    if not segments:
+        return
+    folder = landing_folder(source.lake, source.name)
+    name = f"{segments[0].name.ordinal:010d}-{segments[-1].name.ordinal:010d}.json"
+    # The list first: it may name a segment that is still there, never the other way round.
+    folder.folder(DELETED_FOLDER).write(name, json.dumps([to_plain(one) for one in described], indent=1).encode())
+    for segment in segments:
+        # The segment first: an index without its segment is a leftover, which the next landing removes.
+        folder.delete(str(segment.name))
+        folder.delete(f"{segment.name}{SUFFIX}")
+
+
+class _Need:
+    """Whether a step that is still to come reads a segment."""
+
+    def __init__(self, source: Source, engine: sa.Engine, stream: LandedStream, now: int) -> None:
+        position = SchemaStore(engine).position(source.name)
+        self._tracked = position.seq if position else 0
+        self._intervals = sorted(IntervalLedger(engine).all(source.name), key=lambda interval: interval.last_seq)
+        self._lasts = [interval.last_seq for interval in self._intervals]
+        ledger, wanted = TableIntervalLedger(engine), wanted_tables(source, engine, stream)
+        self._uncounted = set(ledger.uncounted(source.name))
+        self._open = {
+            piece.start: piece
+            for piece in ledger.select(source.name, (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD))
+            if wanted(TableName(piece.database, piece.table)) and piece.published_rows < piece.rows
+        }
+        self._stream = stream
+        # One that has not come on for so long was given up; should it go on it begins anew.
+        given_up = now - source.settings.keep_runs_days * _DAY_MICROS
+        self._dumps = [dump for dump, changed in begun_dumps(source.lake, source.name) if changed >= given_up]
+
+    def of(self, segment: LandedSegment) -> str | None:
+        """Why a segment is needed; None if it is not."""
+        summary = segment.summary
+        if summary.last_seq > self._tracked:
+            return f"versions are tracked up to transaction {self._tracked} only"
+        owners = self._owners(summary.first_seq, summary.last_seq)
+        if owners is None:
+            return f"no interval owns all of the transactions {summary.first_seq} to {summary.last_seq}"
+        executed = GtidSet.parse(summary.executed)
+        for dump in self._dumps:
+            if not all(executed <= read for read in dump.oldest_reads()):
+                return f"the dump of {dump.name}, which has begun, needs the changes since then"
+        return self._needed_by_prepared(segment, owners) or self._needed_by(owners)
+
+    def _needed_by_prepared(self, segment: LandedSegment, owners: list[ClosedInterval]) -> str | None:
+        """As `of`, for what is prepared in the segment; owners of later XA COMMITs join `owners`."""
+        last_seq = segment.summary.last_seq
+        decided = decisions(self._stream, segment)
+        if decided.undecided:
+            return f"XA PREPARE {decided.undecided[0].xid} in it is undecided"
+        for seq in (seq for seq in decided.committed.values() if seq > last_seq):
+            with_rows = self._owners(seq, seq)
+            if with_rows is None:
+                return f"no interval owns the transaction {seq}, an XA COMMIT of what it prepares"
+            owners += with_rows
+        return None
+
+    def _needed_by(self, owners: list[ClosedInterval]) -> str | None:
+        for interval in owners:
+            where = f"in the interval that ends with transaction {interval.last_seq}"
+            if interval.start in self._uncounted:
+                return f"nobody has counted the rows {where}: the next plan does"
+            if interval.start in self._open:
+                piece = self._open[interval.start]
+                return f"rows of {piece.name} {where} are {piece.state}, not published"
+        return None
+
+    def _owners(self, first: int, last: int) -> list[ClosedInterval] | None:
+        """The intervals that own all transactions from the first to the last; None if one of these has no owner."""
+        found = []
+        following = first
+        for interval in self._intervals[bisect_left(self._lasts, first) :]:
+            if interval.first_seq >= following or following > last:
+                break
+            found.append(interval)
+            following = max(following, interval.last_seq + 1)
+        return found if following > last else None

@@ -1,0 +1,419 @@
+"""The steps of a run by name, with the settings filled in: what the DAGs and the command line call.
+Not here: the steps themselves (beside this file), Airflow (`dags/`)."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.binlog.events.index import Resume
+from strata_cdc.binlog.protocol.connection import connect
+from strata_cdc.clock import now_micros
+from strata_cdc.counted import counted
+from strata_cdc.errors import (
+    ChecksFailedError,
+    SchemaGapError,
+    SourceSettingsError,
+    StrataError,
+    Usage,
+)
+from strata_cdc.lake.known_lake import known_if_stored, known_store
+from strata_cdc.lake.lost_tables import lost_tables, newest_commits, raise_if_lost
+from strata_cdc.landing.clock_readings import reading_clock
+from strata_cdc.landing.land_source import land_or_wait
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.mirrors.follow.note_waiting import Tell, note_waiting, warn
+from strata_cdc.mirrors.follow.update_mirrors import MirrorReport, update_mirrors
+from strata_cdc.mirrors.lock import MirrorLocks
+from strata_cdc.mirrors.modes import Mode
+from strata_cdc.mirrors.renames import renames_by
+from strata_cdc.pipeline.housekeep.clean_runs import clear_staged, delete_due, find_due
+from strata_cdc.pipeline.housekeep.retain_landed import retain_landed
+from strata_cdc.pipeline.plan.pending import RunRequest
+from strata_cdc.pipeline.plan.plan_slices import plan_run
+from strata_cdc.pipeline.publish.publish_interval import Publication, PublishedTable, TableOutcome
+from strata_cdc.pipeline.publish.stored_verdicts import stored_verdicts
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.quality.check.own_at_versions import refuse_unknown_versions
+from strata_cdc.quality.checks.own import read_own_checks
+from strata_cdc.runs.run_folder import read_plan, run_folder
+from strata_cdc.schema.live.engine import ReadingMoment
+from strata_cdc.schema.model.patterns import matches
+from strata_cdc.selection.wanted import folds_names
+from strata_cdc.store.database import open_store
+from strata_cdc.store.decisions import DecisionLedger
+from strata_cdc.store.ledgers import PublishedDetails, PublishedInterval, PublishedLedger
+from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
+from strata_cdc.store.verdicts import VerdictLedger, VerdictOutcome
+from strata_cdc.tracking.notice_ddl import track_source
+from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
+from strata_cdc.tracking.watch import notify_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Settings, Source
+    from strata_cdc.landing.cut_segments import LandReport
+    from strata_cdc.landing.land_state import LandProgress
+    from strata_cdc.pipeline.plan.pending import Take
+    from strata_cdc.pipeline.publish.publish_interval import PublishReport
+    from strata_cdc.runs.run_plan import RunPlan
+    from strata_cdc.runs.specs import PlannedTable, PlanReport
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.schema.tracker.stream import TrackReport
+    from strata_cdc.tracking.snapshot_schemas import SnapshotReport
+    from strata_cdc.tracking.watch.notices import VersionNotice
+
+_LOG = logging.getLogger("strata.housekeep")
+
+
+class LandStepReport(Struct, frozen=True):
+    """What the landing step did."""
+
+    source: str
+    gtid_executed: str
+    """What there was to land."""
+    landing: LandReport | None
+    """None where `strata land --follow` landed it, and the step waited."""
+    deleted: tuple[str, ...]
+    """Landed segments that the settings do not keep."""
+
+
+def snapshot(source: str, *, settings: Settings) -> SnapshotReport:
+    """Reads every table's schema at one GTID set, or place of the binlog, and notes it for the tracker."""
+    found = known_if_stored(settings.source(source))
+    stream = LandedStream.open(found.lake, source)
+    # Where the landing goes on by file, transactions without a GTID may still be in front of the snapshot.
+    moment = ReadingMoment.BY_FILE if stream.resume is Resume.FILE else ReadingMoment.BY_SERVER
+    return snapshot_schemas(found.address, open_store(found.store_url), source, moment)
+
+
+def land(source: str, *, settings: Settings, progress: Callable[[LandProgress], None] | None = None) -> LandStepReport:
+    """Copies what the server has executed and we do not have, behind the first snapshot (`first_snapshot`).
+
+    Where `strata land --follow` does the copying, it waits until that has come so far.
+
+    Afterwards it deletes the landed segments that nothing needs any more and that the settings do not keep.
+
+    Raises:
+        SourceSettingsError: The server logs statements, so that its binlog holds no rows; what there is has landed.
+    """
+    first_snapshot(source, settings=settings)
+    return land_binlogs(source, settings=settings, progress=progress)
+
+
+def first_snapshot(source: str, *, settings: Settings) -> SnapshotReport | None:
+    """The snapshot that comes before the very first landing; None if something has landed.
+
+    A server's oldest binlog rarely is its first, and what was there before it is known from nowhere else. The landing
+    that follows reaches the moment of the snapshot.
+    """
+    found = known_if_stored(settings.source(source))
+    if LandedStream.open(found.lake, source).segments:
+        return None
+    return snapshot_schemas(found.address, open_store(found.store_url), source)
+
+
+def land_binlogs(
+    source: str, *, settings: Settings, progress: Callable[[LandProgress], None] | None = None
+) -> LandStepReport:
+    """`land` without the snapshot."""
+    found = settings.source(source)
+    engine = known_store(found)
+    # What cuts through several servers depend on, and nothing else.
+    is_in_group = any(source in group.sources for group in settings.groups.values())
+    with reading_clock(found.address, found.lake, source) if is_in_group else nullcontext():
+        landing, executed = land_or_wait(found, progress)
+    refuse_statement_format(found)
+    deleted = retain_landed(found, engine, now=now_micros())
+    return LandStepReport(source, executed, landing, tuple(one.segment for one in deleted.segments))
+
+
+def refuse_statement_format(source: Source) -> None:
+    """A session may log a statement now and then, which is told of its tables; a server that always does is useless.
+
+    Raises:
+        SourceSettingsError: It does.
+    """
+    with connect(source.address) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT @@GLOBAL.binlog_format")
+        if cursor.fetchone() == ("STATEMENT",):
+            raise SourceSettingsError(
+                "binlog_format is STATEMENT: the binlog holds no rows",
+                source=source.name,
+                remedy="Run SET PERSIST binlog_format = ROW on the server, and take the rows that it has from a dump.",
+            )
+
+
+def track(source: str, *, settings: Settings) -> TrackReport:
+    """Turns the DDL of what has landed into schema versions; only reports it if the settings say so."""
+    found = settings.source(source)
+    return track_source(found, known_store(found))
+
+
+def unsent_versions(source: str, sent: int, *, settings: Settings) -> list[VersionNotice]:
+    """The schema versions behind the newest one that others have been told of."""
+    found = settings.source(source)
+    return notify_versions.unsent_versions(open_store(found.store_url), source, sent)
+
+
+def plan(
+    source: str,
+    start: int | None,
+    end: int | None,
+    *,
+    settings: Settings,
+    tables: Sequence[str] | None = None,
+    gtid_set: str | None = None,
+    take: Take | None = None,
+    failed: bool = False,
+) -> PlanReport:
+    """Plans what is owed, or a span of commit time (microseconds UTC), or what owns some GTIDs.
+
+    Where only one end of a span is given, the other is the stream's beginning, or now.
+
+    Args:
+        source: The source's name.
+        start: Begin of the span.
+        end: Its end, exclusive.
+        settings: The settings.
+        tables: Patterns on top of the settings'.
+        gtid_set: Instead of a span.
+        take: What of its time it takes; by default a span is done whole, and without one all that is owed.
+        failed: Also what failed or is held.
+
+    Raises:
+        SettingsError: The folder of users' own expectations is not there, or a file has mistakes; or the settings want
+            no table that there is.
+        Usage: The request has no meaning.
+    """
+    found = settings.source(source)
+    gtids = GtidSet.parse(gtid_set) if gtid_set else None
+    read_own_checks(found.settings.checks)
+    engine = known_store(found)
+    refuse_unknown_versions(engine, source, found.settings.checks)
+    request = RunRequest(start, end, gtids, tuple(tables or ()), take, failed)
+    stream = LandedStream.open(found.lake, source)
+    return plan_run(found, engine, stream, request, now=now_micros())
+
+
+def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
+    """Commits what passed its checks, and notes of each table in the ledger what became of it, as soon as it has.
+
+    Afterwards it deletes the run's staged files, if all of it is published, and what older runs have left.
+
+    Raises:
+        Usage: The run was published and cleared, and something of it no longer counts as published.
+    """
+    found = known_if_stored(settings.source(source))
+    # A wrong name makes no store.
+    read_plan(run_folder(found.lake, source, run))
+    engine = open_store(found.store_url)
+    ledger, decisions = TableIntervalLedger(engine), DecisionLedger(engine)
+
+    def is_published(planned: PlannedTable, rows: int) -> bool:
+        stored = ledger.get(source, planned.interval, planned.database, planned.table)
+        if stored is None or stored.state not in {IntervalState.HELD, IntervalState.DISCARDED}:
+            return stored is not None and stored.state is IntervalState.PUBLISHED
+        # What was released is more than a run may publish by itself, also if the rest was discarded since.
+        is_less = stored.run == run or rows <= stored.published_rows
+        return is_less and decisions.is_decided(stored)
+
+    known = newest_commits(source, engine)
+    publication = Publication(found.lake, source, run, is_published=is_published, known=known)
+    made = _published_before if publication.is_cleared else _publish
+    report = publication.report(list(made(engine, publication)))
+    _housekeep(found, engine, report)
+    return report
+
+
+def _publish(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
+    # Before anything follows from them.
+    VerdictLedger(engine).put(stored_verdicts(publication, judged_at=now_micros()))
+    for outcome in publication:
+        decided = _decided(engine, publication.plan, outcome)
+        if decided is None:
+            _note(engine, publication.plan, outcome)
+        yield decided or outcome
+
+
+def _decided(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> TableOutcome | None:
+    """What somebody has decided on these rows, whichever run decoded them: an interval has the same ones for ever. None
+    where nobody has, or the run publishes more by now."""
+    if outcome.published and outcome.state not in _WITHHELD:
+        return None
+    planned = outcome.planned
+    stored = TableIntervalLedger(engine).get(plan.source, planned.interval, planned.database, planned.table)
+    if stored is None or (outcome.published and stored.run != plan.run):
+        return None
+    if not DecisionLedger(engine).is_decided(stored):
+        return None
+    return TableOutcome(planned, stored.state, reason=stored.reason if stored.state is IntervalState.HELD else None)
+
+
+_WITHHELD = (IntervalState.FAILED, IntervalState.HELD)
+
+
+def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
+    """What became of a run that is published and cleared: the same that publishing it again would tell."""
+    plan, pieces, published = publication.plan, TableIntervalLedger(engine), PublishedLedger(engine)
+    ends = {interval.start: interval.gtid_executed for interval in plan.intervals}
+    verdicts = {(one.start, one.table): one.outcome for one in VerdictLedger(engine).select(plan.source, set(ends))}
+    for planned in plan.tables:
+        piece = pieces.get(plan.source, planned.interval, planned.database, planned.table)
+        if piece is None or piece.state is not IntervalState.PUBLISHED:
+            raise Usage(
+                f"the run was published and its staged files were cleared; {planned.name} is "
+                f"{piece.state if piece else 'not in the ledger'} since",
+                source=plan.source,
+                table=planned.name,
+                remedy=f"`strata plan --source {plan.source} --failed` takes what is not published.",
+            )
+        entry = published.get(plan.source, planned.interval, planned.full_name)
+        tables = () if entry is None else (_table_of(planned.name, entry, ends, verdicts),)
+        yield TableOutcome(planned, IntervalState.PUBLISHED, tables)
+
+
+def _table_of(
+    name: str, entry: PublishedInterval, ends: Mapping[int, str], verdicts: Mapping[tuple[int, str], VerdictOutcome]
+) -> PublishedTable:
+    return PublishedTable(
+        table=name,
+        interval=entry.interval_start,
+        delta_version=entry.delta_version,
+        rows=entry.rows,
+        schema_versions=entry.details.schema_versions,
+        gtid_executed=ends[entry.interval_start],
+        changed=0,
+        verdict=verdicts.get((entry.interval_start, entry.table), VerdictOutcome.PASSED),
+        by_version=entry.details.by_version,
+    )
+
+
+def housekeep(source: str, *, settings: Settings) -> None:
+    """Deletes what older runs have left and nobody needs; a failure is only logged."""
+    found = settings.source(source)
+    _housekeep(found, known_store(found))
+
+
+def _housekeep(source: Source, engine: sa.Engine, report: PublishReport | None = None) -> None:
+    try:
+        if report and not report.withheld:
+            clear_staged(run_folder(source.lake, source.name, report.run))
+        delete_due(source, find_due(source, engine, now=now_micros()))
+    except StrataError as error:
+        # What is published is published; the next run tries again.
+        _LOG.warning("what runs have left could not be cleared: %s", error)
+
+
+def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
+    """Puts an outcome into the ledgers. A death in front of it leaves the rows owed, and they are published again."""
+    planned, now = outcome.planned, now_micros()
+    published = PublishedLedger(engine)
+    for table in outcome.published:
+        details = PublishedDetails(table.gtid_executed, plan.run, table.schema_versions, table.by_version)
+        published.put(
+            PublishedInterval(
+                plan.source, table.interval, planned.full_name, table.delta_version, table.rows, now, details
+            )
+        )
+    ledger = TableIntervalLedger(engine)
+    before = ledger.get(plan.source, planned.interval, planned.database, planned.table)
+    # What nobody committed anew is there as it was.
+    rows = outcome.published_rows if outcome.published or before is None else before.published_rows
+    piece = TableInterval(
+        source=plan.source,
+        start=planned.interval,
+        database=planned.database,
+        table=planned.table,
+        rows=planned.counted,
+        state=outcome.state,
+        reason=outcome.reason,
+        published_rows=rows,
+        run=plan.run,
+        history=plan.history,
+        changed_at=now,
+    )
+    ledger.put([piece])
+
+
+def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tell: Tell = warn) -> MirrorReport:
+    """Brings the mirrors that the settings name up to what is published.
+
+    Args:
+        source: The source's name.
+        patterns: Only tables that match one of these; all if there is none.
+        settings: The settings.
+        tell: Says which tables wait for a dump since now.
+    """
+    found = settings.source(source)
+    if not found.settings.mirrors:
+        return MirrorReport(source, ())
+    engine = known_store(found)
+    folded = folds_names(source, engine)
+
+    def wanted(table: TableName) -> bool:
+        return matches(table, found.settings.mirrors, folded=folded) and (
+            not patterns or matches(table, patterns, folded=folded)
+        )
+
+    locks = MirrorLocks(found.lake, source, found.address)
+    report = update_mirrors(
+        found.lake,
+        source,
+        engine,
+        wanted,
+        mode=Mode(found.settings.mirror_mode),
+        locks=locks,
+        renames=renames_by(found.settings.mirror_renames, folded=folded),
+    )
+    note_waiting(engine, report, now=now_micros(), tell=tell)
+    return report
+
+
+def report_left(source: str, run: str, *, settings: Settings) -> None:
+    """The last step of a run: says which of its rows are not published, and why, and which table has lost some.
+
+    All others are published by then. What is left stays in the ledger and in the landed segments: what failed can be
+    run again once its reason is gone; what a gap holds is taken by itself once the history knows more.
+
+    Raises:
+        ChecksFailedError: A check failed, or a slice cannot be decoded.
+        SchemaGapError: The schema of rows is not known, or the binlog does not hold them.
+        LostTableError: Somebody has deleted of a table.
+    """
+    found = settings.source(source)
+    folder = run_folder(found.lake, source, run)
+    plan = read_plan(folder)
+    engine = open_store(found.store_url)
+    ledger = TableIntervalLedger(engine)
+    mine = {(table.interval, table.database, table.table) for table in plan.tables}
+    left = [
+        (piece, piece.reason)
+        for piece in ledger.select(source, (IntervalState.FAILED, IntervalState.HELD))
+        if (piece.start, piece.database, piece.table) in mine and piece.run == run and piece.reason is not None
+    ]
+    if not left:
+        raise_if_lost(lost_tables(found, engine))
+        return
+    worst, reason = min(left, key=lambda one: (one[0].state is not IntervalState.FAILED, one[0].start))
+    rows = sum(piece.rows - piece.published_rows for piece, _ in left)
+    tables = sorted({piece.name for piece, _ in left})
+    kind = ChecksFailedError if worst.state is IntervalState.FAILED else SchemaGapError
+    raise kind(
+        f"{counted(rows, 'row') if rows else 'rows'} of {', '.join(tables[:5])}"
+        f"{' and others' if len(tables) > 5 else ''} left out; "
+        f"{reason.message}",
+        source=source,
+        table=worst.name,
+        gtid=reason.gtid,
+        file=reason.file,
+        offset=reason.offset,
+        remedy=f"{reason.remedy or ''} `strata intervals --source {source} --failed --held` lists all; "
+        "the other tables are published.".strip(),
+    )

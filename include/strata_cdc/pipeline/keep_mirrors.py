@@ -1,0 +1,74 @@
+"""The upkeep of a source's mirrors by its settings: what the DAG, the command line and `strata run` call.
+Not here: the work (`mirrors/follow/upkeep.py`), changes of rows (`pipeline/ingest.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.clock import now_micros
+from strata_cdc.lake.known_lake import known_if_stored
+from strata_cdc.mirrors.follow.upkeep import CompactionDue, KeptUp, compact_mirrors, vacuum_mirrors
+from strata_cdc.mirrors.lock import MirrorLocks
+
+if TYPE_CHECKING:
+    from strata_cdc.config.settings import Settings
+
+
+class UpkeepReport(Struct, frozen=True):
+    """What was done to a source's mirrors."""
+
+    source: str
+    mirrors: tuple[KeptUp, ...]
+    """Those to which something was done, or should have been."""
+
+    def lines(self) -> tuple[str, ...]:
+        """In words, a line each."""
+        return tuple(f"{one.table}: {one.said()}" for one in self.mirrors)
+
+    def sums(self) -> UpkeepSums:
+        """For XCom."""
+        return UpkeepSums(self.source, self.lines())
+
+
+class UpkeepSums(Struct, frozen=True):
+    """A report in words."""
+
+    source: str
+    mirrors: tuple[str, ...]
+
+
+def compact_due(source: str, *, settings: Settings) -> UpkeepReport:
+    """Compacts those mirrors that the settings have for worn; waits for nobody for long, and nobody waits for it.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    found = known_if_stored(settings.source(source))
+    due = CompactionDue(found.settings.compact_files, found.settings.compact_dead_percent)
+    locks = MirrorLocks(found.lake, found.name, found.address)
+    return _report(source, compact_mirrors(found.lake, found.name, lambda _: True, locks=locks, due=due))
+
+
+def keep_mirrors(source: str, *, settings: Settings) -> UpkeepReport:
+    """As `compact_due`, and deletes files that only states need which are older than the settings keep them.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    compacted = compact_due(source, settings=settings)
+    found = settings.source(source)
+    vacuumed = vacuum_mirrors(
+        found.lake,
+        found.name,
+        lambda _: True,
+        locks=MirrorLocks(found.lake, found.name, found.address),
+        now_micros=now_micros(),
+        retain_hours=found.settings.keep_mirror_hours,
+    )
+    return _report(source, [*compacted.mirrors, *vacuumed])
+
+
+def _report(source: str, done: list[KeptUp]) -> UpkeepReport:
+    return UpkeepReport(source, tuple(one for one in done if one.said() is not None))

@@ -1,0 +1,70 @@
+"""Rows that nobody owes although the settings name their table: those of the copies of online schema changes.
+Not here: what is a copy (`schema/history/copies.py`), patterns (`selection/wanted.py`)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
+
+from strata_cdc.errors import StreamHoleError
+from strata_cdc.landing.count_rows import count_rows
+from strata_cdc.schema.history.copies import NamedCopies, find_copies
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.runs.specs import Interval
+    from strata_cdc.schema.history.sql_store import SchemaStore
+    from strata_cdc.schema.model.definition import TableName
+
+Ranges = list[tuple[int, int]]
+"""Of starts of intervals, both ends inclusive, microseconds UTC."""
+
+
+class LeftOut:
+    """What of a source's copies is left out, by its settings and its history."""
+
+    def __init__(self, source: Source, store: SchemaStore, stream: LandedStream) -> None:
+        self._stream = stream
+        self._spelled = frozenset(source.settings.tables)
+        is_default = source.settings.leave_out_copies == "swapped"
+        self._copies = find_copies(store, source.name, self._is_empty) if is_default else NamedCopies({}, {})
+
+    def has(self, table: TableName, interval: Interval) -> bool:
+        """Whether all that a table was in an interval is a copy. A table whose name the settings spell out is none."""
+        return str(table) not in self._spelled and self._copies.holds_all(table, interval.first_seq, interval.last_seq)
+
+    def ranges(self, intervals: Sequence[Interval]) -> dict[tuple[str, str], Ranges]:
+        """By database and table, in which of some intervals, in order of time, it is left out."""
+        firsts = [interval.first_seq for interval in intervals]
+        lasts = [interval.last_seq for interval in intervals]
+        found: dict[tuple[str, str], Ranges] = {}
+        for table, lives in self._copies.copies.items():
+            numbers: set[int] = set()
+            for life in lives:
+                begin = bisect_left(lasts, life.first_seq)
+                end = len(intervals) if life.end is None else bisect_right(firsts, life.end.seq)
+                numbers |= {number for number in range(begin, end) if self.has(table, intervals[number])}
+            if numbers:
+                found[table.database, table.table] = _joined(sorted(numbers), intervals)
+        return found
+
+    def _is_empty(self, table: TableName, after_seq: int, last_seq: int) -> bool:
+        try:
+            return not count_rows(self._stream, after_seq, last_seq).get(table)
+        except StreamHoleError:
+            # What was there is gone, so it is not owed; what is still there may be wanted.
+            return False
+
+
+def _joined(numbers: Sequence[int], intervals: Sequence[Interval]) -> Ranges:
+    """Neighbours as one range."""
+    found: Ranges = []
+    before = None
+    for number in numbers:
+        start = intervals[number].start
+        found[-1:] = [(found[-1][0], start)] if before == number - 1 and found else [*found[-1:], (start, start)]
+        before = number
+    return found

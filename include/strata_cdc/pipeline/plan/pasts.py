@@ -1,0 +1,86 @@
+"""What lies before the changes that a run decodes: the lives of tables and columns, and where images do not go on.
+Not here: finding lives (`schema/history/column_lifetimes.py`), what checks make of it (`quality/checks/own_columns.py`,
+`quality/checks/earlier_images.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.landing.place_prepared import UNNAMED
+from strata_cdc.runs.run_past import EarlierTable
+from strata_cdc.schema.history.column_lifetimes import column_lives
+from strata_cdc.schema.history.lineage import lineage
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.versions import EVERY_TABLE, every_table_of
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.table_intervals import UNPUBLISHED, TableIntervalLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import sqlalchemy as sa
+
+    from strata_cdc.runs.run_plan import RunPlan
+    from strata_cdc.schema.history.versions import RowRemoval, StatementChange
+    from strata_cdc.selection.failing import FailingTables
+
+
+def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingTables) -> Iterator[EarlierTable]:
+    """The past of each table of a plan, by name; that of one which fails is empty.
+
+    Args:
+        source: The source's name.
+        engine: Its store.
+        plan: The plan.
+        failing: Takes the tables that fail.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    names = sorted({TableName(one.database, one.table) for one in plan.tables} - {UNNAMED})
+    if not names:
+        return
+    store = SchemaStore(engine)
+    last_seq = max(interval.last_seq for interval in plan.intervals)
+    unlogged = _unlogged(store, source, last_seq)
+    of_databases = store.timeline(source, {every_table_of(name.database) for name in names})
+    unpublished = _unpublished(TableIntervalLedger(engine), source, plan)
+    for name in names:
+        past = EarlierTable(name.database, name.table)
+        with failing.note(name):
+            entries = lineage(store, source, name)
+            missing = {entry.seq for entry in entries if entry.gap is not None}
+            missing |= {one.seq for one in of_databases if one.gap is not None and one.name.database == name.database}
+            own = {*missing, *unlogged.get(name, ()), *unlogged.get(EVERY_TABLE, ())}
+            past = EarlierTable(
+                name.database,
+                name.table,
+                column_lives(store, entries),
+                tuple(sorted(own)),
+                tuple(sorted(unpublished.get((name.database, name.table), ()))),
+            )
+        yield past
+
+
+def _unlogged(store: SchemaStore, source: str, last_seq: int) -> dict[TableName, set[int]]:
+    """Transactions that changed rows without row events, by table; `EVERY_TABLE` for those that do not tell theirs."""
+    found: dict[TableName, set[int]] = {}
+    changes: tuple[RowRemoval | StatementChange, ...] = (
+        *store.row_removals(source, 0, last_seq),
+        *store.statement_changes(source, 0, last_seq),
+    )
+    for change in changes:
+        for name in change.tables or (EVERY_TABLE,):
+            found.setdefault(name, set()).add(change.seq)
+    return found
+
+
+def _unpublished(ledger: TableIntervalLedger, source: str, plan: RunPlan) -> dict[tuple[str, str], set[int]]:
+    """Starts of intervals with rows of a table that are neither published nor planned; as `EarlierTable` has them."""
+    first, last = plan.intervals[0].start, plan.intervals[-1].start
+    planned = {(table.database, table.table, table.interval) for table in plan.tables}
+    found = {name: {start} for name, start in ledger.last_unpublished(source, first).items()}
+    for piece in ledger.select(source, UNPUBLISHED, starts=(first, last)):
+        if (piece.database, piece.table, piece.start) not in planned:
+            found.setdefault((piece.database, piece.table), set()).add(piece.start)
+    return found

@@ -1,0 +1,454 @@
+"""What a run takes: it closes intervals, and picks the tables of each whose rows are owed or asked for.
+Not here: marks (`intervals.py`), the states (`store/table_intervals.py`), slices (`plan_slices.py`)."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.clock import from_micros
+from strata_cdc.errors import StreamHoleError, Usage
+from strata_cdc.landing.count_rows import count_rows
+from strata_cdc.landing.place_prepared import UNNAMED, lost_rows, statement_changes
+from strata_cdc.landing.prepared import PreparedPlacement
+from strata_cdc.pipeline.plan.excluded import LeftOut
+from strata_cdc.pipeline.plan.intervals import close, cover
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.runs.specs import Interval, RunRemainder, TimeSpan
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.selection.wanted import wanted_tables
+from strata_cdc.store.ledgers import ClosedInterval, IntervalLedger, PublishedLedger
+from strata_cdc.store.own import own_database
+from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.landing.landed import LandedStream
+
+MEGABYTE = 1 << 20
+_OPEN = (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)
+
+
+class Take(Enum):
+    """What of its time a request takes."""
+
+    OWED = "owed"
+    """What is owed in front of its end, whoever left it, oldest first and so much at most; of its own span also what
+    failed or is held."""
+    SPAN = "span"
+    """Everything in its span, whatever became of it: published rows are replaced by the same ones."""
+
+
+class RunRequest(Struct, frozen=True):
+    """What a run is asked for. Nothing given: all that is owed."""
+
+    start: int | None = None
+    """Commit time (microseconds UTC); None with an end: the stream's beginning."""
+    end: int | None = None
+    """Exclusive; None: now."""
+    gtid_set: GtidSet | None = None
+    """Instead of a span: from the first to the last of these transactions."""
+    tables: tuple[str, ...] = ()
+    """Patterns of `database.table`, on top of the settings'; empty for all of those."""
+    take: Take | None = None
+    """None: SPAN if there is a span or a GTID set, else OWED."""
+    failed: bool = False
+    """With OWED: also everything in front of the end that failed or is held."""
+
+    @property
+    def takes(self) -> Take:
+        """What it takes."""
+        spanless = self.start is None and self.end is None and self.gtid_set is None
+        return self.take or (Take.OWED if spanless else Take.SPAN)
+
+
+class Work(Struct, frozen=True):
+    """What a run does of one interval."""
+
+    interval: Interval
+    tables: frozenset[TableName]
+
+
+class PlannedWork(Struct, frozen=True):
+    """What a run does, and what it leaves."""
+
+    span: TimeSpan
+    work: tuple[Work, ...]
+    left: RunRemainder
+    history: int
+    """The newest schema version that the source had when it began."""
+
+
+def take(source: Source, engine: sa.Engine, stream: LandedStream, request: RunRequest, *, now: int) -> PlannedWork:
+    """Closes the intervals that a request means, and picks what it takes of them.
+
+    Nothing that lies here is lost by dying: a closed interval keeps its marks, and what is owed in it stays owed until
+    it is published.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        stream: What has landed.
+        request: What to do.
+        now: The time until which intervals may be closed, microseconds UTC.
+
+    Raises:
+        Usage: The request is empty, lies in the future, names transactions that have not landed, or nothing has been
+            tracked of what it needs.
+        StreamHoleError: All of its span is older than what has landed, and the server had executed something by then.
+    """
+    return _Taker(source, engine, stream, request, now).take()
+
+
+class _Taker:
+    """One request at work."""
+
+    def __init__(self, source: Source, engine: sa.Engine, stream: LandedStream, request: RunRequest, now: int) -> None:
+        position = SchemaStore(engine).position(source.name)
+        self._source, self._stream, self._request, self._now = source, stream, request, now
+        self._schema = SchemaStore(engine)
+        self._marks = IntervalLedger(engine)
+        self._tables = TableIntervalLedger(engine)
+        self._published = PublishedLedger(engine)
+        self._wanted = wanted_tables(source, engine, stream, request.tables)
+        self._by_settings = wanted_tables(source, engine, stream)
+        self._left_out = LeftOut(source, self._schema, stream)
+        self._own = own_database(engine, stream.servers())
+        self._tracked = min(position.seq if position else 0, stream.last_seq)
+        if self._tracked and stream.is_only_of(self._own, self._tracked + 1, stream.last_seq):
+            # The tracker takes no note of it (`track_landed`).
+            self._tracked = stream.last_seq
+        self._history = self._schema.newest_version(source.name)
+        self._newest: dict[TableName, int] = {}
+        self._known: list[Interval] | None = None
+
+    def take(self) -> PlannedWork:
+        span = self._span()
+        self._refuse_untracked(span)
+        self._count_former()
+        self._tables.follow_settings(
+            self._source.name,
+            self._is_wanted,
+            since=self._source.settings.owed_since_micros,
+            left_out=self._left_out.ranges(sorted(self._owned(), key=lambda interval: interval.start)),
+        )
+        work = self._all_of(span) if self._request.takes is Take.SPAN else self._owed(span)
+        return PlannedWork(span, tuple(work), self._left(span, work), self._history)
+
+    def _is_wanted(self, database: str, table: str) -> bool:
+        return self._by_settings(TableName(database, table))
+
+    # The request -----------------------------------------------------------------------------------
+
+    def _span(self) -> TimeSpan:
+        request, stream, name = self._request, self._stream, self._source.name
+        if request.gtid_set is not None:
+            return _span_of(request.gtid_set, stream)
+        first = stream.record_at(stream.first_seq)[1].committed_at if stream.last_seq else self._now
+        end = self._now if request.end is None else request.end
+        start = min(first, end - 1) if request.start is None else request.start
+        span = TimeSpan(start, end)
+        if request.start is not None and request.start >= self._now:
+            raise Usage(f"the span begins in the future, at {from_micros(request.start)}", source=name)
+        if span.start >= span.end:
+            raise Usage(f"{span} is empty", source=name)
+        if span.end > self._now:
+            raise Usage(f"{span} ends in the future", source=name)
+        if span.end <= first and request.takes is Take.SPAN:
+            self._refuse_before(span, first)
+        return span
+
+    def _refuse_before(self, span: TimeSpan, first: int) -> None:
+        """A server that is older than what has landed of it: nobody may take the empty span for one without rows. What
+        had landed and was deleted is refused by who looks for it."""
+        before = self._stream.executed_before()
+        if before and self._stream.first_seq == 1:
+            raise StreamHoleError(
+                f"nothing of {span} has landed: the landed stream begins at {from_micros(first)}",
+                source=self._source.name,
+                gtid=str(before),
+                remedy="Ask for a time from there on. Files of the binlog from before can be landed as a source of "
+                "their own: `strata land --files FOLDER`.",
+            )
+
+    def _refuse_untracked(self, span: TimeSpan) -> None:
+        """Nothing is closed before there are versions to plan with; what is landed and not tracked waits otherwise."""
+        if not self._stream.last_seq and self._request.takes is Take.SPAN:
+            raise Usage(
+                "nothing has landed",
+                source=self._source.name,
+                remedy=f"`strata land --source {self._source.name}` lands what the server has.",
+            )
+        needed = self._stream.seq_before(span.end)
+        if needed > self._tracked and (self._tracked == 0 or self._request.takes is Take.SPAN):
+            raise Usage(
+                f"versions are tracked up to transaction {self._tracked} and the run needs {needed}",
+                source=self._source.name,
+                remedy=f"Run `strata track --source {self._source.name}` first.",
+            )
+
+    # What it takes ---------------------------------------------------------------------------------
+
+    def _all_of(self, span: TimeSpan) -> list[Work]:
+        """Every interval that shares time with the span, whole, with all wanted tables that have rows in it."""
+        return [Work(interval, self._rows_in(interval)) for interval in self._intervals(span)]
+
+    def _owed(self, span: TimeSpan) -> list[Work]:
+        """What is owed in front of the span's end, oldest first, up to the size that one run takes."""
+        if not self._tracked:
+            return []
+        bound = self._source.settings.run_mb * MEGABYTE
+        own = span.start if self._request.start is not None else None
+        pieces: dict[int, list[TableInterval]] = {}
+        for piece in self._tables.select(self._source.name, _OPEN, starts=(None, span.end)):
+            pieces.setdefault(piece.start, []).append(piece)
+        end = span.end
+        if self._is_idle(span):
+            # Nothing new is closed: what is taken lies in intervals that exist.
+            end = min(end, max((interval.end for interval in self._owned()), default=span.start))
+        whole = TimeSpan(min([span.start, self._beginning(span), *pieces]), end)
+        work: list[Work] = []
+        taken = 0
+        for interval in self._intervals(whole, cut=own, opened=frozenset(pieces)):
+            found = pieces.get(interval.start) or self._tables.of_interval(self._source.name, interval.start)
+            tables = self._due(found, again=own is not None and own <= interval.start)
+            if tables and not self._hold_deleted(interval, found):
+                work.append(Work(interval, tables))
+                taken += _bytes_of(self._stream, interval)
+            if taken >= bound:
+                break
+        return work
+
+    def _due(self, pieces: Iterable[TableInterval], *, again: bool) -> frozenset[TableName]:
+        """The tables of an interval that are owed, and those that were left and may do better now."""
+        states = _OPEN if again or self._request.failed else (IntervalState.OWED,)
+        return frozenset(
+            name
+            for piece in pieces
+            if self._wanted(name := TableName(piece.database, piece.table))
+            and (
+                piece.state in states or (piece.state is IntervalState.HELD and self._learned_of(name) > piece.history)
+            )
+        )
+
+    def _learned_of(self, name: TableName) -> int:
+        """The newest schema version that says something of a table: it may close the gap that held rows back."""
+        if name not in self._newest:
+            self._newest[name] = self._schema.newest_version(self._source.name, name)
+        return self._newest[name]
+
+    def _hold_deleted(self, interval: Interval, pieces: Iterable[TableInterval]) -> bool:
+        """Whether an interval's transactions were deleted by age; what is owed of it is held for ever then."""
+        if interval.first_seq == interval.last_seq or interval.first_seq + 1 >= self._stream.first_seq:
+            return False
+        try:
+            self._stream.segments_of(interval.first_seq + 1, interval.last_seq)
+        except StreamHoleError as error:
+            reason = error.facts()
+            self._tables.put(
+                replace(piece, state=IntervalState.HELD, reason=reason, history=self._history, changed_at=self._now)
+                for piece in pieces
+                if piece.state in {IntervalState.OWED, IntervalState.HELD}
+            )
+        return True
+
+    def _beginning(self, span: TimeSpan) -> int:
+        """Commit time of the first transaction that is still here."""
+        if not self._stream.last_seq:
+            return span.start
+        return self._stream.record_at(self._stream.first_seq)[1].committed_at
+
+    def _rows_in(self, interval: Interval) -> frozenset[TableName]:
+        found = self._tables.of_interval(self._source.name, interval.start)
+        names = (TableName(piece.database, piece.table) for piece in found)
+        return frozenset(name for name in names if self._wanted(name) and not self._left_out.has(name, interval))
+
+    def _left(self, span: TimeSpan, work: Iterable[Work]) -> RunRemainder:
+        taken = {(one.interval.start, name.database, name.table) for one in work for name in one.tables}
+        left = [
+            piece
+            for piece in self._tables.select(self._source.name, _OPEN, starts=(None, span.end))
+            if (piece.start, piece.database, piece.table) not in taken
+            and self._by_settings(TableName(piece.database, piece.table))
+        ]
+        landed = self._stream.seq_before(span.end)
+        owned = sum(min(one.last_seq, landed) - min(one.first_seq, landed) for one in self._owned())
+        if self._is_idle(span):
+            owned = landed
+        counts = {state: sum(piece.state is state for piece in left) for state in _OPEN}
+        return RunRemainder(
+            counts[IntervalState.OWED], counts[IntervalState.FAILED], counts[IntervalState.HELD], landed - owned
+        )
+
+    # Intervals -------------------------------------------------------------------------------------
+
+    def _intervals(
+        self, span: TimeSpan, *, cut: int | None = None, opened: frozenset[int] | None = None
+    ) -> Iterator[Interval]:
+        """The intervals of a span in order of time; those that nobody owns are closed as they come.
+
+        Args:
+            span: Whole intervals that share time with it.
+            cut: A time at which what nobody owns is cut, microseconds UTC.
+            opened: Of the intervals that exist, only those that start here; None for all.
+        """
+        at = span.start
+        while at < span.end:
+            for piece in cover(TimeSpan(at, span.end), self._owned()):
+                if isinstance(piece, Interval):
+                    at = piece.end
+                    if opened is None or piece.start in opened:
+                        yield piece
+                    continue
+                interval = self._close(self._cut(piece, cut, whole=opened is None))
+                if interval is None:
+                    break  # Another run closed an overlapping one in between: look again.
+                at = interval.end
+                yield interval
+                if interval.end != piece.end:
+                    break  # The rest of the piece is next.
+
+    def _is_idle(self, span: TimeSpan) -> bool:
+        """Whether nothing but the store's own is behind the newest interval and in front of a span's end.
+
+        Closing an interval for it would be one more write of the store, and an idle source would never come to rest.
+        """
+        first = max([self._stream.first_seq - 1, *(interval.last_seq for interval in self._owned())])
+        return self._stream.is_only_of(self._own, first + 1, self._seq_before(span.end))
+
+    def _owned(self) -> list[Interval]:
+        """The intervals that exist; read once, since a year has a hundred thousand."""
+        if self._known is None:
+            self._known = [_interval(stored) for stored in self._marks.all(self._source.name)]
+        return self._known
+
+    def _cut(self, span: TimeSpan, cut: int | None, *, whole: bool) -> TimeSpan:
+        """The front of a span that becomes one interval: no larger than a run, and not across `cut`."""
+        if cut is not None and span.start < cut < span.end:
+            span = TimeSpan(span.start, cut)
+        if whole:
+            return span
+        bound, size = self._source.settings.run_mb * MEGABYTE, 0
+        first, last = self._stream.seq_before(span.start) + 1, self._stream.seq_before(span.end)
+        for segment in self._stream.segments_of(max(first, self._stream.first_seq), last):
+            size += segment.summary.bytes
+            # Behind the segment's last transaction: the end of an interval is exclusive.
+            end = segment.summary.clock_after + 1
+            if size >= bound and span.start < end < span.end:
+                return TimeSpan(span.start, end)
+        return span
+
+    def _close(self, span: TimeSpan) -> Interval | None:
+        """Closes a span for ever, with all that is owed in it; None if another run has just closed some of it."""
+        owned = self._owned()
+        marks = close(span, owned, self._seq_before, lambda seq: str(self._stream.executed_at(seq)))
+        name = self._source.name
+        stored = self._marks.close(
+            ClosedInterval(
+                name, marks.start, marks.end, marks.first_seq, marks.last_seq, marks.gtid_executed, self._now
+            ),
+            self._count(marks),
+        )
+        if (stored.start, stored.end) != (marks.start, marks.end):
+            self._known = None
+            return None
+        self._known = [*owned, _interval(stored)]
+        return self._known[-1]
+
+    def _seq_before(self, time: int) -> int:
+        # What is not tracked yet cannot be planned: it goes to a later interval.
+        return min(self._stream.seq_before(time), self._tracked)
+
+    def _count(self, interval: Interval) -> list[TableInterval]:
+        """Every table that an interval has something of: rows, or a statement that changed or removed rows."""
+        name, first, last = self._source.name, interval.first_seq, interval.last_seq
+        rows: dict[TableName, int] = count_rows(self._stream, first, last)
+        for removal in self._schema.row_removals(name, first, last):
+            rows |= {table: rows.get(table, 0) for table in removal.tables}
+        placement = PreparedPlacement(self._stream, first, last)
+        rows |= {table: rows.get(table, 0) for table, _ in lost_rows(placement)}
+        for change in statement_changes(self._schema, name, placement):
+            rows |= {table: rows.get(table, 0) for table in change.tables or (UNNAMED,)}
+        since = self._source.settings.owed_since_micros
+        late = since is None or interval.start >= since
+        return [
+            TableInterval(
+                source=name,
+                start=interval.start,
+                database=table.database,
+                table=table.table,
+                rows=count,
+                state=IntervalState.OWED if late and self._is_owed(table, interval) else IntervalState.UNWANTED,
+                changed_at=self._now,
+            )
+            for table, count in sorted(rows.items())
+        ]
+
+    def _is_owed(self, table: TableName, interval: Interval) -> bool:
+        return self._by_settings(table) and not self._left_out.has(table, interval)
+
+    def _count_former(self) -> None:
+        """Counts intervals that a version without the ledger closed; what it published in full is taken as that."""
+        former = self._tables.uncounted(self._source.name)
+        if not former:
+            return
+        published = {
+            (entry.interval_start, entry.table): entry.rows for entry in self._published.list(self._source.name)
+        }
+        marks = {interval.start: interval for interval in self._owned()}
+        for start in former:
+            interval = marks[start]
+            # Of transactions that were deleted nothing is owed: that was allowed once all was published.
+            first = max(interval.first_seq, self._stream.first_seq - 1)
+            here = Interval(start, interval.end, first, max(interval.last_seq, first), interval.gtid_executed)
+            pieces = [_as_published(piece, published.get((start, piece.full_name), 0)) for piece in self._count(here)]
+            self._tables.count(self._source.name, start, pieces, now=self._now)
+
+
+def _as_published(piece: TableInterval, rows: int) -> TableInterval:
+    if rows < piece.rows:
+        return piece
+    return TableInterval(
+        piece.source, piece.start, piece.database, piece.table, piece.rows, IntervalState.PUBLISHED, published_rows=rows
+    )
+
+
+def _interval(stored: ClosedInterval) -> Interval:
+    return Interval(stored.start, stored.end, stored.first_seq, stored.last_seq, stored.gtid_executed)
+
+
+def _bytes_of(stream: LandedStream, interval: Interval) -> int:
+    """Landed bytes of an interval's transactions."""
+    return sum(
+        segment.index.record(min(interval.last_seq, segment.summary.last_seq)).end
+        - segment.index.record(max(interval.first_seq + 1, segment.summary.first_seq)).begin
+        for segment in stream.segments_of(interval.first_seq + 1, interval.last_seq)
+    )
+
+
+def _span_of(wanted: GtidSet, stream: LandedStream) -> TimeSpan:
+    """The time from the first to the last of some transactions; other transactions may be between them."""
+    times: list[int] = []
+    for segment in stream.segments:
+        summary = segment.summary
+        if wanted & (GtidSet.parse(summary.executed) - GtidSet.parse(summary.executed_before)):
+            times += [
+                record.committed_at
+                for record in segment.index.records()
+                if record.gtid is not None and wanted.contains(record.gtid)
+            ]
+    if not times:
+        raise Usage(
+            f"none of {wanted} has landed",
+            source=stream.source,
+            remedy=f"`strata land --source {stream.source}` lands what the server has.",
+        )
+    return TimeSpan(min(times), max(times) + 1)

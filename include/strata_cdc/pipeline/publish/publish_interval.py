@@ -1,0 +1,380 @@
+"""Publishes what a run has staged, each table if and only if the stored verdict says so.
+Not here: reaching the verdict (`quality/check/check_interval.py`), the commits (`tables/commit.py`), the ledger
+(`pipeline/ingest.py`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.counted import counted
+from strata_cdc.errors import AlreadyRunningError, ChecksFailedError, DamagedFileError
+from strata_cdc.quality.check.check_interval import unlogged_changes
+from strata_cdc.runs.run_folder import (
+    DECODED,
+    Decoded,
+    read_decoded,
+    read_plan,
+    read_verdicts,
+    refuse_other_plan,
+    run_folder,
+    write_verdicts,
+)
+from strata_cdc.runs.verdict import IntervalVerdict, Severity, staged_digest
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.ledgers import VersionRows
+from strata_cdc.store.table_intervals import IntervalState
+from strata_cdc.store.verdicts import VerdictOutcome
+from strata_cdc.tables.commit import publish
+from strata_cdc.tables.quarantine import quarantine_folder
+from strata_cdc.unforeseen import as_told, may_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from strata_cdc.errors import ErrorFacts
+    from strata_cdc.files.storage import Folder
+    from strata_cdc.runs.run_plan import RunPlan
+    from strata_cdc.runs.specs import Interval, PlannedTable
+    from strata_cdc.runs.verdict import Failure
+    from strata_cdc.tables.write import StagedFile
+
+
+class PublishedTable(Struct, frozen=True):
+    """One table's part of an interval, as readers have it now."""
+
+    table: str
+    """`database.table`."""
+    interval: int
+    """Start (microseconds UTC)."""
+    delta_version: int
+    rows: int
+    schema_versions: tuple[int, ...]
+    gtid_executed: str
+    """What the stream had executed at the interval's end."""
+    changed: int
+    """Files that came or went; 0 if it was published just so before."""
+    verdict: VerdictOutcome = VerdictOutcome.PASSED
+    """Of its checks."""
+    by_version: tuple[VersionRows, ...] = ()
+    """Rows and bytes of each of the versions."""
+
+
+class WithheldTable(Struct, frozen=True):
+    """One table's part of an interval of which rows are not published, and why."""
+
+    table: str
+    interval: int
+    """Start (microseconds UTC)."""
+    state: IntervalState
+    """FAILED or HELD."""
+    rows: int
+    """That are not published."""
+    reason: ErrorFacts
+
+
+class TableOutcome(Struct, frozen=True):
+    """What became of one table's part of an interval."""
+
+    planned: PlannedTable
+    state: IntervalState
+    published: tuple[PublishedTable, ...] = ()
+    reason: ErrorFacts | None = None
+    """Why not all of it is published."""
+
+    @property
+    def published_rows(self) -> int:
+        """Rows that readers see."""
+        return sum(table.rows for table in self.published)
+
+
+class PublishSums(Struct, frozen=True):
+    """The numbers of a `PublishReport`, small enough for XCom: of what is withheld the ledger has the reasons."""
+
+    source: str
+    run: str
+    intervals: int
+    rows: int
+    warnings: int
+    withheld: int
+    cleared: bool
+
+
+class PublishReport(Struct, frozen=True):
+    """What a run has published, and what not."""
+
+    source: str
+    run: str
+    intervals: int
+    rows: int
+    warnings: int
+    """Checks of severity warning that failed."""
+    tables: tuple[PublishedTable, ...]
+    withheld: tuple[WithheldTable, ...]
+    cleared: bool = False
+    """Whether it was published before and its staged files are gone: nothing was done."""
+
+    def sums(self) -> PublishSums:
+        """All but the tables."""
+        numbers = (self.intervals, self.rows, self.warnings, len(self.withheld))
+        return PublishSums(self.source, self.run, *numbers, self.cleared)
+
+    def raise_if_withheld(self) -> None:
+        """Lets nobody take a part for the whole.
+
+        Raises:
+            ChecksFailedError: Rows are not published.
+        """
+        if self.withheld:
+            first = self.withheld[0]
+            names = sorted({one.table for one in self.withheld})
+            others = f" and of {counted(len(names) - 1, 'other table')}" if len(names) > 1 else ""
+            withheld = sum(one.rows for one in self.withheld)
+            are = "is" if withheld == 1 else "are"
+            raise ChecksFailedError(
+                f"{counted(withheld, 'row')} of {first.table}{others} {are} not published: {first.reason.message}",
+                source=self.source,
+                table=first.table,
+                remedy=f"`strata intervals --source {self.source} --failed --held` lists them; "
+                "all others are published.",
+            )
+
+
+def in_quarantine(lake: str, source: str, run: str, interval: int) -> str:
+    """Where the rows of a failed check are, and how they get out: a sentence in front of others."""
+    return (
+        f"The rows are in quarantine, in {quarantine_folder(lake, source, interval, run)}. Once the check holds, or is "
+        f"corrected, `strata run --source {source} --failed` takes them from the binlog again; `strata quarantine show "
+        f"--source {source}` tells what else can be done. "
+    )
+
+
+class Publication:
+    """The publication of one run. Iterating it commits table after table; each may be repeated after a kill."""
+
+    def __init__(
+        self,
+        lake: str,
+        source: str,
+        run: str,
+        *,
+        is_published: Callable[[PlannedTable, int], bool] = lambda *_: False,
+        known: Mapping[TableName, int] = MappingProxyType({}),
+    ) -> None:
+        """Reads what the run has left.
+
+        Args:
+            lake: Folder or URL of the lake.
+            source: The source's name.
+            run: The run's key.
+            is_published: Whether readers see all rows of a table and interval already, or more than so many, which this
+                run has; these then do not take their place.
+            known: The newest commit of each table that is known to have been made.
+
+        Raises:
+            ChecksFailedError: An interval with rows has no verdict, or one on other files.
+            Usage: There is no such run, or it has not been decoded.
+            LakeUnavailableError: The storage does not answer.
+            DamagedFileError: A file of the run is not whole, or the plan is not the one that was decoded.
+        """
+        self._folder = run_folder(lake, source, run)
+        self._is_published = is_published
+        self._known = dict(known)
+        self.plan = read_plan(self._folder)
+        # Without slices there is nothing to decode or to judge, and the steps between were left out.
+        is_decoded = bool(self.plan.slices) or self._folder.exists(DECODED)
+        self._decoded = read_decoded(self._folder) if is_decoded else Decoded(())
+        refuse_other_plan(self._folder, self._decoded)
+        self.verdicts = read_verdicts(self._folder) or _verdicts_without_rows(self._folder, self.plan)
+        for interval in self.plan.intervals:
+            self._refuse_unjudged(interval)
+
+    def __iter__(self) -> Iterator[TableOutcome]:
+        """Commits what may be published, in order of interval and table, and says of each what became of it."""
+        for interval in self.plan.intervals:
+            files = self._decoded.publishable(interval.start)
+            for planned in self.plan.of_interval(interval):
+                key = (planned.database, planned.table)
+                yield self._publish(interval, planned, [file for file in files if (file.database, file.table) == key])
+
+    def _publish(self, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile]) -> TableOutcome:
+        if planned.held is not None:
+            return TableOutcome(planned, IntervalState.HELD, reason=planned.held)
+        verdict = self.verdicts.get(interval.start)
+        failures = verdict.failures_of(planned.full_name) if verdict else ()
+        warned = verdict is not None and any(one.table == planned.full_name for one in verdict.failures)
+        outcome = VerdictOutcome.WARNED if warned else VerdictOutcome.PASSED
+        if failures:
+            return TableOutcome(planned, IntervalState.FAILED, reason=self._failed(planned, failures, files))
+        reason = self._left_out(planned)
+        if reason and self._is_published(planned, sum(file.rows for file in files)):
+            return TableOutcome(planned, IntervalState.PUBLISHED)
+        # A statement that does not tell its tables has a warning, and nothing to commit.
+        try:
+            committed = self._commit(interval, planned, files, outcome) if planned.database else ()
+        except DamagedFileError as error:
+            self._refuse_cleared()
+            return TableOutcome(planned, IntervalState.FAILED, reason=error.facts())
+        except Exception as error:
+            if may_pass(error):
+                raise
+            return TableOutcome(planned, IntervalState.FAILED, reason=as_told(error, planned.name).facts())
+        return TableOutcome(planned, IntervalState.HELD if reason else IntervalState.PUBLISHED, committed, reason)
+
+    def _commit(
+        self, interval: Interval, planned: PlannedTable, files: Sequence[StagedFile], outcome: VerdictOutcome
+    ) -> tuple[PublishedTable, ...]:
+        """Commits a table's files, and no others: what was published of the interval and is not among them goes."""
+        name = TableName(planned.database, planned.table)
+        known = self._known.get(name)
+        commit = publish(self.plan.lake, self.plan.source, name, interval.start, files, known=known)
+        if commit is None:
+            return ()
+        self._known[name] = commit.version
+        return (
+            PublishedTable(
+                table=planned.name,
+                interval=interval.start,
+                delta_version=commit.version,
+                rows=commit.rows,
+                schema_versions=tuple(sorted({file.version_id for file in files})),
+                gtid_executed=interval.gtid_executed,
+                changed=commit.added_files + commit.removed_files,
+                verdict=outcome,
+                by_version=rows_by_version(files),
+            ),
+        )
+
+    def _refuse_cleared(self) -> None:
+        if read_decoded(self._folder).cleared:
+            raise AlreadyRunningError(
+                "another publication of the run was done first, and has cleared its staged files",
+                source=self.plan.source,
+                remedy="Publish the run again: it tells what is published.",
+            )
+
+    def _failed(self, planned: PlannedTable, failures: Sequence[Failure], files: Sequence[StagedFile]) -> ErrorFacts:
+        plan = self.plan
+        others = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+        first = failures[0]
+        column = f"column {first.column}: " if first.column else ""
+        return ChecksFailedError(
+            f"{column}{first.message}{others}",
+            source=plan.source,
+            table=planned.name,
+            remedy=(in_quarantine(plan.lake, plan.source, plan.run, planned.interval) if files else "")
+            + f"`strata check {plan.run} --source {plan.source}` shows all.",
+        ).facts()
+
+    def _left_out(self, planned: PlannedTable) -> ErrorFacts | None:
+        """Why some rows of a table that is published are not: their schema is not known, or they are in quarantine."""
+        for refused in self.plan.refused:
+            if (refused.interval, refused.table) == (planned.interval, planned.name):
+                return refused.error
+        for file in self._decoded.unreadable(planned.interval):
+            if (file.database, file.table) == (planned.database, planned.table):
+                return file.why
+        return None
+
+    def _refuse_unjudged(self, interval: Interval) -> None:
+        files = self._decoded.publishable(interval.start)
+        if not files and not any(table.rows for table in self.plan.of_interval(interval)):
+            return
+        check = f"`strata check {self.plan.run} --source {self.plan.source}`"
+        verdict = self.verdicts.get(interval.start)
+        if verdict is None:
+            raise ChecksFailedError(
+                "there is no verdict on what was decoded",
+                source=self.plan.source,
+                remedy=f"Run {check}, then publish again.",
+            )
+        if verdict.staged != staged_digest((str(file.name), file.digest) for file in files):
+            raise ChecksFailedError(
+                "the verdict is on other files than those that were decoded last",
+                source=self.plan.source,
+                remedy=f"Run {check}, then publish again.",
+            )
+
+    def files_of(self, planned: PlannedTable) -> tuple[list[StagedFile], list[StagedFile]]:
+        """The staged files of a table and interval: those that are judged and published, those put aside."""
+        key = (planned.database, planned.table)
+        judged, aside = self._decoded.publishable(planned.interval), self._decoded.unreadable(planned.interval)
+        return (
+            [file for file in judged if (file.database, file.table) == key],
+            [file for file in aside if (file.database, file.table) == key],
+        )
+
+    @property
+    def is_cleared(self) -> bool:
+        """Whether all of the run was published and its staged files were deleted then."""
+        return self._decoded.cleared
+
+    def report(self, outcomes: Sequence[TableOutcome]) -> PublishReport:
+        """What the outcomes amount to."""
+        published = tuple(table for outcome in outcomes for table in outcome.published)
+        failures = [failure for verdict in self.verdicts.values() for failure in verdict.failures]
+        return PublishReport(
+            source=self.plan.source,
+            run=self.plan.run,
+            intervals=len(self.plan.intervals),
+            rows=sum(table.rows for table in published),
+            warnings=sum(failure.severity is Severity.WARNING for failure in failures),
+            tables=published,
+            withheld=tuple(
+                WithheldTable(
+                    table=one.planned.name,
+                    interval=one.planned.interval,
+                    state=one.state,
+                    rows=one.planned.counted - one.published_rows,
+                    reason=one.reason,
+                )
+                for one in outcomes
+                if one.reason is not None
+            ),
+            cleared=self.is_cleared,
+        )
+
+
+def publish_interval(lake: str, source: str, run: str) -> PublishReport:
+    """Makes the rows of a run's intervals what readers see, of each table whose checks allow it.
+
+    Safe to repeat, and to run again after it was killed: what is published already stays as it is.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        run: The run's key; its folder has the plan, what was decoded and the verdicts.
+
+    Raises:
+        ChecksFailedError: An interval with rows has no verdict, or one on other files.
+        Usage: There is no such run, or it has not been decoded.
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: A file of the run is not whole.
+    """
+    publication = Publication(lake, source, run)
+    return publication.report(list(publication))
+
+
+def _verdicts_without_rows(folder: Folder, plan: RunPlan) -> dict[int, IntervalVerdict]:
+    """What is to be said of a run without rows, which nobody checked: what no row event tells of."""
+    if plan.slices or not (plan.removed or plan.statements):
+        return {}
+    digest = staged_digest(())
+    verdicts = [
+        IntervalVerdict(plan.source, interval.start, digest, (), tuple(unlogged_changes(plan, interval)))
+        for interval in plan.intervals
+    ]
+    write_verdicts(folder, verdicts)
+    return {verdict.interval: verdict for verdict in verdicts}
+
+
+def rows_by_version(files: Iterable[StagedFile]) -> tuple[VersionRows, ...]:
+    """The rows and bytes of some files, by the schema version that decoded them."""
+    rows, sizes = Counter[int](), Counter[int]()
+    for file in files:
+        rows[file.version_id] += file.rows
+        sizes[file.version_id] += file.size_bytes
+    return tuple(VersionRows(version, rows[version], sizes[version]) for version in sorted(rows))

@@ -1,0 +1,88 @@
+"""The verdicts of a run as the store keeps them: one for each table and interval, and one for an interval as a whole.
+Not here: reaching them (`quality/check/`), the ledger (`store/verdicts.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.runs.verdict import Severity, staged_digest
+from strata_cdc.store.verdicts import FailedRule, StoredVerdict, VerdictDetails, VerdictOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from strata_cdc.pipeline.publish.publish_interval import Publication
+    from strata_cdc.runs.specs import PlannedTable
+    from strata_cdc.runs.verdict import Failure, IntervalVerdict
+    from strata_cdc.tables.write import StagedFile
+
+
+def stored_verdicts(publication: Publication, *, judged_at: int) -> Iterator[StoredVerdict]:
+    """What a run's checks found, in order of interval and table.
+
+    Args:
+        publication: Of the run.
+        judged_at: Microseconds UTC.
+    """
+    plan = publication.plan
+    for interval in plan.intervals:
+        verdict = publication.verdicts.get(interval.start)
+        if verdict is None:
+            continue
+        of_stream = [failure for failure in verdict.stream if not failure.table]
+        details = VerdictDetails(plan.run, (), 0, 0, _rules(of_stream))
+        yield StoredVerdict(plan.source, interval.start, "", _outcome(of_stream), judged_at, details)
+        for planned in plan.of_interval(interval):
+            if planned.held is None and planned.database:
+                judged, aside = publication.files_of(planned)
+                yield _of_table(plan.run, verdict, planned, judged, aside, judged_at)
+
+
+def digest_of(files: Iterable[StagedFile]) -> str:
+    """Identity of the files of one table, wherever they are kept; empty for none."""
+    found = [(str(file.name), file.digest) for file in files]
+    return staged_digest(found) if found else ""
+
+
+def _of_table(
+    run: str,
+    verdict: IntervalVerdict,
+    planned: PlannedTable,
+    judged: Sequence[StagedFile],
+    aside: Sequence[StagedFile],
+    judged_at: int,
+) -> StoredVerdict:
+    found = next((table for table in verdict.tables if table.table == planned.full_name), None)
+    failures = [failure for failure in verdict.failures if failure.table == planned.full_name]
+    details = VerdictDetails(
+        run=run,
+        versions=found.versions if found else (),
+        rows=found.rows if found else 0,
+        checks=found.checks if found else 0,
+        failures=_rules(failures),
+        staged=digest_of(judged),
+        aside=digest_of(aside),
+    )
+    return StoredVerdict(verdict.source, verdict.interval, planned.full_name, _outcome(failures), judged_at, details)
+
+
+def _outcome(failures: Iterable[Failure]) -> VerdictOutcome:
+    severities = {failure.severity for failure in failures}
+    if Severity.ERROR in severities:
+        return VerdictOutcome.FAILED
+    return VerdictOutcome.WARNED if severities else VerdictOutcome.PASSED
+
+
+def _rules(failures: Iterable[Failure]) -> tuple[FailedRule, ...]:
+    return tuple(
+        FailedRule(
+            check=one.check,
+            column=one.column,
+            severity=str(one.severity),
+            message=one.message,
+            observed=one.observed,
+            rows=one.unexpected_rows,
+            examples=one.examples,
+        )
+        for one in failures
+    )

@@ -1,0 +1,256 @@
+"""Decisions on rows that were withheld, carried out: release publishes them as they are, discard does without them.
+Not here: finding them (`find.py`), what is kept of a decision (`store/decisions.py`).
+
+Either may die anywhere and be done again. A release notes first that it is about to be done, then commits the rows,
+then notes the state: what dies in between is still withheld, by the ledger, and says that it was begun.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.clock import moment_key
+from strata_cdc.errors import (
+    AlreadyRunningError,
+    DamagedFileError,
+    SchemaMismatchError,
+    UndecodableTextError,
+    UnreadableValueError,
+    Usage,
+)
+from strata_cdc.lake.lost_tables import newest_commits
+from strata_cdc.pipeline.publish.publish_interval import rows_by_version
+from strata_cdc.pipeline.publish.stored_verdicts import digest_of
+from strata_cdc.quality.checks.run import OF_FILES
+from strata_cdc.runs.run_folder import read_decoded, read_plan, run_folder
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.decisions import Decision, DecisionLedger, Verb
+from strata_cdc.store.ledgers import IntervalLedger, PublishedDetails, PublishedInterval, PublishedLedger
+from strata_cdc.store.table_intervals import IntervalState
+from strata_cdc.tables.commit import publish
+from strata_cdc.tables.pinned import find_damage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.errors import ErrorFacts
+    from strata_cdc.pipeline.quarantine.find import InQuarantine
+    from strata_cdc.store.table_intervals import TableInterval
+    from strata_cdc.tables.write import StagedFile
+
+
+class Decided(Struct, frozen=True):
+    """Who decides, and why."""
+
+    because: str
+    by: str
+    at: int
+    """Microseconds UTC."""
+
+
+class DecisionOutcome(Struct, frozen=True):
+    """What became of one table's part of one interval."""
+
+    table: str
+    interval: int
+    """Start (microseconds UTC)."""
+    rows: int
+    """That were released, or discarded."""
+    state: IntervalState
+    left: int = 0
+    """Rows that a release has left withheld: nobody knows their columns."""
+    delta_version: int | None = None
+
+
+def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Decided) -> DecisionOutcome:
+    """Publishes the rows of a table and interval that are in quarantine, as they are.
+
+    They are those that were checked, byte for byte, or nothing is published.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        found: What is released.
+        decided: By whom, and why.
+
+    Raises:
+        Usage: None of its rows are in quarantine.
+        SchemaMismatchError: Nobody knows the columns of those that are.
+        DamagedFileError: They are not those that were checked; nothing is published.
+        LostTableError: Of the change table something was deleted; nothing is published.
+        AlreadyRunningError: A run has changed the table's part of the interval meanwhile; its rows are owed.
+        LakeUnavailableError: The storage does not answer.
+        StoreUnavailableError: The store does not answer.
+    """
+    piece = found.withheld.piece
+    rest = [file for file in found.aside if not _is_releasable(file)]
+    files = [*_judged(source, found), *(file for file in found.aside if _is_releasable(file))]
+    _refuse_others(source, found, files)
+    decision = _decision(found, Verb.RELEASE, decided)
+    DecisionLedger(engine).begin(decision)
+    name = TableName(piece.database, piece.table)
+    known = newest_commits(source.name, engine).get(name)
+    commit = publish(source.lake, source.name, name, piece.start, files, known=known)
+    rows, version = (commit.rows, commit.version) if commit else (0, 0)
+    _note(engine, found, files, rows, version, decided.at)
+    reason = _left(source, found, rest)
+    after = replace(
+        piece,
+        state=IntervalState.HELD if reason else IntervalState.PUBLISHED,
+        reason=reason,
+        published_rows=rows,
+        changed_at=decided.at,
+    )
+    done = replace(decision, rows=_released(piece, rows), done_at=decided.at)
+    if not DecisionLedger(engine).settle(done, piece, after):
+        raise _changed(source, piece, "its rows are owed: the next run publishes them once more")
+    return DecisionOutcome(piece.name, piece.start, done.rows, after.state, max(0, piece.rows - rows), version)
+
+
+def discard(source: Source, engine: sa.Engine, found: InQuarantine, decided: Decided) -> DecisionOutcome:
+    """Does without the rows of a table and interval that are not published: they are owed no more.
+
+    The ledger keeps that they were discarded, by whom, why, and what stood against them; the files stay as long as
+    other quarantine that is settled.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        found: What is discarded.
+        decided: By whom, and why.
+
+    Raises:
+        AlreadyRunningError: A run has changed the table's part of the interval meanwhile; nothing is discarded.
+        StoreUnavailableError: The store does not answer.
+    """
+    piece = found.withheld.piece
+    done = replace(_decision(found, Verb.DISCARD, decided), done_at=decided.at)
+    after = replace(piece, state=IntervalState.DISCARDED, changed_at=decided.at)
+    if not DecisionLedger(engine).settle(done, piece, after):
+        raise _changed(source, piece, "nothing was discarded")
+    return DecisionOutcome(piece.name, piece.start, found.withheld.rows, after.state)
+
+
+def _released(piece: TableInterval, rows: int) -> int:
+    """What is new to readers: all of what failed, and of what is held what was not published."""
+    return rows if piece.state is IntervalState.FAILED else rows - piece.published_rows
+
+
+def _is_releasable(file: StagedFile) -> bool:
+    """Rows that a TABLE_MAP alone has decoded have no names: to publish them would be a guess."""
+    return file.why.error in {UndecodableTextError.__name__, UnreadableValueError.__name__}
+
+
+def _judged(source: Source, found: InQuarantine) -> Sequence[StagedFile]:
+    """The files that the verdict is on: of what failed in quarantine; of what is held in part, those published."""
+    piece = found.withheld.piece
+    if piece.state is IntervalState.FAILED:
+        return found.judged
+    if not found.aside:
+        return ()
+    decoded = read_decoded(run_folder(source.lake, source.name, piece.run or ""))
+    return [
+        file
+        for file in decoded.publishable(piece.start)
+        if (file.database, file.table) == (piece.database, piece.table)
+    ]
+
+
+def _refuse_others(source: Source, found: InQuarantine, files: Sequence[StagedFile]) -> None:
+    piece, verdict = found.withheld.piece, found.withheld.verdict
+    judged = [file for file in files if file.is_publishable]
+    again = f"`strata run --source {source.name} --failed --table {piece.name}` decodes the rows again"
+    without = f"`strata quarantine discard --source {source.name} --table {piece.name} --because '...'` does without"
+    is_nothing = not judged if piece.state is IntervalState.FAILED else len(judged) == len(files)
+    if is_nothing and not (found.judged or found.aside):
+        raise Usage(
+            f"none of the rows are in quarantine: {piece.reason.message if piece.reason else 'nobody decoded them'}",
+            source=source.name,
+            table=piece.name,
+            remedy=f"{again}; {without} them.",
+        )
+    if is_nothing:
+        raise SchemaMismatchError(
+            "nobody knows the columns of the rows in quarantine, and no column is guessed: "
+            + (found.aside[0].why.message if found.aside else "they are not all that there are"),
+            source=source.name,
+            table=piece.name,
+            remedy=f"Mend the schema history, then {again}; {without} them.",
+        )
+    unusable = next((one for one in found.withheld.failures if one.check in OF_FILES), None)
+    if unusable is not None:
+        raise _not_checked(source, piece, unusable.message, again)
+    if (
+        verdict is None
+        or digest_of(judged) != verdict.details.staged
+        or digest_of(found.aside) != verdict.details.aside
+    ):
+        raise _not_checked(source, piece, "the files are not all of those that the verdict is on", again)
+    for url, damage in find_damage(files).items():
+        raise _not_checked(source, piece, f"a file {damage}", again, url)
+
+
+def _not_checked(
+    source: Source, piece: TableInterval, why: str, again: str, file: str | None = None
+) -> DamagedFileError:
+    return DamagedFileError(
+        f"what is in quarantine of {moment_key(piece.start)} is not what was checked: {why}",
+        source=source.name,
+        table=piece.name,
+        file=file,
+        remedy=f"{again}.",
+    )
+
+
+def _left(source: Source, found: InQuarantine, rest: Sequence[StagedFile]) -> ErrorFacts | None:
+    """Why some rows stay withheld behind a release: their columns or their schema are not known."""
+    if rest:
+        return rest[0].why
+    piece = found.withheld.piece
+    plan = read_plan(run_folder(source.lake, source.name, piece.run or ""))
+    mine = (one.error for one in plan.refused if (one.interval, one.table) == (piece.start, piece.name))
+    return next(mine, None)
+
+
+def _note(
+    engine: sa.Engine, found: InQuarantine, files: Sequence[StagedFile], rows: int, version: int, now: int
+) -> None:
+    piece = found.withheld.piece
+    interval = IntervalLedger(engine).get(piece.source, piece.start)
+    versions = tuple(sorted({file.version_id for file in files}))
+    executed = interval.gtid_executed if interval else ""
+    details = PublishedDetails(executed, piece.run or "", versions, rows_by_version(files))
+    PublishedLedger(engine).put(
+        PublishedInterval(piece.source, piece.start, piece.full_name, version, rows, now, details)
+    )
+
+
+def _decision(found: InQuarantine, verb: Verb, decided: Decided) -> Decision:
+    piece = found.withheld.piece
+    return Decision(
+        source=piece.source,
+        start_at=piece.start,
+        database_name=piece.database,
+        table_name=piece.table,
+        run=piece.run or "",
+        verb=verb,
+        because=decided.because,
+        decided_by=decided.by,
+        decided_at=decided.at,
+        rows=found.withheld.rows,
+    )
+
+
+def _changed(source: Source, piece: TableInterval, outcome: str) -> AlreadyRunningError:
+    return AlreadyRunningError(
+        f"a run has changed the interval {moment_key(piece.start)} meanwhile: {outcome}",
+        source=source.name,
+        table=piece.name,
+        remedy=f"`strata quarantine list --source {source.name}` shows what is withheld now.",
+    )

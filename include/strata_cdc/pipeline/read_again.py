@@ -1,0 +1,117 @@
+"""Dumps the tables whose mirrors stand because no log tells their rows: what runs start by themselves.
+Not here: which tables these are (`mirrors/follow/note_waiting.py`), dumping (`mirrors/dump/`)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.clock import now_micros
+from strata_cdc.errors import AlreadyRunningError, StrataError
+from strata_cdc.lake.known_lake import known_store
+from strata_cdc.mirrors.dump.dump_tables import DumpReport, dump_tables
+from strata_cdc.pipeline.dump_source import dump_settings, dump_source_of
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.patterns import matches
+from strata_cdc.selection.wanted import folds_names
+from strata_cdc.store.database import open_store
+from strata_cdc.store.read_again import ReadAgainLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Settings, Source
+    from strata_cdc.errors import ErrorFacts
+    from strata_cdc.mirrors.dump.dump_table import DumpProgress
+    from strata_cdc.store.read_again import TableToRead
+
+_LONGEST_REST: Final = 24 * 60
+"""Minutes between two dumps of a table that cannot be dumped."""
+_LOG = logging.getLogger("strata.mirror")
+
+
+def tables_to_read_again(source: str, *, settings: Settings) -> list[TableToRead]:
+    """The tables of a source that a run dumps by itself; none where the settings turn it off."""
+    found = settings.source(source)
+    return _waiting(found, open_store(found.store_url))
+
+
+def tables_due(source: str, *, settings: Settings, now: int) -> list[TableToRead]:
+    """Those of them whose last dump did not fail just now: the more often one has, the longer it rests.
+
+    Args:
+        source: The source's name.
+        settings: The settings.
+        now: Microseconds UTC.
+    """
+    return [one for one in tables_to_read_again(source, settings=settings) if not _rests(one, now)]
+
+
+def _rests(one: TableToRead, now: int) -> bool:
+    minutes = min(2**one.tries, _LONGEST_REST)
+    return one.error is not None and one.tried_at is not None and now < one.tried_at + minutes * 60_000_000
+
+
+def read_again(source: str, *, settings: Settings, tell: Callable[[DumpProgress], None] = lambda _: None) -> DumpReport:
+    """Dumps them, each by one process at a time; what was killed goes on where it was.
+
+    A table that cannot be dumped is in the report, the ledger and the log, and the next run tries it again.
+
+    Args:
+        source: The source's name.
+        settings: The settings.
+        tell: Is told of each chunk.
+
+    Raises:
+        SourceUnavailableError: The server does not answer.
+        StoreUnavailableError: The store does not.
+    """
+    found = settings.source(source)
+    engine = known_store(found)
+    waiting = _waiting(found, engine)
+    if not waiting:
+        return DumpReport(source, (), ())
+    ledger = ReadAgainLedger(engine)
+
+    def begin(table: TableName) -> bool:
+        """Whether it waits still, now that nobody else is at it."""
+        if (table.database, table.table) not in {(one.database_name, one.table_name) for one in ledger.all(source)}:
+            return False
+        ledger.begin(source, table.database, table.table, now_micros())
+        return True
+
+    tables = [TableName(one.database_name, one.table_name) for one in waiting]
+    how = dump_settings(found)
+    try:
+        report = dump_tables(
+            dump_source_of(found, engine, begin=begin), tables, how, parallel=found.settings.dump_parallel, tell=tell
+        )
+    except StrataError as error:
+        # The only one: its failure is no failure of the run.
+        report = DumpReport(source, (), (error.located(source=source, table=str(tables[0])).facts(),))
+    return DumpReport(source, report.tables, tuple(one for one in report.failed if _note_failure(ledger, waiting, one)))
+
+
+def _waiting(source: Source, engine: sa.Engine) -> list[TableToRead]:
+    if not source.settings.mirror_read_again or not source.settings.mirrors:
+        return []
+    folded = folds_names(source.name, engine)
+    return [
+        one
+        for one in ReadAgainLedger(engine).all(source.name)
+        if matches(TableName(one.database_name, one.table_name), source.settings.mirrors, folded=folded)
+    ]
+
+
+def _note_failure(ledger: ReadAgainLedger, waiting: Sequence[TableToRead], error: ErrorFacts) -> bool:
+    """Whether it is one: another process that dumps the table is none."""
+    if error.error == AlreadyRunningError.__name__ or error.table is None:
+        _LOG.info("%s is being dumped by another process: %s", error.table, error.message)
+        return False
+    for one in waiting:
+        if one.name == error.table:
+            ledger.failed(one.source, one.database_name, one.table_name, error.message)
+    _LOG.warning("%s could not be read again: %s", error.table, error.message)
+    return True

@@ -1,0 +1,365 @@
+"""GTID set algebra. Text and numbers in, sets out.
+Not here: reading GTIDs from events (`binlog/events/parse.py`), storing them (`schema/history/sql_store.py`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Self
+
+from msgspec import Struct
+
+from strata_cdc.errors import InvalidGtidSetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+MAX_GNO = (1 << 63) - 2
+"""The largest transaction number that MySQL assigns (sql/rpl_gtid.h, GNO_END - 1)."""
+
+_BRACES = re.compile(r"\{(\w{8}-\w{4}-\w{4}-\w{4}-\w{12})\}")
+"""A form of the UUID that the server takes too."""
+_UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)
+_TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}", re.IGNORECASE)
+_RANGE = re.compile(r"([0-9]+)\s*-\s*([0-9]+)")
+_PLAIN = re.compile(r"(?:[1-9][0-9]{0,17}[:-])*[1-9][0-9]{0,17}")
+"""Numbers that are in bounds by their length alone, without blanks, tags and leading zeros: what a server prints."""
+_TWO_DASHES = re.compile(r"-[0-9]+-")
+_MANY_CHARACTERS = 1 << 10
+_MOST_DIGITS = 100
+"""Of a number, zeros in front of it included."""
+_BEHIND_ALL = (MAX_GNO + 2, MAX_GNO + 2)
+
+Span = tuple[int, int]
+"""Transaction numbers from the first (inclusive) to the last (inclusive)."""
+
+
+class Sid(Struct, frozen=True, order=True):
+    """Who numbered a transaction: a server's UUID and, from MySQL 8.3 on, a tag."""
+
+    uuid: str
+    tag: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.uuid}:{self.tag}" if self.tag else self.uuid
+
+
+class Gtid(Struct, frozen=True):
+    """The identity of one transaction. Deliberately without an order: GTIDs have none."""
+
+    sid: Sid
+    gno: int
+
+    @classmethod
+    def of(cls, uuid: str, gno: int, tag: str = "") -> Self:
+        """From the fields of a GTID event."""
+        return cls(Sid(uuid, tag), gno)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `UUID[:TAG]:NUMBER`.
+
+        Raises:
+            InvalidGtidSetError: The text has another form, or names more than one transaction.
+        """
+        spans = [(sid, span) for sid, spans in GtidSet.parse(text).items() for span in spans]
+        if len(spans) != 1 or spans[0][1][0] != spans[0][1][1]:
+            raise InvalidGtidSetError(f"{text!r} is not one GTID")
+        return cls(spans[0][0], spans[0][1][0])
+
+    def __str__(self) -> str:
+        return f"{self.sid}:{self.gno}"
+
+
+class GtidSet(Struct, frozen=True):
+    """An immutable set of GTIDs, kept as sorted, disjoint, non-adjacent spans for each UUID and tag.
+
+    Sets are only partially ordered: `a <= b` says that b contains a, and both `a <= b` and `b <= a` may be false.
+    The text is MySQL's (manual, "GTID Sets"): `UUID[:TAG]:FIRST[-LAST][:...][, ...]`.
+    """
+
+    _spans: tuple[tuple[Sid, tuple[Span, ...]], ...] = ()
+
+    @classmethod
+    def of(cls, spans: Mapping[Sid, Iterable[Span]]) -> Self:
+        """From any spans, overlapping and in any order; an empty list of spans leaves its sid out."""
+        merged = ((sid, _merge(given)) for sid, given in spans.items())
+        return cls(tuple(sorted((sid, spans) for sid, spans in merged if spans)))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads MySQL's text form; blanks, newlines, empty parts and ranges that run backwards are as MySQL takes them.
+
+        Raises:
+            InvalidGtidSetError: The text is not a GTID set; the message quotes the part that is not.
+        """
+        found: dict[Sid, list[Span]] = {}
+        for part in text.split(","):
+            if part.strip():
+                _parse_part(part, found)
+        return cls.of(found)
+
+    def items(self) -> Iterator[tuple[Sid, tuple[Span, ...]]]:
+        """Each UUID and tag, in order, with its spans."""
+        return iter(self._spans)
+
+    @property
+    def counted(self) -> str:
+        """GTIDs, whichever servers numbered them."""
+        return "GTIDs"
+
+    @property
+    def is_shared(self) -> bool:
+        """A replica keeps the GTIDs of what it applies."""
+        return True
+
+    def contains(self, gtid: Gtid) -> bool:
+        """Whether the set holds this one transaction."""
+        spans = self._of(gtid.sid)
+        at = bisect_right(spans, (gtid.gno, MAX_GNO + 1)) - 1
+        return at >= 0 and spans[at][0] <= gtid.gno <= spans[at][1]
+
+    def count(self) -> int:
+        """How many transactions the set holds."""
+        return sum(last - first + 1 for _, spans in self._spans for first, last in spans)
+
+    def left_out(self) -> GtidSet:
+        """The numbers between a server's first and last one in the set that are not in it."""
+        return GtidSet.of({sid: [(spans[0][0], spans[-1][1])] for sid, spans in self._spans}) - self
+
+    def add(self, gtid: Gtid) -> GtidSet:
+        """The set with one more transaction. To add many, use `GtidSetBuilder`."""
+        return self | GtidSet.of({gtid.sid: [(gtid.gno, gtid.gno)]})
+
+    def __or__(self, other: GtidSet) -> GtidSet:
+        if not other or self is other:
+            return self
+        if not self:
+            return other
+        union = dict(self._spans)
+        for sid, spans in other._spans:
+            union[sid] = _unite(union[sid], spans) if sid in union else spans
+        return GtidSet(tuple(sorted(union.items())))
+
+    def __sub__(self, other: GtidSet) -> GtidSet:
+        left = ((sid, _subtract(spans, other._of(sid))) for sid, spans in self._spans)
+        return GtidSet(tuple((sid, spans) for sid, spans in left if spans))
+
+    def __and__(self, other: GtidSet) -> GtidSet:
+        return self - (self - other)
+
+    def __le__(self, other: GtidSet) -> bool:
+        """Whether `other` contains this set."""
+        return all(_covers(other._of(sid), spans) for sid, spans in self._spans)
+
+    def __lt__(self, other: GtidSet) -> bool:
+        return self != other and self <= other
+
+    def __ge__(self, other: GtidSet) -> bool:
+        return other <= self
+
+    def __gt__(self, other: GtidSet) -> bool:
+        return other < self
+
+    def __bool__(self) -> bool:
+        return bool(self._spans)
+
+    def __str__(self) -> str:
+        # One entry for each UUID, its untagged spans first, as Gtid_set::to_string writes it.
+        parts: dict[str, str] = {}
+        for sid, spans in self._spans:
+            text = ":".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+            text = f"{sid.tag}:{text}" if sid.tag else text
+            parts[sid.uuid] = f"{parts[sid.uuid]}:{text}" if sid.uuid in parts else f"{sid.uuid}:{text}"
+        return ",".join(parts.values())
+
+    def describe(self) -> dict[str, str | int]:
+        """As `gtid_executed`."""
+        return {"gtid_executed": str(self)}
+
+    def _of(self, sid: Sid) -> tuple[Span, ...]:
+        return next((spans for known, spans in self._spans if known == sid), ())
+
+
+class GtidSetBuilder:
+    """A GTID set that grows along a stream; adding the next number of a server costs a comparison."""
+
+    def __init__(self, start: GtidSet | None = None) -> None:
+        self._spans: dict[Sid, list[Span]] = {sid: list(spans) for sid, spans in start.items()} if start else {}
+
+    def add(self, gtid: Gtid) -> None:
+        """Takes one more transaction; one that is already in changes nothing."""
+        self.add_span(gtid.sid, (gtid.gno, gtid.gno))
+
+    def add_span(self, sid: Sid, span: Span) -> None:
+        """Takes the transactions of one server from the first to the last number of `span`."""
+        spans = self._spans.setdefault(sid, [])
+        first, last = span
+        if not spans or first > spans[-1][1] + 1:
+            spans.append(span)
+        elif first == spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], last)
+        else:
+            # Not the server's newest: a group-replication member numbers in blocks, a replica commits out of order.
+            begin = max(bisect_right(spans, (first, 0)) - 1, 0)
+            end = bisect_right(spans, (last + 1, MAX_GNO + 1))
+            spans[begin:end] = _merge((*spans[begin:end], span))
+
+    def contains(self, gtid: Gtid) -> bool:
+        """Whether the set holds this one transaction by now."""
+        spans = self._spans.get(gtid.sid, [])
+        at = bisect_right(spans, (gtid.gno, MAX_GNO + 1)) - 1
+        return at >= 0 and spans[at][0] <= gtid.gno <= spans[at][1]
+
+    def overlaps(self, sid: Sid, span: Span) -> bool:
+        """Whether the set holds any of the transactions of `span` by now."""
+        spans = self._spans.get(sid, [])
+        at = bisect_right(spans, (span[1], MAX_GNO + 1)) - 1
+        return at >= 0 and spans[at][1] >= span[0]
+
+    def build(self) -> GtidSet:
+        """The set as it is now."""
+        return GtidSet(tuple(sorted((sid, tuple(spans)) for sid, spans in self._spans.items())))
+
+
+def _parse_part(part: str, found: dict[Sid, list[Span]]) -> None:
+    """One `UUID:...` of a set; a tag holds for the ranges that follow it, until the next tag."""
+    uuid, _, ranges = (piece.strip() for piece in part.partition(":"))
+    if braces := _BRACES.fullmatch(uuid):
+        uuid = braces[1]
+    if not _UUID.fullmatch(uuid):
+        raise InvalidGtidSetError(f"{uuid!r} is not the UUID of a server, in the GTID set part {part.strip()!r}")
+    digits = uuid.replace("-", "").lower()
+    uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    if ":" not in part:
+        raise InvalidGtidSetError(f"no transaction numbers follow {uuid!r}")
+    spans = found.setdefault(Sid(uuid), [])
+    if len(ranges) >= _MANY_CHARACTERS and _PLAIN.fullmatch(ranges) and not _TWO_DASHES.search(ranges):
+        # Such a set may have a hundred thousand ranges: as a list of lists of JSON, all of them are read at once.
+        pairs = json.loads(f"[[{ranges.replace(':', '],[').replace('-', ',')}]]")
+        spans += [(pair[0], pair[-1]) for pair in pairs if pair[0] <= pair[-1]]
+        return
+    _parse_ranges(ranges, uuid, found)
+
+
+def _parse_ranges(ranges: str, uuid: str, found: dict[Sid, list[Span]]) -> None:
+    """What follows a UUID, one range or tag after the other."""
+    spans = found[Sid(uuid)]
+    for piece in map(str.strip, ranges.split(":")):
+        low, dash, high = piece.partition("-")
+        if not (low.isascii() and low.isdigit() and (not dash or (high.isascii() and high.isdigit()))):
+            numbers = _RANGE.fullmatch(piece)
+            low, high = (numbers[1], numbers[2]) if numbers else ("", "")
+        if low:
+            # Python reads no number of more than 4,300 digits.
+            is_long = max(len(low), len(high)) > _MOST_DIGITS
+            first = 0 if is_long else int(low)
+            last = int(high) if high and not is_long else first
+            if not 1 <= first <= MAX_GNO or last > MAX_GNO:
+                raise InvalidGtidSetError(f"{piece[:60]!r} is outside 1-{MAX_GNO}, in the GTID set of {uuid}")
+            if first <= last:
+                spans.append((first, last))
+        elif _TAG.fullmatch(piece):
+            spans = found.setdefault(Sid(uuid, piece.lower()), [])
+        else:
+            raise InvalidGtidSetError(f"{piece!r} is neither a range of numbers nor a tag, in the GTID set of {uuid}")
+
+
+def _shared_ends(one: Sequence[Span], other: Sequence[Span]) -> tuple[int, int]:
+    """How many spans at the beginning, and how many more at the end, are the same in both.
+
+    Large sets that meet are mostly the same set at two times. Slices compare without a step of Python for each span.
+    """
+    shortest = min(len(one), len(other))
+    front = _bisected(shortest, lambda begin, end: one[begin:end] == other[begin:end])
+    ones, others = len(one), len(other)
+    back = _bisected(
+        shortest - front,
+        lambda begin, end: one[ones - end : ones - begin] == other[others - end : others - begin],
+    )
+    return front, back
+
+
+def _bisected(count: int, same: Callable[[int, int], bool]) -> int:
+    """The largest n up to `count` for which all of [0, n) is the same; `same` is asked about pieces of it."""
+    known, size = 0, count
+    while size:
+        while known + size <= count and same(known, known + size):
+            known += size
+            if known == count:
+                return count
+        size //= 2
+    return known
+
+
+def _unite(one: tuple[Span, ...], other: tuple[Span, ...]) -> tuple[Span, ...]:
+    """The union of two lists that are both sorted, disjoint and non-adjacent."""
+    if len(one) < len(other):
+        one, other = other, one
+    front, back = _shared_ends(one, other)
+    added = other[front : len(other) - back]
+    if not added:
+        return one
+    begin = max(bisect_right(one, (added[0][0], 0)) - 1, 0)
+    end = bisect_right(one, (added[-1][1] + 1, MAX_GNO + 1))
+    return (*one[:begin], *_merge((*one[begin:end], *added)), *one[end:])
+
+
+def _merge(spans: Iterable[Span]) -> tuple[Span, ...]:
+    merged: list[Span] = []
+    begin, end = 0, -1
+    for span in sorted(spans):
+        if span[0] > end + 1:
+            merged.append(span)
+            begin, end = span
+        elif span[1] > end:
+            end = span[1]
+            merged[-1] = (begin, end)
+    return tuple(merged)
+
+
+def _covers(spans: tuple[Span, ...], inner: tuple[Span, ...]) -> bool:
+    """Whether each span of `inner` lies within one of `spans`; both are sorted, disjoint and non-adjacent."""
+    front, back = _shared_ends(spans, inner)
+    at, count = front, len(spans)
+    for first, last in inner[front : len(inner) - back]:
+        while at < count and spans[at][1] < last:
+            at += 1
+        if at == count or spans[at][0] > first:
+            return False
+    return True
+
+
+def _subtract(spans: tuple[Span, ...], minus: tuple[Span, ...]) -> tuple[Span, ...]:
+    if not minus:
+        return spans
+    front, back = _shared_ends(spans, minus)
+    minus = minus[front : len(minus) - back]
+    if not minus:
+        return spans[front : len(spans) - back]
+    begin = max(bisect_right(spans, (minus[0][0], 0), lo=front) - 1, front)
+    end = bisect_right(spans, (minus[-1][1], MAX_GNO + 1), hi=len(spans) - back)
+    return (*spans[front:begin], *_cut_out(spans[begin:end], minus), *spans[end : len(spans) - back])
+
+
+def _cut_out(spans: tuple[Span, ...], minus: tuple[Span, ...]) -> list[Span]:
+    """What of `spans` is not in `minus`, of which there is at least one."""
+    left: list[Span] = []
+    cuts = iter(minus)
+    low, high = next(cuts)
+    for span in spans:
+        first, last = span
+        while high < first:
+            low, high = next(cuts, _BEHIND_ALL)
+        while low <= last:
+            if low > first:
+                left.append((first, low - 1))
+            first = high + 1
+            if high >= last:
+                # It may reach into the next span.
+                break
+            low, high = next(cuts, _BEHIND_ALL)
+        if first <= last:
+            left.append((first, last))
+    return left

@@ -1,0 +1,142 @@
+"""Where the stream of one source is: what a token is made of.
+Not here: tokens over several sources (`token.py`), GTID sets (`sets.py`)."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.errors import IncomparableTokensError
+from strata_cdc.position.sets import Gtid, GtidSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from strata_cdc.position.binlog_position import BinlogPosition
+    from strata_cdc.position.port import Position
+
+
+class PartialTransaction(Struct, frozen=True):
+    """A transaction of which not all has been given."""
+
+    transaction: Gtid | BinlogPosition
+    """As its position counts it: a file has the transaction that begins where the position is."""
+    steps: int
+    """How many of its statements and rows have been, in the order of the stream."""
+
+
+class Origin(Struct, frozen=True):
+    """What a source holds of another one, whose rows a resharding or a filtered replication copied."""
+
+    source: str
+    position: Position
+    """All up to here has been copied, as far as the copy has any of it. Where the GTIDs were kept this is the copy's
+    own position."""
+    lineage: str = ""
+    """Of the other source."""
+
+    @property
+    def place(self) -> SourcePosition:
+        """As a place of the other source."""
+        return SourcePosition(self.source, self.position, self.lineage)
+
+
+def kept_origins(copied_from: Mapping[str, str], position: Position) -> tuple[Origin, ...]:
+    """What a position holds of other sources by copies that kept their GTIDs.
+
+    Args:
+        copied_from: Names of the other sources, and their lineages.
+        position: Of the copy. A place in files says nothing of another server's.
+    """
+    if not position.is_shared:
+        return ()
+    return tuple(Origin(source, position, lineage) for source, lineage in sorted(copied_from.items()))
+
+
+class SourcePosition(Struct, frozen=True):
+    """Where the stream of one source is."""
+
+    source: str
+    position: Position
+    """What has been executed."""
+    lineage: str = ""
+    """Names the history of the source. After `RESET BINARY LOGS AND GTIDS`, or when the source was built anew, the same
+    numbers are other transactions: then it has to be another name. Places of two lineages never compare."""
+    committed_at: int = 0
+    """Commit time of the newest transaction (microseconds UTC); 0: not known. People read it; no comparison does, but
+    that of tokens of different histories within a bound of the clocks (`Token.compare`)."""
+    parts: tuple[PartialTransaction, ...] = ()
+    """Transactions behind the position of which some has been given, in the order of their texts; a stream has one."""
+    origins: tuple[Origin, ...] = ()
+    """Other sources whose rows it holds by copy, each history once, in the order of `lineages_of`. Who has reached the
+    position holds them too."""
+
+    def is_within(self, other: SourcePosition) -> bool:
+        """Whether `other` has provably executed all of this: the same history, and it contains this position."""
+        if not self._is_comparable(other):
+            return False
+        return self.position <= other.position and all(map(other._has, self.parts))
+
+    def _has(self, part: PartialTransaction) -> bool:
+        if self.position.contains(part.transaction):
+            return True
+        return any(mine.transaction == part.transaction and mine.steps >= part.steps for mine in self.parts)
+
+    def union(self, other: SourcePosition) -> SourcePosition:
+        """The least place that both are within.
+
+        Raises:
+            IncomparableTokensError: There is none: other histories, other servers' files, or a file and a GTID set.
+        """
+        if not self._is_comparable(other):
+            raise IncomparableTokensError(
+                f"tokens of two histories have no union: {self._history} and {other._history}",
+                source=self.source,
+                remedy="Keep the token of the history that goes on.",
+            )
+        position = self.position | other.position
+        parts = _farthest(part for part in (*self.parts, *other.parts) if not position.contains(part.transaction))
+        committed_at = max(self.committed_at, other.committed_at)
+        return SourcePosition(
+            self.source, position, self.lineage, committed_at, parts, lineages_of(self.origins + other.origins)
+        )
+
+    def _is_comparable(self, other: SourcePosition) -> bool:
+        return self.history == other.history
+
+    def executed(self) -> GtidSet | None:
+        """All transactions that it stands for, those of which it has only a part among them; None for a file."""
+        if not isinstance(self.position, GtidSet):
+            return None
+        inside = (part.transaction for part in self.parts if isinstance(part.transaction, Gtid))
+        return reduce(GtidSet.add, inside, self.position)
+
+    @property
+    def history(self) -> tuple[str, str]:
+        """Equal for places whose positions count the same things."""
+        return self.source, self._history
+
+    @property
+    def _history(self) -> str:
+        return f"{self.position.counted}, lineage {self.lineage!r}"
+
+
+def _farthest(parts: Iterable[PartialTransaction]) -> tuple[PartialTransaction, ...]:
+    """One for each transaction, in the order of their texts."""
+    found: dict[str, PartialTransaction] = {}
+    for part in parts:
+        known = found.get(str(part.transaction))
+        found[str(part.transaction)] = part if known is None or known.steps < part.steps else known
+    return tuple(found[text] for text in sorted(found))
+
+
+def lineages_of(origins: Iterable[Origin]) -> tuple[Origin, ...]:
+    """Each history once, in order."""
+    found: dict[tuple[str, str], SourcePosition] = {}
+    for origin in origins:
+        place = origin.place
+        known = found.get(place.history)
+        found[place.history] = place if known is None else known.union(place)
+    return tuple(Origin(place.source, place.position, place.lineage) for _, place in sorted(found.items()))

@@ -1,0 +1,282 @@
+"""How far each step of a source has come, from what lies in the lake and the store; the server is not asked.
+Not here: what a server's settings lack (`ops/doctor/check_source.py`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from strata_cdc.landing.land_state import Doing, LandState, read_state
+from strata_cdc.landing.landed import LandedStream, landing_folder
+from strata_cdc.schema.history.cascades import unlogged_cascades
+from strata_cdc.schema.history.historian import Gap, History
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.history.versions import SYSTEM_DATABASES
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.selection.wanted import wanted_tables
+from strata_cdc.store.ledgers import IntervalLedger
+from strata_cdc.store.own import own_database
+from strata_cdc.store.read_again import ReadAgainLedger, TableToRead
+from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
+from strata_cdc.store.withheld import withheld
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.store.table_intervals import StateTotal
+    from strata_cdc.store.withheld import WithheldInterval
+
+
+class ReasonStatus(Struct, frozen=True):
+    """One reason for which rows of a table are withheld."""
+
+    reason: str
+    """A check that failed, or the name of an error."""
+    intervals: int
+    rows: int
+    """That are withheld in these; some of them for other reasons, too."""
+
+
+class TableStatus(Struct, frozen=True):
+    """What readers have of one table."""
+
+    table: str
+    rows: int
+    """That are published."""
+    intervals: int
+    """In which it has rows, published or not."""
+    published_until: int
+    """Start of the newest interval with published rows, microseconds UTC; 0 if there is none."""
+    owed_rows: int
+    """That a run is still to publish."""
+    failed_rows: int
+    """Whose checks or decoding failed."""
+    held_rows: int
+    """That a gap, quarantine or a statement holds back."""
+    reason: str | None
+    """Why the oldest of them failed or are held."""
+    gap: str | None
+    """Why its schema is not known at the end of the stream."""
+    reasons: tuple[ReasonStatus, ...] = ()
+    """Why rows failed or are held, those of the most rows first."""
+    discarded_rows: int = 0
+    """That somebody has decided to do without."""
+
+
+class PreparedStatus(Struct, frozen=True):
+    """An XA transaction that is prepared, and that nobody has committed or rolled back."""
+
+    xid: str
+    """As `XA COMMIT` takes it."""
+    seq: int
+    gtid: str | None
+    since: int
+    """Commit time of its XA PREPARE, microseconds UTC; 0 if its segment is not here any more."""
+    position: str
+    """FILE:OFFSET in the server's files; empty if its segment is not here any more."""
+    rows: dict[str, int]
+    """By table; held until it is decided."""
+
+
+class SourceStatus(Struct, frozen=True):
+    """One source: each step's position in the same stream."""
+
+    source: str
+    landed_seq: int
+    landed_until: int
+    """Commit time of the last landed transaction, microseconds UTC; 0 if there is none."""
+    landed_gtid_set: str
+    landed_position: str | None
+    """FILE:OFFSET in the server's files behind the last landed segment; None if nothing has landed."""
+    segments: int
+    landing: LandState | None
+    """What the newest landing said of itself last; a landing that was killed says nothing more."""
+    tracked_seq: int
+    owned_seq: int
+    """Last transaction that a closed interval owns."""
+    owned_until: int
+    """End of the newest interval, microseconds UTC; 0 if there is none."""
+    behind_seconds: float
+    """From the end of the newest interval to now; of an idle source from when its landing looked last."""
+    unowned: int
+    """Landed transactions that no interval owns yet: the next run closes them, unless they are the store's own."""
+    gone: int
+    """Transactions that closed intervals own and that the lake does not reach: it was deleted, or is another one."""
+    uncounted: int
+    """Intervals of an older version whose rows nobody has counted: the next run does."""
+    owed_since: int
+    """Start of the oldest interval with owed rows, microseconds UTC; 0 if nothing is owed."""
+    statements: int
+    """Changes that were logged as statements: the binlog does not hold their rows."""
+    prepared: tuple[PreparedStatus, ...]
+    tables: tuple[TableStatus, ...]
+    progress_at: int = 0
+    """When a landing looked or a run stored what it had done, microseconds UTC; 0: never."""
+    read_again: tuple[TableToRead, ...] = ()
+    """Tables whose mirrors stand until a dump has read their rows."""
+    landed_bytes: int = 0
+    """Of the landed segments that are here; those that were deleted by age are not among them."""
+    landed_rows: int = 0
+    """Row changes that closed intervals own, of all tables, wanted or not."""
+    decoded_rows: int = 0
+    """Row changes that are published, or that were decoded and judged and are withheld."""
+    unlogged: tuple[str, ...] = ()
+    """Tables whose rows foreign keys change without row events."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return to_plain(self)
+
+
+def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatus:
+    """Reads the status of a source.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        now: Microseconds UTC.
+
+    Raises:
+        StoreUnavailableError: The store does not answer.
+        LakeUnavailableError: The lake does not.
+    """
+    stream = LandedStream.open(source.lake, source.name)
+    position = SchemaStore(engine).position(source.name)
+    closed = IntervalLedger(engine).all(source.name)
+    newest = max(closed, key=lambda interval: interval.start, default=None)
+    wanted = wanted_tables(source, engine, stream)
+    all_totals = TableIntervalLedger(engine).totals(source.name)
+    totals = [total for total in all_totals if wanted(TableName(total.database, total.table))]
+    left_out = withheld(engine, source.name)
+    landing = read_state(source.lake, source.name)
+    owned = max([stream.first_seq - 1, *(interval.last_seq for interval in closed)])
+    is_idle = stream.is_only_of(own_database(engine, stream.servers()), owned + 1, stream.last_seq)
+    # What an idle source has published reaches to where its landing has looked.
+    until = landing.at if is_idle and landing and newest and landing.doing is Doing.ENDED else 0
+    return SourceStatus(
+        source=source.name,
+        landed_seq=stream.last_seq,
+        landed_until=stream.clock,
+        landed_gtid_set=str(stream.executed()),
+        landed_position=_position(stream),
+        segments=len(stream.segments),
+        landing=landing,
+        tracked_seq=position.seq if position else 0,
+        owned_seq=newest.last_seq if newest else 0,
+        owned_until=newest.end if newest else 0,
+        behind_seconds=max(0.0, (now - max(newest.end, until)) / 1e6) if newest else 0.0,
+        unowned=0 if is_idle else max(0, stream.last_seq - sum(one.last_seq - one.first_seq for one in closed)),
+        gone=max(0, owned - stream.last_seq),
+        uncounted=len(TableIntervalLedger(engine).uncounted(source.name)),
+        owed_since=min((total.first_start for total in totals if total.state is IntervalState.OWED), default=0),
+        statements=len(SchemaStore(engine).statement_changes(source.name, 0, stream.last_seq)),
+        prepared=tuple(_prepared(stream)),
+        tables=_tables(source, engine, totals, left_out),
+        progress_at=max(landing.at if landing else 0, TableIntervalLedger(engine).changed_at(source.name)),
+        read_again=tuple(ReadAgainLedger(engine).all(source.name)),
+        landed_bytes=_landed_bytes(source, stream),
+        landed_rows=sum(total.rows for total in all_totals),
+        decoded_rows=sum(total.published_rows for total in all_totals) + sum(map(_judged_rows, left_out)),
+        unlogged=tuple(str(one.name) for one in unlogged_cascades(engine, source.name) if wanted(one.name)),
+    )
+
+
+def _landed_bytes(source: Source, stream: LandedStream) -> int:
+    # By one listing: to ask each segment's index would read a file for each.
+    stamps = landing_folder(source.lake, source.name).stamps() if stream.segments else {}
+    return sum(stamps[str(segment.name)][0] for segment in stream.segments if str(segment.name) in stamps)
+
+
+def _judged_rows(one: WithheldInterval) -> int:
+    """Rows that were decoded and judged, beside those that are published."""
+    return max(0, one.verdict.details.rows - one.piece.published_rows) if one.verdict else 0
+
+
+def _position(stream: LandedStream) -> str | None:
+    if not stream.segments:
+        return None
+    summary = stream.segments[-1].summary
+    return f"{summary.binlog_file}:{summary.server_end}"
+
+
+def _prepared(stream: LandedStream) -> Iterator[PreparedStatus]:
+    for one in stream.undecided_at(stream.last_seq).prepared():
+        if one.seq < stream.first_seq:
+            yield PreparedStatus(one.xid, one.seq, None, 0, "", {})
+            continue
+        _, record = stream.record_at(one.seq)
+        rows: Counter[str] = Counter()
+        for table in record.tables:
+            rows[f"{table.database}.{table.table}"] += table.rows
+        yield PreparedStatus(
+            xid=one.xid,
+            seq=one.seq,
+            gtid=str(record.gtid) if record.gtid else None,
+            since=record.committed_at,
+            position=f"{record.binlog_file}:{record.binlog_pos}",
+            rows=dict(rows),
+        )
+
+
+def _tables(
+    source: Source, engine: sa.Engine, totals: Sequence[StateTotal], left_out: Sequence[WithheldInterval]
+) -> tuple[TableStatus, ...]:
+    gaps = _gaps(source, engine)
+    reasons: dict[str, str] = {}
+    for one in left_out:
+        if one.piece.reason:
+            reasons.setdefault(one.piece.name, one.piece.reason.message)
+    counts = _reasons(left_out)
+    found = []
+    for table in sorted({*(total.name for total in totals), *gaps}):
+        mine = [total for total in totals if total.name == table]
+        left = {total.state: total.rows - total.published_rows for total in mine}
+        published = [total for total in mine if total.published_rows]
+        found.append(
+            TableStatus(
+                table=table,
+                rows=sum(total.published_rows for total in mine),
+                intervals=sum(total.intervals for total in mine),
+                published_until=max((total.last_start for total in published), default=0),
+                owed_rows=left.get(IntervalState.OWED, 0),
+                failed_rows=left.get(IntervalState.FAILED, 0),
+                held_rows=left.get(IntervalState.HELD, 0),
+                reason=reasons.get(table),
+                gap=gaps.get(table),
+                reasons=counts.get(table, ()),
+                discarded_rows=left.get(IntervalState.DISCARDED, 0),
+            )
+        )
+    return tuple(found)
+
+
+def _reasons(left_out: Sequence[WithheldInterval]) -> dict[str, tuple[ReasonStatus, ...]]:
+    intervals, rows = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for one in left_out:
+        for reason in one.reasons:
+            intervals[one.piece.name, reason] += 1
+            rows[one.piece.name, reason] += one.rows
+    found: dict[str, list[ReasonStatus]] = {}
+    for (table, reason), count in sorted(rows.items(), key=lambda item: (-item[1], item[0])):
+        found.setdefault(table, []).append(ReasonStatus(reason, intervals[table, reason], count))
+    return {table: tuple(each) for table, each in found.items()}
+
+
+def _gaps(source: Source, engine: sa.Engine) -> dict[str, str]:
+    store = SchemaStore(engine)
+    position = store.position(source.name)
+    if position is None:
+        return {}
+    known = History(store, source.name).tables(AtSeq(position.seq))
+    return {
+        str(table): found.reason
+        for table, found in known
+        if isinstance(found, Gap) and table.database not in SYSTEM_DATABASES
+    }

@@ -1,0 +1,449 @@
+"""Judges what a run has staged, before anybody reads it: verdict, quarantine, what the Data Docs are made of.
+Not here: the checks (`quality/checks/`), publishing (`pipeline/publish/publish_interval.py`), the Spark session
+(`spark_jobs/`)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from strata_cdc.counted import counted
+from strata_cdc.errors import ChecksFailedError
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.quality.check.data_docs import docs_url, forget_docs, write_docs, write_judged
+from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS, EarlierImages, sampling_of, totals
+from strata_cdc.quality.check.progress import CheckProgress
+from strata_cdc.quality.check.run_pass import is_small, run_pass
+from strata_cdc.quality.checks.one_pass import look_at
+from strata_cdc.quality.checks.own import own_rules
+from strata_cdc.quality.checks.own_columns import VersionsBefore
+from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
+from strata_cdc.quality.checks.passed import Passed
+from strata_cdc.quality.checks.rules import StreamFacts
+from strata_cdc.quality.checks.run import CheckEngine, damaged_file, judge_interval
+from strata_cdc.quality.checks.sensitive import Sensitive
+from strata_cdc.quality.checks.spark_engine import SparkEngine, frame_keys, frame_of
+from strata_cdc.quality.checks.subject import JudgedFile, Suite, TableSubject, count_rules
+from strata_cdc.quality.checks.suite import Judge
+from strata_cdc.runs.run_folder import read_plan, read_staged, run_folder, write_verdicts
+from strata_cdc.runs.run_past import read_past
+from strata_cdc.runs.verdict import Failure, Severity
+from strata_cdc.schema.model.definition import TableName, definition_from_json
+from strata_cdc.store.full_names import full_name
+from strata_cdc.store.withheld import ASIDE
+from strata_cdc.tables.layout import interval_key
+from strata_cdc.tables.pinned import find_damage
+from strata_cdc.tables.quarantine import put_in_quarantine
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from strata_cdc.files.storage import Folder
+    from strata_cdc.quality.checks.before_after import Firsts
+    from strata_cdc.runs.run_folder import Decoded
+    from strata_cdc.runs.run_past import RunPast
+    from strata_cdc.runs.run_plan import RunPlan
+    from strata_cdc.runs.specs import Interval
+    from strata_cdc.runs.verdict import IntervalVerdict
+    from strata_cdc.schema.model.definition import TableDefinition
+    from strata_cdc.tables.write import StagedFile
+
+MOST_MESSAGES = 5
+"""Failures that a report quotes; all of them are in the verdict."""
+MESSAGE_LENGTH = 120
+
+
+class ChecksEngine(StrEnum):
+    """What judges the rules of ours; users' own are run by Great Expectations in any case."""
+
+    ONE_PASS = "one_pass"  # noqa: S105  no password
+    """One pass over each file."""
+    GREAT_EXPECTATIONS = "great_expectations"
+    """Great Expectations on Spark, suite after suite."""
+
+
+class Checking(Struct, frozen=True):
+    """How a run is judged."""
+
+    own_expectations: str | None = None
+    """Folder of users' own expectations."""
+    engine: ChecksEngine = ChecksEngine.ONE_PASS
+    compare_keys: int | None = DEFAULT_KEYS
+    """Of how many keys of a table and interval the first image is held against what was left before; None for all."""
+
+    @classmethod
+    def of(cls, own_expectations: str | None, engine: str, compare_keys: int | str) -> Checking:
+        """As the settings say it; `compare_keys` is a number, or `all`."""
+        keys = None if compare_keys == "all" else int(compare_keys)
+        return cls(own_expectations or None, ChecksEngine(engine), keys)
+
+
+class Spark(Protocol):
+    """What is used of a SparkSession: this library knows no framework."""
+
+    @property
+    def read(self) -> Any:
+        """The session's DataFrameReader."""
+
+    @property
+    def sparkContext(self) -> Any:  # noqa: N802  the name is Spark's
+        """Its context."""
+
+
+class CheckReport(Struct, frozen=True):
+    """What the checks of a run found, small enough for XCom; the verdicts are in the run folder."""
+
+    source: str
+    run: str
+    intervals: int
+    tables: int
+    rows: int
+    checks: int
+    errors: int
+    warnings: int
+    messages: tuple[str, ...]
+    """The first failures, errors before warnings."""
+    docs: str
+    """First page of the Data Docs; empty if there was nothing to check."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return to_plain(self)
+
+    def raise_if_failed(self) -> None:
+        """Lets only what may be published go on.
+
+        Raises:
+            ChecksFailedError: A check of severity error failed.
+        """
+        if self.errors:
+            raise ChecksFailedError(
+                f"{self.errors} of {self.checks} checks failed: {'; '.join(self.messages)}",
+                source=self.source,
+                remedy=f"`strata check {self.run} --source {self.source}` shows all of them"
+                + (f", and so does {self.docs}." if self.docs else "."),
+            )
+
+
+def check_interval(
+    lake: str,
+    source: str,
+    run: str,
+    open_spark: Callable[[], Spark],
+    checking: Checking | None = None,
+    progress: CheckProgress | None = None,
+) -> CheckReport:
+    """Judges every interval of a run, and leaves `verdict.json` and, of what failed, Data Docs and quarantined files.
+
+    Where nothing failed, and nothing of the user's had to be run, the Data Docs are left to `data_docs.write_docs`.
+
+    Safe to repeat; the verdict replaces an earlier one.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        run: The run's key; its folder has the plan and what was decoded.
+        open_spark: Gives a SparkSession; asked only if one is used.
+        checking: How it is judged.
+        progress: Is told how far it is.
+
+    Returns:
+        The report, also of a failure: `CheckReport.raise_if_failed` decides.
+
+    Raises:
+        Usage: The run has not been decoded, or is published and its files were cleared.
+        LakeUnavailableError: The storage does not answer.
+        SettingsError: A file of users' own expectations has mistakes.
+    """
+    checking, progress = checking or Checking(), progress or CheckProgress()
+    folder = run_folder(lake, source, run)
+    plan = read_plan(folder)
+    decoded = read_staged(folder)
+    past = read_past(folder, plan)
+    subjects = {interval.start: _subjects(plan, interval, decoded, checking, past) for interval in plan.intervals}
+    everything = [subject for found in subjects.values() for subject in found]
+    forget_docs(folder)
+    judging = _Judging(run, open_spark, progress)
+    files = sum(len(subject.files) for subject in everything)
+    rows = sum(file.rows for subject in everything for file in subject.files)
+    with progress.running(len({one.table for one in everything}), files, rows, sum(map(count_rules, everything))):
+        engine = judging.engine(checking, subjects)
+        earlier = EarlierImages(lake, plan, decoded, past, subjects).compare(
+            judging.firsts, {url: one for subject in everything for url, one in engine.profiles(subject).items()},
+            checking.compare_keys,
+        )  # fmt: skip
+        if earlier:
+            progress.tell(totals(earlier).line())
+        verdicts = []
+        for interval in plan.intervals:
+            unreadable = decoded.unreadable(interval.start)
+            damage = find_damage(unreadable)
+            verdict = judge_interval(
+                engine,
+                source,
+                interval.start,
+                interval_key(interval.start),
+                subjects[interval.start],
+                [
+                    *_missing_transactions(plan, interval),
+                    *_undecoded(decoded, interval),
+                    *unlogged_changes(plan, interval),
+                    *(_left_out(file, damage.get(file.url)) for file in unreadable),
+                ],
+                {table: one for (start, table), one in earlier.items() if start == interval.start},
+            )
+            verdicts.append(verdict)
+            failed = [file for file in decoded.publishable(interval.start) if verdict.failures_of(_name(file))]
+            damage |= {url: found for subject in subjects[interval.start] for url, found in _damaged(engine, subject)}
+            # What is not what was decoded is nobody's row: there is nothing to keep of it.
+            kept = [file for file in (*failed, *unreadable) if file.url not in damage]
+            if kept:
+                put_in_quarantine(lake, source, run, interval.start, kept, verdict)
+    write_judged(folder, engine.suites if isinstance(engine, PassEngine) else ())
+    write_verdicts(folder, verdicts)
+    report = _report(source, run, verdicts, docs_url(folder) if decoded.files else "")
+    progress.end(report.checks, report.errors, report.warnings)
+    if decoded.files and (judging.judge is not None or report.errors):
+        write_docs(folder, judging.judge)
+    return report
+
+
+def needs_spark(folder: Folder, checking: Checking) -> bool:
+    """Whether the check of a run is worth a JVM: by its engine, for users' own expectations, or for its size.
+
+    Raises:
+        Usage: The run has not been decoded, or is published and its files were cleared.
+        LakeUnavailableError: The storage does not answer.
+        SettingsError: A file of users' own expectations has mistakes.
+    """
+    plan, decoded = read_plan(folder), read_staged(folder)
+    tables = sorted({(table.database, table.table) for table in plan.tables})
+    return (
+        checking.engine is ChecksEngine.GREAT_EXPECTATIONS
+        or not is_small([file.size_bytes for file in decoded.files])
+        or any(own_rules(checking.own_expectations, TableName(*name)) for name in tables)
+    )
+
+
+class _Judging:
+    """The engine of a check, and Great Expectations once somebody needs it."""
+
+    def __init__(self, run: str, open_spark: Callable[[], Spark], progress: CheckProgress) -> None:
+        self.judge: Judge | None = None
+        self.firsts: dict[str, Firsts] = {}
+        """By file, what is to be held against earlier intervals."""
+        self._run, self._open_spark, self._progress = run, open_spark, progress
+
+    def engine(self, checking: Checking, subjects: Mapping[int, Sequence[TableSubject]]) -> PassEngine | SparkEngine:
+        tasks = [
+            task_of(subject, file, sampling_of(checking.compare_keys, interval))
+            for interval, found in subjects.items()
+            for subject in found
+            for file in subject.files
+        ]
+        if checking.engine is ChecksEngine.GREAT_EXPECTATIONS:
+            with ThreadPoolExecutor(thread_name_prefix="look") as pool:
+                looked = Passed.of(zip(tasks, pool.map(look_at, tasks), strict=True))
+            self.firsts = looked.firsts()
+            return SparkEngine(self._great_expectations(), self._read, looked.profiles())
+        passed = run_pass(tasks, self._open_spark, self._progress)
+        self.firsts = passed.firsts()
+        return PassEngine(passed, self._run_own)
+
+    def _run_own(self, subject: TableSubject, suite: Suite) -> list[Failure]:
+        if suite.version is None:
+            return []
+        frame = frame_of(self._read, subject, suite.version)
+        keys = frame_keys(subject, suite.version, frame)
+        return self._great_expectations().run(
+            f"{suite.name}, own", subject.name, frame, suite.own, keys, subject.sensitive
+        )
+
+    def _great_expectations(self) -> Judge:
+        if self.judge is None:
+            self.judge = Judge(self._run)
+        return self.judge
+
+    def _read(self, urls: Sequence[str]) -> Any:
+        return self._open_spark().read.parquet(*map(spark_url, urls))
+
+
+def _damaged(engine: CheckEngine, subject: TableSubject) -> list[tuple[str, str]]:
+    profiles = engine.profiles(subject)
+    return [(file.url, damage) for file in subject.files if (damage := profiles[file.url].damage) is not None]
+
+
+def _undecoded(decoded: Decoded, interval: Interval) -> list[Failure]:
+    """Tables of which a slice cannot be decoded: none of their rows of the interval are published."""
+    return [
+        Failure(
+            table=full_name(database, table),
+            check="slices_can_be_decoded",
+            column=None,
+            severity=Severity.ERROR,
+            message=error.message,
+            examples=(json.dumps(to_plain(error), ensure_ascii=False),),
+        )
+        for (database, table), error in decoded.lost(interval.start).items()
+    ]
+
+
+def spark_url(url: str) -> str:
+    """A path or URL of the lake as Hadoop's file systems call it."""
+    if "://" not in url:
+        return f"file://{url}"
+    return f"s3a://{url.removeprefix('s3://')}" if url.startswith("s3://") else url
+
+
+def _subjects(
+    plan: RunPlan, interval: Interval, decoded: Decoded, checking: Checking, past: RunPast
+) -> list[TableSubject]:
+    """What is judged of an interval: its tables that were decoded whole, each with the versions of its own."""
+    definitions: dict[tuple[str, str], dict[int, TableDefinition]] = {}
+    for version in plan.versions:
+        of_table = definitions.setdefault((version.database, version.table), {})
+        of_table[version.version_id] = definition_from_json(version.definition)
+    files, lost = decoded.publishable(interval.start), decoded.lost(interval.start)
+    left_out = Counter[tuple[str, str]]()
+    for file in decoded.unreadable(interval.start):
+        left_out[file.database, file.table] += file.rows
+    subjects = []
+    for table in plan.of_interval(interval):
+        key = (table.database, table.table)
+        versions = definitions.get(key, {})
+        if key not in lost and table.held is None:
+            name = TableName(*key)
+            # An interval owns the transactions behind its first mark, up to and with its last.
+            seqs = (interval.first_seq + 1, interval.last_seq)
+            subjects.append(
+                TableSubject(
+                    table=name,
+                    files=tuple(_judged(file) for file in files if (file.database, file.table) == key),
+                    facts=StreamFacts(table.rows - left_out[key], *seqs, tuple(sorted(versions))),
+                    definitions=versions,
+                    own=tuple(own_rules(checking.own_expectations, name)),
+                    sensitive=Sensitive.of(plan.sensitive.get(str(name), ())),
+                    past=VersionsBefore() if (found := past.of(*key)) is None else VersionsBefore(found.lives),
+                )
+            )
+    return subjects
+
+
+def _judged(file: StagedFile) -> JudgedFile:
+    return JudgedFile(
+        file.url,
+        file.digest,
+        file.version_id,
+        file.rows,
+        file.partial_rows,
+        file.invalid_rows,
+        file.size_bytes,
+        file.stats,
+    )
+
+
+def _name(file: StagedFile) -> str:
+    return full_name(file.database, file.table)
+
+
+def _left_out(file: StagedFile, damage: str | None) -> Failure:
+    """Rows that the decoder itself put aside: all others of the table are published, and the verdict says so."""
+    if damage is not None:
+        return damaged_file(_name(file), file.url, file.rows, damage)
+    return Failure(
+        table=_name(file),
+        check=ASIDE,
+        column=None,
+        severity=Severity.WARNING,
+        message=f"{counted(file.rows, 'row is', 'rows are')} in quarantine: {file.why.message}",
+        unexpected_rows=file.rows,
+        examples=(file.reason,),
+    )
+
+
+def unlogged_changes(plan: RunPlan, interval: Interval) -> list[Failure]:
+    """Changes of rows that no row event tells of: whoever replays a table has to mind them."""
+    removed = [
+        _warning(
+            one.table,
+            "rows_go_by_deletes",
+            f"`{one.statement}` at {one.gtid or 'a transaction without GTID'}: "
+            "rows that it removed are gone without delete rows",
+        )
+        for one in plan.removed
+        if one.interval == interval.start
+    ]
+    logged = [
+        _warning(
+            one.table_name or "",
+            "rows_change_by_row_events",
+            f"`{one.statement}` at {one.gtid or f'{one.binlog_file}:{one.binlog_pos}'} was logged as a statement: "
+            "the binlog does not hold the rows that it changed",
+        )
+        for one in plan.statements
+        if one.interval == interval.start
+    ]
+    return [*removed, *logged]
+
+
+def _warning(table: str, check: str, message: str) -> Failure:
+    return Failure(table=table, check=check, column=None, severity=Severity.WARNING, message=message)
+
+
+def _missing_transactions(plan: RunPlan, interval: Interval) -> list[Failure]:
+    """Compares the marks of an interval: between them, every GTID is a transaction with an ordinal of its own.
+
+    More GTIDs than ordinals mean transactions that the server has executed and the stream has not. Fewer are no sign of
+    anything: anonymous transactions have an ordinal and no GTID. Those have to lie one behind the other instead.
+    """
+    broken_at = plan.breaks.get(str(interval.start))
+    if broken_at:
+        return [_missing(f"the binlog does not go on at {broken_at} where the transaction before it ends")]
+    before = plan.executed_before.get(str(interval.start))
+    if before is None:
+        # A plan of an older version, which knew that of its first interval alone.
+        return []
+    executed = GtidSet.parse(interval.gtid_executed) - GtidSet.parse(before)
+    landed = interval.last_seq - interval.first_seq
+    if executed.count() <= landed:
+        return []
+    return [
+        _missing(
+            f"the interval's marks differ by {executed.count()} GTIDs, "
+            f"but only {landed} transactions have landed between them"
+        )
+    ]
+
+
+def _missing(message: str) -> Failure:
+    return Failure(table="", check="no_transaction_is_missing", column=None, severity=Severity.ERROR, message=message)
+
+
+def _report(source: str, run: str, verdicts: Sequence[IntervalVerdict], docs: str) -> CheckReport:
+    failures = [failure for verdict in verdicts for failure in verdict.failures]
+    errors = [failure for failure in failures if failure.severity is Severity.ERROR]
+    warnings = [failure for failure in failures if failure.severity is not Severity.ERROR]
+    tables = [table for verdict in verdicts for table in verdict.tables]
+    return CheckReport(
+        source=source,
+        run=run,
+        intervals=len(verdicts),
+        tables=len({table.table for table in tables}),
+        rows=sum(table.rows for table in tables),
+        checks=sum(verdict.checks for verdict in verdicts),
+        errors=len(errors),
+        warnings=len(warnings),
+        messages=tuple(_sentence(failure) for failure in (*errors, *warnings)[:MOST_MESSAGES]),
+        docs=docs,
+    )
+
+
+def _sentence(failure: Failure) -> str:
+    text = f"{failure.table}: {failure.message}" if failure.table else failure.message
+    return text if len(text) <= MESSAGE_LENGTH else f"{text[: MESSAGE_LENGTH - 3]}..."

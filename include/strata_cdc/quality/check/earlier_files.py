@@ -1,0 +1,232 @@
+"""Where the checks of a run find earlier images: published files, and those that the run staged for earlier intervals.
+Not here: comparing (`quality/checks/earlier_images.py`), what lies between (`pipeline/plan/pasts.py`)."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.quality.checks.before_after import Sampling
+from strata_cdc.quality.checks.earlier_file import EarlierFile
+from strata_cdc.quality.checks.earlier_images import UNPLANNED, UNREADABLE, ComparedImages, Search, compare_earlier
+from strata_cdc.quality.checks.passed import in_order
+from strata_cdc.tables.layout import column_name, table_url
+from strata_cdc.tables.outputs import OUTPUT
+from strata_cdc.tables.port import OutputError
+from strata_cdc.unforeseen import may_pass, what_happened
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from strata_cdc.quality.checks.before_after import Firsts
+    from strata_cdc.quality.checks.profile import FileProfile
+    from strata_cdc.quality.checks.subject import TableSubject
+    from strata_cdc.runs.run_folder import Decoded
+    from strata_cdc.runs.run_past import EarlierTable, RunPast
+    from strata_cdc.runs.run_plan import RunPlan
+    from strata_cdc.tables.port import Output
+
+DEFAULT_KEYS = 100
+"""Of a table and interval, that are held against what was left before."""
+
+
+class EarlierTotals(Struct, frozen=True):
+    """What came of all images together."""
+
+    compared: int = 0
+    not_compared: Mapping[str, int] = {}
+    """By the reason."""
+
+    def line(self) -> str:
+        """For the log."""
+        left = "; ".join(f"{count:,} not: {why}" for why, count in sorted(self.not_compared.items()))
+        return f"held {self.compared:,} images against those of earlier intervals" + (f" ({left})" if left else "")
+
+
+def sampling_of(keys: int | None, interval: int) -> Sampling | None:
+    """Which keys of an interval are compared; None for none.
+
+    Args:
+        keys: So many of a table; 0 for none, None for all.
+        interval: Its start: another one takes other keys.
+    """
+    return None if keys == 0 else Sampling(keys, interval)
+
+
+class EarlierImages:
+    """Compares the tables of a run's intervals with what is published, and with each other."""
+
+    def __init__(
+        self,
+        lake: str,
+        plan: RunPlan,
+        decoded: Decoded,
+        past: RunPast,
+        subjects: Mapping[int, Sequence[TableSubject]],
+        output: Output = OUTPUT,
+    ) -> None:
+        """Takes what is known of the run.
+
+        Args:
+            lake: Folder or URL of the lake.
+            plan: Its plan.
+            decoded: What it staged.
+            past: What lies before it.
+            subjects: By interval, what is judged.
+            output: What kind of table is published to.
+        """
+        self._lake, self._plan, self._decoded, self._past = lake, plan, decoded, past
+        self._subjects, self._output = subjects, output
+
+    def compare(
+        self, firsts: Mapping[str, Firsts], profiles: Mapping[str, FileProfile], keys: int | None
+    ) -> dict[tuple[int, str], ComparedImages]:
+        """What came of each table, by interval and name; of those that have something to compare.
+
+        Args:
+            firsts: By the URL of the file.
+            profiles: Of all files, likewise.
+            keys: As `sampling_of` takes them.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        work = [
+            (interval, subject)
+            for interval, subjects in self._subjects.items()
+            for subject in subjects
+            if any(len(firsts[file.url].key) for file in subject.files if file.url in firsts)
+        ]
+        if not work or keys == 0:
+            return {}
+        with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="earlier") as pool:
+            found = pool.map(self._compare_or_tell, work, repeat(firsts), repeat(profiles), repeat(keys))
+            return {(interval, subject.name): one for (interval, subject), one in zip(work, found, strict=True)}
+
+    def _compare_or_tell(
+        self,
+        work: tuple[int, TableSubject],
+        firsts: Mapping[str, Firsts],
+        profiles: Mapping[str, FileProfile],
+        keys: int | None,
+    ) -> ComparedImages:
+        """As `_compare`; an exception that nobody foresaw leaves the one table uncompared."""
+        try:
+            return self._compare(work, firsts, profiles, keys)
+        except Exception as error:
+            if may_pass(error):
+                raise
+            mine = sum(len(firsts[file.url].key) for file in work[1].files if file.url in firsts)
+            return ComparedImages(not_compared=Counter({what_happened(error): mine}))
+
+    def _compare(
+        self,
+        work: tuple[int, TableSubject],
+        firsts: Mapping[str, Firsts],
+        profiles: Mapping[str, FileProfile],
+        keys: int | None,
+    ) -> ComparedImages:
+        interval, subject = work
+        past = self._past.of(subject.table.database, subject.table.table)
+        columns = {file.version_id: profiles[file.url].columns for file in subject.files}
+        files = None if past is None else self._files(interval, subject, profiles)
+        if past is None or files is None or not _is_sound(subject, profiles):
+            mine = sum(len(firsts[file.url].key) for file in subject.files if file.url in firsts)
+            return ComparedImages(not_compared=Counter({UNPLANNED if past is None else UNREADABLE: mine}))
+        sampling = sampling_of(keys, interval) or Sampling(0, interval)
+        search = Search(
+            files=files,
+            interval=interval,
+            columns=columns,
+            sampling=sampling,
+            lives=past.lives,
+            unlogged=past.unlogged,
+            unpublished=self._barrier(interval, subject, past),
+        )
+        return compare_earlier(subject, firsts, search)
+
+    def _files(
+        self, interval: int, subject: TableSubject, profiles: Mapping[str, FileProfile]
+    ) -> list[EarlierFile] | None:
+        """Newest interval first; None where they cannot be told."""
+        own = subject.files if len(subject.files) > 1 else ()
+        found = [EarlierFile(file.url, interval, version=file.version_id) for file in own]
+        planned = {
+            one.interval
+            for one in self._plan.tables
+            if (one.database, one.table) == (subject.table.database, subject.table.table)
+        }
+        for start, subjects in self._subjects.items():
+            staged = next((one for one in subjects if one.table == subject.table), None)
+            if start < interval and staged is not None:
+                if any(profiles[file.url].damage for file in staged.files):
+                    return None
+                found += [EarlierFile(file.url, start, version=file.version_id) for file in staged.files]
+        published = self._published(subject, interval)
+        if published is None:
+            return None
+        found += [file for file in published if file.interval not in planned]
+        return sorted(found, key=lambda file: -file.interval)
+
+    def _published(self, subject: TableSubject, interval: int) -> list[EarlierFile] | None:
+        url = table_url(self._lake, self._plan.source, subject.table)
+        try:
+            table = self._output.open(url)
+            if table is None:
+                return []
+            if table.left_beside():
+                return None
+            bounds = table.bounds(name) if (name := _one_key(subject)) is not None else {}
+            return [
+                EarlierFile(f"{url}/{path}", start, bounds.get(path))
+                for path, start in table.files().items()
+                if start < interval
+            ]
+        except OutputError:
+            return None
+
+    def _barrier(self, interval: int, subject: TableSubject, past: EarlierTable) -> int | None:
+        """The newest earlier interval of which rows of the table are missing, or this one where some of its own are."""
+        name = subject.table.database, subject.table.table
+        missing = [start for start in past.unpublished if start < interval]
+        missing += [
+            one.interval
+            for one in self._plan.tables
+            if one.interval <= interval and (one.database, one.table) == name and one.rows != one.counted
+        ]
+        for start in self._subjects:
+            if start <= interval and (
+                name in self._decoded.lost(start)
+                or any((file.database, file.table) == name for file in self._decoded.unreadable(start))
+            ):
+                missing.append(start)
+        return max(missing, default=None)
+
+
+def _is_sound(subject: TableSubject, profiles: Mapping[str, FileProfile]) -> bool:
+    """Whether files can be read, and tell which image of a key is the first."""
+    versions = ([profiles[file.url] for file in subject.files_of(version)] for version in subject.versions)
+    return all(
+        not any(one.damage or one.error or one.is_unlike for one in found) and in_order(found) is not None
+        for found in versions
+    )
+
+
+def _one_key(subject: TableSubject) -> str | None:
+    """The column of a key of one column, as the change table calls it; None if the versions do not agree on one."""
+    keys = {subject.definitions[version].primary_key for version in subject.versions}
+    key = keys.pop() if len(keys) == 1 else ()
+    return column_name(key[0]) if len(key) == 1 else None
+
+
+def totals(found: Mapping[tuple[int, str], ComparedImages]) -> EarlierTotals:
+    """All of it together."""
+    left: Counter[str] = Counter()
+    for one in found.values():
+        left += one.not_compared
+    return EarlierTotals(sum(one.rows for one in found.values()), left)

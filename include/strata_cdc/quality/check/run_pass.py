@@ -1,0 +1,127 @@
+"""The pass over all staged files of a run: in threads of this process, or as one stage of Spark where it is worth one.
+Not here: the pass over one file (`quality/checks/one_pass.py`), what follows from it
+(`quality/checks/pass_engine.py`)."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from threading import local
+from typing import TYPE_CHECKING, Any
+
+from strata_cdc.quality.checks.before_after import split_edges
+from strata_cdc.quality.checks.one_pass import Pass, PassBuffers, pass_over
+from strata_cdc.quality.checks.passed import Between, Passed
+from strata_cdc.quality.checks.profile import FileProfile
+from strata_cdc.unforeseen import may_pass, what_happened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from strata_cdc.quality.check.progress import CheckProgress
+    from strata_cdc.quality.checks.one_pass import FileTask
+
+SMALL_BYTES = 1 << 30
+"""Of staged files together: threads read so much in the time in which Spark and its Python workers start."""
+PARTS = 64
+"""Of the keys of a table, by their hash, where Spark compares files with each other."""
+
+
+_own = local()
+"""Of each thread, and of each of Spark's workers, what it reads into."""
+
+
+def _pass_over(task: FileTask) -> Pass:
+    if not hasattr(_own, "buffers"):
+        _own.buffers = PassBuffers()
+    try:
+        return pass_over(task, _own.buffers)
+    except Exception as error:
+        if may_pass(error):
+            raise
+        return Pass(FileProfile(task.file.url, error=what_happened(error)), None)
+
+
+def is_small(sizes: Iterable[int]) -> bool:
+    """Whether threads of one process are enough for files of these sizes (bytes)."""
+    return sum(sizes) <= SMALL_BYTES
+
+
+def pass_in_threads(tasks: Sequence[FileTask], progress: CheckProgress) -> Passed:
+    """Reads and judges all files here; Arrow and the kernels let other threads run.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+
+    def run(task: FileTask) -> Pass:
+        passed = _pass_over(task)
+        progress.advance(1, task.file.rows)
+        return passed
+
+    # The largest first: the last thread to end has a small one.
+    ordered = sorted(tasks, key=lambda task: -task.file.size_bytes)
+    with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="check") as pool:
+        return Passed.of(zip(ordered, pool.map(run, ordered), strict=True))
+
+
+def pass_in_spark(tasks: Sequence[FileTask], context: Any, progress: CheckProgress) -> Passed:
+    """The same as one stage of Spark; of the images of files that go on in others, only hashes are shuffled.
+
+    Args:
+        tasks: The files.
+        context: A SparkContext.
+        progress: Is told what is done.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    passes: dict[str, Pass] = {}
+    between: dict[str, Between] = {}
+    groups = sorted({task.group for task in tasks})
+    numbers = {group: at for at, group in enumerate(groups)}
+    files, rows = context.accumulator(0), context.accumulator(0)
+
+    def run(task: FileTask) -> Iterator[tuple[int, Any]]:
+        passed = _pass_over(task)
+        files.add(1)
+        rows.add(task.file.rows)
+        yield -1, Pass(passed.profile, None, passed.firsts)
+        if passed.edges is not None:
+            for part, edges in split_edges(passed.edges, PARTS):
+                yield numbers[task.group] * PARTS + part, (passed.profile.first, task.file.url, edges)
+
+    with progress.following(lambda: (files.value, rows.value)):
+        shuffled = context.parallelize(tasks, len(tasks)).flatMap(run).groupByKey(max(1, len(tasks)))
+        outcomes = shuffled.flatMap(_compared).collect()
+    for key, value in outcomes:
+        if key < 0:
+            passes[value.profile.url] = value
+        else:
+            group = groups[key // PARTS]
+            between[group] = between.get(group, Between()).joined(value)
+    return Passed(passes, between)
+
+
+def _compared(grouped: tuple[int, Any]) -> list[tuple[int, Any]]:
+    """Profiles as they are; the files of one part of a group's keys compared with each other."""
+    key, values = grouped
+    if key < 0:
+        return [(key, value) for value in values]
+    return [(key, Between.of(values))]
+
+
+def run_pass(tasks: Sequence[FileTask], open_spark: Callable[[], Any], progress: CheckProgress) -> Passed:
+    """Reads and judges all files, wherever that is quicker.
+
+    Args:
+        tasks: The files.
+        open_spark: Gives a SparkSession; asked only if one is used.
+        progress: Is told what is done.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    if is_small(task.file.size_bytes for task in tasks):
+        return pass_in_threads(tasks, progress)
+    return pass_in_spark(tasks, open_spark().sparkContext, progress)

@@ -1,0 +1,349 @@
+"""The images of one key, one behind the other: what a change found is what the change before it left.
+Not here: the rule (`rules.py`, `history_rule`), reading files (`one_pass.py`).
+
+Works on hashes of keys and images. Among ten million keys two have the same one with a chance of one in 370,000: what
+comes of that is a warning that names rows to look at.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from strata_cdc.binlog.kernels.chains import FOUND, HAS_FOUND, HAS_LEFT, follow_keys, interleave
+from strata_cdc.changes.arrow import BEFORE
+from strata_cdc.changes.row_hashes import hash_rows
+from strata_cdc.quality.checks.arrow_values import column_of, flags_of, whole_numbers
+from strata_cdc.quality.checks.rules import frame_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from strata_cdc.changes.row_hashes import Column, Ints
+    from strata_cdc.quality.checks.arrow_values import Flags
+    from strata_cdc.quality.checks.row_rules import RuleRows
+    from strata_cdc.quality.checks.rules import ImageChain
+
+    Sides = npt.NDArray[np.uint8]
+
+_MOST_NEAR = 4
+"""Files whose keys are compared with the bounds of another one's; with more it would cost more than it saves."""
+
+
+class ImageEvents(NamedTuple):
+    """Images in the order of the stream: an update is two, an insert or delete is one."""
+
+    key: Ints
+    image: Ints
+    side: Sides
+    at: Ints
+    """The row in its file."""
+
+    def taken(self, chosen: Ints) -> ImageEvents:
+        """Some of them, in another order."""
+        return ImageEvents(self.key[chosen], self.image[chosen], self.side[chosen], self.at[chosen])
+
+
+class Edges(NamedTuple):
+    """Of each key of a file, its first and its last image; in the order in which the keys are met."""
+
+    key: Ints
+    first_image: Ints
+    first_side: Sides
+    first_at: Ints
+    last_image: Ints
+    last_side: Sides
+    is_asked: Flags
+    """Whether the first image is to be held against what was published earlier."""
+
+    def taken(self, chosen: Flags | Ints | slice) -> Edges:
+        """Those of some keys."""
+        return Edges(
+            self.key[chosen],
+            self.first_image[chosen],
+            self.first_side[chosen],
+            self.first_at[chosen],
+            self.last_image[chosen],
+            self.last_side[chosen],
+            self.is_asked[chosen],
+        )
+
+
+class ImageBuffers:
+    """Memory that the images of one file after the other are put into: what is new to a process is slow at first."""
+
+    def __init__(self) -> None:
+        self._words = {"events": np.empty(0, np.int64), "places": np.empty(0, np.int64)}
+
+    def words(self, name: str, columns: int) -> Ints:
+        """Three rows of numbers, of any value; whoever asks by the same name next gets the same memory."""
+        if len(self._words[name]) < 3 * columns:
+            self._words[name] = np.empty(3 * columns, np.int64)
+        return self._words[name][: 3 * columns].reshape(3, columns)
+
+
+class Gathered:
+    """The images of the batches of a file, one behind the other."""
+
+    def __init__(self, rows: int, buffers: ImageBuffers | None = None) -> None:
+        """For the images of so many rows; buffers that are given had those of another file."""
+        self._so_far = np.zeros(2, np.int64)
+        self._events = (buffers or ImageBuffers()).words("events", 2 * rows)
+        self._sides = np.empty(2 * rows, np.uint8)
+
+    def add(self, rows: RuleRows, chain: ImageChain) -> None:
+        """Takes the images of the next batch.
+
+        Raises:
+            ValueError: There is no room for so many.
+        """
+        is_update = flags_of(rows.is_op("update"))
+        has_found = is_update | flags_of(rows.is_op("delete"))
+        has_left = is_update | flags_of(rows.is_op("insert"))
+        after = {name: rows.column(frame_column(name)) for name in chain.columns}
+        before = rows.column("_before")
+        names = [before.type.field(at).name for at in range(before.type.num_fields)]
+        invalid = rows.column("_invalid")
+        found = _hashes(dict(zip(names, before.flatten(), strict=True)), chain, has_found, (invalid, f"{BEFORE}."))
+        left = _hashes(after, chain, has_left, (invalid, ""))
+        sides = has_found * np.uint8(HAS_FOUND) | has_left * np.uint8(HAS_LEFT)
+        if interleave(sides, *found, *left, self._so_far, self._events, self._sides) < 0:
+            raise ValueError(f"no room for {len(sides)} rows behind {self._so_far[0]}")
+
+    def events(self) -> ImageEvents:
+        """All of them."""
+        made = self._so_far[1]
+        key, image, at = self._events[:, :made]
+        return ImageEvents(key, image, self._sides[:made], at)
+
+
+def _hashes(
+    columns: Mapping[str, Column], chain: ImageChain, has: Flags, noted: tuple[Column, str]
+) -> tuple[Ints, Ints]:
+    """Of each image the hash of its key, and of all of it: of all rows, or of those only that have one.
+
+    Args:
+        columns: Of the images.
+        chain: Which of them count.
+        has: Rows that have such an image.
+        noted: The map `_invalid` of the rows, and what stands in front of the columns' names there.
+    """
+    invalid, prefix = noted
+    images, count = {name: columns[name] for name in chain.columns}, len(has)
+    # To copy the rows costs as much as to hash half of them.
+    if 2 * np.count_nonzero(has) < count:
+        some = pa.table(images).filter(column_of(has)).combine_chunks()
+        # To make one array of none Arrow imports pandas, which takes a third of a second.
+        images = {name: some[name].combine_chunks() if len(some) else column[:0] for name, column in images.items()}
+        count, invalid = len(some), invalid.filter(column_of(has))
+    keys = hash_keys([images[name] for name in chain.keys], count)
+    return (
+        with_texts(keys, texts_of(invalid, prefix, chain.invalid_of(chain.keys))),
+        with_texts(hash_rows(images.values(), count), texts_of(invalid, prefix, chain.invalid_of(chain.columns))),
+    )
+
+
+def texts_of(invalid: Column, prefix: str, names: Sequence[str | None]) -> list[pa.Array | None]:
+    """What the map `_invalid` of some rows has of each of some columns; None for none.
+
+    Args:
+        invalid: The map.
+        prefix: What stands in front of the columns' names there.
+        names: What it calls the columns; None for one that it never has.
+    """
+    if invalid.null_count == len(invalid):
+        return [None] * len(names)
+    found = [None if name is None else pc.map_lookup(invalid, f"{prefix}{name}", "first") for name in names]
+    arrays = [one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for one in found]
+    return [None if one is None or one.null_count == len(one) else one for one in arrays]
+
+
+def with_texts(hashes: Ints, texts: Sequence[pa.Array | None]) -> Ints:
+    """Hashes of the values of some columns, with what `_invalid` has of these: most rows have nothing there, and their
+    hashes stay as they are."""
+    for at, column in enumerate(texts):
+        if column is not None:
+            there = flags_of(column.is_valid())
+            some = column.filter(column_of(there))
+            hashes = hashes.copy()
+            hashes[there] ^= hash_rows([some], len(some)) * np.int64(2 * at + 1)
+    return hashes
+
+
+def hash_keys(keys: Sequence[Any], count: int) -> Ints:
+    """One number a row of the columns of a key."""
+    # A number is its own hash, and new ones mostly rise.
+    found = whole_numbers(keys[0]) if len(keys) == 1 else None
+    return hash_rows(keys, count) if found is None else found
+
+
+def joined(parts: Sequence[ImageEvents]) -> ImageEvents:
+    """Events of several files, one behind the other."""
+    none = np.zeros(0, np.int64)
+    return ImageEvents(
+        np.concatenate((none, *(part.key for part in parts))),
+        np.concatenate((none, *(part.image for part in parts))),
+        np.concatenate((np.zeros(0, np.uint8), *(part.side for part in parts))),
+        np.concatenate((none, *(part.at for part in parts))),
+    )
+
+
+class ChainFindings(NamedTuple):
+    """What follows from the order of images."""
+
+    first: Ints
+    """The place of the first one of each key, rising."""
+    last: Ints
+    """The place of the last one, keys in the same order."""
+    broken: Ints
+    """Places of those that do not follow from the one before them of the same key, rising."""
+
+
+def follow(events: ImageEvents, buffers: ImageBuffers | None = None) -> ChainFindings:
+    """Follows each key through events in the order of the stream; what is found may lie in `buffers`."""
+    return _follow(events.key, (events.image, events.side), (events.image, events.side), buffers)
+
+
+def _follow(
+    key: Ints, first: tuple[Ints, Sides], last: tuple[Ints, Sides], buffers: ImageBuffers | None = None
+) -> ChainFindings:
+    """The same of places with a first image and side, and a last one."""
+    count = len(key)
+    if np.all(key[1:] > key[:-1]):
+        return ChainFindings(np.arange(count), np.arange(count), np.zeros(0, np.int64))
+    # At most two thirds of the slots are taken: fewer would be read from further away.
+    slots = np.zeros(1 << (count + count // 2).bit_length(), np.int32)
+    found = (buffers or ImageBuffers()).words("places", count)
+    places, broken = found[:2], found[2]
+    keys, odd = follow_keys(key, *first, *last, slots, places, broken)
+    if keys < 0:
+        raise ValueError(f"{count} keys, and images or sides of another number")
+    return ChainFindings(places[0, :keys], places[1, :keys], broken[:odd])
+
+
+def edges_of(events: ImageEvents, followed: ChainFindings, asked: Ints) -> Edges:
+    """The first and last event of each key; of the keys `asked` (by their number) the first one is asked for."""
+    first, last = followed.first, followed.last
+    # Those of all files are held: of arrays as large as these the system maps large pages, which takes less time.
+    words, flags = np.empty((4, len(first)), np.int64), np.zeros((3, len(first)), np.uint8)
+    chosen = (events.key, first), (events.image, first), (events.at, first), (events.image, last)
+    for at, (column, places) in enumerate(chosen):
+        np.take(column, places, out=words[at], mode="clip")  # else NumPy makes a copy first
+    flags[0], flags[1] = events.side[first], events.side[last]
+    is_asked = flags[2].view(np.bool_)
+    is_asked[asked] = True
+    return Edges(words[0], words[1], flags[0], words[2], words[3], flags[1], is_asked)
+
+
+class Firsts(NamedTuple):
+    """Of some keys of a file the first image, where that is one before a change: it has to be what was left earlier."""
+
+    key: Ints
+    image: Ints
+    at: Ints
+    """The row in the file."""
+    seq: Ints
+    row: Ints
+
+
+class Sampling(Struct, frozen=True):
+    """Which keys of a table are held against what was published earlier."""
+
+    keys: int | None
+    """So many at most; None for all."""
+    salt: int
+    """Whoever has another one takes other keys."""
+
+    def chosen(self, keys: Ints) -> Ints:
+        """Places of those that are taken, the same of equal keys wherever they are, in rising order."""
+        if self.keys is None or len(keys) <= self.keys:
+            return np.arange(len(keys))
+        mixed = (keys ^ np.int64(self.salt)).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        # The lower bits of a product depend on few of a number's.
+        mixed ^= mixed >> np.uint64(32)
+        return np.sort(np.argpartition(mixed * np.uint64(0xD6E8FEB86659FD93), self.keys)[: self.keys])
+
+
+def asked_of(events: ImageEvents, followed: ChainFindings, sampling: Sampling) -> Ints:
+    """Keys whose first image is one before a change, or a sample of them: by their number in `followed`."""
+    found = np.flatnonzero(events.side[followed.first] == FOUND)
+    return found[sampling.chosen(events.key[followed.first[found]])]
+
+
+def firsts_of(events: ImageEvents, followed: ChainFindings, asked: Ints, seq: Ints, row: Ints) -> Firsts:
+    """The first images of some keys.
+
+    Args:
+        events: All of the file.
+        followed: What follows from them.
+        asked: Numbers of the keys.
+        seq: Of each row of the file.
+        row: Likewise.
+    """
+    chosen = followed.first[asked]
+    at = events.at[chosen]
+    return Firsts(events.key[chosen], events.image[chosen], at, seq[at], row[at])
+
+
+class BetweenFiles(NamedTuple):
+    """What follows where the images of a key go on from one file to the next."""
+
+    file: Ints
+    """Where they do not: the number of the file that goes on."""
+    at: Ints
+    """The row in it."""
+    side: Sides
+    met_file: Ints
+    """Where a key is asked for that a file before has: the number of the file that asks."""
+    met_key: Ints
+
+
+def broken_between(files: Sequence[Edges]) -> BetweenFiles:
+    """Compares the first image of each key in a file with its last one in the files before.
+
+    Args:
+        files: In the order of the stream.
+    """
+    shared = list(_shared(files))
+    key, first_image, first_side, first_at, last_image, last_side, is_asked = (
+        np.concatenate(columns) for columns in zip(*shared, strict=True)
+    )
+    number = np.repeat(np.arange(len(files)), [len(edges.key) for edges in shared])
+    followed = _follow(key, (first_image, first_side), (last_image, last_side))
+    found, met = followed.broken, is_asked
+    met[followed.first] = False
+    return BetweenFiles(number[found], first_at[found], first_side[found], number[met], key[met])
+
+
+def _shared(files: Sequence[Edges]) -> Iterator[Edges]:
+    """Of each file the keys that another one may have, by the least and greatest: of numbers that rise, hardly any."""
+    bounds = [(edges.key.min(), edges.key.max()) if len(edges.key) else (1, 0) for edges in files]
+    low, high = np.array(bounds, np.int64).reshape(-1, 2).T
+    for at, edges in enumerate(files):
+        near = (low <= high[at]) & (high >= low[at]) & (low <= high)
+        near[at] = False
+        if np.count_nonzero(near) > _MOST_NEAR:
+            yield edges
+            continue
+        chosen = np.zeros(len(edges.key), np.bool_)
+        for other in np.flatnonzero(near):
+            chosen |= (edges.key >= low[other]) & (edges.key <= high[other])
+        yield edges.taken(chosen)
+
+
+def split_edges(edges: Edges, parts: int) -> Iterator[tuple[int, Edges]]:
+    """The edges of a file by the hash of their key, in `parts` (65,536 at most); those without any are left out."""
+    part = (edges.key % parts).astype(np.uint16)
+    order = np.argsort(part, kind="stable")  # of small numbers in time that goes with their count
+    ends = np.cumsum(np.bincount(part, minlength=parts))
+    ordered = edges.taken(order)
+    for number, (begin, end) in enumerate(pairwise([0, *ends.tolist()])):
+        if begin < end:
+            yield number, ordered.taken(slice(begin, end))

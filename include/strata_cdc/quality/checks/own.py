@@ -1,0 +1,165 @@
+"""Users' own expectations: a folder with one file a table, `<database>.<table>.json` or `.yaml`.
+Not here: what a file may say (`own_file.py`), rules that follow from the schema (`rules.py`), running any (`suite.py`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.errors import SettingsError
+from strata_cdc.files.storage import Folder
+from strata_cdc.quality.checks.own_file import SUFFIXES, read_own_file
+from strata_cdc.quality.checks.own_text import UnreadableFileError
+from strata_cdc.quality.checks.rules import Rule
+from strata_cdc.runs.verdict import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from strata_cdc.quality.checks.own_file import PlacedExpectation
+    from strata_cdc.schema.model.definition import TableName
+
+_SEVERITIES = {
+    "critical": Severity.ERROR,
+    "error": Severity.ERROR,
+    "warning": Severity.WARNING,
+    "info": Severity.WARNING,
+}
+COLUMN_ARGUMENTS = ("column", "column_A", "column_B")
+COLUMN_LISTS = ("column_list", "column_set")
+FORM = "docs/checks.md shows what such a file holds; `strata check --dry-run` reads all of them."
+
+
+class OwnFile(Struct, frozen=True):
+    """A file of users' own expectations."""
+
+    name: str
+    table: str
+    """`database.table`, as the file's name has it."""
+
+
+def own_files(folder: str) -> list[OwnFile]:
+    """The files of a folder, by name; what has another ending is none of them.
+
+    Raises:
+        SettingsError: There is no such folder, or two files of one table.
+        LakeUnavailableError: The folder cannot be read.
+    """
+    place = _open(folder)
+    named = [(name, suffix) for name in place.names() for suffix in SUFFIXES if name.endswith(suffix)]
+    found = [OwnFile(name, name.removesuffix(suffix)) for name, suffix in named]
+    for one in found:
+        _only([other.name for other in found if other.table == one.table], place, one.table)
+    return found
+
+
+def own_rules(folder: str | None, table: TableName) -> list[Rule]:
+    """What the users expect of a table; nothing if there is no file of it, or no folder is named.
+
+    Raises:
+        SettingsError: There is no such folder, or the file has mistakes; the message lists all of them.
+        LakeUnavailableError: The file cannot be read.
+    """
+    if folder is None:
+        return []
+    place = _open(folder)
+    names = [name for suffix in SUFFIXES if place.exists(name := f"{table}{suffix}")]
+    return rules_of_file(folder, OwnFile(names[0], str(table))) if _only(names, place, str(table)) else []
+
+
+def read_own_checks(folder: str | None) -> dict[OwnFile, list[Rule]]:
+    """All files of a folder; none if no folder is named.
+
+    Raises:
+        SettingsError: There is no such folder, or a file has mistakes.
+        LakeUnavailableError: Something cannot be read.
+    """
+    return {} if folder is None else {file: rules_of_file(folder, file) for file in own_files(folder)}
+
+
+def rules_of_file(folder: str, file: OwnFile) -> list[Rule]:
+    """What one file of a folder expects.
+
+    Raises:
+        SettingsError: It has mistakes; the message lists all of them, each with its line.
+        LakeUnavailableError: It cannot be read.
+    """
+    place = Folder.open(folder)
+    try:
+        text = place.read(file.name).decode()
+        return [_rule(one, file.name) for one in read_own_file(file.name, text)]
+    except UnicodeDecodeError:
+        raise SettingsError("the file is no UTF-8", file=place.join(file.name), table=file.table, remedy=FORM) from None
+    except UnreadableFileError as error:
+        raise SettingsError(str(error), file=place.join(file.name), table=file.table, remedy=FORM) from None
+
+
+def refused_arguments(rules: Iterable[Rule]) -> Iterator[tuple[Rule, str]]:
+    """The rules whose arguments Great Expectations does not take, and why."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Takes seconds: a run finds out by itself.
+        import great_expectations.expectations.core  # noqa: F401, PLC0415  see above
+        from great_expectations.expectations.registry import get_expectation_impl  # noqa: PLC0415  see above
+
+        for rule in rules:
+            try:
+                get_expectation_impl(rule.expectation)(**rule.kwargs)
+            except (ValueError, TypeError) as error:
+                yield rule, "; ".join(_messages(error))
+
+
+def _messages(error: Exception) -> Iterator[str]:
+    """What pydantic says of each argument; anything else as it is."""
+    found = getattr(error, "errors", None)
+    if found is None:
+        yield str(error)
+    else:
+        yield from (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found())
+
+
+def columns_of(rule: Rule) -> set[str]:
+    """The columns that an expectation names in its arguments."""
+    named = {str(rule.kwargs[key]) for key in COLUMN_ARGUMENTS if key in rule.kwargs}
+    lists = [rule.kwargs[key] for key in COLUMN_LISTS if isinstance(rule.kwargs.get(key), list)]
+    return named.union(*(map(str, names) for names in lists))
+
+
+def _open(folder: str) -> Folder:
+    place = Folder.open(folder)
+    if not place.is_there():
+        raise SettingsError(
+            "the folder of `checks` is not there",
+            file=folder,
+            remedy="Make it, or correct `checks` in the settings: a relative one is beside the settings file.",
+        )
+    return place
+
+
+def _only(names: list[str], place: Folder, table: str) -> bool:
+    if len(names) > 1:
+        raise SettingsError(
+            f"{' and '.join(names)} are of one table", file=place.url, table=table, remedy="Keep one of them."
+        )
+    return bool(names)
+
+
+def _rule(placed: PlacedExpectation, file: str) -> Rule:
+    one = placed.expectation
+    notes = " ".join(one.notes) if isinstance(one.notes, list) else one.notes
+    because = "; ".join(text for text in (one.description, notes) if text) or "the users' own"
+    place = f"{file}, line {placed.line}" if placed.line else file
+    owner = f"owner: {one.owner}; " if one.owner else ""
+    return Rule(
+        one.type,
+        _SEVERITIES[one.severity],
+        f"{because} ({owner}{place})",
+        one.kwargs,
+        where=one.where,
+        versions=None if one.versions is None else (one.versions.first, one.versions.last),
+        owner=one.owner,
+        place=place,
+    )

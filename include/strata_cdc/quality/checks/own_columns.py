@@ -1,0 +1,171 @@
+"""Users' own rules along the versions of a table: in which they hold, and what their columns are called there.
+Not here: reading rules (`own.py`), finding out which column is which (`schema/history/column_lifetimes.py`).
+
+A name means the column that had it first within the versions of the rule. The rule goes on with that column under all
+of its names, and ends with it: a column that was added under the name later is another one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.quality.checks.names import METADATA, column_name
+from strata_cdc.quality.checks.own import COLUMN_ARGUMENTS, COLUMN_LISTS, columns_of
+from strata_cdc.schema.model.folding import fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from strata_cdc.quality.checks.rules import Rule
+    from strata_cdc.schema.model.definition import Column, TableDefinition
+    from strata_cdc.schema.model.lifetimes import ColumnLife, TableLife
+
+
+class VersionsBefore(Struct, frozen=True):
+    """What is known of the versions of a table."""
+
+    lives: tuple[TableLife, ...] = ()
+    """None if nobody knows: then columns are taken by name."""
+
+    def holds(self, rule: Rule, version: int) -> bool:
+        """Whether a rule is about the rows of a version."""
+        if rule.versions is None:
+            return True
+        order = [one for life in self.lives for one in life.versions]
+        first, last = rule.versions
+        # What is not among them can only be told by its number.
+        place = {one: at for at, one in enumerate(order)} if version in order else {}
+        at = place.get(version, version)
+        return (first is None or place.get(first, first) <= at) and (last is None or at <= place.get(last, last))
+
+    def column(self, rule: Rule, name: str, version: int) -> str | None:
+        """What a version calls a column that a rule names; None if it does not have it.
+
+        Args:
+            rule: The rule.
+            name: As MySQL's table has it.
+            version: One of the table's.
+        """
+        found = next(((life, at) for life in self.lives if (at := life.place(version)) is not None), None)
+        if found is None:
+            return name
+        life = found[0]
+        column = self.first(rule, name, life)
+        step = None if column is None else life.step_at(column, version)
+        return None if step is None else step.name
+
+    def unknown_versions(self, rule: Rule) -> list[int]:
+        """Ends of a rule's range that are no versions of the table."""
+        known = {version for life in self.lives for version in life.versions}
+        return [version for version in rule.versions or () if version is not None and version not in known]
+
+    def first(self, rule: Rule, name: str, life: TableLife) -> ColumnLife | None:
+        """The column of a table that a rule means by a name."""
+        if rule.versions is None:
+            return life.first_named(name, 0, len(life.versions))
+        held = [at for at, version in enumerate(life.versions) if self.holds(rule, version)]
+        return life.first_named(name, held[0], held[-1]) if held else None
+
+    def other_names(self, rule: Rule, version: int) -> Iterator[tuple[str, str]]:
+        """Pairs of a name that a rule may give to a column of a version, and what that calls it."""
+        for life in self.lives:
+            if version in life.versions:
+                for name in sorted({step.name for column in life.columns for step in column.steps}):
+                    called = self.column(rule, name, version)
+                    if called is not None:
+                        yield name, called
+
+
+class VersionRule(Struct, frozen=True):
+    """A user's rule as it is asked of the rows of one version."""
+
+    rule: Rule
+    definition: TableDefinition
+    """The version, its columns under the names that the rule may give them."""
+    real: Mapping[str, Column]
+    """From such a name to the version's own column."""
+
+
+def follow(
+    rule: Rule, past: VersionsBefore, version: int, definition: TableDefinition, names: Mapping[str, str]
+) -> VersionRule | None:
+    """The rule for the rows of a version; None if it is not about them, or they lack one of its columns.
+
+    Args:
+        rule: The user's.
+        past: What is known of the table.
+        version: The version.
+        definition: What it is.
+        names: From a column of the version to what the rule's arguments are to call it.
+    """
+    if not past.holds(rule, version):
+        return None
+    arguments: dict[str, str] = {}
+    new_names: dict[str, str] = {}
+    for name in columns_of(rule):
+        if name in METADATA:
+            continue
+        called = past.column(rule, _own_name(name), version)
+        column = None if called is None else definition.column(called)
+        if column is None:
+            return None
+        arguments[name] = names[column.name]
+        if fold_name(column.name) != fold_name(_own_name(name)):
+            new_names[name] = column.name
+    moved = replace(rule, kwargs=_renamed(rule, arguments), because=_because(rule, new_names, version))
+    view = dict(_view(rule, past, version, definition)) if rule.where is not None else {}
+    seen = replace(definition, columns=tuple(replace(column, name=name) for name, column in view.items()))
+    return VersionRule(moved, seen, view)
+
+
+def names_at(rule: Rule, past: VersionsBefore, version: int) -> dict[str, str | None]:
+    """What a version calls the columns in a rule's arguments, for people; None for one that it does not have."""
+    own = sorted(name for name in columns_of(rule) if name not in METADATA)
+    return {name: past.column(rule, _own_name(name), version) for name in own}
+
+
+def why_not(rule: Rule, past: VersionsBefore, versions: Sequence[int]) -> str:
+    """Why none of some versions has the columns of a rule."""
+    for version in versions:
+        for name, called in names_at(rule, past, version).items():
+            life = next((life for life in past.lives if version in life.versions), None)
+            column = None if life is None or called is not None else past.first(rule, _own_name(name), life)
+            if column is not None and column.ended is not None:
+                return f"version {column.ended} has dropped the column that was called {name} in version " + (
+                    f"{column.steps[0].version_id}; a rule about a later one of that name says `versions`"
+                )
+    return f"no version of the table in this interval has the columns {', '.join(sorted(columns_of(rule)))}"
+
+
+def _view(rule: Rule, past: VersionsBefore, version: int, definition: TableDefinition) -> Iterator[tuple[str, Column]]:
+    pairs = list(past.other_names(rule, version))
+    if not any(version in life.versions for life in past.lives):
+        pairs = [(column.name, column.name) for column in definition.columns]
+    for name, called in pairs:
+        column = definition.column(called)
+        if column is not None:
+            yield name, column
+
+
+def _renamed(rule: Rule, arguments: Mapping[str, str]) -> dict[str, object]:
+    kwargs = dict(rule.kwargs)
+    for key in COLUMN_ARGUMENTS:
+        if key in kwargs:
+            kwargs[key] = arguments.get(str(kwargs[key]), kwargs[key])
+    for key in COLUMN_LISTS:
+        if isinstance(kwargs.get(key), list):
+            kwargs[key] = [arguments.get(str(name), name) for name in kwargs[key]]
+    return kwargs
+
+
+def _because(rule: Rule, new_names: Mapping[str, str], version: int) -> str:
+    parts = [f"{old} is called {new} in version {version}, as the DDL says" for old, new in sorted(new_names.items())]
+    return "; ".join((rule.because, *parts))
+
+
+def _own_name(name: str) -> str:
+    """The column of MySQL's table behind a name of the change table."""
+    return name[1:] if name.startswith("__") and column_name(name[1:]) == name else name

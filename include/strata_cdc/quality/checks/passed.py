@@ -1,0 +1,105 @@
+"""What the pass over all files of a run has found: of each file, and of the images that go on from one to the next.
+Not here: the pass over a file (`one_pass.py`), where it runs (`quality/check/run_pass.py`), verdicts
+(`pass_engine.py`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from strata_cdc.quality.checks.before_after import Firsts, broken_between
+from strata_cdc.quality.checks.profile import EXAMPLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from strata_cdc.changes.row_hashes import Ints
+    from strata_cdc.quality.checks.before_after import Edges
+    from strata_cdc.quality.checks.one_pass import FileTask, Pass
+    from strata_cdc.quality.checks.profile import FileProfile
+
+Part = tuple[tuple[int, int] | None, str, "Edges"]
+"""A file by the place of its first row, its URL, and all or some of its keys."""
+
+
+class Between(NamedTuple):
+    """What the files of one table, version and interval say of each other."""
+
+    broken: int = 0
+    """Images that do not follow from the last one of their key in the files before."""
+    rows: tuple[tuple[str, int, int], ...] = ()
+    """The first of them: file, row and side."""
+    met: tuple[tuple[str, Ints], ...] = ()
+    """Of a file, keys that are asked for and that a file before has: the image before theirs is known."""
+
+    @classmethod
+    def of(cls, parts: Iterable[Part]) -> Between:
+        """Compares files with each other."""
+        some = sorted((part for part in parts if len(part[2].key)), key=lambda part: part[0] or (0, 0))
+        if len(some) < 2:
+            return cls()
+        found = broken_between([edges for _, _, edges in some])
+        rows = zip(*(column[:EXAMPLES].tolist() for column in (found.file, found.at, found.side)), strict=True)
+        met = (
+            (some[file][1], found.met_key[found.met_file == file])
+            for file in np.flatnonzero(np.bincount(found.met_file)).tolist()
+        )
+        return cls(len(found.at), tuple((some[file][1], at, side) for file, at, side in rows), tuple(met))
+
+    def joined(self, other: Between) -> Between:
+        """Those of other keys, too."""
+        return Between(self.broken + other.broken, (*self.rows, *other.rows)[:EXAMPLES], (*self.met, *other.met))
+
+
+class Passed(NamedTuple):
+    """What the pass has found."""
+
+    passes: Mapping[str, Pass]
+    """By the URL of the file, without what was only needed for `between`."""
+    between: Mapping[str, Between]
+    """By group (`FileTask.group`), of those with several files."""
+
+    @classmethod
+    def of(cls, found: Iterable[tuple[FileTask, Pass]]) -> Passed:
+        """Compares files with each other."""
+        passes: dict[str, Pass] = {}
+        parts: dict[str, list[Part]] = defaultdict(list)
+        for task, one in found:
+            passes[task.file.url] = one._replace(edges=None)
+            if one.edges is not None:
+                parts[task.group].append((one.profile.first, task.file.url, one.edges))
+        return cls(passes, {group: Between.of(some) for group, some in parts.items()})
+
+    def profiles(self) -> dict[str, FileProfile]:
+        """Of each file, by its URL."""
+        return {url: one.profile for url, one in self.passes.items()}
+
+    def firsts(self) -> dict[str, Firsts]:
+        """By file, what is to be held against earlier intervals: what no file before it has in the same interval."""
+        met: dict[str, list[Ints]] = defaultdict(list)
+        for between in self.between.values():
+            for url, keys in between.met:
+                met[url].append(keys)
+        found = {url: one.firsts for url, one in self.passes.items() if one.firsts is not None}
+        for url in met.keys() & found.keys():
+            kept = ~np.isin(found[url].key, np.concatenate(met[url]))
+            found[url] = Firsts(*(column[kept] for column in found[url]))
+        return found
+
+
+def in_order(profiles: Sequence[FileProfile]) -> list[int] | None:
+    """The numbers of files in the order of the stream; None if rows of one belong between those of another."""
+    if not all(profile.is_ordered for profile in profiles):
+        return None
+    some = sorted(
+        (profile.first, profile.last, at)
+        for at, profile in enumerate(profiles)
+        if profile.first is not None and profile.last is not None
+    )
+    if any(later[0] <= earlier[1] for earlier, later in pairwise(some)):
+        return None
+    return [at for _, _, at in some]

@@ -1,0 +1,65 @@
+"""Brings what has landed to a place of the server's binlog, so that all that a SELECT can have shown is there.
+Not here: landing and tracking (`landing/`, `tracking/`)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from strata_cdc.errors import AlreadyRunningError, SourceUnavailableError
+from strata_cdc.landing.arrival import has_arrived
+from strata_cdc.landing.landed import LandedStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.position.binlog_position import ServerPlace
+
+_PAUSE = 1.0
+"""Seconds."""
+
+
+def catch_up(
+    source: Source, end: ServerPlace, land: Callable[[], object], track: Callable[[], object], *, seconds: float
+) -> None:
+    """Lands until all in front of a place is there, then tracks.
+
+    Args:
+        source: The source.
+        end: A place of its binlog, in front of which the server has written everything.
+        land: Lands what the server has executed.
+        track: Tracks what has landed.
+        seconds: How long to wait for others who land or track.
+
+    Raises:
+        AlreadyRunningError: Somebody else is still at it.
+        SourceUnavailableError: The server does not answer, or holds a transaction back between binlog and commit.
+        StrataError: As landing and tracking.
+    """
+    deadline = time.monotonic() + seconds
+    while not _landed(source).reaches(end):
+        _patiently(land, deadline)
+        if has_arrived(source.address, _landed(source), end):
+            break
+        if time.monotonic() > deadline:
+            raise SourceUnavailableError(
+                f"what the server has written up to {end.position} cannot be landed yet", source=source.name
+            )
+    _patiently(track, deadline)
+
+
+def _patiently(step: Callable[[], object], deadline: float) -> None:
+    while True:
+        try:
+            step()
+        except AlreadyRunningError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
+def _landed(source: Source) -> LandedStream:
+    return LandedStream.open(source.lake, source.name)

@@ -1,0 +1,294 @@
+"""What is said of one table whose rows the server has given.
+Not here: reading them (`reconcile_source.py`), comparing rows (`compare.py`)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec.structs import replace
+
+from strata_cdc.quality.proof.replay import TableState
+from strata_cdc.quality.reconcile.compare import NOTHING, Shown, compare_by_key, compare_multisets, doubled
+from strata_cdc.quality.reconcile.lake_rows import LakeTable
+from strata_cdc.quality.reconcile.landed_changes import touched_keys
+from strata_cdc.quality.reconcile.mirrored import mirror_of
+from strata_cdc.quality.reconcile.part_columns import defaults_of, part_columns, row_columns
+from strata_cdc.quality.reconcile.parts import Chosen, Parted
+from strata_cdc.quality.reconcile.published import reach_of
+from strata_cdc.quality.reconcile.reading import hidden_of
+from strata_cdc.quality.reconcile.report import Against, ComparisonOutcome, TableReport
+from strata_cdc.quality.reconcile.sides import Sides, by_schema, held_rows
+from strata_cdc.schema.apply.diff import diff
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.tables.convert import exact_schema
+from strata_cdc.tables.layout import column_name
+from strata_cdc.tables.read import read_batches
+from strata_cdc.tables.verbatim import exact_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.quality.reconcile.compare import ComparedTable
+    from strata_cdc.quality.reconcile.lake_rows import LakeRows
+    from strata_cdc.quality.reconcile.past import SourcePast, TablePast
+    from strata_cdc.quality.reconcile.published import PublishedReach
+    from strata_cdc.quality.reconcile.reading import ComparisonRequest, ServerReading
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+_NO_KEYS = pa.table({})
+
+
+def judge(
+    source: Source,
+    engine: sa.Engine,
+    past: SourcePast,
+    stream: LandedStream,
+    reading: ServerReading,
+    wanted: ComparisonRequest,
+) -> TableReport:
+    """Compares one table.
+
+    Args:
+        source: Its source.
+        engine: The store.
+        past: The history up to the place where the reading ended, or further.
+        stream: Likewise what has landed.
+        reading: What the server has said.
+        wanted: How to compare.
+
+    Raises:
+        StrataError: The log does not tell what the rows are.
+    """
+    judged = _Judge(source, engine, past.table(reading.name), stream, reading)
+    report = TableReport(str(reading.name), ComparisonOutcome.INCONCLUSIVE, gtid_executed=str(reading.seen))
+    refusal = judged.refusal()
+    if refusal is not None:
+        return replace(report, reasons=(refusal,))
+    drift = judged.drift()
+    if drift:
+        return replace(report, outcome=ComparisonOutcome.MISMATCH, definition=drift, different=1)
+    return judged.compared(report, wanted)
+
+
+class _Judge:
+    def __init__(
+        self, source: Source, engine: sa.Engine, past: TablePast, stream: LandedStream, reading: ServerReading
+    ) -> None:
+        self._source, self._engine, self._stream, self._reading = source, engine, stream, reading
+        self._last = stream.seq_in_front(reading.end)
+        self._settled = min(stream.contained_in(reading.seen, stream.seq_in_front(reading.begin)), self._last)
+        self._reach: PublishedReach = reach_of(engine, stream, past.names, self._last)
+        self._mirror = mirror_of(source, reading.name, self._last)
+        if self._mirror is not None:
+            # What it has cannot be missing, published or not: a dump has it from the server.
+            known = min(self._settled, self._mirror.seq)
+            left = tuple((max(first, known), last) for first, last in self._reach.left if last > known)
+            self._reach = replace(self._reach, upto=self._mirror.seq, reason=self._mirror.said, left=left)
+        self._past = past.until(max(self._last, self._reach.upto))
+
+    def refusal(self) -> str | None:
+        """Why the table cannot be compared at all."""
+        turned = self._past.later(min(self._reach.upto, self._settled))
+        if turned:
+            gtid = self._stream.record_at(turned[0])[1].gtid
+            if turned[0] <= self._reach.upto:
+                return f"a statement changed the table while it was read ({gtid}): run this once more"
+            return f"a statement changed the table behind what is published ({gtid}): {self._reach.reason}"
+        last, server = self._past.last, self._reading.definition
+        if last is not None and last.gap:
+            return f"its definition is not known: {last.gap}"
+        if server is not None and server.engine not in {None, "InnoDB"}:
+            return f"its engine is {server.engine}: a SELECT of it may show rows that are in no binlog yet"
+        return None
+
+    def drift(self) -> tuple[str, ...]:
+        """What the history says of the table's columns and key, and the server does not."""
+        known, server = self._past.definition, self._reading.definition
+        if known is None or server is None:
+            return (
+                () if known is server else ("- the table, which the server does not have" if known else "+ the table",)
+            )
+        if _shape(known) == _shape(server):
+            return ()
+        return tuple(str(one) for one in diff(known, server)) or ("~ order of columns, or the primary key",)
+
+    def compared(self, report: TableReport, wanted: ComparisonRequest) -> TableReport:
+        """Compares the rows."""
+        definition, server = self._past.definition, self._reading.rows
+        if definition is None or server is None:
+            return replace(report, reasons=("the table was dropped",))
+        shown = Shown(wanted.differences, hidden_of(wanted, self._reading.name))
+        report = replace(report, against=Against.CHANGES if self._mirror is None else Against.MIRROR)
+        reason = self._incomparable(definition, server)
+        if reason is not None:
+            return replace(report, reasons=(reason,))
+        chosen = None if isinstance(server, Parted) else self._chosen(definition, server)
+        with ExitStack() as files:
+            columns = self._part_columns(definition) if chosen is None else ()
+            sides = Sides(files, columns, defaults_of(self._past, columns), wanted.held_bytes)
+            sides.take_server(server)
+            sides.landed = sides.rows(self._landed(definition))
+            if self._mirror is not None:
+                sides.mirror = sides.rows(_chosen_rows(chosen, self._mirror.mirror.exact_batches()))
+            for name in [self._past.name] if self._mirror is not None else sorted(self._past.names):
+                sides.changes[name] = sides.changed(self._changes(name, chosen))
+            if sides.are_held:
+                return self._in_memory(report, sides, shown)
+            return self._in_parts(report, definition, sides, shown)
+
+    def _incomparable(self, definition: TableDefinition, server: pa.Table | Parted) -> str | None:
+        if (
+            not definition.primary_key
+            and self._mirror is None
+            and not LakeTable(_nothing, self._past, self._reach).is_complete
+        ):
+            return "it has no primary key, and rows may be from before the stream"
+        if isinstance(server, Parted) and server.columns != self._part_columns(definition):
+            return "its key was changed while it was read: run this once more"
+        return None
+
+    def _part_columns(self, definition: TableDefinition) -> tuple[str, ...]:
+        return row_columns(definition) if self._mirror is not None else part_columns(self._past)
+
+    def _changes(self, name: TableName, chosen: Chosen | None) -> Iterator[pa.Table]:
+        """Those that the rows are made of; beside a mirror, those that it, or what the server showed, may lack."""
+        since = 0 if self._mirror is None else min(self._settled, self._reach.upto)
+        for batch in read_batches(self._source.lake, self._source.name, name):
+            late = batch if self._mirror is None else batch.filter(pc.greater(batch["_seq"], since))
+            yield late if chosen is None or self._mirror is not None else chosen.changes(late)
+
+    def _chosen(self, definition: TableDefinition, server: pa.Table) -> Chosen | None:
+        """The keys of a sample; of a mirror any can be told, of changes those that never had other columns or types."""
+        names = [column_name(name) for name in definition.primary_key]
+        asked, key = self._reading.asked, list(exact_names(definition, names))
+        if asked is None or (self._mirror is None and not set(key) <= set(part_columns(self._past))):
+            return None
+        return Chosen(key, [server.select(key).cast(asked.schema), asked], defaults_of(self._past, tuple(key)))
+
+    def _lake(self, table: LakeTable, landed: Sequence[pa.Table]) -> LakeRows:
+        lake = table.rows(self._reading.seen, self._settled)
+        return replace(lake, touched=pa.concat_tables([lake.touched, *landed]))
+
+    def _in_memory(self, report: TableReport, sides: Sides, shown: Shown) -> TableReport:
+        """Compares a table that is in memory."""
+        mirrored, landed, server = (held_rows(one) for one in (sides.mirror, sides.landed, sides.server))
+        rows = (
+            None
+            if self._mirror is None
+            else pa.concat_tables([self._mirror.mirror.exact_schema.empty_table(), *mirrored])
+        )
+        changes = {name: by_schema(held_rows(one)) for name, one in sides.changes.items()}
+        lake = self._lake(LakeTable(lambda name: changes.get(name, []), self._past, self._reach, rows), landed)
+        definition = lake.state.definition
+        theirs = pa.concat_tables(server).cast(exact_schema(definition))
+        report = replace(report, lake_rows=lake.state.rows.num_rows, server_rows=theirs.num_rows)
+        if definition.primary_key:
+            found = compare_by_key(lake, theirs, self._reading.asked, shown)
+        elif lake.touched.num_rows:
+            return replace(report, reasons=(self._keyless(lake.touched.num_rows),))
+        else:
+            found = compare_multisets(lake, theirs, shown)
+        return self._said(report, lake.doubled, found, shown)
+
+    def _in_parts(self, report: TableReport, definition: TableDefinition, sides: Sides, shown: Shown) -> TableReport:
+        """Compares a large one."""
+        schema = exact_schema(definition)
+        found, again, lake_rows, touched = NOTHING, [_NO_KEYS], 0, 0
+        for part, held in sides.parts():
+            mirrored = None if self._mirror is None else _some(held.mirror, self._mirror.mirror.exact_schema)
+            lake = self._lake(LakeTable(held.read, self._past, self._reach, mirrored), held.landed)
+            state = TableState(lake.state.definition, part.own(lake.state.rows))
+            lake = replace(lake, state=state, touched=part.own(lake.touched))
+            rows = _some(held.server, schema)
+            if definition.primary_key:
+                found = found.plus(compare_by_key(lake, rows, None, shown), shown)
+            else:
+                found = found.plus(compare_multisets(lake, rows, shown), shown)
+            again.append(part.own(lake.doubled))
+            lake_rows += state.rows.num_rows
+            touched += lake.touched.num_rows
+        report = replace(report, lake_rows=lake_rows, server_rows=sides.server_rows)
+        if touched and not definition.primary_key:
+            return replace(report, reasons=(self._keyless(touched),))
+        return self._said(report, pa.concat_tables(again[1:]) if again[1:] else _NO_KEYS, found, shown)
+
+    def _keyless(self, touched: int) -> str:
+        return f"it has no primary key, and {touched:,} rows changed behind what is compared; " + (
+            self._reach.reason or "run this once more in a quiet moment"
+        )
+
+    def _landed(self, definition: TableDefinition) -> Iterator[pa.Table]:
+        """Keys of changes that are landed and not published."""
+        history = History(SchemaStore(self._engine), self._source.name)
+        schema = exact_schema(definition)
+        key = definition.primary_key or tuple(column.name for column in definition.columns)
+        names = exact_names(definition, [column_name(name) for name in key])
+        wanted = pa.schema([schema.field(name) for name in names])
+        for span in self._reach.left:
+            for part in touched_keys(self._stream, history, self._reading.name, key, span):
+                yield part.rename_columns(list(names)).cast(wanted)
+
+    def _said(self, report: TableReport, again: pa.Table, found: ComparedTable, shown: Shown) -> TableReport:
+        twice = doubled(again, shown)
+        different = found.different + again.num_rows
+        if different:
+            outcome = ComparisonOutcome.MISMATCH
+        elif found.compared or not (report.server_rows or report.lake_rows):
+            outcome = ComparisonOutcome.MATCH
+        else:
+            outcome = ComparisonOutcome.INCONCLUSIVE
+        return replace(
+            report,
+            outcome=outcome,
+            reasons=tuple(self._limits(found)),
+            compared=found.compared,
+            different=different,
+            changed=found.changed,
+            not_covered=found.not_covered + found.partial,
+            differences=(*twice, *found.differences)[: shown.most],
+        )
+
+    def _limits(self, found: ComparedTable) -> list[str]:
+        said = []
+        if found.changed and self._reach.reason:
+            said.append(f"rows that changed later are left out: {self._reach.reason}")
+        if found.not_covered:
+            said.append(
+                f"{found.not_covered:,} rows are from before the stream and unchanged since: only a dump has them"
+            )
+        if found.partial:
+            said.append(f"{found.partial:,} rows have columns that no image since the stream's beginning has")
+        logged = SchemaStore(self._engine).statement_changes(self._source.name, 0, self._last)
+        if any(not change.tables or self._past.names & set(change.tables) for change in logged):
+            said.append("rows were changed by a statement, and the binlog does not hold them: `strata intervals`")
+        return said
+
+
+def _some(rows: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    return pa.concat_tables([schema.empty_table(), *(one.select(schema.names).cast(schema) for one in rows)])
+
+
+def _chosen_rows(chosen: Chosen | None, batches: Iterable[pa.Table]) -> Iterable[pa.Table]:
+    return batches if chosen is None else map(chosen.rows, batches)
+
+
+def _nothing(_: TableName) -> list[pa.Table]:
+    return []
+
+
+def _shape(definition: TableDefinition) -> object:
+    """What rows depend on."""
+    columns = [
+        (fold_name(one.name), one.column_type, one.character_set, one.nullable, one.generated)
+        for one in definition.columns
+    ]
+    return columns, [fold_name(name) for name in definition.primary_key]

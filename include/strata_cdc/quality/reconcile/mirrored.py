@@ -1,0 +1,54 @@
+"""The mirror of a table as the lake's word on its rows.
+Not here: mirrors (`mirrors/`), comparing (`compare.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.mirrors.current import position_now
+from strata_cdc.mirrors.table import Mirror
+
+if TYPE_CHECKING:
+    from strata_cdc.config.settings import Source
+    from strata_cdc.schema.model.definition import TableName
+
+
+class Mirrored(Struct, frozen=True):
+    """A mirror, and up to where it equals its table."""
+
+    mirror: Mirror
+    seq: int
+    """Ordinal of a transaction."""
+
+    @property
+    def said(self) -> str:
+        """Where it is."""
+        mirror, changed = self.mirror, next((one for one in self.mirror.snapshot.foreign if one.changes_rows), None)
+        if changed is not None:
+            who = f"another program has changed it (version {changed.version}, {changed.operation})"
+            again = f"`strata dump --source {mirror.source} --table {mirror.table}`"
+            return f"the mirror is at transaction {self.seq} and stands, since {who}: {again}"
+        stands = f", where it stands: {self.mirror.stopped}" if self.mirror.stopped else ""
+        return f"the mirror is at transaction {self.seq}{stands}: `strata mirror update --source {self.mirror.source}`"
+
+
+def mirror_of(source: Source, name: TableName, last_seq: int) -> Mirrored | None:
+    """The mirror of a table that is there.
+
+    Args:
+        source: Its source.
+        name: The table.
+        last_seq: A mirror that is known to be right further than that is taken for right up to it: nothing of the
+            table changed between.
+
+    Raises:
+        DamagedFileError: It is not whole.
+        LakeUnavailableError: The storage does not answer.
+    """
+    mirror = Mirror.open(source.lake, source.name, name)
+    if mirror is None or mirror.is_dropped:
+        return None
+    reached = position_now(source.lake, mirror).seq
+    return Mirrored(mirror, reached if mirror.position.seq > last_seq else min(reached, last_seq))

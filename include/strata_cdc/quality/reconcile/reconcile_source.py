@@ -1,0 +1,210 @@
+"""Compares the tables of a source with its server, each at a set of transactions that both have.
+
+The server is read first, in short consistent SELECTs. `seen` is what it had executed before the first of them: all of
+that they show, and so is what has no GTID in front of `begin`, since a server that numbers everything has committed
+it. The binlog's end behind the last of them is the bound of what they can show besides. Then what has landed is brought
+up to that bound, and each key that a change between the two has touched is left out: all other rows are the same at
+both ends, so that they are compared as of one position.
+Not here: the two sides (`server_rows.py`, `lake_rows.py`), holding one against the other (`compare.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from strata_cdc.errors import BadData, Permanent, UndecodableTextError, Usage
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.mirrors.layout import mirror_url
+from strata_cdc.quality.reconcile.judge import judge
+from strata_cdc.quality.reconcile.mirrored import mirror_of
+from strata_cdc.quality.reconcile.part_columns import part_columns, row_columns
+from strata_cdc.quality.reconcile.parts import Parted, gathered
+from strata_cdc.quality.reconcile.past import SourcePast
+from strata_cdc.quality.reconcile.reading import ServerReading
+from strata_cdc.quality.reconcile.report import Against, ComparisonOutcome, SourceReport, TableReport, failed
+from strata_cdc.quality.reconcile.sample import Sample, draw
+from strata_cdc.quality.reconcile.server_rows import ServerRows, TableChangedError
+from strata_cdc.quality.reconcile.tables import tables_of
+from strata_cdc.tables.convert import exact_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import sqlalchemy as sa
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.errors import StrataError
+    from strata_cdc.position.binlog_position import ServerPlace
+    from strata_cdc.quality.reconcile.reading import ComparisonRequest
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+_LOG = logging.getLogger("strata.reconcile")
+
+
+def reconcile_source(
+    source: Source,
+    engine: sa.Engine,
+    wanted: ComparisonRequest,
+    *,
+    catch_up: Callable[[ServerPlace], None],
+    watch: Callable[[TableReport], None] = lambda _: None,
+) -> SourceReport:
+    """Compares the tables one after the other.
+
+    Args:
+        source: The source.
+        engine: Its store.
+        wanted: What to compare.
+        catch_up: Lands and tracks what the server has written up to a place.
+        watch: Is told of each table as soon as it is done.
+
+    Raises:
+        Usage: A pattern matches no table, or nothing has landed.
+        SourceUnavailableError: The server does not answer, or went away.
+        AccessDeniedError: A grant is missing.
+        StoreUnavailableError: The database does not answer.
+        LakeUnavailableError: The storage does not answer.
+    """
+    return SourceReport(source.name, tuple(_Comparison(source, engine, wanted, catch_up, watch).tables()))
+
+
+class _Comparison:
+    """One call at work."""
+
+    def __init__(
+        self,
+        source: Source,
+        engine: sa.Engine,
+        wanted: ComparisonRequest,
+        catch_up: Callable[[ServerPlace], None],
+        watch: Callable[[TableReport], None],
+    ) -> None:
+        self._source, self._engine, self._wanted = source, engine, wanted
+        self._catch_up, self._watch = catch_up, watch
+        self._held: list[ServerReading] = []
+
+    def tables(self) -> Iterator[TableReport]:
+        """Reads tables until many rows wait, then judges these; and so on."""
+        past = SourcePast.of(self._engine, self._source.name)
+        names = tables_of(self._source, self._engine, past, self._wanted)
+        _LOG.info("%s: %d tables to compare", self._source.name, len(names))
+        server = ServerRows(self._source.address, self._wanted.pace)
+        try:
+            if not server.numbers_all():
+                yield from (self._announced(_unnumbered(name)) for name in names)
+                return
+            for name in names:
+                yield from self._take(server, past, name)
+            yield from self._judge()
+        finally:
+            server.close()
+
+    def _take(self, server: ServerRows, past: SourcePast, name: TableName) -> Iterator[TableReport]:
+        try:
+            reading = self._read(server, past, name)
+        except TableChangedError as changed:
+            server.begin_anew()
+            yield self._announced(
+                TableReport(str(name), ComparisonOutcome.INCONCLUSIVE, reasons=(f"while it was read: {changed}",))
+            )
+            return
+        except (BadData, Permanent) as error:
+            server.begin_anew()
+            if isinstance(error, UndecodableTextError) and self._wanted.sensitive(name):
+                # Its message quotes the value.
+                error = UndecodableTextError("a value is not text in its column's charset", table=str(name))
+            yield self._announced(failed(str(name), error))
+            return
+        self._held.append(reading)
+        held = sum(one.rows.nbytes for one in self._held if isinstance(one.rows, pa.Table))
+        if held >= self._wanted.held_bytes or isinstance(reading.rows, Parted):
+            yield from self._judge()
+
+    def _read(self, server: ServerRows, past: SourcePast, name: TableName) -> ServerReading:
+        began = time.monotonic()
+        begin = server.end()
+        seen = server.executed()
+        definition = server.definition(name)
+        rows: pa.Table | Parted | None = None
+        sample = Sample()
+        if definition is not None:
+            sample = self._sample(past, name, definition)
+            columns = self._part_columns(past, name, definition) if sample.keys is None else ()
+            rows = _held(_select(server, name, definition, sample), definition, columns, self._wanted.held_bytes)
+        return ServerReading(name, definition, rows, sample.keys, begin, seen, server.end(), time.monotonic() - began)
+
+    def _part_columns(self, past: SourcePast, name: TableName, definition: TableDefinition) -> tuple[str, ...]:
+        """By which the table can be compared in parts; none if it cannot be."""
+        has_mirror = mirror_of(self._source, name, 0) is not None
+        columns = row_columns(definition) if has_mirror else part_columns(past.table(name))
+        return columns if set(columns) <= set(exact_schema(definition).names) else ()
+
+    def _sample(self, past: SourcePast, name: TableName, definition: TableDefinition) -> Sample:
+        known = past.table(name).definition
+        if self._wanted.keys is None or known is None or known.primary_key != definition.primary_key:
+            return Sample()
+        return draw(self._source.lake, self._source.name, name, known, self._wanted.keys)
+
+    def _judge(self) -> Iterator[TableReport]:
+        """Compares what has been read with the lake, which is first brought to where the last reading ended."""
+        held, self._held = self._held, []
+        if not held:
+            return
+        self._catch_up(held[-1].end)
+        past = SourcePast.of(self._engine, self._source.name)
+        stream = LandedStream.open(self._source.lake, self._source.name)
+        for reading in held:
+            began = time.monotonic()
+            try:
+                found = judge(self._source, self._engine, past, stream, reading, self._wanted)
+            except (BadData, Usage) as error:
+                found = failed(str(reading.name), error, self._against(reading.name, error))
+            finally:
+                if isinstance(reading.rows, Parted):
+                    reading.rows.close()
+            yield self._announced(replace(found, seconds=round(reading.seconds + time.monotonic() - began, 3)))
+
+    def _against(self, name: TableName, error: StrataError) -> Against:
+        """What an error is about."""
+        is_mirror = (error.facts().file or "").startswith(mirror_url(self._source.lake, self._source.name, name))
+        return Against.MIRROR if is_mirror else Against.CHANGES
+
+    def _announced(self, report: TableReport) -> TableReport:
+        for line in report.lines():
+            _LOG.info("%s", line)
+        self._watch(report)
+        return report
+
+
+def _select(server: ServerRows, name: TableName, definition: TableDefinition, sample: Sample) -> Iterator[pa.Table]:
+    if sample.keys is None:
+        yield from server.whole(name, definition)
+        return
+    yield from server.ranges(name, definition, sample.starts, sample.rows)
+    yield from server.of_keys(name, definition, sample.asked)
+
+
+def _held(
+    batches: Iterator[pa.Table], definition: TableDefinition, columns: tuple[str, ...], most_bytes: int
+) -> pa.Table | Parted:
+    """The rows of a table; if they are more than so many bytes, in parts."""
+    found = gathered(batches, most_bytes, partial(Parted, columns) if columns else None)
+    if isinstance(found, Parted):
+        return found
+    return pa.concat_tables([exact_schema(definition).empty_table(), *found])
+
+
+def _unnumbered(name: TableName) -> TableReport:
+    return TableReport(
+        str(name),
+        ComparisonOutcome.INCONCLUSIVE,
+        reasons=(
+            "the server does not number its transactions (gtid_mode): no set of them says what a SELECT has seen",
+        ),
+    )

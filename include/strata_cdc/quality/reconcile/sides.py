@@ -1,0 +1,124 @@
+"""What the lake and the server say of one table, held in memory or, where that is too much, in parts of both.
+Not here: comparing them (`judge.py`), parts (`parts.py`)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from msgspec import Struct
+
+from strata_cdc.quality.reconcile.parts import Parted, PartedChanges, gathered, parts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import ExitStack
+
+    from strata_cdc.quality.reconcile.part_columns import Defaults
+    from strata_cdc.quality.reconcile.parts import RowPartition
+    from strata_cdc.schema.model.definition import TableName
+
+    Held = list[pa.Table] | Parted
+
+
+class SidesOfPart(Struct, frozen=True):
+    """The rows of one part; those of a kind are one table, or none."""
+
+    server: list[pa.Table]
+    landed: list[pa.Table]
+    mirror: list[pa.Table]
+    changes: dict[TableName, list[pa.Table]]
+
+    def read(self, name: TableName) -> list[pa.Table]:
+        """The changes of a name."""
+        return self.changes.get(name, [])
+
+
+class Sides:
+    """Rows of some kinds, gathered one after the other; together no more than some bytes are in memory.
+
+    Args:
+        files: Closes what lies on disk.
+        columns: By which rows can be put into parts; none: all is held in memory.
+        defaults: Of them.
+        held_bytes: Of memory.
+    """
+
+    def __init__(self, files: ExitStack, columns: tuple[str, ...], defaults: Defaults, held_bytes: int) -> None:
+        self._files, self._columns, self._held_bytes = files, columns, held_bytes
+        self._make_rows, self._make_changes = partial(Parted, columns), partial(PartedChanges, columns, defaults)
+        self.defaults = defaults
+        self._left = held_bytes
+        self.server: Held = []
+        self.landed: Held = []
+        """Keys of changes that no change table has yet."""
+        self.mirror: Held = []
+        self.changes: dict[TableName, Held] = {}
+
+    def take_server(self, rows: pa.Table | Parted) -> None:
+        """Takes what was read of the server, which whoever read it closes."""
+        self.server = rows if isinstance(rows, Parted) else [rows]
+        self._left -= 0 if isinstance(rows, Parted) else rows.nbytes
+
+    def rows(self, batches: Iterable[pa.Table]) -> Held:
+        """Takes rows."""
+        return self._gathered(batches, self._make_rows)
+
+    def changed(self, batches: Iterable[pa.Table]) -> Held:
+        """Takes changes."""
+        return self._gathered(batches, self._make_changes)
+
+    def _gathered(self, batches: Iterable[pa.Table], make: Callable[[], Parted]) -> Held:
+        opened = partial(self._opened, make) if self._columns else None
+        found = gathered(batches, max(self._left, 0), opened)
+        if isinstance(found, list):
+            self._left -= sum(one.nbytes for one in found)
+        return found
+
+    @property
+    def are_held(self) -> bool:
+        """Whether all of them are in memory."""
+        return not any(isinstance(one, Parted) for one in self._all())
+
+    @property
+    def server_rows(self) -> int:
+        """Rows of the server."""
+        held = self.server
+        return held.rows if isinstance(held, Parted) else sum(one.num_rows for one in held)
+
+    def parts(self) -> Iterator[tuple[RowPartition, SidesOfPart]]:
+        """Part by part, what is in memory put into parts, too."""
+        names = list(self.changes)
+        kinds = [self._parted(one, self._make_rows) for one in (self.server, self.landed, self.mirror)]
+        kinds += [self._parted(one, self._make_changes) for one in self.changes.values()]
+        self.server, self.landed, self.mirror, self.changes = kinds[0], kinds[1], kinds[2], {}
+        for part, tables in parts_of(kinds, self._held_bytes):
+            server, landed, mirror, *changes = ([] if one is None else [one] for one in tables)
+            yield part, SidesOfPart(server, landed, mirror, dict(zip(names, changes, strict=True)))
+
+    def _parted(self, held: Held, make: Callable[[], Parted]) -> Parted:
+        return held if isinstance(held, Parted) else self._opened(make).put_all(held)
+
+    def _opened(self, make: Callable[[], Parted]) -> Parted:
+        return self._files.enter_context(make())
+
+    def _all(self) -> list[Held]:
+        return [self.server, self.landed, self.mirror, *self.changes.values()]
+
+
+def held_rows(held: Held) -> list[pa.Table]:
+    """Rows that are in memory.
+
+    Raises:
+        TypeError: They are not.
+    """
+    if isinstance(held, Parted):
+        raise TypeError("rows in parts were taken for rows in memory")
+    return held
+
+
+def by_schema(parts: Sequence[pa.Table]) -> list[pa.Table]:
+    """One table of each kind of columns."""
+    schemas = {part.schema.to_string(): part.schema for part in parts}
+    return [pa.concat_tables([part for part in parts if part.schema.equals(schema)]) for schema in schemas.values()]

@@ -1,0 +1,226 @@
+"""The folder of one run: what its steps leave for each other, and the one reader of each.
+Not here: the decoded rows (`tables/`), the ledgers (`store/`), what the values mean (`specs.py`)."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from strata_cdc.errors import DamagedFileError, ErrorFacts, Usage
+from strata_cdc.files.storage import Folder, content_digest, list_folders
+from strata_cdc.files.stored import decode_stored
+from strata_cdc.runs.run_name import RunKind, RunName
+from strata_cdc.runs.run_plan import RunPlan, decode_plan
+from strata_cdc.runs.verdict import IntervalVerdict  # noqa: TC001  msgspec asks for it when it decodes
+from strata_cdc.tables.write import StagedFile  # noqa: TC001  likewise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PLAN = "plan.json"
+DECODED = "decoded.json"
+VERDICT = "verdict.json"
+FORMAT = 3
+"""Number of the stored forms of `decoded.json` and `verdict.json`. Every older form keeps opening, but for files whose
+digests were not noted (`decoded.json` of format 1): nobody can tell whether they are what was decoded. Format 3 says
+whether the staged files were cleared."""
+
+
+class FailedSlice(Struct, frozen=True):
+    """A slice that cannot be decoded, however often it is tried."""
+
+    interval: int
+    """Start of the interval that owns it (microseconds UTC)."""
+    tables: tuple[tuple[str, str], ...]
+    """Database and table of all rows that it may hold."""
+    error: ErrorFacts
+
+
+class Decoded(Struct, frozen=True):
+    """What the decoding of a run left."""
+
+    files: tuple[StagedFile, ...]
+    failed: tuple[FailedSlice, ...] = ()
+    cleared: bool = False
+    """Whether the files were deleted, or are about to be, because all of the run is published."""
+    plan: str = ""
+    """`content_digest` of the plan that was decoded; empty in a run of an older version."""
+    format: int = FORMAT
+
+    @property
+    def rows(self) -> int:
+        """Of all files."""
+        return sum(file.rows for file in self.files)
+
+    def put_aside(self) -> Counter[tuple[str, str]]:
+        """Rows that are not publishable, by table and reason."""
+        aside = Counter[tuple[str, str]]()
+        for file in self.files:
+            if not file.is_publishable:
+                aside[str(file.name), f"{file.why.message} ({file.why.error})"] += file.rows
+        return aside
+
+    def lost(self, interval: int) -> dict[tuple[str, str], ErrorFacts]:
+        """Database and table of everything of an interval that has a slice which cannot be decoded, and why."""
+        return {name: one.error for one in reversed(self.failed) if one.interval == interval for name in one.tables}
+
+    def publishable(self, interval: int) -> list[StagedFile]:
+        """The files of an interval that are to be judged and published: of tables that were decoded whole."""
+        lost = self.lost(interval)
+        return [
+            file
+            for file in self.files
+            if file.interval == interval and file.is_publishable and (file.database, file.table) not in lost
+        ]
+
+    def unreadable(self, interval: int) -> list[StagedFile]:
+        """The files of an interval with rows that the decoder itself put aside."""
+        return [file for file in self.files if file.interval == interval and not file.is_publishable]
+
+
+class _Verdicts(Struct, frozen=True):
+    intervals: tuple[IntervalVerdict, ...]
+    format: int = FORMAT
+
+
+def runs_url(lake: str, source: str) -> str:
+    """Where all run folders of a source are."""
+    return f"{lake.rstrip('/')}/runs/{source}"
+
+
+def run_folder(lake: str, source: str, run: str) -> Folder:
+    """`<lake>/runs/<source>/<run>`; a run is named by what it does, so doing it again finds it again."""
+    return Folder.open(lake).folder(f"runs/{source}/{run}")
+
+
+def write_plan(folder: Folder, plan: RunPlan) -> None:
+    """Stores what is to be done."""
+    folder.write(PLAN, msgspec.json.encode(plan))
+
+
+def read_plan(folder: Folder) -> RunPlan:
+    """What `write_plan` stored; a plan without tables, of which nothing was, is known by its name.
+
+    Raises:
+        Usage: There is no such run.
+        DamagedFileError: The plan is not whole.
+        LakeUnavailableError: The storage does not answer.
+    """
+    if not folder.exists(PLAN):
+        lake, _, source, run = folder.url.rsplit("/", 3)
+        name = RunName.parse(run)
+        if name is not None and name.kind is RunKind.NOTHING:
+            return RunPlan(source, run, lake, ())
+        raise _no_run(lake, source, run)
+    return decode_plan(folder.read(PLAN), folder.join(PLAN))
+
+
+def _no_run(lake: str, source: str, run: str) -> Usage:
+    known = list_folders(runs_url(lake, source))
+    near = difflib.get_close_matches(run, known, 1, 0.8)
+    return Usage(
+        f"there is no run {run}" + (f"; did you mean {near[0]}" if near else ""),
+        source=source,
+        remedy=f"`strata plan --source {source}` plans what is owed and prints the run's name"
+        + (f"; the newest run is {max(known)}." if known else "; there has been no run yet."),
+    )
+
+
+def plan_digest(folder: Folder) -> str:
+    """`content_digest` of the plan, to be noted by who decodes it; empty where none is stored.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    return content_digest(folder.read(PLAN)) if folder.exists(PLAN) else ""
+
+
+def refuse_other_plan(folder: Folder, decoded: Decoded) -> None:
+    """Lets nobody judge or publish rows by another plan than the one that was decoded.
+
+    Raises:
+        DamagedFileError: The plan was edited, or made anew, since.
+        LakeUnavailableError: The storage does not answer.
+    """
+    if decoded.plan and not decoded.cleared and plan_digest(folder) != decoded.plan:
+        raise DamagedFileError(
+            "the plan is not the one that was decoded",
+            file=folder.join(PLAN),
+            remedy=f"Decode the run again, {_decode(folder)}, then check it.",
+        )
+
+
+def write_decoded(folder: Folder, decoded: Decoded) -> None:
+    """Stores what all slices of a run became; from here on the run counts as decoded."""
+    folder.write(DECODED, msgspec.json.encode(decoded))
+
+
+def read_decoded(folder: Folder) -> Decoded:
+    """What `write_decoded` stored.
+
+    Raises:
+        Usage: The run has not been decoded.
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: The file is not whole.
+    """
+    if not folder.exists(DECODED):
+        raise Usage(
+            "the run has not been decoded",
+            file=folder.join(DECODED),
+            remedy=f"Decode it first: {_decode(folder)}; then the same again.",
+        )
+    remedy = f"Decode the run again, which gives the same files: {_decode(folder)}."
+    return decode_stored(folder.read(DECODED), Decoded, newest=FORMAT, file=folder.join(DECODED), remedy=remedy)
+
+
+def _decode(folder: Folder) -> str:
+    _, _, source, run = folder.url.rsplit("/", 3)
+    return f"`strata decode {run} --source {source}` (task `decode`)"
+
+
+def read_staged(folder: Folder) -> Decoded:
+    """What `write_decoded` stored, of a run whose files are still there.
+
+    Raises:
+        Usage: The run has not been decoded, or its files were cleared.
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: The file is not whole, or the plan is another one since.
+    """
+    decoded = read_decoded(folder)
+    if decoded.cleared:
+        raise Usage(
+            "the run is published, and its staged files were cleared",
+            file=folder.join(DECODED),
+            remedy=f"Its verdict and Data Docs are still there. To judge it anew, decode it again: {_decode(folder)}.",
+        )
+    refuse_other_plan(folder, decoded)
+    return decoded
+
+
+def write_verdicts(folder: Folder, verdicts: Iterable[IntervalVerdict]) -> None:
+    """Stores the verdicts of a run.
+
+    Raises:
+        LakeUnavailableError: The storage does not take them.
+    """
+    folder.write(VERDICT, msgspec.json.format(msgspec.json.encode(_Verdicts(tuple(verdicts))), indent=1))
+
+
+def read_verdicts(folder: Folder) -> dict[int, IntervalVerdict]:
+    """The verdicts of a run by the start of their interval; none if it has not been checked.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: The file is not whole.
+        StoreFormatError: A newer version of Strata wrote them.
+    """
+    if not folder.exists(VERDICT):
+        return {}
+    _, _, source, run = folder.url.rsplit("/", 3)
+    remedy = f"Check the run again: `strata check {run} --source {source}` (task `check`)."
+    found = decode_stored(folder.read(VERDICT), _Verdicts, newest=FORMAT, file=folder.join(VERDICT), remedy=remedy)
+    return {verdict.interval: verdict for verdict in found.intervals}

@@ -1,0 +1,155 @@
+"""What steps hand to each other: small frozen values that go through XCom and JSON files.
+Not here: the steps themselves; anything heavy (Airflow parses what it imports)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from strata_cdc.clock import from_micros
+from strata_cdc.errors import ErrorFacts  # noqa: TC001  msgspec asks for it when it decodes
+from strata_cdc.store.full_names import full_name
+
+
+class TimeSpan(Struct, frozen=True, order=True):
+    """A half-open span [start, end) of commit time, microseconds UTC."""
+
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"[{from_micros(self.start):%Y-%m-%d %H:%M:%S.%f}, {from_micros(self.end):%Y-%m-%d %H:%M:%S.%f}) UTC"
+
+
+class Interval(Struct, frozen=True):
+    """A span that owns transactions: those with first_seq < seq <= last_seq."""
+
+    start: int
+    end: int
+    first_seq: int
+    """Ordinal of the last transaction before the interval."""
+    last_seq: int
+    gtid_executed: str
+    """What the stream had executed at the interval's end."""
+
+
+class PlannedTable(Struct, frozen=True):
+    """One table's part of one interval that a run is to publish."""
+
+    interval: int
+    """Start of the interval (microseconds UTC)."""
+    database: str
+    table: str
+    counted: int
+    """Rows by the counts of the binlog's own events."""
+    rows: int
+    """Of them that the run decodes; the others are refused."""
+    held: ErrorFacts | None = None
+    """Why none of them may be published now; None if nothing stands against it."""
+
+    @property
+    def name(self) -> str:
+        """`database.table`."""
+        return f"{self.database}.{self.table}"
+
+    @property
+    def full_name(self) -> str:
+        """As the store's verdicts and published intervals call it."""
+        return full_name(self.database, self.table)
+
+
+class PlannedVersion(Struct, frozen=True):
+    """The definition of one table in one schema version; a version may speak of several tables."""
+
+    version_id: int
+    database: str
+    table: str
+    definition: str
+    """As JSON."""
+
+
+class Refused(Struct, frozen=True):
+    """Rows of a table that cannot be decoded, and why."""
+
+    interval: int
+    """Start of the interval that owns them (microseconds UTC)."""
+    table: str
+    rows: int
+    error: ErrorFacts
+
+
+class RowsRemoved(Struct, frozen=True):
+    """Rows of a table that a DDL removed, so that no change tells of it."""
+
+    interval: int
+    """Start of the interval that owns it (microseconds UTC)."""
+    table: str
+    gtid: str | None
+    statement: str
+
+
+class StatementLogged(Struct, frozen=True):
+    """A change of rows that was logged as a statement: the binlog does not hold the rows."""
+
+    interval: int
+    """Start of the interval that owns it (microseconds UTC)."""
+    database: str
+    """Empty if the statement does not tell its tables."""
+    table: str
+    gtid: str | None
+    binlog_file: str
+    binlog_pos: int
+    statement: str
+
+    @property
+    def table_name(self) -> str | None:
+        """`database.table`; None if the statement does not tell."""
+        return f"{self.database}.{self.table}" if self.database else None
+
+
+class DecodeReport(Struct, frozen=True):
+    """What the decoding of a run gave."""
+
+    run: str
+    slices: int
+    files: int
+    rows: int
+    failed_slices: int
+    """Those that cannot be decoded, however often they are tried."""
+    quarantined: int = 0
+    """Rows that are put aside, of `rows`."""
+    quarantined_because: tuple[str, ...] = ()
+    """How many of which table, and why; most of them first."""
+
+
+class RunRemainder(Struct, frozen=True):
+    """What a run leaves in front of its end, of the wanted tables."""
+
+    owed: int
+    """Tables' parts of intervals that a later run takes: there was more than one run takes."""
+    failed: int
+    """Those whose checks or decoding failed; they wait for somebody to look."""
+    held: int
+    """Those that a gap, quarantine or a statement holds back."""
+    transactions: int
+    """Landed transactions that no interval owns yet."""
+
+
+class PlanReport(Struct, frozen=True):
+    """What planning found, small enough for XCom."""
+
+    source: str
+    run: str
+    run_url: str
+    intervals: int
+    slices: int
+    rows: int
+    refused: int
+    """Rows that cannot be decoded."""
+    reason: str | None
+    """Why, of the first of them."""
+    left: RunRemainder
+    """What is owed, failed or held and not part of this run."""
+    tables: int = 0
+    """That have rows, or a statement that changed or removed rows; without any there is nothing to do."""
+    unmatched: tuple[str, ...] = ()
+    """What is to be said of patterns that match no table, or none that is wanted."""

@@ -1,0 +1,66 @@
+"""Since when each column of a table is what it is, and by which statement.
+Not here: the changes one by one (`changes.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRenamed, diff
+from strata_cdc.schema.model.folding import fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata_cdc.schema.answers.changes import ShownChange
+    from strata_cdc.schema.apply.diff import Difference
+
+
+class ColumnOrigin(Struct, frozen=True):
+    """What made a column what it is."""
+
+    added: ShownChange
+    """The change that it came with; the first that is known of its table, where it was there before."""
+    changed: ShownChange
+    """The last change of its type, name or other facts; `added` if there is none."""
+    former_names: tuple[str, ...] = ()
+    """Oldest first."""
+
+
+def column_origins(changes: Iterable[ShownChange]) -> dict[str, ColumnOrigin]:
+    """The origin of each column of a table at the end of some of its changes, by its name.
+
+    Args:
+        changes: Of one table, in stream order, from the first that is known.
+    """
+    found: dict[str, ColumnOrigin] = {}
+    for change in changes:
+        if change.is_part and change.online is None:
+            # What was done to a copy comes with the swap.
+            continue
+        if change.after is None:
+            found = {}
+        elif change.before is None or not found:
+            found = {fold_name(column.name): ColumnOrigin(change, change) for column in change.after.columns}
+        else:
+            found = _after(found, change, diff(change.before, change.after, change.renames))
+            known = {fold_name(column.name) for column in change.after.columns}
+            found = {name: origin for name, origin in found.items() if name in known}
+    return found
+
+
+def _after(
+    before: dict[str, ColumnOrigin], change: ShownChange, differences: Iterable[Difference]
+) -> dict[str, ColumnOrigin]:
+    found = dict(before)
+    for one in differences:
+        if isinstance(one, ColumnAdded):
+            found[fold_name(one.column.name)] = ColumnOrigin(change, change)
+        elif isinstance(one, (ColumnChanged, ColumnRenamed)):
+            old, name = before.get(fold_name(one.before.name)), fold_name(one.after.name)
+            former = old.former_names if old else ()
+            if isinstance(one, ColumnRenamed):
+                former = (*former, one.before.name)
+            found[name] = ColumnOrigin(old.added if old else change, change, former)
+    return found

@@ -1,0 +1,191 @@
+"""All tables that a source ever had, a page at a time: how often each changed, when, and what it is now.
+Not here: the changes of one table (`changes.py`), tables at another point than the end (`tables.py`)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.schema.answers.containing import contains
+from strata_cdc.schema.history.former_names import former_names
+from strata_cdc.schema.history.versions import EVERY_TABLE, SYSTEM_DATABASES, every_table_of
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import reading
+from strata_cdc.store.tables import schema_version, table_version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class _Entry(NamedTuple):
+    """What one version says of one name."""
+
+    seq: int
+    statement_no: int
+    version_id: int
+    committed_at: int
+    name: TableName
+    is_there: bool
+    gap: str | None
+
+
+class TablePresence(StrEnum):
+    """What a table is at the end of the stream."""
+
+    PRESENT = "present"
+    DROPPED = "dropped"
+    UNKNOWN = "unknown"
+    """Its schema is not known from some point on."""
+
+
+class TableSummary(Struct, frozen=True):
+    """One table of a source, under one name."""
+
+    name: TableName
+    versions: int
+    changed_at: tuple[int, ...]
+    """Commit times of its versions, microseconds UTC, in stream order; 0 for what was there from the start."""
+    presence: TablePresence
+    gap: str | None
+    """Why it is not known."""
+    renamed_to: TableName | None = None
+    """What it is called now, where it went away by that."""
+
+
+class TablesPage(Struct, frozen=True):
+    """Some tables in order of name."""
+
+    tables: tuple[TableSummary, ...]
+    has_more: bool
+
+
+def tables_page(
+    engine: sa.Engine, source: str, *, after: TableName | None = None, containing: str = "", limit: int = 50
+) -> TablesPage:
+    """The tables behind a name, dropped ones included, without those of the server itself.
+
+    Args:
+        engine: The store.
+        source: The source's name.
+        after: Name of the last table of the page before; None for the first page.
+        containing: Only names (`database.table`) that have this in them; case does not matter.
+        limit: How many at most.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    found = table_version.c
+    names = (found.database_name, found.table_name)
+    # An index has them in order, and each is asked once: a table may have thousands of versions.
+    query = sa.select(*names).where(found.source == source, found.table_name != "").group_by(*names).order_by(*names)
+    query = query.having(found.database_name.not_in(sorted(SYSTEM_DATABASES)))
+    if after is not None:
+        later = (found.database_name == after.database) & (found.table_name > after.table)
+        query = query.where((found.database_name > after.database) | later)
+    if containing:
+        query = query.having(contains(found.database_name + "." + found.table_name, containing, engine.dialect))
+    with reading(engine) as connection:
+        rows = connection.execute(query.limit(limit + 1)).all()
+    page = [TableName(*row) for row in rows[:limit]]
+    return TablesPage(tuple(summaries(engine, source, page)), len(rows) > limit)
+
+
+def unknown_tables(engine: sa.Engine, source: str, limit: int) -> list[TableSummary]:
+    """Tables whose schema is not known at the end of the stream, by name.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    found = table_version.c
+    names = (found.database_name, found.table_name)
+    query = sa.select(*names).where(found.gap.is_not(None), found.table_name != "", without_index(found.source, source))
+    with reading(engine) as connection:
+        named = sorted({TableName(*row) for row in connection.execute(query)})
+    return [one for one in summaries(engine, source, named) if one.presence is TablePresence.UNKNOWN][:limit]
+
+
+def without_index(column: sa.ColumnElement[str], value: str) -> sa.ColumnElement[bool]:
+    """Equality for queries that look through all rows anyway: a row at a time through an index is ten times slower, and
+    of few sources in one store that is what databases choose."""
+    return sa.func.coalesce(column, "") == value
+
+
+def summaries(engine: sa.Engine, source: str, names: Sequence[TableName]) -> list[TableSummary]:
+    """Tables that some version names, at the end of the stream.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    rows = _rows_of(engine, source, names)
+    whole = rows[EVERY_TABLE]
+    found = [_summary(name, rows[name], [*rows[every_table_of(name.database)], *whole]) for name in names]
+    gone = {one.name: rows[one.name][-1].version_id for one in found if one.presence is TablePresence.DROPPED}
+    later = _renamed_to(engine, gone)
+    return [replace(one, renamed_to=later.get(one.name)) for one in found]
+
+
+def _renamed_to(engine: sa.Engine, gone: Mapping[TableName, int]) -> dict[TableName, TableName]:
+    """What tables that went away were called by the same statement.
+
+    Args:
+        engine: The store.
+        gone: The version in which each went away.
+    """
+    found = table_version.c
+    query = sa.select(found.version_id, found.renamed_from, found.database_name, found.table_name).where(
+        found.version_id.in_(sorted(set(gone.values()))), found.renamed_from.is_not(None)
+    )
+    with reading(engine) as connection:
+        rows = connection.execute(query).all()
+        former = former_names(connection, {(row.version_id, row.renamed_from) for row in rows})
+    moved = {
+        (row.version_id, former[row.version_id, row.renamed_from]): TableName(row.database_name, row.table_name)
+        for row in rows
+    }
+    return {name: moved[version, name] for name, version in gone.items() if (version, name) in moved}
+
+
+def _rows_of(engine: sa.Engine, source: str, names: Sequence[TableName]) -> dict[TableName, list[_Entry]]:
+    """What versions say of these names and of all tables, in stream order."""
+    version, table = schema_version.c, table_version.c
+    columns = (
+        version.seq,
+        version.statement_no,
+        version.id,
+        version.committed_at,
+        table.database_name,
+        table.table_name,
+        table.fingerprint,
+        table.gap,
+    )
+    query = (
+        sa.select(*columns)
+        .join(schema_version, version.id == table.version_id)
+        .where(
+            table.source == source,
+            table.database_name.in_(sorted({"", *(name.database for name in names)})),
+            table.table_name.in_(sorted({"", *(name.table for name in names)})),
+        )
+        .order_by(version.seq, version.statement_no, version.id)
+    )
+    found: defaultdict[TableName, list[_Entry]] = defaultdict(list)
+    with reading(engine) as connection:
+        for seq, number, version_id, committed_at, *parts, fingerprint, gap in connection.execute(query):
+            name = TableName(*parts)
+            found[name].append(_Entry(seq, number, version_id, committed_at, name, fingerprint is not None, gap))
+    return found
+
+
+def _summary(
+    name: TableName,
+    own: Sequence[_Entry],
+    wider: Sequence[_Entry],
+) -> TableSummary:
+    newest = max([own[-1], *wider], key=lambda entry: (*entry[:3], entry.name))
+    state = TablePresence.UNKNOWN if newest.gap else TablePresence.PRESENT if newest.is_there else TablePresence.DROPPED
+    return TableSummary(name, len(own), tuple(entry.committed_at for entry in own), state, newest.gap)

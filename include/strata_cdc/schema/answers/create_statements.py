@@ -1,0 +1,134 @@
+"""CREATE TABLE as SHOW CREATE TABLE printed it at a point of the stream, and what of it cannot be told.
+Not here: the statement's form (`schema/model/create_sql.py`), other engines' statements (`dialects/`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strata_cdc.schema.answers.written import written_after
+from strata_cdc.schema.ddl.changes import CreateTableLike
+from strata_cdc.schema.history.statements import changes_asked
+from strata_cdc.schema.history.versions import VersionOrigin
+from strata_cdc.schema.model.create_sql import NOTHING_WRITTEN, create_table_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.schema.ddl.changes import Change
+    from strata_cdc.schema.history.sql_store import SchemaStore
+    from strata_cdc.schema.history.versions import SchemaVersion, StoredEntry
+    from strata_cdc.schema.model.create_sql import AsWritten
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+_NOT_STORED: Final = {
+    r"\bFOREIGN\s+KEY\b|\bREFERENCES\b": "foreign keys",
+    r"\bCHECK\s*\(": "CHECK constraints",
+    r"\bCOMMENT\s*=|\)[^()]*\bCOMMENT\s*'": "comments of the table and of its keys",
+    r"\bAUTO_INCREMENT\s*=?\s*\d": "AUTO_INCREMENT of the table",
+    r"\b(?:COLUMN_FORMAT|STORAGE\s+(?:DISK|MEMORY))\b": "COLUMN_FORMAT and STORAGE",
+    r"\bUSING\s+(?:BTREE|HASH)\b|\bKEY_BLOCK_SIZE\b|\bWITH\s+PARSER\b": "options of keys",
+    r"\b(?:STATS_\w+|CHECKSUM|DELAY_KEY_WRITE|PACK_KEYS|MIN_ROWS|MAX_ROWS|AVG_ROW_LENGTH|COMPRESSION|ENCRYPTION"
+    r"|TABLESPACE|(?:DATA|INDEX)\s+DIRECTORY|INSERT_METHOD|UNION)\b": "further options of the table",
+}
+"""What is not part of a version, by what a statement says of it. Too much here only makes a note too many."""
+
+_NOT_TOLD: Final = "{}foreign keys, CHECK constraints, comments and options of the table and its keys"
+
+
+class CreateStatement(Struct, frozen=True):
+    """The statement of one table."""
+
+    name: TableName
+    sql: str
+    notes: tuple[str, ...]
+    """What it may lack or say otherwise than the server did."""
+
+
+def create_statement(store: SchemaStore, source: str, name: TableName, version: SchemaVersion) -> CreateStatement:
+    """What SHOW CREATE TABLE printed of a version, as its history tells.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    walk = _Walk(store, source)
+    written, notes = walk.of(name, version.version_id)
+    sql = create_table_sql(name.table, version.definition, written)
+    return CreateStatement(name, sql, tuple(dict.fromkeys([*notes, *_notes_of(version.definition)])))
+
+
+class _Walk:
+    """Along the statements of a table, and of those that it was renamed or copied from."""
+
+    def __init__(self, store: SchemaStore, source: str) -> None:
+        self._store = store
+        self._source = source
+
+    def of(self, name: TableName, last: int) -> tuple[AsWritten, list[str]]:
+        """How all statements up to a version had the table of this name, and what they say that no version holds."""
+        entries = self._store.timeline(self._source, {name})
+        entries = entries[: max((at for at, entry in enumerate(entries, 1) if entry.version_id == last), default=0)]
+        return self._through(entries)
+
+    def _before(self, name: TableName, entry: StoredEntry) -> tuple[AsWritten, list[str]]:
+        """The same for another table in front of a statement."""
+        entries = self._store.timeline(self._source, {name})
+        return self._through([other for other in entries if other.order[:3] < entry.order[:3]])
+
+    def _through(self, entries: Sequence[StoredEntry]) -> tuple[AsWritten, list[str]]:
+        begin = max((at for at, entry in enumerate(entries, 1) if entry.fingerprint is None), default=0)
+        written = NOTHING_WRITTEN
+        notes: list[str] = []
+        self._store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
+        ids = [entry.version_id for entry in entries]
+        asked, ddls = changes_asked(self._store.engine, ids), self._store.ddls(ids)
+        for entry in entries[begin:]:
+            definition = self._store.definition(str(entry.fingerprint))
+            if entry.origin is not VersionOrigin.DDL:
+                of_keys = "the order of keys, " if len(definition.keys) > 1 else ""
+                written, notes = NOTHING_WRITTEN, [f"a {entry.origin} does not tell {_NOT_TOLD.format(of_keys)}"]
+                continue
+            statements = asked.get(entry.version_id, ())
+            origin = self._origin(entry, statements)
+            if origin is not None:
+                written, notes = self._before(origin, entry)
+            notes = [*notes, *_said(ddls.get(entry.version_id, ""))]
+            written = written_after(written, definition, statements)
+        return written, notes
+
+    @staticmethod
+    def _origin(entry: StoredEntry, statements: Sequence[Change]) -> TableName | None:
+        """The table that this one was until this statement, or is a copy of."""
+        if entry.renamed_from:
+            return entry.renamed_from
+        return next((one.like for one in statements if isinstance(one, CreateTableLike)), None)
+
+
+def _said(statement: str) -> list[str]:
+    return [note for pattern, note in _NOT_STORED.items() if re.search(pattern, statement, re.IGNORECASE)]
+
+
+def _notes_of(definition: TableDefinition) -> list[str]:
+    """What does not hold byte for byte because of how it is stored."""
+    notes = []
+    if definition.options:
+        notes.append("the partitioning stands as it was written")
+    is_functional = any(part.column is None for key in definition.keys for part in key.parts)
+    if (
+        is_functional
+        or any(column.generated for column in definition.columns)
+        or any(
+            column.default_is_expression and not str(column.default).startswith("CURRENT_TIMESTAMP")
+            for column in definition.columns
+        )
+    ):
+        notes.append("expressions stand as they were written")
+    if definition.engine is None:
+        notes.append("ENGINE=InnoDB: no statement names the engine, so it was the session's default")
+    if definition.collation is None:
+        notes.append("the default charset of the table, which no binlog holds")
+    if definition.in_doubt:
+        notes.append("the length of a key's prefix, which no binlog holds")
+    return notes

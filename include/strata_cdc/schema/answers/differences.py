@@ -1,0 +1,109 @@
+"""What differs in tables between two points of the stream, whatever went on between them.
+Not here: comparing two definitions (`schema/apply/diff.py`), each change of its own (`changes.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, Struct, field
+
+from strata_cdc.schema.answers.lines import DifferenceLine, EffectLine
+from strata_cdc.schema.answers.tables import versions_at
+from strata_cdc.schema.apply.diff import diff
+from strata_cdc.schema.history.effects import ALL_ROWS_GO, together
+from strata_cdc.schema.history.entry_effects import EntryEffects
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.identified_tables import Identified, identified
+from strata_cdc.schema.history.lineage import lineage
+from strata_cdc.schema.history.renames import Renames, renames_between
+from strata_cdc.schema.history.statements import changes_asked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.schema.history.effects import Effect
+    from strata_cdc.schema.history.sql_store import SchemaStore
+    from strata_cdc.schema.history.stream_positions import StreamPosition
+    from strata_cdc.schema.history.versions import SchemaVersion, StoredEntry
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+
+class TableDifference(Struct, frozen=True):
+    """What differs in one table between two points; one side is None where the table is not there."""
+
+    name: TableName
+    before: TableDefinition | None
+    after: TableDefinition | None
+    renames: Renames = field(default_factory=dict)
+    """Columns of `before` that have another name in `after`."""
+    effect: Effect | None = None
+    """What the statements that made them did to rows; None where nobody has asked."""
+
+    @property
+    def change(self) -> str:
+        """What happened to the table as a whole."""
+        if self.before is None:
+            return "added"
+        return "removed" if self.after is None else "changed"
+
+    def texts(self) -> tuple[str, ...]:
+        """The differences, a line each; `+`, `-` or `~` in front."""
+        if self.before is not None and self.after is not None:
+            return tuple(str(difference) for difference in diff(self.before, self.after, self.renames))
+        whole, sign = (self.after, "+") if self.before is None else (self.before, "-")
+        return tuple(f"{sign} column {c.name} {c.column_type}" for c in whole.columns) if whole is not None else ()
+
+    def line(self) -> DifferenceLine:
+        """As `schema diff` has it."""
+        effect = EffectLine.of(self.effect) if self.effect is not None else UNSET
+        return DifferenceLine(self.name.database, self.name.table, self.change, self.texts(), effect)
+
+
+def differences(
+    store: SchemaStore, source: str, before: StreamPosition, after: StreamPosition, table: TableName | None
+) -> list[TableDifference]:
+    """The tables that differ, in order of name; columns that were renamed in between are told as that.
+
+    Raises:
+        SchemaGapError: One of them is not known at one of the points.
+    """
+    history = History(store, source)
+    old, new = versions_at(history, before, table), versions_at(history, after, table)
+    return [
+        _difference(store, source, name, old.get(name), new.get(name))
+        for name in sorted(old.keys() | new.keys())
+        if _fingerprint(old.get(name)) != _fingerprint(new.get(name))
+    ]
+
+
+def _difference(
+    store: SchemaStore, source: str, name: TableName, before: SchemaVersion | None, after: SchemaVersion | None
+) -> TableDifference:
+    if before is None or after is None:
+        effect = ALL_ROWS_GO if after is None else None
+        old, new = before.definition if before else None, after.definition if after else None
+        return TableDifference(name, old, new, effect=effect)
+    entries = lineage(store, source, name)
+    places = [entry.version_id for entry in entries]
+    if before.version_id not in places or after.version_id not in places:
+        return TableDifference(name, before.definition, after.definition)
+    between = entries[places.index(before.version_id) + 1 : places.index(after.version_id) + 1]
+    renames = renames_between(*(_of_version(store, entries, one) for one in (before, after)))
+    return TableDifference(name, before.definition, after.definition, renames, _effect(store, entries, between))
+
+
+def _of_version(store: SchemaStore, entries: Sequence[StoredEntry], version: SchemaVersion) -> Identified | None:
+    """The table of a version, which may have an entry of another name besides."""
+    wanted = (version.version_id, version.fingerprint)
+    return next((identified(store, one) for one in entries if (one.version_id, one.fingerprint) == wanted), None)
+
+
+def _effect(store: SchemaStore, entries: Sequence[StoredEntry], between: Sequence[StoredEntry]) -> Effect:
+    """The effects of the statements in between as one: what the strongest is, and which columns they touch."""
+    store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
+    along = EntryEffects(store).take(entries, changes_asked(store.engine, (entry.version_id for entry in between)))
+    return together([along[entry.version_id, entry.name] for entry in between])
+
+
+def _fingerprint(version: SchemaVersion | None) -> str | None:
+    return version.fingerprint if version is not None else None

@@ -1,0 +1,58 @@
+"""A point of the stream as people write it: a GTID set, FILE:OFFSET, or a time, told apart by their form.
+Not here: what holds at the point (`schema/history/historian.py`)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.errors import Usage
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.history.historian import History
+    from strata_cdc.schema.history.stream_positions import StreamPosition
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DASHES_OF_A_UUID: Final = 4
+
+
+def parse_time(text: str) -> int:
+    """A time as people write it, in microseconds UTC; without a zone it is one of UTC.
+
+    Raises:
+        Usage: It is not ISO 8601.
+    """
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise Usage(f"{text!r} is no time", remedy="Write it as in `2026-11-21 03:30:00` (UTC).") from None
+    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+
+
+def position_of(history: History, text: str) -> StreamPosition:
+    """The point that a text names; of a time as `at_time`.
+
+    Raises:
+        Usage: The text has none of the three forms.
+        UnknownSourceError: The source has never been tracked.
+    """
+    file, _, offset = text.rpartition(":")
+    if not text.strip() or text.count("-") >= _DASHES_OF_A_UUID:
+        return AtGtidSet(GtidSet.parse(text))
+    if "." in file and offset.isdigit() and ":" not in file:
+        return AtBinlog(BinlogPosition.parse(text))
+    return at_time(history, text)
+
+
+def at_time(history: History, text: str) -> AtTime | AtSeq:
+    """The point of a time; the end of the stream (`AtSeq`), where the time is behind it, as nobody has read further.
+
+    Raises:
+        Usage: It is not ISO 8601.
+        UnknownSourceError: The source has never been tracked.
+    """
+    time = parse_time(text)
+    return AtSeq(history.tracked.seq) if time > history.tracked.committed_at else AtTime(time)

@@ -1,0 +1,270 @@
+"""A table's definition after ALTER TABLE: the server's order of things.
+Not here: single columns (`columns.py`), CONVERT TO (`convert.py`), the new name (`schema/replay/catalog.py`).
+
+The order is that of `prepare_fields_and_keys` in sql/sql_table.cc: the old columns are walked first and dropped,
+replaced or renamed in place, then the steps that place columns run in the order of the statement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from strata_cdc.errors import DdlError
+from strata_cdc.schema.apply.charset import charset_of, collation_for
+from strata_cdc.schema.apply.columns import WIDTHS_HIDDEN_SINCE, column_from, column_text, with_default
+from strata_cdc.schema.apply.convert import Conversion, conversion_of
+from strata_cdc.schema.apply.create import with_primary_not_null
+from strata_cdc.schema.apply.keys import primary_columns, with_keys
+from strata_cdc.schema.apply.limits import possible_limits
+from strata_cdc.schema.apply.placed import Placed
+from strata_cdc.schema.apply.surviving import surviving_keys
+from strata_cdc.schema.apply.timestamps import with_implicit_timestamps
+from strata_cdc.schema.ddl.changes import (
+    AddColumn,
+    AddKey,
+    ChangeColumn,
+    ConvertCharset,
+    DropColumn,
+    DropKey,
+    RemovePartitioning,
+    RenameColumn,
+    SetDefault,
+    SetOptions,
+    SetVisibility,
+)
+from strata_cdc.schema.model.charsets import default_collation
+from strata_cdc.schema.model.definition import TableDefinition
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.types import INTEGERS, TypeKind, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.schema.ddl.changes import AlterStep, AlterTable
+    from strata_cdc.schema.ddl.context import DdlContext
+    from strata_cdc.schema.model.definition import Column, Key
+
+GENERATED_KEY = "my_row_id"
+"""The generated invisible primary key (`sql_generate_invisible_primary_key`)."""
+
+
+def altered(definition: TableDefinition, change: AlterTable, database_collation: str | None) -> TableDefinition:
+    """The definition that an ALTER TABLE makes of `definition`.
+
+    Args:
+        definition: Before.
+        change: The statement.
+        database_collation: Default of the table's database, for CONVERT TO CHARACTER SET DEFAULT.
+
+    Raises:
+        DdlError: The statement does not fit the definition, so one of them is not what the server had.
+    """
+    if change.keeps_definition:
+        return definition
+    return _Altering(definition, change, database_collation).run()
+
+
+class _Altering:
+    """One ALTER TABLE at work."""
+
+    def __init__(self, definition: TableDefinition, change: AlterTable, database_collation: str | None) -> None:
+        self.before = definition
+        self.context: DdlContext = change.context
+        self.steps = change.steps
+        self.renamed = change.new_name is not None
+        self.database_collation = database_collation
+        self.conversion: Conversion | None = None
+        self.placed: list[Placed] = []
+
+    def run(self) -> TableDefinition:
+        collation = self.table_collation()
+        written = self.written_columns(collation)
+        self.walk_old_columns(written)
+        self.place_columns(written)
+        columns = [placed.column for placed in self.placed]
+        kept = surviving_keys(self.before, self.steps, self.placed)
+        engine, row_format = self.storage()
+        added = [step.key for step in self.steps if isinstance(step, AddKey)]
+        keys = with_keys(kept, added, columns, possible_limits(engine, row_format, self.context))
+        if self.rebuilds_nothing(keys):
+            return self.before
+        columns = with_implicit_timestamps(self.placed, primary_columns(keys), self.context)
+        columns = with_primary_not_null(columns, keys)
+        if self.context.flavour.is_mysql(*WIDTHS_HIDDEN_SINCE):
+            columns = [self.without_width(column) for column in columns]
+        return TableDefinition(
+            columns=tuple(columns),
+            keys=keys,
+            character_set=charset_of(collation).name if collation else None,
+            collation=collation,
+            engine=engine,
+            options=self.partitioning(),
+            row_format=row_format,
+        )
+
+    def rebuilds_nothing(self, keys: Sequence[Key]) -> bool:
+        """Whether keys are dropped and added as they were, which the server passes over: they stay as visible as they
+        were, whatever the statement says (`fill_alter_inplace_info` does not compare it)."""
+        if self.renamed or any(not isinstance(step, DropKey) and not _adds_plain_key(step) for step in self.steps):
+            return False
+        return [replace(key, invisible=False) for key in keys] == [
+            replace(key, invisible=False) for key in self.before.keys
+        ]
+
+    def table_collation(self) -> str | None:
+        """The table's default afterwards; CONVERT TO sets it too."""
+        collation = self.before.collation
+        named: str | None = None
+        """A collation that the statement names: the name of its charset behind it leaves it alone."""
+        for step in self.steps:
+            if isinstance(step, ConvertCharset):
+                self.conversion = conversion_of(step, self.database_collation, self.context)
+                collation = self.conversion.collation
+                named = collation if step.collation else None
+            elif isinstance(step, SetOptions) and (step.options.charset is not None or step.options.collation):
+                charset = step.options.charset
+                inherited = self.database_collation if charset == "" else collation
+                collation = collation_for(charset or None, step.options.collation, inherited, self.context)
+                if step.options.collation:
+                    named = collation
+                elif named and collation and charset_of(named) == charset_of(collation):
+                    collation = named
+        return collation
+
+    def written_columns(self, collation: str | None) -> dict[int, Column]:
+        """The columns that the statement defines, by the step's place in it."""
+        converted_to = self.conversion.collation if self.conversion else None
+        changed = self.collation_of_changed(collation)
+        return {
+            number: column_from(
+                step.column, changed if isinstance(step, ChangeColumn) else collation, self.context, converted_to
+            )
+            for number, step in enumerate(self.steps)
+            if isinstance(step, AddColumn | ChangeColumn)
+        }
+
+    def collation_of_changed(self, collation: str | None) -> str | None:
+        """What a column that is there already inherits. Where the statement makes utf8mb4 the default, it is the
+        server's own collation, and `default_collation_for_utf8mb4` counts for added columns only (9.7)."""
+        options = [step.options for step in self.steps if isinstance(step, SetOptions)]
+        if collation is None or not any(one.charset for one in options) or any(one.collation for one in options):
+            return collation
+        charset = charset_of(collation).name
+        return default_collation(charset, self.context.flavour) if charset == "utf8mb4" else collation
+
+    # Columns ------------------------------------------------------------------------------------
+
+    def walk_old_columns(self, written: dict[int, Column]) -> None:
+        drops = {fold_name(step.name) for step in self.steps if isinstance(step, DropColumn)}
+        changes = {
+            fold_name(step.old): (step, written[number])
+            for number, step in enumerate(self.steps)
+            if isinstance(step, ChangeColumn)
+        }
+        touched = self.touched_columns()
+        for column in self.before.columns:
+            name = fold_name(column.name)
+            if name in drops:
+                drops.discard(name)
+            elif name in changes:
+                step, new = changes.pop(name)
+                if self.conversion:
+                    new = self.conversion.modified(new, column, step.column.type)
+                self.placed.append(Placed(new, column, step.column))
+            else:
+                new = touched.pop(name)(column) if name in touched else column
+                self.placed.append(Placed(self.conversion.of(new) if self.conversion else new, column))
+        missing = [*drops, *changes, *touched]
+        if missing:
+            raise DdlError(f"column {missing[0]}, which the statement names, is not in the table")
+
+    def touched_columns(self) -> dict[str, _Touch]:
+        """Columns that are renamed, or get another default or visibility."""
+        found: dict[str, _Touch] = {}
+        for step in self.steps:
+            if isinstance(step, RenameColumn):
+                found.setdefault(fold_name(step.old), _Touch(self.context)).new_name = step.new
+            elif isinstance(step, SetDefault | SetVisibility):
+                found.setdefault(fold_name(step.name), _Touch(self.context)).steps.append(step)
+        return found
+
+    def place_columns(self, written: dict[int, Column]) -> None:
+        for number, step in enumerate(self.steps):
+            if isinstance(step, AddColumn):
+                self.insert(Placed(written[number], None, step.column), step.after)
+            elif isinstance(step, ChangeColumn) and step.after is not None:
+                moved = next(one for one in self.placed if one.old is not None and _is_named(one.old, step.old))
+                self.placed.remove(moved)
+                self.insert(moved, step.after)
+
+    def insert(self, placed: Placed, after: str | None) -> None:
+        if after is None:
+            self.placed.append(placed)
+        elif after == "":
+            self.placed.insert(1 if self.placed and is_generated_key(self.placed[0].column) else 0, placed)
+        else:
+            place = next((n for n, one in enumerate(self.placed) if _is_named(one.column, after)), None)
+            if place is None:
+                raise DdlError(f"column {after}, behind which another is placed, is not in the table")
+            self.placed.insert(place + 1, placed)
+
+    def without_width(self, column: Column) -> Column:
+        """A display width that an older server still showed goes away when a newer one rebuilds the table."""
+        if "(" not in column.column_type:
+            return column
+        column_type = parse_column_type(column.column_type)
+        if column_type.kind not in INTEGERS and column_type.kind is not TypeKind.YEAR:
+            return column
+        shown = column_text(column_type, self.context.flavour)
+        return column if shown == column.column_type else replace(column, column_type=shown)
+
+    # The table ----------------------------------------------------------------------------------
+
+    def storage(self) -> tuple[str | None, str | None]:
+        """Engine and row format afterwards."""
+        engine, row_format = self.before.engine, self.before.row_format
+        for step in self.steps:
+            if isinstance(step, SetOptions):
+                engine = step.options.engine or engine
+                row_format = step.options.row_format or row_format
+        return engine, row_format
+
+    def partitioning(self) -> str:
+        text = self.before.options
+        for step in self.steps:
+            if isinstance(step, RemovePartitioning):
+                text = ""
+            elif isinstance(step, SetOptions) and step.options.partitioning is not None:
+                text = step.options.partitioning
+        return text
+
+
+class _Touch:
+    """What RENAME COLUMN and ALTER COLUMN do to one column."""
+
+    def __init__(self, context: DdlContext) -> None:
+        self.context = context
+        self.new_name: str | None = None
+        self.steps: list[SetDefault | SetVisibility] = []
+
+    def __call__(self, column: Column) -> Column:
+        for step in self.steps:
+            if isinstance(step, SetVisibility):
+                column = replace(column, invisible=step.invisible)
+            else:
+                column = with_default(column, step.default, self.context)
+        return replace(column, name=self.new_name) if self.new_name is not None else column
+
+
+def _adds_plain_key(step: AlterStep) -> bool:
+    return isinstance(step, AddKey) and not step.key.options and not step.key.foreign
+
+
+def is_generated_key(column: Column) -> bool:
+    """Whether it is the generated invisible primary key, which stays first while it is invisible."""
+    return column.invisible and column.auto_increment and fold_name(column.name) == GENERATED_KEY
+
+
+def _is_named(column: Column, name: str) -> bool:
+    return fold_name(column.name) == fold_name(name)

@@ -1,0 +1,63 @@
+"""Which collation a database, table or column gets from what is written and what it inherits.
+Not here: the names and ids (`schema/charsets`), what it makes of a type (`columns.py`)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from strata_cdc.errors import DdlError
+from strata_cdc.schema.ddl.context import UTF8_AS_UTF8MB4
+from strata_cdc.schema.model.charsets import CHARSETS, Charset, charset_named, charset_of_collation, collation_named
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.ddl.context import DdlContext
+
+
+def collation_for(charset: str | None, collation: str | None, inherited: str | None, context: DdlContext) -> str | None:
+    """The collation that follows: an explicit one, else the charset's default, else the inherited one.
+
+    Raises:
+        DdlError: A name that no known server has.
+    """
+    if collation:
+        return known_collation(collation, context)
+    if charset:
+        return context.default_collation(known_charset(charset, context).name)
+    return inherited
+
+
+def known_charset(name: str, context: DdlContext) -> Charset:
+    """The charset that a statement names.
+
+    Raises:
+        DdlError: There is none of that name.
+    """
+    if name.lower() == "utf8" and context.sql_mode & UTF8_AS_UTF8MB4:
+        return CHARSETS["utf8mb4"]
+    charset = charset_named(name)
+    if charset is None:
+        raise DdlError(f"no charset is named {name!r}")
+    return charset
+
+
+def known_collation(name: str, context: DdlContext) -> str:
+    """The collation that a statement names; one that is too new for the table stands if its charset is known.
+
+    Raises:
+        DdlError: Its charset is not known either.
+    """
+    if name.lower().startswith("utf8_") and context.sql_mode & UTF8_AS_UTF8MB4:
+        name = "utf8mb4_" + name[5:]
+    collation = collation_named(name)
+    if collation is None:
+        if charset_of_collation(name.lower()) not in CHARSETS:
+            raise DdlError(f"no collation is named {name!r}")
+        return name.lower()
+    return collation
+
+
+@lru_cache(maxsize=1024)
+def charset_of(collation: str) -> Charset:
+    """The charset that a canonical collation belongs to."""
+    return CHARSETS[charset_of_collation(collation)]

@@ -1,0 +1,199 @@
+"""What a written column is in a table: exact type, charset, nullability, default.
+Not here: the order of columns (`alter.py`), the text of literal defaults (`defaults.py`)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from strata_cdc.errors import DdlError
+from strata_cdc.schema.apply.charset import charset_of, collation_for, known_charset
+from strata_cdc.schema.apply.defaults import default_text
+from strata_cdc.schema.apply.labels import hidden_bytes, label_bytes, shown_label
+from strata_cdc.schema.ddl.changes import CurrentTimestamp, ExpressionDefault, NullDefault, WrittenColumn
+from strata_cdc.schema.ddl.literals import Literal, LiteralKind
+from strata_cdc.schema.model.definition import Column
+from strata_cdc.schema.model.types import (
+    AS_BINARY,
+    BLOBS,
+    INTEGERS,
+    LABELLED,
+    SPATIAL,
+    STRINGS,
+    TEXTS,
+    ColumnType,
+    Family,
+    TypeKind,
+)
+
+if TYPE_CHECKING:
+    from strata_cdc.flavour import Flavour
+    from strata_cdc.schema.ddl.changes import WrittenType
+    from strata_cdc.schema.ddl.context import DdlContext
+
+# Display widths are not shown from 8.0.19 on, but for tinyint(1) and ZEROFILL.
+WIDTHS_HIDDEN_SINCE = (8, 0, 19)
+
+_SIZED_BY_CHARSET = frozenset({Family.CHARACTERS, Family.TEXT, Family.BYTES, Family.BLOB})
+_TEXT_SIZES = ((0xFF, TypeKind.TINYTEXT), (0xFFFF, TypeKind.TEXT), (0xFFFFFF, TypeKind.MEDIUMTEXT))
+_LONGEST_COMMENT = 1024  # characters; outside strict mode the server cuts it (sql/sql_const.h)
+_LONGEST_VARCHAR = 65535  # bytes, MAX_FIELD_VARCHARLENGTH
+
+
+def column_from(
+    written: WrittenColumn, table_collation: str | None, context: DdlContext, converted_to: str | None = None
+) -> Column:
+    """The column that a definition makes in a table with that default collation.
+
+    Args:
+        written: As the statement says it.
+        table_collation: Canonical; None where it is not known, which is an error only if the column needs it.
+        context: The session.
+        converted_to: The collation of a CONVERT TO in the same statement, which goes before the column's own, but
+            for the charset binary (sql/sql_table.cc, `get_sql_field_charset`).
+
+    Raises:
+        DdlError: A charset that is not known, or a type that no server accepts.
+    """
+    collation = _collation(written, table_collation, context, converted_to)
+    column_type = resolve_type(written.type, collation)
+    has_charset = column_type.kind in STRINGS or (column_type.kind in LABELLED and collation != "binary")
+    column = Column(
+        name=written.name,
+        column_type=column_text(column_type, context.flavour),
+        nullable=_nullable(written, context),
+        character_set=charset_of(collation).name if has_charset and collation else None,
+        collation=collation if has_charset else None,
+        auto_increment=written.auto_increment,
+        on_update=str(written.on_update) if written.on_update else None,
+        generated=written.generated,
+        generation_expression=written.generation_expression,
+        invisible=written.invisible,
+        comment=written.comment[:_LONGEST_COMMENT].replace("\ufffd", "?"),
+        srid=written.srid if column_type.kind in SPATIAL else None,
+        label_bytes=_hidden_labels(written.type, collation),
+    )
+    return with_default(column, written.default, context)
+
+
+def _hidden_labels(written: WrittenType, collation: str | None) -> tuple[str, ...] | None:
+    """Only labels that are written as bytes can be other than they look."""
+    if not written.labels or all(label.kind is LiteralKind.TEXT for label in written.labels):
+        return None
+    charset = charset_of(collation or "binary").name
+    return hidden_bytes(label_bytes(written.labels, charset), charset)
+
+
+def _collation(
+    written: WrittenColumn, table_collation: str | None, context: DdlContext, converted_to: str | None
+) -> str | None:
+    """The collation of the column; None for types that have none."""
+    kind = written.type.kind
+    if kind not in STRINGS and kind not in LABELLED:
+        return None
+    said = written.type
+    if said.binary and said.charset and not written.collation:
+        collation: str | None = known_charset(said.charset, context).binary_collation
+    else:
+        collation = collation_for(said.charset, written.collation, table_collation, context)
+    if collation is None:
+        raise DdlError(f"the default charset that column {written.name} inherits is not known")
+    if converted_to is not None and collation != "binary":
+        collation = converted_to
+    # BINARY without a charset goes before COLLATE and CONVERT TO; behind a charset it is a part of it.
+    return charset_of(collation).binary_collation if said.binary and not said.charset else collation
+
+
+def resolve_type(written: WrittenType, collation: str | None) -> ColumnType:
+    """The type that results under a charset: sizes of texts, binary forms, labels."""
+    kind = written.kind
+    if kind in LABELLED:
+        charset = charset_of(collation or "binary").name
+        raw = label_bytes(written.labels, charset)
+        return ColumnType(kind, labels=tuple(shown_label(label, charset) for label in raw))
+    if kind.facts.family in _SIZED_BY_CHARSET:
+        return _string_type(kind, written.length, collation)
+    length = kind.facts.zero_length if written.length == 0 else written.length
+    return ColumnType(kind, length, written.decimals, unsigned=written.unsigned, zerofill=written.zerofill)
+
+
+def _string_type(kind: TypeKind, length: int | None, collation: str | None) -> ColumnType:
+    wide = charset_of(collation).max_bytes if collation else 1
+    if length is not None and _is_sized(kind, length * wide):
+        kind = sized_text(length * wide)
+        kind = AS_BINARY[kind] if collation is None else kind
+    if kind in TEXTS or kind in BLOBS:
+        length = None
+    elif length is None:
+        length = kind.facts.default_length
+    if collation == "binary":
+        kind = AS_BINARY.get(kind, kind)
+    return ColumnType(kind, length)
+
+
+def _is_sized(kind: TypeKind, size: int) -> bool:
+    """Whether the type's length in bytes chooses among the text types; outside strict mode the server makes a text of
+    a long VARCHAR, too (sql/sql_table.cc, `prepare_blob_field`)."""
+    if kind in {TypeKind.VARCHAR, TypeKind.VARBINARY}:
+        return size > _LONGEST_VARCHAR
+    return kind in {TypeKind.TEXT, TypeKind.BLOB}
+
+
+def sized_text(size: int) -> TypeKind:
+    """The smallest text type that holds `size` bytes (sql/field.cc, `get_blob_type_from_length`)."""
+    return next((kind for limit, kind in _TEXT_SIZES if size <= limit), TypeKind.LONGTEXT)
+
+
+@lru_cache(maxsize=4096)
+def column_text(column_type: ColumnType, flavour: Flavour) -> str:
+    """COLUMN_TYPE as that server shows it."""
+    kind = column_type.kind
+    if kind in INTEGERS:
+        return _integer_text(column_type, flavour)
+    if kind is TypeKind.YEAR:
+        return "year" if flavour.is_mysql(*WIDTHS_HIDDEN_SINCE) else "year(4)"
+    if kind.facts.old_name is not None and not flavour.is_mysql(8):
+        return kind.facts.old_name
+    return column_type.text
+
+
+def _integer_text(column_type: ColumnType, flavour: Flavour) -> str:
+    width = column_type.length
+    shows = (
+        not flavour.is_mysql(*WIDTHS_HIDDEN_SINCE)
+        or column_type.zerofill
+        or (column_type.kind is TypeKind.TINYINT and width == 1 and not column_type.unsigned)
+    )
+    if shows and width is None and column_type.kind.facts.display_widths is not None:
+        width = column_type.kind.facts.display_widths[column_type.unsigned]
+    shown = width if shows else None
+    return ColumnType(column_type.kind, shown, unsigned=column_type.unsigned, zerofill=column_type.zerofill).text
+
+
+def _nullable(written: WrittenColumn, context: DdlContext) -> bool:
+    if written.nullable is not None:
+        return written.nullable
+    return written.type.kind is not TypeKind.TIMESTAMP or context.explicit_defaults_for_timestamp
+
+
+def with_default(
+    column: Column,
+    default: Literal | CurrentTimestamp | NullDefault | ExpressionDefault | None,
+    context: DdlContext,
+) -> Column:
+    """The column with the default that a statement gives it; None for no default."""
+    if default is None and column.default is None:
+        return column
+    if default is None or isinstance(default, NullDefault):
+        return replace(column, default=None, default_is_expression=False)
+    if isinstance(default, CurrentTimestamp):
+        return replace(column, default=str(default), default_is_expression=True)
+    if isinstance(default, ExpressionDefault):
+        # Kept apart from CURRENT_TIMESTAMP without parentheses, which is no expression to the server.
+        text = f"({default.text})" if default.text.startswith("CURRENT_TIMESTAMP") else default.text
+        return replace(column, default=text, default_is_expression=True)
+    if column.auto_increment:
+        return replace(column, default=None, default_is_expression=False)  # SET DEFAULT is taken there, and forgotten
+    return replace(column, default=default_text(default, column, context), default_is_expression=False)

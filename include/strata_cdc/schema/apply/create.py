@@ -1,0 +1,62 @@
+"""A table's definition from CREATE TABLE.
+Not here: single columns (`columns.py`), keys (`keys.py`), whether the table is created at all
+(`schema/replay/catalog.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from strata_cdc.schema.apply.charset import charset_of, collation_for
+from strata_cdc.schema.apply.columns import column_from
+from strata_cdc.schema.apply.keys import primary_columns, with_keys
+from strata_cdc.schema.apply.limits import possible_limits
+from strata_cdc.schema.apply.placed import Placed
+from strata_cdc.schema.apply.timestamps import with_implicit_timestamps
+from strata_cdc.schema.model.definition import TableDefinition
+from strata_cdc.schema.model.folding import fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata_cdc.schema.ddl.changes import CreateTable
+    from strata_cdc.schema.model.definition import Column, Key
+
+
+def definition_from(change: CreateTable, database_collation: str | None) -> TableDefinition:
+    """The definition that a CREATE TABLE makes.
+
+    Args:
+        change: The statement.
+        database_collation: The default of the table's database; None where it is not known.
+
+    Raises:
+        DdlError: Something is not known that the definition depends on.
+    """
+    context = change.context
+    options = change.options
+    charset = options.charset or None
+    collation = collation_for(charset, options.collation, database_collation, context)
+    columns = [column_from(written, collation, context) for written in change.columns]
+    keys = with_keys((), change.keys, columns, possible_limits(options.engine, options.row_format, context))
+    placed = [Placed(column, None, written) for column, written in zip(columns, change.columns, strict=True)]
+    columns = with_implicit_timestamps(placed, primary_columns(keys), context)
+    return TableDefinition(
+        columns=tuple(with_primary_not_null(columns, keys)),
+        keys=keys,
+        character_set=charset_of(collation).name if collation else None,
+        collation=collation,
+        engine=options.engine,
+        options=options.partitioning or "",
+        row_format=options.row_format,
+    )
+
+
+def with_primary_not_null(columns: Iterable[Column], keys: Iterable[Key]) -> list[Column]:
+    """The columns, those of the primary key being NOT NULL whatever they say."""
+    primary = primary_columns(keys)
+    return [
+        replace(column, nullable=False) if column.nullable and fold_name(column.name) in primary else column
+        for column in columns
+    ]

@@ -1,0 +1,284 @@
+"""What is different between two definitions of a table, as values that can be shown and applied.
+Not here: what a statement asks for (`schema/ddl/changes.py`), which columns have another name
+(`schema/history/renames.py`): two definitions alone do not tell that from drop and add."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.schema.apply.keys import in_order
+from strata_cdc.schema.model.definition import Column, Key, KeyPart, TableDefinition
+from strata_cdc.schema.model.folding import fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class ColumnRemoved(Struct, frozen=True):
+    """A column that is only in the older definition."""
+
+    column: Column
+
+    def __str__(self) -> str:
+        return f"- column {self.column.name} {self.column.column_type}"
+
+
+class ColumnAdded(Struct, frozen=True):
+    """A column that is only in the newer definition; `after` is the column before it, None if it is the first."""
+
+    column: Column
+    after: str | None
+
+    def __str__(self) -> str:
+        place = f"after {self.after}" if self.after else "first"
+        return f"+ column {self.column.name} {_described(self.column)} {place}"
+
+
+class ColumnChanged(Struct, frozen=True):
+    """A column of both, with other facts."""
+
+    before: Column
+    after: Column
+
+    def __str__(self) -> str:
+        return f"~ column {self.before.name}: {_changed_facts(self.before, self.after)}"
+
+
+class ColumnRenamed(Struct, frozen=True):
+    """A column of both under another name, maybe with other facts besides."""
+
+    before: Column
+    after: Column
+
+    def __str__(self) -> str:
+        facts = _changed_facts(self.before, replace(self.after, name=self.before.name))
+        return f"~ column {self.before.name} -> {self.after.name}" + (f": {facts}" if facts else "")
+
+
+class ColumnsReordered(Struct, frozen=True):
+    """The columns of both stand in another order: all names of the newer definition."""
+
+    order: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"~ order of columns: {', '.join(self.order)}"
+
+
+class KeyRemoved(Struct, frozen=True):
+    """A key that is only in the older definition."""
+
+    key: Key
+
+    def __str__(self) -> str:
+        return f"- key {described_key(self.key)}"
+
+
+class KeyAdded(Struct, frozen=True):
+    """A key that is only in the newer definition."""
+
+    key: Key
+
+    def __str__(self) -> str:
+        return f"+ key {described_key(self.key)}"
+
+
+class KeyChanged(Struct, frozen=True):
+    """A key of both, with other parts or another kind."""
+
+    before: Key
+    after: Key
+
+    def __str__(self) -> str:
+        return f"~ key {described_key(self.before)} -> {described_key(self.after)}"
+
+
+class TableFactChanged(Struct, frozen=True):
+    """Charset, collation, engine, partitioning or row format of the table."""
+
+    fact: str
+    before: str | None
+    after: str | None
+
+    def __str__(self) -> str:
+        return f"~ {self.fact.replace('_', ' ')}: {_shown(self.before)} -> {_shown(self.after)}"
+
+
+Difference = (
+    ColumnRemoved
+    | ColumnAdded
+    | ColumnChanged
+    | ColumnRenamed
+    | ColumnsReordered
+    | KeyRemoved
+    | KeyAdded
+    | KeyChanged
+    | TableFactChanged
+)
+
+_SWITCHES: Final = {
+    "nullable": ("NOT NULL", "NULL"),
+    "invisible": ("VISIBLE", "INVISIBLE"),
+    "auto_increment": ("no AUTO_INCREMENT", "AUTO_INCREMENT"),
+    "default_is_expression": ("default is a constant", "default is an expression"),
+}
+"""What a fact of a column that is true or false is called: where it is false, and where it is true."""
+_TABLE_FACTS = tuple(name for name in TableDefinition.__struct_fields__ if name not in {"columns", "keys"})
+
+
+def diff(
+    before: TableDefinition, after: TableDefinition, renames: Mapping[str, str] | None = None
+) -> tuple[Difference, ...]:
+    """The differences, columns first; applying them to `before` gives `after`.
+
+    Args:
+        before: The older definition.
+        after: The newer one.
+        renames: From names of columns of the older, folded, to those that the same columns have in the newer. What is
+            in neither is passed over.
+    """
+    return (
+        *_column_differences(before.columns, after.columns, renames or {}),
+        *_key_differences(before.keys, after.keys),
+        *(
+            TableFactChanged(fact, getattr(before, fact), getattr(after, fact))
+            for fact in _TABLE_FACTS
+            if getattr(before, fact) != getattr(after, fact)
+        ),
+    )
+
+
+def apply(definition: TableDefinition, differences: Iterable[Difference]) -> TableDefinition:
+    """The definition that `differences` make of the one they were taken from."""
+    differences = list(differences)
+    renamed = {fold_name(one.before.name): one.after for one in differences if isinstance(one, ColumnRenamed)}
+    removed = {fold_name(one.column.name) for one in differences if isinstance(one, ColumnRemoved)}
+    # All at once, as in the statement: names may be swapped, and given to others.
+    names = ((fold_name(column.name), column) for column in definition.columns)
+    columns = [renamed.get(name, column) for name, column in names if name not in removed]
+    keys = {fold_name(key.name): key for key in definition.keys}
+    facts: dict[str, Any] = {}
+    for difference in differences:
+        match difference:
+            case KeyRemoved(key):
+                del keys[fold_name(key.name)]
+            case KeyAdded(key) | KeyChanged(_, key):
+                keys[fold_name(key.name)] = key
+            case TableFactChanged(fact, _, after):
+                facts[fact] = after
+            case ColumnRemoved() | ColumnRenamed():
+                continue
+            case _:
+                columns = _with(columns, difference)
+    return replace(definition, columns=tuple(columns), keys=in_order(keys.values()), **facts)
+
+
+def _with(columns: list[Column], difference: ColumnAdded | ColumnChanged | ColumnsReordered) -> list[Column]:
+    names = [fold_name(column.name) for column in columns]
+    match difference:
+        case ColumnChanged(before, after):
+            place = names.index(fold_name(before.name))
+            return [*columns[:place], after, *columns[place + 1 :]]
+        case ColumnAdded(column, after_name):
+            place = 0 if after_name is None else names.index(fold_name(after_name)) + 1
+            return [*columns[:place], column, *columns[place:]]
+        case ColumnsReordered(order):
+            return [columns[names.index(fold_name(name))] for name in order]
+
+
+def _column_differences(
+    before: tuple[Column, ...], after: tuple[Column, ...], renames: Mapping[str, str]
+) -> list[Difference]:
+    new = {fold_name(column.name): column for column in after}
+    old = _by_later_name(before, new, renames)
+    found: list[Difference] = [ColumnRemoved(column) for name, column in old.items() if name not in new]
+    found += [_changed(column, new[name]) for name, column in old.items() if name in new and column != new[name]]
+    order = [name for name in old if name in new]
+    previous: str | None = None
+    for name, column in new.items():
+        if name not in old:
+            found.append(ColumnAdded(column, new[previous].name if previous is not None else None))
+            order.insert(order.index(previous) + 1 if previous is not None else 0, name)
+        previous = name
+    if order != list(new):
+        found.append(ColumnsReordered(tuple(column.name for column in after)))
+    return found
+
+
+def _by_later_name(
+    before: tuple[Column, ...], new: Mapping[str, Column], renames: Mapping[str, str]
+) -> dict[str, Column]:
+    """The older columns by their names, folded; those that are renamed by the later ones."""
+    names = [fold_name(column.name) for column in before]
+    later = {name: fold_name(renames[name]) for name in names if name in renames and fold_name(renames[name]) in new}
+    # Where one takes a name that another keeps, the renames are not of these definitions.
+    if len({later.get(name, name) for name in names}) < len(names):
+        later = {}
+    return {later.get(name, name): column for name, column in zip(names, before, strict=True)}
+
+
+def _changed(before: Column, after: Column) -> Difference:
+    is_renamed = fold_name(before.name) != fold_name(after.name)
+    return ColumnRenamed(before, after) if is_renamed else ColumnChanged(before, after)
+
+
+def _key_differences(before: tuple[Key, ...], after: tuple[Key, ...]) -> list[Difference]:
+    old = {fold_name(key.name): key for key in before}
+    new = {fold_name(key.name): key for key in after}
+    return [
+        *(KeyRemoved(key) for name, key in old.items() if name not in new),
+        *(KeyChanged(key, new[name]) for name, key in old.items() if name in new and key != new[name]),
+        *(KeyAdded(key) for name, key in new.items() if name not in old),
+    ]
+
+
+def _described(column: Column) -> str:
+    text = column.column_type
+    if column.collation is not None:
+        text += f" collate {column.collation}"
+    return text if column.nullable else f"{text} not null"
+
+
+def described_key(key: Key) -> str:
+    """A key in words: its name, what it is for, its parts in order."""
+    return f"{key.name} {key.kind} ({', '.join(_described_part(part) for part in key.parts)})"
+
+
+def _described_part(part: KeyPart) -> str:
+    text = part.column if part.column is not None else f"({part.expression})"
+    if part.prefix_length is not None or part.lengths_in_doubt:
+        text += f"({described_lengths(part)})"
+    return f"{text} desc" if part.descending else text
+
+
+def lengths_in_doubt(definition: TableDefinition) -> list[str]:
+    """The lengths of keys that no binlog tells, in sentences."""
+    return [
+        f"the length of key `{key.name}`'s part `{part.column}` is not in the binlog: {described_lengths(part)}"
+        for key in definition.keys
+        for part in key.parts
+        if part.lengths_in_doubt
+    ]
+
+
+def described_lengths(part: KeyPart) -> str:
+    """The prefix lengths that a part can have, in words."""
+    return " or ".join("all" if length is None else str(length) for length in part.lengths)
+
+
+def _changed_facts(before: Column, after: Column) -> str:
+    changed = [name for name in Column.__struct_fields__ if getattr(before, name) != getattr(after, name)]
+    return ", ".join(_changed_fact(name, getattr(before, name), getattr(after, name)) for name in changed)
+
+
+def _changed_fact(name: str, before: object, after: object) -> str:
+    if name in _SWITCHES:
+        is_not, is_so = _SWITCHES[name]
+        return f"{is_so if before else is_not} -> {is_so if after else is_not}"
+    return f"{name.replace('_', ' ')} {_shown(before)} -> {_shown(after)}"
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None or value == "" else str(value)

@@ -1,0 +1,193 @@
+"""Keys of a table from what is written: names, prefixes, indexes that foreign keys bring, the order they are kept in.
+Not here: which keys an ALTER keeps (`alter.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from strata_cdc.errors import DdlError
+from strata_cdc.schema.apply.limits import CAN_BE_CUT, FULL_LENGTH_COUNTS, cut_to
+from strata_cdc.schema.apply.widths import characters_of
+from strata_cdc.schema.model.definition import Key, KeyKind, KeyPart
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.types import SPATIAL, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from strata_cdc.schema.ddl.changes import WrittenKey, WrittenKeyPart
+    from strata_cdc.schema.model.definition import Column
+
+_ORDERED = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE, KeyKind.INDEX})
+_LONGEST_NAME = 64
+
+
+def with_keys(
+    present: Iterable[Key], written: Iterable[WrittenKey], columns: Sequence[Column], limits: frozenset[int]
+) -> tuple[Key, ...]:
+    """The keys of a table that has `present` already and gets `written`, in the order in which they are kept.
+
+    Parts of plain indexes that are longer than the engine takes are cut to a prefix; `limits` as of `possible_limits`.
+
+    Raises:
+        DdlError: A key names a column that the table does not have, two columns or keys have one name, or none is left.
+    """
+    by_name = {fold_name(column.name): column for column in columns}
+    if len(by_name) < len(columns) or not columns:
+        raise DdlError("two columns would have the same name" if columns else "no column would be left")
+    # Fulltext keys come last in a table (sql/sql_table.cc, `sort_keys`).
+    stored = sorted(present, key=lambda key: key.kind is KeyKind.FULLTEXT)
+    kept = _without_redundant([*stored, *(_unnamed(key, by_name) for key in written)])
+    settled = [_with_prefixes(_of_its_kind(key, by_name), by_name) for key in kept]
+    keys = cut_to(limits, _named(settled), by_name)
+    if len({fold_name(key.name) for key in keys}) < len(keys):
+        raise DdlError("two keys would have the same name")
+    return in_order(keys)
+
+
+def in_order(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """The primary key first, the others by name: equal keys are equal however they came to be."""
+    return tuple(sorted(keys, key=lambda key: (key.kind is not KeyKind.PRIMARY, fold_name(key.name))))
+
+
+def _unnamed(written: WrittenKey, columns: dict[str, Column]) -> Key:
+    """The key as it is written; without a name: '' until all are known."""
+    parts = tuple(_part(part, columns) for part in written.parts)
+    return Key(written.name or "", written.kind, parts, invisible=written.invisible, generated=written.foreign)
+
+
+def _of_its_kind(key: Key, columns: dict[str, Column]) -> Key:
+    """The key as it is kept: an index on a geometry is a spatial one, and fulltext is of whole columns, whatever they
+    say. Until then that tells keys apart."""
+    if key.kind is KeyKind.FULLTEXT:
+        return replace(key, parts=tuple(KeyPart(part.column) for part in key.parts))
+    if key.kind is KeyKind.INDEX and _is_spatial(key.parts[0], columns):
+        return replace(key, kind=KeyKind.SPATIAL)
+    return key
+
+
+def _is_spatial(part: KeyPart, columns: dict[str, Column]) -> bool:
+    if part.column is None:
+        return False
+    return parse_column_type(columns[fold_name(part.column)].column_type).kind in SPATIAL
+
+
+def _part(written: WrittenKeyPart, columns: dict[str, Column]) -> KeyPart:
+    if written.column is None:
+        return KeyPart(None, written.expression, descending=written.descending)
+    column = columns.get(fold_name(written.column))
+    if column is None:
+        raise DdlError(f"a key names column {written.column}, which the table does not have")
+    return KeyPart(column.name, None, written.length or None, descending=written.descending)
+
+
+def _with_prefixes(key: Key, columns: dict[str, Column]) -> Key:
+    """The key without lengths that are those of the whole column. Until then they tell keys apart."""
+    if all(part.lengths == (None,) for part in key.parts):
+        return key
+    parts = tuple(
+        part
+        if part.column is None
+        else part.with_lengths(prefix_of(columns[fold_name(part.column)], length) for length in part.lengths)
+        for part in key.parts
+    )
+    return key if parts == key.parts else replace(key, parts=parts)
+
+
+def prefix_of(column: Column, length: int | None) -> int | None:
+    """The length of an indexed prefix; None where it is the whole column."""
+    if not length:
+        return None
+    column_type = parse_column_type(column.column_type)
+    if column_type.kind not in CAN_BE_CUT:
+        return None  # the server takes a length there only if it is that of the whole column
+    if column_type.kind in FULL_LENGTH_COUNTS:
+        return None if column_type.length == length else length
+    return min(length, characters_of(column))
+
+
+def _without_redundant(keys: list[Key]) -> list[Key]:
+    """Drops indexes of foreign keys that another key serves (sql/sql_table.cc, `count_keys`). Of two keys the server
+    asks the earlier one alone whether it is ordered: a later fulltext or spatial key takes such an index's place."""
+    dropped: set[int] = set()
+    for number, key in enumerate(keys):
+        for earlier in range(number):
+            other = keys[earlier]
+            if earlier in dropped or other.kind not in _ORDERED or not _one_serves_both(key, other):
+                continue
+            if not other.generated or (key.generated and len(key.parts) < len(other.parts)):
+                dropped.add(number)
+            else:
+                dropped.add(earlier)
+            break
+    return [key for number, key in enumerate(keys) if number not in dropped]
+
+
+def copied(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """The keys of a copy (CREATE TABLE ... LIKE): as the server makes them anew from those that are stored."""
+    return in_order(_without_redundant(sorted(keys, key=lambda key: key.kind is KeyKind.FULLTEXT)))
+
+
+def _one_serves_both(left: Key, right: Key) -> bool:
+    """Whether one of them was made for a foreign key and begins the other (sql/key_spec.cc, `foreign_key_prefix`)."""
+    short, long = left, right
+    if left.generated:
+        if right.generated and len(left.parts) > len(right.parts):
+            short, long = right, left
+    elif right.generated:
+        short, long = right, left
+    else:
+        return False
+    if len(short.parts) > len(long.parts):
+        return False
+    return all(_same_part(one, other) for one, other in zip(short.parts, long.parts, strict=False))
+
+
+def _same_part(one: KeyPart, other: KeyPart) -> bool:
+    if one.column is None or other.column is None:
+        return False
+    if fold_name(one.column) != fold_name(other.column) or one.descending != other.descending:
+        return False
+    if one.lengths != other.lengths and set(one.lengths) & set(other.lengths):
+        raise DdlError(
+            f"whether an index of column {one.column} serves a foreign key depends on its length, which no binlog holds"
+        )
+    return one.lengths == other.lengths
+
+
+def _named(keys: list[Key]) -> list[Key]:
+    """Gives names to keys without: the first column's, with a number if it is taken (`make_unique_key_name`)."""
+    taken: set[str] = set()
+    found = []
+    for key in keys:
+        named = key if key.name else replace(key, name=_free_name(_stem(key), taken))
+        taken.add(fold_name(named.name))
+        found.append(named)
+    return found
+
+
+def _stem(key: Key) -> str:
+    first = key.parts[0].column
+    return "functional_index" if first is None else first
+
+
+def _free_name(stem: str, taken: set[str]) -> str:
+    if fold_name(stem) not in taken and fold_name(stem) != "primary":
+        return stem
+    number = 2
+    while fold_name(f"{stem[: _LONGEST_NAME - 3]}_{number}") in taken:
+        number += 1
+    return f"{stem[: _LONGEST_NAME - 3]}_{number}"
+
+
+def primary_columns(keys: Iterable[Key]) -> frozenset[str]:
+    """Folded names of the columns of the primary key."""
+    return frozenset(
+        fold_name(part.column)
+        for key in keys
+        if key.kind is KeyKind.PRIMARY
+        for part in key.parts
+        if part.column is not None
+    )

@@ -1,0 +1,120 @@
+"""Which keys of a table an ALTER TABLE leaves, and with which parts.
+Not here: keys that it adds (`keys.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from strata_cdc.errors import DdlError
+from strata_cdc.schema.apply.keys import prefix_of
+from strata_cdc.schema.apply.limits import CAN_BE_CUT
+from strata_cdc.schema.apply.widths import characters_of, key_length, label_bytes
+from strata_cdc.schema.ddl.changes import DropConstraint, DropKey, RenameKey, SetKeyVisibility
+from strata_cdc.schema.model.charsets import CHARSETS
+from strata_cdc.schema.model.definition import Key, KeyKind, KeyPart, TableDefinition
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.types import BLOBS, LABELLED, SPATIAL, TEXTS, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.schema.apply.placed import Placed
+    from strata_cdc.schema.ddl.changes import AlterStep
+    from strata_cdc.schema.model.definition import Column
+    from strata_cdc.schema.model.types import ColumnType
+
+_UNIQUE = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE})
+
+
+def surviving_keys(before: TableDefinition, steps: Sequence[AlterStep], placed: Sequence[Placed]) -> list[Key]:
+    """The keys that are left, their parts under new names; a key whose columns all go away goes too.
+
+    Raises:
+        DdlError: A key is dropped that is not there.
+    """
+    known = list(before.keys)
+    columns = {fold_name(column.name): column for column in before.columns}
+    dropped = _dropped_names(known, steps)
+    found = []
+    for key in known:
+        if fold_name(key.name) in dropped:
+            continue
+        parts = tuple(part for old in key.parts if (part := _surviving_part(old, columns, placed)) is not None)
+        if parts:
+            found.append(_changed(key if parts == key.parts else replace(key, parts=parts), steps))
+    return found
+
+
+def _dropped_names(keys: list[Key], steps: Sequence[AlterStep]) -> set[str]:
+    names = {fold_name(key.name): key for key in keys}
+    dropped = set()
+    for step in steps:
+        if isinstance(step, DropKey):
+            if fold_name(step.name) not in names:
+                raise DdlError(f"key {step.name}, which is dropped, is not in the table")
+            dropped.add(fold_name(step.name))
+        elif isinstance(step, DropConstraint):
+            key = names.get(fold_name(step.name))
+            if key is not None and key.kind in _UNIQUE:
+                dropped.add(fold_name(step.name))
+    return dropped
+
+
+def _changed(key: Key, steps: Sequence[AlterStep]) -> Key:
+    name = fold_name(key.name)
+    for step in steps:
+        if isinstance(step, RenameKey) and fold_name(step.old) == name:
+            key = replace(key, name=step.new, generated=False)
+        elif isinstance(step, SetKeyVisibility) and fold_name(step.name) in {name, fold_name(key.name)}:
+            key = replace(key, invisible=step.invisible)
+    return key
+
+
+def _surviving_part(part: KeyPart, columns: dict[str, Column], placed: Sequence[Placed]) -> KeyPart | None:
+    """The part on the column that took its column's place: by former name, or by name for an added one."""
+    if part.column is None:
+        return part
+    name = fold_name(part.column)
+    for one in placed:
+        if fold_name(one.old.name if one.old is not None else one.column.name) == name:
+            if one.old is one.column:
+                return part
+            kept = (_kept_length(length, one, columns[name]) for length in part.lengths)
+            return replace(part, column=one.column.name).with_lengths(kept)
+    return None
+
+
+def _kept_length(length: int | None, placed: Placed, before: Column) -> int | None:
+    if placed.old is not None:
+        return _prefix(length, placed.old, placed.column)
+    # A column that is dropped and added again: the key keeps its length, as a prefix of the new one.
+    return prefix_of(placed.column, length or key_length(before))
+
+
+def _prefix(length: int | None, old: Column, new: Column) -> int | None:
+    """An indexed prefix is given up where the column's new type has none, or is no longer than it."""
+    if old is new:
+        return length
+    before, after = parse_column_type(old.column_type), parse_column_type(new.column_type)
+    if length is None:
+        length = _length_of_labels(old, before)
+        if length is None:
+            return None
+    if before.kind in SPATIAL or after.kind in SPATIAL:
+        return length
+    if before.kind not in CAN_BE_CUT | LABELLED or after.kind not in CAN_BE_CUT:
+        return None
+    longest = None if after.kind in TEXTS | BLOBS else after.length
+    return None if longest is not None and longest <= length else length
+
+
+def _length_of_labels(column: Column, column_type: ColumnType) -> int | None:
+    """The prefix that a key on a whole ENUM or SET becomes on a text: its bytes, cut to whole characters. None where
+    labels are as long as that, for then the server takes the key to be on the whole column (`prepare_key_column`)."""
+    if column_type.kind not in LABELLED:
+        return None
+    wide = CHARSETS[column.character_set].max_bytes if column.character_set is not None else 1
+    length = label_bytes(column_type)
+    return None if characters_of(column) * wide == length else length // wide or None

@@ -1,0 +1,386 @@
+"""What DDL statements ask for, as typed values: read from text, not yet applied to any table.
+Not here: reading them (`ddl/`), what they make of a table (`apply/`, `schema/replay/catalog.py`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.ddl.context import DdlContext
+    from strata_cdc.schema.ddl.literals import Literal
+    from strata_cdc.schema.model.definition import Generated, KeyKind, TableName
+    from strata_cdc.schema.model.types import TypeKind
+
+# Columns and keys as they are written ------------------------------------------------------------
+
+
+class WrittenType(Struct, frozen=True):
+    """A column's type as written, aliases resolved: `INT4 UNSIGNED`, `NCHAR(3)`, `TEXT(100)`."""
+
+    kind: TypeKind
+    length: int | None = None
+    decimals: int | None = None
+    unsigned: bool = False
+    zerofill: bool = False
+    labels: tuple[Literal, ...] = ()
+    charset: str | None = None
+    """As written, or implied (`NATIONAL`, `ASCII`, `UNICODE`, `BYTE`)."""
+    binary: bool = False
+    """The attribute BINARY: the `_bin` collation of the charset."""
+
+
+class CurrentTimestamp(Struct, frozen=True):
+    """`CURRENT_TIMESTAMP(n)`, under any of its names."""
+
+    decimals: int = 0
+
+    def __str__(self) -> str:
+        return f"CURRENT_TIMESTAMP({self.decimals})" if self.decimals else "CURRENT_TIMESTAMP"
+
+
+class NullDefault(Struct, frozen=True):
+    """`DEFAULT NULL`."""
+
+
+class ExpressionDefault(Struct, frozen=True):
+    """`DEFAULT (expression)`: the text between the parentheses."""
+
+    text: str
+
+
+class WrittenColumn(Struct, frozen=True):
+    """A column as written. None is "not said"."""
+
+    name: str
+    type: WrittenType
+    nullable: bool | None = None
+    default: Literal | CurrentTimestamp | NullDefault | ExpressionDefault | None = None
+    auto_increment: bool = False
+    on_update: CurrentTimestamp | None = None
+    generated: Generated | None = None
+    generation_expression: str | None = None
+    invisible: bool = False
+    comment: str = ""
+    srid: int | None = None
+    collation: str | None = None
+    primary: bool = False
+    unique: bool = False
+    references: WrittenKey | None = None
+    """The foreign key of an inline REFERENCES, which counts from 9.0 on."""
+
+
+class WrittenKeyPart(Struct, frozen=True):
+    """A part of a key as written: a column or an expression."""
+
+    column: str | None
+    expression: str | None = None
+    length: int | None = None
+    descending: bool = False
+
+
+class WrittenKey(Struct, frozen=True):
+    """A key as written; a foreign key asks for an index of its own where none serves it."""
+
+    kind: KeyKind
+    parts: tuple[WrittenKeyPart, ...]
+    name: str | None = None
+    invisible: bool = False
+    foreign: bool = False
+    cascades: bool = False
+    """A foreign key by which changes of the other table's rows change rows of this one."""
+    options: bool = False
+    """It says more: a comment, a parser, a block size, an algorithm."""
+
+
+class TableOptions(Struct, frozen=True):
+    """What follows the columns, as far as anything follows from it."""
+
+    charset: str | None = None
+    """As written; '' for DEFAULT."""
+    collation: str | None = None
+    engine: str | None = None
+    row_format: str | None = None
+    """In lower case."""
+    partitioning: str | None = None
+    """The PARTITION BY clause as written."""
+
+
+# Steps of an ALTER TABLE -------------------------------------------------------------------------
+
+
+class AddColumn(Struct, frozen=True):
+    """ADD [COLUMN]; `after` is a column's name, '' for FIRST, None for the end."""
+
+    column: WrittenColumn
+    after: str | None = None
+
+
+class ChangeColumn(Struct, frozen=True):
+    """MODIFY or CHANGE: the column `old` is written anew."""
+
+    old: str
+    column: WrittenColumn
+    after: str | None = None
+
+
+class RenameColumn(Struct, frozen=True):
+    """RENAME COLUMN."""
+
+    old: str
+    new: str
+
+
+class DropColumn(Struct, frozen=True):
+    """DROP [COLUMN]."""
+
+    name: str
+
+
+class SetDefault(Struct, frozen=True):
+    """ALTER COLUMN ... SET DEFAULT, or DROP DEFAULT where `default` is None."""
+
+    name: str
+    default: Literal | CurrentTimestamp | NullDefault | ExpressionDefault | None
+
+
+class SetVisibility(Struct, frozen=True):
+    """ALTER COLUMN ... SET VISIBLE or INVISIBLE."""
+
+    name: str
+    invisible: bool
+
+
+class AddKey(Struct, frozen=True):
+    """ADD INDEX and its kin, and CREATE INDEX."""
+
+    key: WrittenKey
+
+
+class DropKey(Struct, frozen=True):
+    """DROP INDEX, DROP PRIMARY KEY."""
+
+    name: str
+
+
+class DropConstraint(Struct, frozen=True):
+    """DROP CONSTRAINT: a key, or a check or foreign key, which are not kept here."""
+
+    name: str
+
+
+class RenameKey(Struct, frozen=True):
+    """RENAME INDEX."""
+
+    old: str
+    new: str
+
+
+class SetKeyVisibility(Struct, frozen=True):
+    """ALTER INDEX ... VISIBLE or INVISIBLE."""
+
+    name: str
+    invisible: bool
+
+
+class ConvertCharset(Struct, frozen=True):
+    """CONVERT TO CHARACTER SET; the charset '' is DEFAULT, the database's."""
+
+    charset: str
+    collation: str | None
+
+
+class SetOptions(Struct, frozen=True):
+    """Table options within an ALTER."""
+
+    options: TableOptions
+
+
+class RemovePartitioning(Struct, frozen=True):
+    """REMOVE PARTITIONING."""
+
+
+class SwitchKeys(Struct, frozen=True):
+    """ENABLE KEYS, DISABLE KEYS."""
+
+
+AlterStep = (
+    AddColumn
+    | ChangeColumn
+    | RenameColumn
+    | DropColumn
+    | SetDefault
+    | SetVisibility
+    | AddKey
+    | DropKey
+    | DropConstraint
+    | RenameKey
+    | SetKeyVisibility
+    | ConvertCharset
+    | SetOptions
+    | RemovePartitioning
+    | SwitchKeys
+)
+
+
+# Statements --------------------------------------------------------------------------------------
+
+
+class Existing(StrEnum):
+    """What a CREATE does where the name is taken."""
+
+    REFUSE = "refuse"
+    KEEP = "keep"
+    """IF NOT EXISTS."""
+    REPLACE = "replace"
+    """OR REPLACE."""
+
+
+class CreateDatabase(Struct, frozen=True):
+    """CREATE DATABASE."""
+
+    context: DdlContext
+    database: str
+    charset: str | None
+    collation: str | None
+    existing: Existing = Existing.REFUSE
+
+
+class AlterDatabase(Struct, frozen=True):
+    """ALTER DATABASE, as far as it sets the charset."""
+
+    context: DdlContext
+    database: str
+    charset: str | None
+    collation: str | None
+
+
+class DropDatabase(Struct, frozen=True):
+    """DROP DATABASE."""
+
+    context: DdlContext
+    database: str
+
+
+class CreateTable(Struct, frozen=True):
+    """CREATE TABLE with columns of its own."""
+
+    context: DdlContext
+    name: TableName
+    columns: tuple[WrittenColumn, ...]
+    keys: tuple[WrittenKey, ...]
+    """In the order of the statement, those of column attributes included."""
+    options: TableOptions
+    existing: Existing = Existing.REFUSE
+    temporary: bool = False
+    from_query: bool = False
+    """CREATE TABLE ... SELECT logged as a statement: columns that the binlog does not hold."""
+    written_by_server: bool = False
+    """In place of a LIKE of a table that no binlog has, in which the server leaves the table's charset out."""
+
+
+class CreateTableLike(Struct, frozen=True):
+    """CREATE TABLE ... LIKE."""
+
+    context: DdlContext
+    name: TableName
+    like: TableName
+    existing: Existing = Existing.REFUSE
+    temporary: bool = False
+
+
+class AlterTable(Struct, frozen=True):
+    """ALTER TABLE, CREATE INDEX, DROP INDEX."""
+
+    context: DdlContext
+    name: TableName
+    steps: tuple[AlterStep, ...]
+    new_name: TableName | None = None
+    ignore: bool = False
+    """ALTER IGNORE, of servers before 5.7: rows that break a key are dropped, values that do not fit are changed."""
+
+    @property
+    def keeps_definition(self) -> bool:
+        """Whether nothing is defined anew: RENAME, ENABLE and DISABLE KEYS, LOCK (`simple_rename_or_index_change` in
+        sql/sql_table.cc), or what is done to partitions and tablespaces."""
+        return all(isinstance(step, SwitchKeys) for step in self.steps)
+
+
+class RenameTables(Struct, frozen=True):
+    """RENAME TABLE: pairs, one after the other."""
+
+    context: DdlContext
+    pairs: tuple[tuple[TableName, TableName], ...]
+
+
+class DropTables(Struct, frozen=True):
+    """DROP TABLE."""
+
+    context: DdlContext
+    names: tuple[TableName, ...]
+    temporary: bool = False
+    if_exists: bool = False
+
+
+class RowsGone(StrEnum):
+    """Which rows go without row events."""
+
+    ALL = "all"
+    """TRUNCATE, TRUNCATE PARTITION ALL, DISCARD TABLESPACE."""
+    PARTITIONS = "partitions"
+    """DROP, TRUNCATE and DISCARD PARTITION."""
+    EXCHANGED = "exchanged"
+    """EXCHANGE PARTITION: those of the partition and those of the other table change places."""
+    IMPORTED = "imported"
+    """IMPORT TABLESPACE, IMPORT PARTITION: others come."""
+
+
+class RemoveRows(Struct, frozen=True):
+    """TRUNCATE, and ALTER TABLE that drops, truncates, exchanges, discards or imports partitions or the tablespace: no
+    column changes, and no row event tells of the rows that go and come."""
+
+    context: DdlContext
+    names: tuple[TableName, ...]
+    gone: RowsGone = RowsGone.ALL
+    partitions: tuple[str, ...] = ()
+
+
+class CreateView(Struct, frozen=True):
+    """CREATE VIEW: it takes a name that a table could have."""
+
+    context: DdlContext
+    name: TableName
+
+
+class DropViews(Struct, frozen=True):
+    """DROP VIEW."""
+
+    context: DdlContext
+    names: tuple[TableName, ...]
+
+
+class Unreadable(Struct, frozen=True):
+    """A statement that was not understood: what it may have touched is not known from here."""
+
+    reason: str
+    tables: tuple[TableName, ...] = ()
+    database: str | None = None
+    """All tables of this database, where no table could be named."""
+
+
+Change = (
+    CreateDatabase
+    | AlterDatabase
+    | DropDatabase
+    | CreateTable
+    | CreateTableLike
+    | AlterTable
+    | RenameTables
+    | DropTables
+    | RemoveRows
+    | CreateView
+    | DropViews
+    | Unreadable
+)

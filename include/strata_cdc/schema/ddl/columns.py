@@ -1,0 +1,261 @@
+"""A column's definition: name, type, attributes.
+Not here: types (`types.py`), what the attributes make of a column (`apply/columns.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.schema.ddl.changes import (
+    CurrentTimestamp,
+    ExpressionDefault,
+    NullDefault,
+    WrittenColumn,
+    WrittenKey,
+    WrittenKeyPart,
+)
+from strata_cdc.schema.ddl.keys import read_references
+from strata_cdc.schema.ddl.lexer import NUMBER, STRING
+from strata_cdc.schema.ddl.literals import Literal, LiteralKind
+from strata_cdc.schema.ddl.types import read_charset_name, read_type
+from strata_cdc.schema.model.definition import Generated, KeyKind
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.ddl.changes import WrittenType
+    from strata_cdc.schema.ddl.cursor import TokenCursor
+
+NOW_NAMES = frozenset({"NOW", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})
+_INLINE_FOREIGN_KEYS_SINCE = (9, 0, 0)
+
+
+def read_column(cursor: TokenCursor) -> WrittenColumn:
+    """Reads `name type attributes`; stops before what ends a definition (`,`, `)`, FIRST, AFTER, the end)."""
+    name = cursor.name()
+    read = read_type(cursor)
+    facts = _Facts(type=read.type)
+    if read.serial:
+        facts.nullable, facts.auto_increment, facts.unique = False, True, True
+    while _read_attribute(cursor, facts):
+        pass
+    references = facts.references
+    if references is not None:
+        references = replace(references, parts=(WrittenKeyPart(name),))
+    return WrittenColumn(
+        name=name,
+        type=facts.type,
+        nullable=facts.nullable,
+        default=facts.default,
+        auto_increment=facts.auto_increment,
+        on_update=facts.on_update,
+        generated=facts.generated,
+        generation_expression=facts.expression,
+        invisible=facts.invisible,
+        comment=facts.comment,
+        srid=facts.srid,
+        collation=facts.collation,
+        primary=facts.primary,
+        unique=facts.unique,
+        references=references,
+    )
+
+
+class _Facts(Struct):
+    """A column while its attributes are read."""
+
+    type: WrittenType
+    nullable: bool | None = None
+    default: Literal | CurrentTimestamp | NullDefault | ExpressionDefault | None = None
+    auto_increment: bool = False
+    on_update: CurrentTimestamp | None = None
+    generated: Generated | None = None
+    expression: str | None = None
+    invisible: bool = False
+    comment: str = ""
+    srid: int | None = None
+    collation: str | None = None
+    primary: bool = False
+    unique: bool = False
+    references: WrittenKey | None = None
+
+
+def _read_attribute(cursor: TokenCursor, facts: _Facts) -> bool:
+    """Reads one attribute into `facts`; False where none begins."""
+    reader = _ATTRIBUTES.get(cursor.word)
+    if reader is None:
+        return False
+    begin = cursor.at
+    cursor.at += 1
+    reader(cursor, facts)
+    return cursor.at > begin
+
+
+def _null(_cursor: TokenCursor, facts: _Facts) -> None:
+    facts.nullable = True
+
+
+def _not(cursor: TokenCursor, facts: _Facts) -> None:
+    if cursor.take("SECONDARY"):
+        return
+    cursor.expect("NULL")
+    facts.nullable = False
+
+
+def _default(cursor: TokenCursor, facts: _Facts) -> None:
+    facts.default = read_default(cursor)
+
+
+def _on(cursor: TokenCursor, facts: _Facts) -> None:
+    cursor.expect("UPDATE")
+    if cursor.word not in NOW_NAMES:
+        cursor.fail("expected CURRENT_TIMESTAMP")
+    facts.on_update = _read_now(cursor)
+
+
+def _auto_increment(_cursor: TokenCursor, facts: _Facts) -> None:
+    # Of AUTO_INCREMENT, NULL and NOT NULL the last one says whether the column takes NULL (sql/sql_yacc.yy).
+    facts.auto_increment, facts.nullable = True, False
+
+
+def _serial(cursor: TokenCursor, facts: _Facts) -> None:
+    cursor.expect("DEFAULT")
+    cursor.expect("VALUE")
+    facts.nullable, facts.auto_increment, facts.unique = False, True, True
+
+
+def _primary(cursor: TokenCursor, facts: _Facts) -> None:
+    cursor.expect("KEY")
+    facts.primary = True
+
+
+def _key(_cursor: TokenCursor, facts: _Facts) -> None:
+    facts.primary = True
+
+
+def _unique(cursor: TokenCursor, facts: _Facts) -> None:
+    cursor.take("KEY")
+    facts.unique = True
+
+
+def _comment(cursor: TokenCursor, facts: _Facts) -> None:
+    facts.comment = cursor.string()
+
+
+def _collate(cursor: TokenCursor, facts: _Facts) -> None:
+    facts.collation = read_charset_name(cursor)
+
+
+def _skip_value(cursor: TokenCursor, _facts: _Facts) -> None:
+    """COLUMN_FORMAT x, STORAGE x, ENGINE_ATTRIBUTE [=] 'x'."""
+    cursor.take("=")
+    cursor.skip()
+
+
+def _srid(cursor: TokenCursor, facts: _Facts) -> None:
+    facts.srid = cursor.integer()
+
+
+def _visible(_cursor: TokenCursor, facts: _Facts) -> None:
+    facts.invisible = False
+
+
+def _invisible(_cursor: TokenCursor, facts: _Facts) -> None:
+    facts.invisible = True
+
+
+def _generated(cursor: TokenCursor, facts: _Facts) -> None:
+    cursor.expect("ALWAYS")
+    cursor.expect("AS")
+    _as(cursor, facts)
+
+
+def _as(cursor: TokenCursor, facts: _Facts) -> None:
+    facts.expression = cursor.parenthesized()
+    facts.generated = Generated.STORED if cursor.take_any("STORED", "PERSISTENT") else Generated.VIRTUAL
+    cursor.take("VIRTUAL")
+
+
+def _constraint(cursor: TokenCursor, facts: _Facts) -> None:
+    if cursor.word != "CHECK":
+        cursor.name()
+    cursor.expect("CHECK")
+    _check(cursor, facts)
+
+
+def _check(cursor: TokenCursor, _facts: _Facts) -> None:
+    cursor.skip_parentheses()
+    cursor.take("ENFORCED") or cursor.take_all("NOT", "ENFORCED")
+
+
+def _references(cursor: TokenCursor, facts: _Facts) -> None:
+    cascades = read_references(cursor)
+    if cursor.context.flavour.is_mysql(*_INLINE_FOREIGN_KEYS_SINCE):
+        facts.references = WrittenKey(KeyKind.INDEX, (), foreign=True, cascades=cascades)
+
+
+_ATTRIBUTES = {
+    "NULL": _null,
+    "NOT": _not,
+    "DEFAULT": _default,
+    "ON": _on,
+    "AUTO_INCREMENT": _auto_increment,
+    "SERIAL": _serial,
+    "PRIMARY": _primary,
+    "KEY": _key,
+    "UNIQUE": _unique,
+    "COMMENT": _comment,
+    "COLLATE": _collate,
+    "COLUMN_FORMAT": _skip_value,
+    "STORAGE": _skip_value,
+    "ENGINE_ATTRIBUTE": _skip_value,
+    "SECONDARY_ENGINE_ATTRIBUTE": _skip_value,
+    "SRID": _srid,
+    "VISIBLE": _visible,
+    "INVISIBLE": _invisible,
+    "GENERATED": _generated,
+    "AS": _as,
+    "CONSTRAINT": _constraint,
+    "CHECK": _check,
+    "REFERENCES": _references,
+}
+
+
+def read_default(cursor: TokenCursor) -> Literal | CurrentTimestamp | NullDefault | ExpressionDefault:
+    """Reads what follows DEFAULT: a literal, NULL, CURRENT_TIMESTAMP, or an expression in parentheses."""
+    word = cursor.word
+    if word == "(":
+        return ExpressionDefault(cursor.parenthesized())
+    if cursor.take("NULL"):
+        return NullDefault()
+    if word in NOW_NAMES:
+        return _read_now(cursor)
+    if word in {"TRUE", "FALSE"}:
+        cursor.at += 1
+        return Literal(LiteralKind.NUMBER, "1" if word == "TRUE" else "0")
+    if word in {"DATE", "TIME", "TIMESTAMP"} and cursor.ahead(1) == STRING:
+        cursor.at += 1
+        return cursor.literal()
+    if word in {"+", "-", NUMBER}:
+        return Literal(LiteralKind.NUMBER, read_signed_number(cursor))
+    return cursor.literal()
+
+
+def read_signed_number(cursor: TokenCursor) -> str:
+    """A number with its signs; `.5` as `0.5`."""
+    sign = ""
+    while mark := cursor.take_any("+", "-"):
+        sign = ("" if sign else "-") if mark == "-" else sign
+    if cursor.word != NUMBER:
+        cursor.fail("expected a number")
+    text = cursor.value()
+    return f"{sign}{'0' if text.startswith('.') else ''}{text}"
+
+
+def _read_now(cursor: TokenCursor) -> CurrentTimestamp:
+    cursor.at += 1
+    decimals = 0
+    if cursor.take("("):
+        decimals = cursor.integer() if cursor.word == NUMBER else 0
+        cursor.expect(")")
+    return CurrentTimestamp(decimals)

@@ -1,0 +1,121 @@
+"""CREATE TABLE, in its forms.
+Not here: databases, indexes and views (`statements.py`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from strata_cdc.schema.ddl.changes import (
+    Change,
+    CreateTable,
+    CreateTableLike,
+    Existing,
+    WrittenColumn,
+    WrittenKey,
+    WrittenKeyPart,
+)
+from strata_cdc.schema.ddl.columns import read_column
+from strata_cdc.schema.ddl.keys import KEY_STARTS, read_constraint_or_key
+from strata_cdc.schema.ddl.options import read_table_options
+from strata_cdc.schema.model.definition import KeyKind, TableName
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.ddl.cursor import TokenCursor
+
+# As SHOW CREATE TABLE prints: each column that may be NULL has its default, texts and their like aside.
+# The database stands before the table where it is not the session's.
+_QUOTED = r"""[`"](?:[^`"]|``|"")+[`"]"""
+_SERVERS_START = re.compile(rf"CREATE TABLE (?:IF NOT EXISTS )?(?:{_QUOTED}\.)?{_QUOTED} \(\n")
+_SERVERS_LINE = re.compile(
+    r"""[ ]{2} (?: [`"] .+ [`"][ ][a-z]+
+                   (?: (?<=text|blob|json) | .*[ ] (?: NOT[ ]NULL | DEFAULT[ ] | GENERATED[ ]ALWAYS ) )
+                 | (?: PRIMARY | UNIQUE | KEY | FULLTEXT | SPATIAL | CONSTRAINT )[ ] )""",
+    re.VERBOSE,
+)
+
+
+def read_create_table(cursor: TokenCursor, existing: Existing, *, temporary: bool) -> Change:
+    """Reads a CREATE TABLE from behind the word TABLE on."""
+    if cursor.take_all("IF", "NOT", "EXISTS"):
+        existing = Existing.KEEP
+    name = cursor.table_name()
+    like = _read_like(cursor)
+    if like is not None:
+        return CreateTableLike(cursor.context, name, like, existing, temporary=temporary)
+    columns: list[WrittenColumn] = []
+    keys: list[WrittenKey] = []
+    if cursor.word == "(" and not _is_query_ahead(cursor):
+        _read_elements(cursor, columns, keys)
+    options = read_table_options(cursor)
+    is_from_query = not cursor.at_end()
+    has_charset = options.charset is not None or options.collation is not None
+    return CreateTable(
+        cursor.context,
+        name,
+        tuple(columns),
+        tuple(keys),
+        options,
+        existing,
+        temporary=temporary,
+        from_query=is_from_query,
+        written_by_server=not (temporary or is_from_query or has_charset) and _is_written_by_server(cursor.statement),
+    )
+
+
+def _is_written_by_server(statement: str) -> bool:
+    """Whether a CREATE TABLE with an engine has the server's own form. So it writes what LIKE makes of a temporary
+    table or one of `information_schema`, and leaves the charset out (sql/sql_table.cc, `mysql_create_like_table`; 9.7).
+    People write it so who take the charset out of a SHOW CREATE TABLE."""
+    if not _SERVERS_START.match(statement):
+        return False
+    *lines, end = statement.split("\n")[1:]
+    return end.startswith(") ENGINE=") and all(map(_SERVERS_LINE.match, lines))
+
+
+def _read_like(cursor: TokenCursor) -> TableName | None:
+    if cursor.take("LIKE"):
+        return cursor.table_name()
+    if cursor.word == "(" and cursor.ahead(1) == "LIKE":
+        cursor.at += 2
+        name = cursor.table_name()
+        cursor.expect(")")
+        return name
+    return None
+
+
+def _is_query_ahead(cursor: TokenCursor) -> bool:
+    """Whether the parentheses hold a query rather than columns: `CREATE TABLE t (SELECT ...)`."""
+    depth = 1
+    while cursor.ahead(depth) == "(":
+        depth += 1
+    return cursor.ahead(depth) in {"SELECT", "WITH", "TABLE", "VALUES"}
+
+
+def _read_elements(cursor: TokenCursor, columns: list[WrittenColumn], keys: list[WrittenKey]) -> None:
+    cursor.expect("(")
+    while True:
+        if cursor.word in KEY_STARTS:
+            key = read_constraint_or_key(cursor)
+            if key is not None:
+                keys.append(key)
+        else:
+            column = read_column(cursor)
+            columns.append(column)
+            keys.extend(column_keys(column))
+        if not cursor.take(","):
+            break
+    cursor.expect(")")
+
+
+def column_keys(column: WrittenColumn) -> list[WrittenKey]:
+    """The keys that a column's own attributes ask for."""
+    keys = []
+    part = (WrittenKeyPart(column.name),)
+    if column.primary:
+        keys.append(WrittenKey(KeyKind.PRIMARY, part, "PRIMARY"))
+    if column.unique:
+        keys.append(WrittenKey(KeyKind.UNIQUE, part))
+    if column.references is not None:
+        keys.append(column.references)
+    return keys

@@ -1,0 +1,107 @@
+"""Statements that change rows: which tables they name. In a binlog of row format there are none.
+Not here: DDL (`ddl/`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.errors import DdlError
+from strata_cdc.schema.ddl.cursor import TokenCursor
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.ddl.context import DdlContext
+    from strata_cdc.schema.model.definition import TableName
+
+_VERB: Final = re.compile(r"\s*([A-Za-z]+)")
+_STARTS: Final = ("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "WITH", "SELECT")
+"""A SELECT is logged for a function that changes rows (sql/sp_head.cc, `execute_function`), which names no table."""
+_MODIFIERS: Final = ("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "QUICK", "IGNORE", "CONCURRENT", "LOCAL")
+_ENDS: Final = frozenset({"SET", "WHERE", "ORDER", "LIMIT", "USING", "RETURNING"})
+_QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE"})
+_BEFORE_A_TABLE: Final = frozenset({",", "JOIN", "STRAIGHT_JOIN"})
+_BLANKS: Final = " \t\n\r\v\f;("
+
+
+def without_values(statement: str) -> str:
+    """What kind of statement it is, and nothing that could be a value."""
+    found = _VERB.match(statement)
+    return f"{found[1].upper() if found else ''} (sensitive)".strip()
+
+
+def tables_changed_by(statement: str, context: DdlContext) -> tuple[TableName, ...] | None:
+    """The tables that a row-changing statement names as those that it may change; `()` where none can be told, None if
+    it is no such statement. What triggers and functions change, no text tells."""
+    start = statement.lstrip(_BLANKS)
+    if start[:2] in {"/*", "--"} or start[:1] == "#":
+        start = _behind_comments(start)
+    if not start[:7].upper().startswith(_STARTS):
+        return None
+    try:
+        return tuple(dict.fromkeys(_targets(TokenCursor(statement, context))))
+    except DdlError:
+        return ()
+
+
+def _targets(cursor: TokenCursor) -> list[TableName]:
+    _go_to(cursor, {"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD"})
+    verb = cursor.take_any("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD")
+    while cursor.take_any(*_MODIFIERS):
+        pass
+    match verb:
+        case "UPDATE":
+            return _listed(cursor)
+        case "DELETE":
+            # `DELETE a, b FROM ...` and `DELETE FROM a, b USING ...` may name aliases: any table of a join is meant.
+            _go_to(cursor, {"FROM"})
+            cursor.skip()
+            found = _listed(cursor)
+            return _listed(cursor) if cursor.take("USING") else found
+        case "LOAD":
+            # Behind INTO, for the file's name may stand before TABLE as a word.
+            _go_to(cursor, {"INTO"})
+            cursor.skip()
+        case None:
+            return []
+        case _:
+            pass
+    cursor.take("INTO")
+    cursor.take("TABLE")
+    return [cursor.table_name()]
+
+
+def _go_to(cursor: TokenCursor, words: set[str]) -> None:
+    """Steps up to one of these words, over what is in parentheses."""
+    while not cursor.at_end() and cursor.word not in words:
+        if cursor.word == "(":
+            cursor.skip_parentheses()
+        else:
+            cursor.skip()
+
+
+def _listed(cursor: TokenCursor) -> list[TableName]:
+    """The tables of a list or a join, without those of queries in it."""
+    found: list[TableName] = []
+    expected = True
+    while not cursor.at_end() and (cursor.word not in _ENDS or cursor.sees("USING", "(")):
+        if cursor.word == "(" and (not expected or cursor.ahead(1) in _QUERIES):
+            cursor.skip_parentheses()
+            expected = False
+        elif expected and cursor.word not in {"(", "LATERAL", "JSON_TABLE"}:
+            found.append(cursor.table_name())
+            expected = False
+        else:
+            expected = cursor.word in _BEFORE_A_TABLE or (expected and cursor.word != "JSON_TABLE")
+            cursor.skip()
+    return found
+
+
+def _behind_comments(text: str) -> str:
+    while True:
+        if text.startswith("/*") and not text.startswith(("/*!", "/*+")):
+            text = text.partition("*/")[2]
+        elif text.startswith(("--", "#")):
+            text = text.partition("\n")[2]
+        else:
+            return text
+        text = text.lstrip(_BLANKS)

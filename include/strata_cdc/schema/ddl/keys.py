@@ -1,0 +1,149 @@
+"""Keys and constraints as statements write them.
+Not here: names of unnamed keys and which foreign key gets an index (`apply/keys.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.schema.ddl.changes import WrittenKey, WrittenKeyPart
+from strata_cdc.schema.model.definition import KeyKind
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.ddl.cursor import TokenCursor
+
+KEY_STARTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "KEY", "INDEX", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
+"""Reserved words that begin a key or constraint where a column could begin as well."""
+
+
+def read_constraint_or_key(cursor: TokenCursor) -> WrittenKey | None:
+    """Reads a table-level key or constraint; None for a check, which no column follows from."""
+    name = None
+    if cursor.take("CONSTRAINT") and cursor.word not in KEY_STARTS:
+        name = cursor.name()
+    word = cursor.word
+    if word == "CHECK":
+        cursor.at += 1
+        cursor.skip_parentheses()
+        cursor.take("ENFORCED") or cursor.take_all("NOT", "ENFORCED")
+        return None
+    if word == "PRIMARY":
+        cursor.at += 1
+        cursor.expect("KEY")
+        return _read_key(cursor, KeyKind.PRIMARY, None)
+    if word == "FOREIGN":
+        return _read_foreign_key(cursor, name)
+    if word in {"UNIQUE", "FULLTEXT", "SPATIAL"}:
+        cursor.at += 1
+        cursor.take_any("KEY", "INDEX")
+        return _read_key(cursor, KeyKind(word.lower()), name)
+    if not cursor.take_any("KEY", "INDEX"):
+        cursor.fail("expected a key")
+    return _read_key(cursor, KeyKind.INDEX, name)
+
+
+def _read_key(cursor: TokenCursor, kind: KeyKind, constraint: str | None) -> WrittenKey:
+    name = constraint
+    if cursor.word not in {"(", "USING"}:
+        name = cursor.name()
+        if cursor.take("TYPE"):
+            cursor.skip()
+    if cursor.take("USING"):
+        cursor.skip()
+    parts = read_key_parts(cursor)
+    begin = cursor.at
+    invisible = read_key_options(cursor)
+    return WrittenKey(
+        kind,
+        parts,
+        "PRIMARY" if kind is KeyKind.PRIMARY else name,
+        invisible=invisible,
+        options=cursor.at > begin and not (cursor.at == begin + 1 and cursor.ahead(-1) in {"VISIBLE", "INVISIBLE"}),
+    )
+
+
+def read_key_parts(cursor: TokenCursor) -> tuple[WrittenKeyPart, ...]:
+    """Reads `(a, b(10) DESC, (expression))`."""
+    cursor.expect("(")
+    parts = [_read_part(cursor)]
+    while cursor.take(","):
+        parts.append(_read_part(cursor))
+    cursor.expect(")")
+    return tuple(parts)
+
+
+def _read_part(cursor: TokenCursor) -> WrittenKeyPart:
+    if cursor.word == "(":
+        expression = cursor.parenthesized()
+        return WrittenKeyPart(None, expression, descending=_is_descending(cursor))
+    column = cursor.name()
+    length = None
+    if cursor.take("("):
+        length = cursor.integer()
+        cursor.expect(")")
+    return WrittenKeyPart(column, None, length, _is_descending(cursor))
+
+
+def _is_descending(cursor: TokenCursor) -> bool:
+    return cursor.take_any("ASC", "DESC") == "DESC"
+
+
+def read_key_options(cursor: TokenCursor) -> bool:
+    """Steps over the options behind a key's parts; returns whether it is invisible."""
+    invisible = False
+    while True:
+        word = cursor.word
+        if word in {"VISIBLE", "INVISIBLE"}:
+            cursor.at += 1
+            invisible = word == "INVISIBLE"
+        elif word in {"USING", "TYPE", "KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"}:
+            cursor.at += 1
+            cursor.take("=")
+            cursor.skip()
+        elif word == "WITH" and cursor.ahead(1) == "PARSER":
+            cursor.at += 2
+            cursor.name()
+        elif word == "COMMENT":
+            cursor.at += 1
+            cursor.string()
+        else:
+            return invisible
+
+
+def _read_foreign_key(cursor: TokenCursor, constraint: str | None) -> WrittenKey:
+    cursor.expect("FOREIGN")
+    cursor.expect("KEY")
+    name = None
+    if cursor.word != "(":
+        name = cursor.name()
+    parts = read_key_parts(cursor)
+    cursor.expect("REFERENCES")
+    cascades = read_references(cursor)
+    # The index of a foreign key takes the constraint's name before the key's (8.0, sql/parse_tree_nodes.cc).
+    return WrittenKey(KeyKind.INDEX, parts, constraint or name, foreign=True, cascades=cascades)
+
+
+def read_references(cursor: TokenCursor) -> bool:
+    """Steps over what follows REFERENCES; returns whether changes of the other table change rows of this one."""
+    cascades = False
+    cursor.skip_qualified_name()
+    if cursor.word == "(":
+        cursor.skip_parentheses()
+    while True:
+        if cursor.take("MATCH"):
+            cursor.skip()
+        elif cursor.word == "ON" and cursor.ahead(1) in {"DELETE", "UPDATE"}:
+            cursor.at += 2
+            cascades |= _read_action(cursor)
+        else:
+            return cascades
+
+
+def _read_action(cursor: TokenCursor) -> bool:
+    """CASCADE, SET NULL and SET DEFAULT change rows; RESTRICT and NO ACTION do not."""
+    if cursor.take_all("SET", "NULL") or cursor.take_all("SET", "DEFAULT"):
+        return True
+    if cursor.take_all("NO", "ACTION"):
+        return False
+    cascades = cursor.word == "CASCADE"
+    cursor.skip()
+    return cascades

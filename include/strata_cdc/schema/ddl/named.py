@@ -1,0 +1,58 @@
+"""Which tables and databases DDL names, whether they exist or not.
+Not here: what it makes of them (`schema/replay/catalog.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.schema.ddl.changes import (
+    AlterDatabase,
+    AlterTable,
+    CreateDatabase,
+    CreateTable,
+    CreateTableLike,
+    CreateView,
+    DropDatabase,
+    DropTables,
+    DropViews,
+    RemoveRows,
+    RenameTables,
+    Unreadable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata_cdc.schema.ddl.changes import Change
+    from strata_cdc.schema.model.definition import TableName
+
+
+def named_tables(changes: Iterable[Change]) -> set[TableName]:
+    """The tables and views that change, or lose rows."""
+    return {name for change in changes for name in _tables(change)}
+
+
+def named_databases(changes: Iterable[Change]) -> set[str]:
+    """The databases that change, or in which something does."""
+    found = set()
+    for change in changes:
+        found |= {name.database for name in _tables(change)}
+        if isinstance(change, CreateDatabase | AlterDatabase | DropDatabase | Unreadable) and change.database:
+            found.add(change.database)
+    return found
+
+
+def _tables(change: Change) -> tuple[TableName, ...]:
+    match change:
+        case CreateTable() | CreateTableLike() | CreateView():
+            return (change.name,)
+        case AlterTable():
+            return (change.name,) if change.new_name is None else (change.name, change.new_name)
+        case RenameTables():
+            return tuple(name for pair in change.pairs for name in pair)
+        case DropTables() | DropViews() | RemoveRows():
+            return change.names
+        case Unreadable():
+            return change.tables
+        case CreateDatabase() | AlterDatabase() | DropDatabase():
+            return ()

@@ -1,0 +1,135 @@
+"""Options of tables and databases, and partitioning.
+Not here: what a charset option makes of columns (`apply/`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.schema.ddl.changes import TableOptions
+from strata_cdc.schema.ddl.cursor import LITERALS, STRINGS
+from strata_cdc.schema.ddl.lexer import END
+from strata_cdc.schema.ddl.types import read_charset_name
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.ddl.cursor import TokenCursor
+
+# Where the options of a CREATE TABLE end.
+_STATEMENT_TAILS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "REPLACE", "IGNORE", "AS", "("})
+
+
+class _Found(Struct):
+    """Options while they are read."""
+
+    charset: str | None = None
+    collation: str | None = None
+    engine: str | None = None
+    row_format: str | None = None
+    partitioning: str | None = None
+
+
+def read_charset_option(cursor: TokenCursor) -> tuple[str | None, str | None] | None:
+    """Reads `[DEFAULT] CHARACTER SET [=] x` or `[DEFAULT] COLLATE [=] x` as (charset, collation); None where neither
+    begins. The charset DEFAULT is ''."""
+    begin = cursor.at
+    cursor.take("DEFAULT")
+    if cursor.take("CHARSET") or cursor.take_all("CHARACTER", "SET") or cursor.take_all("CHAR", "SET"):
+        cursor.take("=")
+        if cursor.take("DEFAULT"):
+            return "", None
+        return read_charset_name(cursor), None
+    if cursor.take("COLLATE"):
+        cursor.take("=")
+        return None, read_charset_name(cursor)
+    cursor.at = begin
+    return None
+
+
+def read_table_options(cursor: TokenCursor) -> TableOptions:
+    """Reads the options behind the columns of a CREATE TABLE, and its partitioning.
+
+    Among them stands START TRANSACTION, which the server writes in place of a query.
+    """
+    found = _Found()
+    while cursor.word not in _STATEMENT_TAILS and not cursor.at_end():
+        if cursor.sees("PARTITION", "BY"):
+            found.partitioning = read_partitioning(cursor)
+            continue
+        if cursor.take_all("START", "TRANSACTION"):
+            # Of the engines with atomic DDL, to which the server adds it (HTON_SUPPORTS_ATOMIC_DDL), there is one.
+            found.engine = found.engine or "InnoDB"
+            continue
+        _read_option(cursor, found)
+        cursor.take(",")
+    return _options(found)
+
+
+def read_alter_option(cursor: TokenCursor) -> TableOptions:
+    """Reads one or more table options within an ALTER TABLE, up to the next comma or what ends the list."""
+    found = _Found()
+    while cursor.word != "," and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
+        _read_option(cursor, found)
+    return _options(found)
+
+
+def _options(found: _Found) -> TableOptions:
+    return TableOptions(found.charset, found.collation, found.engine, found.row_format, found.partitioning)
+
+
+def _read_option(cursor: TokenCursor, found: _Found) -> None:
+    charset = read_charset_option(cursor)
+    if charset is not None:
+        found.charset = charset[0] if charset[0] is not None else found.charset
+        found.collation = charset[1] if charset[0] is None else found.collation
+        return
+    word = cursor.word
+    if word in LITERALS or word == END or not (word[0].isalpha() or word[0] == "_"):
+        cursor.fail("expected a table option")
+    cursor.at += 1
+    if _skip_option(cursor, word):
+        return
+    value = _option_value(cursor)
+    if word in {"ENGINE", "TYPE"}:
+        found.engine = value
+    elif word == "ROW_FORMAT":
+        found.row_format = value.lower()
+
+
+def _skip_option(cursor: TokenCursor, word: str) -> bool:
+    """Passes over an option of more than one value; none of them changes a column. False if it is none of these."""
+    if word == "UNION":
+        cursor.take("=")
+        cursor.skip_parentheses()
+    elif word in {"DATA", "INDEX"} and cursor.take("DIRECTORY"):
+        _option_value(cursor)
+    elif word == "TABLESPACE":
+        _option_value(cursor)
+        if cursor.take("STORAGE"):
+            cursor.skip()
+    else:
+        return False
+    return True
+
+
+def _option_value(cursor: TokenCursor) -> str:
+    cursor.take("=")
+    if cursor.word in STRINGS:
+        return cursor.string()
+    cursor.take_any("+", "-")
+    if not cursor.sees_name() and cursor.word not in LITERALS:
+        cursor.fail("expected the value of an option")
+    return cursor.value()
+
+
+def read_partitioning(cursor: TokenCursor) -> str:
+    """Takes `PARTITION BY ...` as text, up to a query or the end; nothing in it changes a column."""
+    begin = cursor.offset
+    cursor.expect("PARTITION")
+    cursor.expect("BY")
+    while not cursor.at_end() and cursor.word not in {"SELECT", "WITH", "REPLACE", "IGNORE", "AS", "START", "TABLE"}:
+        if cursor.word == "(":
+            cursor.skip_parentheses()
+        else:
+            cursor.at += 1
+    return cursor.tokens.opened(begin, cursor.behind)

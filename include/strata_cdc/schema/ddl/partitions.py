@@ -1,0 +1,232 @@
+"""What statements say of partitions, as far as it can be told which rows each has.
+Not here: the rest of ALTER TABLE (`alter.py`), what becomes of a table's partitions (`schema/history/`)."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strata_cdc.schema.ddl.cursor import STRINGS, TokenCursor
+from strata_cdc.schema.ddl.lexer import NUMBER
+from strata_cdc.schema.model.partitions import Function, Partition, Partitioning, Value
+from strata_cdc.schema.model.time_zones import offset_of
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.ddl.context import DdlContext
+
+_DAY_ONE: Final = 366
+"""TO_DAYS of 0001-01-01, which Python numbers 1."""
+
+
+class PartitionVerb(StrEnum):
+    """What is done to partitions."""
+
+    ADD = "ADD"
+    DROP = "DROP"
+    REORGANIZE = "REORGANIZE"
+    EXCHANGE = "EXCHANGE"
+    UNCHECKED = "unchecked"
+    """EXCHANGE ... WITHOUT VALIDATION: rows may lie where their values do not belong."""
+    BY = "PARTITION BY"
+    """All are others, or none is left (REMOVE PARTITIONING)."""
+    NONE = "none"
+    """No row and no border changes."""
+
+
+class PartitionStep(Struct, frozen=True):
+    """What an ALTER TABLE does to partitions."""
+
+    verb: PartitionVerb
+    names: tuple[str, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    partitioning: Partitioning | None = None
+
+
+_NO_BORDERS: Final = frozenset({"TRUNCATE", "REBUILD", "OPTIMIZE", "ANALYZE", "CHECK", "REPAIR", "DISCARD"})
+
+
+def read_partitioning_clause(text: str, context: DdlContext) -> Partitioning | None:
+    """What `PARTITION BY ...` says; None if it cannot be told which rows a partition has (HASH, KEY, expressions).
+
+    Raises:
+        DdlError: The text ends where it should not, or a value is none that is known.
+    """
+    return _clause(TokenCursor(text, context))
+
+
+def _clause(cursor: TokenCursor) -> Partitioning | None:
+    cursor.expect("PARTITION")
+    cursor.expect("BY")
+    kind = cursor.take_any("RANGE", "LIST")
+    if kind is None:
+        return None
+    is_range = kind == "RANGE"
+    if cursor.take("COLUMNS"):
+        columns, function = _names(cursor), Function.ITSELF
+    else:
+        found = _expression(cursor)
+        if found is None:
+            return None
+        columns, function = (found[0],), found[1]
+    while not cursor.at_end() and not (cursor.word == "(" and cursor.ahead(1) == "PARTITION"):
+        if cursor.word == "(":
+            cursor.skip_parentheses()
+        else:
+            cursor.at += 1
+    return Partitioning(is_range, columns, function, _definitions(cursor))
+
+
+def read_partition_step(statement: str, context: DdlContext) -> PartitionStep:
+    """What an ALTER TABLE that names partitions does to them.
+
+    Raises:
+        DdlError: It is not understood.
+    """
+    cursor = TokenCursor(statement, context)
+    while not cursor.at_end():
+        if cursor.word in _VERBS and cursor.ahead(1) == "PARTITION":
+            return _step(cursor, cursor.value().upper())
+        if cursor.sees("PARTITION", "BY"):
+            return PartitionStep(PartitionVerb.BY, partitioning=_clause(cursor))
+        if cursor.sees("REMOVE", "PARTITIONING"):
+            return PartitionStep(PartitionVerb.BY)
+        cursor.at += 1
+    return PartitionStep(PartitionVerb.NONE)
+
+
+_VERBS: Final = _NO_BORDERS | {"ADD", "DROP", "REORGANIZE", "EXCHANGE", "IMPORT", "COALESCE"}
+
+
+def _step(cursor: TokenCursor, verb: str) -> PartitionStep:
+    cursor.expect("PARTITION")
+    if verb in _NO_BORDERS:
+        return PartitionStep(PartitionVerb.NONE)
+    cursor.take_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    if verb == "ADD":
+        return PartitionStep(PartitionVerb.ADD, partitions=_definitions(cursor))
+    names = _listed(cursor)
+    if verb == "DROP":
+        return PartitionStep(PartitionVerb.DROP, names)
+    if verb == "REORGANIZE":
+        cursor.expect("INTO")
+        return PartitionStep(PartitionVerb.REORGANIZE, names, _definitions(cursor))
+    if verb != "EXCHANGE":
+        cursor.fail("rows come to partitions, or move in a way that is not known,")
+    unchecked = any(cursor.words[at : at + 2] == ["WITHOUT", "VALIDATION"] for at in range(len(cursor.words)))
+    return PartitionStep(PartitionVerb.UNCHECKED if unchecked else PartitionVerb.EXCHANGE, names)
+
+
+def _listed(cursor: TokenCursor) -> tuple[str, ...]:
+    names = [cursor.name()]
+    while cursor.take(","):
+        names.append(cursor.name())
+    return tuple(names)
+
+
+def _names(cursor: TokenCursor) -> tuple[str, ...]:
+    cursor.expect("(")
+    names = _listed(cursor)
+    cursor.expect(")")
+    return names
+
+
+def _expression(cursor: TokenCursor) -> tuple[str, Function] | None:
+    """`(column)` or `(FUNCTION(column))`; None for any other."""
+    cursor.expect("(")
+    function = Function.ITSELF
+    if cursor.word in set(Function) and cursor.ahead(1) == "(":
+        function = Function(cursor.value().upper())
+        cursor.expect("(")
+    if not cursor.sees_name():
+        return None
+    column = cursor.name()
+    closing = 1 if function is Function.ITSELF else 2
+    if any(not cursor.take(")") for _ in range(closing)):
+        return None
+    return column, function
+
+
+def _definitions(cursor: TokenCursor) -> tuple[Partition, ...]:
+    cursor.expect("(")
+    found = []
+    while cursor.take("PARTITION"):
+        name = cursor.name()
+        cursor.expect("VALUES")
+        if cursor.take_all("LESS", "THAN"):
+            below: tuple[Value, ...] = (None,) if cursor.take("MAXVALUE") else _tuple(cursor, maximum="MAXVALUE")
+            found.append(Partition(name, below=below))
+        else:
+            cursor.expect("IN")
+            found.append(Partition(name, values=_list(cursor)))
+        while not cursor.at_end() and cursor.word not in {",", ")"}:
+            if cursor.word == "(":
+                cursor.skip_parentheses()
+            else:
+                cursor.at += 1
+        if not cursor.take(","):
+            break
+    cursor.expect(")")
+    return tuple(found)
+
+
+def _tuple(cursor: TokenCursor, maximum: str = "NULL") -> tuple[Value, ...]:
+    cursor.expect("(")
+    found: list[Value] = []
+    while True:
+        found.append(None if cursor.take(maximum) else _value(cursor))
+        if not cursor.take(","):
+            break
+    cursor.expect(")")
+    return tuple(found)
+
+
+def _list(cursor: TokenCursor) -> tuple[tuple[Value, ...], ...]:
+    if cursor.ahead(1) != "(":
+        return tuple((one,) for one in _tuple(cursor))
+    cursor.expect("(")
+    found = [_tuple(cursor)]
+    while cursor.take(","):
+        found.append(_tuple(cursor))
+    cursor.expect(")")
+    return tuple(found)
+
+
+def _value(cursor: TokenCursor) -> Value:
+    if cursor.word in {"YEAR", "TO_DAYS", "UNIX_TIMESTAMP"} and cursor.ahead(1) == "(":
+        function = cursor.value().upper()
+        cursor.expect("(")
+        text = cursor.string()
+        cursor.expect(")")
+        return _computed(cursor, function, text)
+    sign = -1 if cursor.take("-") else 1
+    if cursor.word in STRINGS and sign == 1:
+        return _whole(cursor, cursor.string())
+    text = cursor.value() if cursor.word == NUMBER else ""
+    if not text.lstrip("-").isdigit():
+        cursor.fail("expected a plain number or text as a partition's value")
+    return _whole(cursor, sign * int(text))
+
+
+def _whole(cursor: TokenCursor, value: Value) -> Value:
+    if cursor.word not in {",", ")"}:
+        cursor.fail("expected a plain value of a partition")
+    return value
+
+
+def _computed(cursor: TokenCursor, function: str, text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        cursor.fail(f"{text!r} is no plain date")
+    if function == "YEAR":
+        return moment.year
+    if function == "TO_DAYS":
+        return moment.date().toordinal() - date(1, 1, 1).toordinal() + _DAY_ONE
+    offset = offset_of(cursor.context.time_zone)
+    if offset is None or moment.microsecond:
+        cursor.fail("UNIX_TIMESTAMP depends on the session's time zone, which is not known")
+    since = moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return since // timedelta(seconds=1) - offset

@@ -1,0 +1,210 @@
+"""Which statement it is, and the short ones: databases, indexes, views, RENAME, DROP, TRUNCATE.
+Not here: CREATE TABLE (`create.py`), ALTER TABLE (`alter.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.errors import DdlError
+from strata_cdc.schema.ddl.alter import read_alter_table
+from strata_cdc.schema.ddl.changes import (
+    AddKey,
+    AlterDatabase,
+    AlterTable,
+    Change,
+    CreateDatabase,
+    CreateView,
+    DropDatabase,
+    DropKey,
+    DropTables,
+    DropViews,
+    Existing,
+    RemoveRows,
+    RenameTables,
+    WrittenKey,
+)
+from strata_cdc.schema.ddl.create import read_create_table
+from strata_cdc.schema.ddl.keys import read_key_options, read_key_parts
+from strata_cdc.schema.ddl.lexer import STRING
+from strata_cdc.schema.ddl.options import read_charset_option
+from strata_cdc.schema.model.definition import KeyKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata_cdc.schema.ddl.cursor import TokenCursor
+    from strata_cdc.schema.model.definition import TableName
+
+
+def read_statement(cursor: TokenCursor) -> tuple[Change, ...]:
+    """The changes that a statement asks for; none where it cannot change a table."""
+    reader = _STATEMENTS.get(cursor.word)
+    if reader is None:
+        return ()
+    cursor.at += 1
+    return reader(cursor)
+
+
+# CREATE -----------------------------------------------------------------------------------------
+
+
+def _create(cursor: TokenCursor) -> tuple[Change, ...]:
+    existing = Existing.REPLACE if cursor.take_all("OR", "REPLACE") else Existing.REFUSE
+    temporary = cursor.take_any("TEMPORARY", "EXTERNAL") == "TEMPORARY"
+    if cursor.take("TABLE"):
+        return (read_create_table(cursor, existing, temporary=temporary),)
+    if cursor.take_any("DATABASE", "SCHEMA"):
+        return (_create_database(cursor),)
+    if cursor.sees("SPATIAL", "REFERENCE"):
+        return ()
+    kind = cursor.take_any("UNIQUE", "FULLTEXT", "SPATIAL")
+    cursor.take_any("ONLINE", "OFFLINE")  # before 5.6
+    if cursor.take("INDEX"):
+        return (_create_index(cursor, KeyKind(kind.lower()) if kind else KeyKind.INDEX),)
+    if kind:
+        cursor.fail("expected INDEX")
+    return _create_view(cursor)
+
+
+def _create_database(cursor: TokenCursor) -> Change:
+    existing = Existing.KEEP if cursor.take_all("IF", "NOT", "EXISTS") else Existing.REFUSE
+    name = _database_name(cursor)
+    charset, collation = _database_options(cursor)
+    return CreateDatabase(cursor.context, name, charset, collation, existing)
+
+
+def _database_name(cursor: TokenCursor) -> str:
+    return cursor.folded(cursor.name(), "").database
+
+
+def _database_options(cursor: TokenCursor) -> tuple[str | None, str | None]:
+    charset = collation = None
+    while not cursor.at_end():
+        option = read_charset_option(cursor)
+        if option is None:
+            # ENCRYPTION, READ ONLY, COMMENT (MariaDB): nothing of a column follows from them.
+            cursor.at += 1
+        elif option[0] is not None:
+            charset = option[0]
+        else:
+            collation = option[1]
+    return charset, collation
+
+
+def _create_index(cursor: TokenCursor, kind: KeyKind) -> Change:
+    name = cursor.name()
+    if cursor.take_any("USING", "TYPE"):
+        cursor.skip()
+    cursor.expect("ON")
+    table = cursor.table_name()
+    parts = read_key_parts(cursor)
+    invisible = read_key_options(cursor)
+    return AlterTable(cursor.context, table, (AddKey(WrittenKey(kind, parts, name, invisible=invisible)),))
+
+
+def _create_view(cursor: TokenCursor) -> tuple[Change, ...]:
+    """CREATE [ALGORITHM = x] [DEFINER = user] [SQL SECURITY x] VIEW name: triggers, routines and the like are none."""
+    while not cursor.at_end() and cursor.word not in {"VIEW", *_NO_VIEW}:
+        if cursor.word == "(":
+            cursor.skip_parentheses()
+        else:
+            cursor.at += 1
+    if not cursor.take("VIEW"):
+        return ()
+    cursor.take_all("IF", "NOT", "EXISTS")
+    return (CreateView(cursor.context, cursor.table_name()),)
+
+
+_NO_VIEW = frozenset(
+    {"TRIGGER", "PROCEDURE", "FUNCTION", "LIBRARY", "EVENT", "USER", "ROLE", "SERVER", "TABLESPACE", "LOGFILE", "AS"}
+)
+
+
+# ALTER ------------------------------------------------------------------------------------------
+
+
+def _alter(cursor: TokenCursor) -> tuple[Change, ...]:
+    cursor.take_any("ONLINE", "OFFLINE")
+    ignore = cursor.take("IGNORE")
+    if cursor.take("TABLE"):
+        return read_alter_table(cursor, ignore=ignore)
+    if cursor.take_any("DATABASE", "SCHEMA"):
+        return _alter_database(cursor)
+    return ()
+
+
+def _alter_database(cursor: TokenCursor) -> tuple[Change, ...]:
+    # Without a name the default database is meant, and its first option comes next.
+    name = cursor.context.default_database if _is_database_option_ahead(cursor) else _database_name(cursor)
+    charset, collation = _database_options(cursor)
+    if charset is None and collation is None:
+        return ()
+    return (AlterDatabase(cursor.context, name, charset, collation),)
+
+
+def _is_database_option_ahead(cursor: TokenCursor) -> bool:
+    begin = cursor.at
+    found = read_charset_option(cursor) is not None
+    cursor.at = begin
+    return found or (cursor.word == "ENCRYPTION" and cursor.ahead(1) in {"=", STRING}) or cursor.sees("READ", "ONLY")
+
+
+# DROP, TRUNCATE, RENAME -------------------------------------------------------------------------
+
+
+def _drop(cursor: TokenCursor) -> tuple[Change, ...]:
+    temporary = cursor.take("TEMPORARY")
+    if cursor.take_any("TABLE", "TABLES"):
+        if_exists = cursor.take_all("IF", "EXISTS")
+        return (DropTables(cursor.context, _table_names(cursor), temporary=temporary, if_exists=if_exists),)
+    if cursor.take("VIEW"):
+        cursor.take_all("IF", "EXISTS")
+        return (DropViews(cursor.context, _table_names(cursor)),)
+    if cursor.take_any("DATABASE", "SCHEMA"):
+        cursor.take_all("IF", "EXISTS")
+        return (DropDatabase(cursor.context, _database_name(cursor)),)
+    cursor.take_any("ONLINE", "OFFLINE")
+    if cursor.take("INDEX"):
+        name = cursor.name()
+        cursor.expect("ON")
+        return (AlterTable(cursor.context, cursor.table_name(), (DropKey(name),)),)
+    return ()
+
+
+def _table_names(cursor: TokenCursor) -> tuple[TableName, ...]:
+    names = [cursor.table_name()]
+    while cursor.take(","):
+        names.append(cursor.table_name())
+    return tuple(names)
+
+
+def _truncate(cursor: TokenCursor) -> tuple[Change, ...]:
+    cursor.take("TABLE")
+    try:
+        return (RemoveRows(cursor.context, (cursor.table_name(),)),)
+    except DdlError:
+        return ()  # whatever it names has the definition that it had: no reason for a gap
+
+
+def _rename(cursor: TokenCursor) -> tuple[Change, ...]:
+    if not cursor.take_any("TABLE", "TABLES"):
+        return ()
+    pairs = []
+    while True:
+        old = cursor.table_name()
+        cursor.expect("TO")
+        pairs.append((old, cursor.table_name()))
+        if not cursor.take(","):
+            break
+    if not cursor.at_end():
+        cursor.fail("expected the end")
+    return (RenameTables(cursor.context, tuple(pairs)),)
+
+
+_STATEMENTS: dict[str, Callable[[TokenCursor], tuple[Change, ...]]] = {
+    "CREATE": _create,
+    "ALTER": _alter,
+    "DROP": _drop,
+    "TRUNCATE": _truncate,
+    "RENAME": _rename,
+}

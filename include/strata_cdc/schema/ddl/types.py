@@ -1,0 +1,180 @@
+"""Column types as statements write them, with all their aliases.
+Not here: what type results under a charset (`apply/columns.py`), the attributes behind it (`columns.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.schema.ddl.changes import WrittenType
+from strata_cdc.schema.ddl.ill_formed import has_kept_bytes
+from strata_cdc.schema.ddl.lexer import STRING
+from strata_cdc.schema.model.types import LABELLED, STRINGS, Family, TypeKind
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.ddl.cursor import TokenCursor
+    from strata_cdc.schema.ddl.literals import Literal
+
+_SINGLE_WORDS = {
+    **{kind.value.upper(): kind for kind in TypeKind},
+    **{alias: kind for kind in TypeKind for alias in kind.facts.aliases},
+}
+_NATIONAL_CHARSET = "utf8mb3"  # NCHAR, NATIONAL CHAR (sql/sql_yacc.yy, `national_charset_info`)
+_NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOATING})
+
+
+class ReadType(Struct, frozen=True):
+    """A type, and what some of its names say beside it."""
+
+    type: WrittenType
+    collation: str | None = None
+    serial: bool = False
+    """SERIAL: NOT NULL AUTO_INCREMENT UNIQUE."""
+
+
+def read_type(cursor: TokenCursor) -> ReadType:
+    """Reads a type with its length and the attributes that belong to it."""
+    word = cursor.word
+    kind = _SINGLE_WORDS.get(word)
+    if kind is None:
+        return _read_special(cursor, word)
+    cursor.at += 1
+    if kind is TypeKind.CHAR and cursor.take("VARYING"):
+        kind = TypeKind.VARCHAR
+    return _read_rest(cursor, kind, None)
+
+
+def _read_special(cursor: TokenCursor, word: str) -> ReadType:
+    if word in {"BOOL", "BOOLEAN"}:
+        cursor.at += 1
+        return ReadType(WrittenType(TypeKind.TINYINT, 1))
+    if word == "SERIAL":
+        cursor.at += 1
+        return ReadType(WrittenType(TypeKind.BIGINT, unsigned=True), serial=True)
+    if word == "REAL":
+        cursor.at += 1
+        return _read_rest(cursor, TypeKind.FLOAT if cursor.context.real_as_float else TypeKind.DOUBLE, None)
+    if word in {"NCHAR", "NATIONAL", "NVARCHAR"}:
+        return _read_rest(cursor, _national_kind(cursor), _NATIONAL_CHARSET)
+    if word != "LONG":
+        cursor.fail("expected a column type")
+    cursor.at += 1
+    return _read_rest(cursor, _long_kind(cursor), None)
+
+
+def _national_kind(cursor: TokenCursor) -> TypeKind:
+    """NCHAR [VARCHAR | VARCHARACTER | VARYING], NVARCHAR, NATIONAL CHAR [VARYING], NATIONAL VARCHAR."""
+    first = cursor.word
+    cursor.at += 1
+    if first == "NVARCHAR":
+        return TypeKind.VARCHAR
+    if first == "NATIONAL":
+        if cursor.take_any("VARCHAR", "VARCHARACTER"):
+            return TypeKind.VARCHAR
+        if not cursor.take_any("CHAR", "CHARACTER"):
+            cursor.fail("expected CHAR or VARCHAR behind NATIONAL")
+        return TypeKind.VARCHAR if cursor.take("VARYING") else TypeKind.CHAR
+    return TypeKind.VARCHAR if cursor.take_any("VARCHAR", "VARCHARACTER", "VARYING") else TypeKind.CHAR
+
+
+def _long_kind(cursor: TokenCursor) -> TypeKind:
+    """LONG [VARCHAR | CHAR VARYING | VARBINARY]."""
+    if cursor.take("VARBINARY"):
+        return TypeKind.MEDIUMBLOB
+    if cursor.take_any("CHAR", "CHARACTER"):
+        cursor.expect("VARYING")
+    else:
+        cursor.take_any("VARCHAR", "VARCHARACTER")
+    return TypeKind.MEDIUMTEXT
+
+
+def _read_rest(cursor: TokenCursor, kind: TypeKind, charset: str | None) -> ReadType:
+    """What may follow the name: PRECISION, lengths, labels, UNSIGNED, charsets."""
+    if kind is TypeKind.DOUBLE:
+        cursor.take("PRECISION")
+    labels: tuple[Literal, ...] = ()
+    length = decimals = None
+    if cursor.word == "(" and kind in LABELLED:
+        labels = _read_labels(cursor)
+    elif cursor.word == "(":
+        length, decimals = _read_lengths(cursor)
+    if kind.facts.family in _NUMBERS:
+        return ReadType(_number(cursor, kind, length, decimals))
+    if kind in STRINGS or kind in LABELLED:
+        return _read_text(cursor, WrittenType(kind, length, labels=labels, charset=charset))
+    if kind is TypeKind.YEAR:
+        _skip_signs(cursor)
+        length = None
+    return ReadType(WrittenType(kind, kind.facts.default_length if length is None else length))
+
+
+def _skip_signs(cursor: TokenCursor) -> None:
+    """YEAR takes them, and is what it is without them."""
+    while cursor.take_any("UNSIGNED", "SIGNED", "ZEROFILL"):
+        pass
+
+
+def _read_labels(cursor: TokenCursor) -> tuple[Literal, ...]:
+    cursor.expect("(")
+    begin = cursor.offset
+    labels = [cursor.literal()]
+    while cursor.take(","):
+        labels.append(cursor.literal())
+    if any("\ufffd" in label.text for label in labels) or has_kept_bytes(cursor.tokens.opened(begin, cursor.offset)):
+        cursor.fail("a label is not text in the client's charset")
+    cursor.expect(")")
+    return tuple(labels)
+
+
+def _read_lengths(cursor: TokenCursor) -> tuple[int | None, int | None]:
+    """`(n)` or `(n, m)`; `()` for types that may stand without."""
+    cursor.expect("(")
+    if cursor.take(")"):
+        return None, None
+    length = cursor.integer()
+    decimals = cursor.integer() if cursor.take(",") else None
+    cursor.expect(")")
+    return length, decimals
+
+
+def _number(cursor: TokenCursor, kind: TypeKind, length: int | None, decimals: int | None) -> WrittenType:
+    unsigned = zerofill = False
+    while flag := cursor.take_any("UNSIGNED", "SIGNED", "ZEROFILL"):
+        unsigned |= flag != "SIGNED"  # ZEROFILL implies UNSIGNED
+        zerofill |= flag == "ZEROFILL"
+    if kind is TypeKind.FLOAT and length is not None and decimals is None:
+        # FLOAT(p): the precision only picks the type, 24 being the digits of a single (sql/parse_tree_column_attrs.h).
+        kind, length = (TypeKind.DOUBLE if length > 24 else TypeKind.FLOAT), None
+    if kind is TypeKind.DECIMAL:
+        length, decimals = length or kind.facts.default_length, decimals or 0
+    return WrittenType(kind, length, decimals, unsigned=unsigned, zerofill=zerofill)
+
+
+def _read_text(cursor: TokenCursor, written: WrittenType) -> ReadType:
+    """Charset attributes, in any order: CHARACTER SET x, ASCII, UNICODE, BYTE, BINARY."""
+    charset, binary = written.charset, False
+    while True:
+        word = cursor.word
+        if word in {"CHARACTER", "CHAR"} and cursor.ahead(1) == "SET":
+            cursor.at += 2
+            charset = read_charset_name(cursor)
+        elif word == "CHARSET":
+            cursor.at += 1
+            charset = read_charset_name(cursor)
+        elif word == "BINARY":
+            cursor.at += 1
+            binary = True
+        elif word in {"ASCII", "UNICODE", "BYTE"}:
+            cursor.at += 1
+            charset = {"ASCII": "latin1", "UNICODE": "ucs2", "BYTE": "binary"}[word]
+        else:
+            break
+    return ReadType(WrittenType(written.kind, written.length, labels=written.labels, charset=charset, binary=binary))
+
+
+def read_charset_name(cursor: TokenCursor) -> str:
+    """A charset's or collation's name: a word or a string; BINARY is a word of the grammar."""
+    if cursor.word == STRING:
+        return cursor.string().lower()
+    return cursor.name().lower()

@@ -1,0 +1,120 @@
+"""A table's columns through their lives: which column of one version is which of another, by their ids.
+Not here: the values that say it (`schema/model/lifetimes.py`), tables through their names (`lineage.py`), the ids
+(`identified_tables.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.schema.history.identified_tables import identified
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.lifetimes import ColumnLife, ColumnStep, TableLife
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.schema.history.identified_tables import Identified
+    from strata_cdc.schema.history.sql_store import SchemaStore
+    from strata_cdc.schema.history.versions import StoredEntry
+    from strata_cdc.schema.model.definition import Column, TableDefinition
+
+
+class _Growing(Struct):
+    id: int
+    steps: list[ColumnStep]
+    ended: int | None = None
+
+
+def column_lives(store: SchemaStore, entries: Sequence[StoredEntry]) -> tuple[TableLife, ...]:
+    """The lives of a table's columns, for each table that has had the name, in stream order.
+
+    Args:
+        store: The store.
+        entries: All of the table, as `lineage` gives them.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+        StoreFormatError: The store is damaged, or newer than this version.
+    """
+    moved = {(entry.version_id, entry.renamed_from) for entry in entries if entry.renamed_from is not None}
+    # What a table leaves behind under its old name is no end of it.
+    left = {(entry.version_id, entry.name) for entry in entries if (entry.version_id, entry.name) in moved}
+    entries = [
+        entry
+        for entry in entries
+        if entry.fingerprint or (entry.name.table and (entry.version_id, entry.name) not in left)
+    ]
+    store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
+    found: list[_Table] = []
+    before: StoredEntry | None = None
+    for entry in entries:
+        table = identified(store, entry)
+        if before is None or _is_gone(before) or (_came(before, entry) and not found[-1].has_some_of(table)):
+            found.append(_Table())
+        if table is not None:
+            found[-1].add(entry.version_id, table)
+        before = entry
+    return tuple(one.life() for one in found if one.versions)
+
+
+def _is_gone(entry: StoredEntry) -> bool:
+    return entry.fingerprint is None and entry.gap is None
+
+
+def _came(before: StoredEntry, entry: StoredEntry) -> bool:
+    """Whether a table of another name takes the name."""
+    return entry.renamed_from is not None and entry.renamed_from != before.name
+
+
+class _Table:
+    """A life that grows entry by entry."""
+
+    def __init__(self) -> None:
+        self.versions: list[int] = []
+        self._columns: list[_Growing] = []
+
+    def has_some_of(self, table: Identified | None) -> bool:
+        """Whether a table has columns that this one has now: its changed copy, swapped in."""
+        ids = table.columns.ids if table is not None else ()
+        return any(column.id in ids for column in self._columns if column.ended is None)
+
+    def add(self, version: int, table: Identified) -> None:
+        """The table as a version has it."""
+        if version in self.versions:
+            return
+        self.versions.append(version)
+        definition = table.definition
+        columns = dict(zip(table.columns.ids, definition.columns, strict=True))
+        for known in self._columns:
+            if known.ended is None:
+                column = columns.pop(known.id, None)
+                if column is None:
+                    known.ended = version
+                elif (step := _step(version, column, definition)) != _step_of(known, version):
+                    known.steps.append(step)
+        self._columns += [_Growing(number, [_step(version, one, definition)]) for number, one in columns.items()]
+
+    def life(self) -> TableLife:
+        """All of it so far."""
+        return TableLife(tuple(self.versions), tuple(ColumnLife(tuple(one.steps), one.ended) for one in self._columns))
+
+
+def _step(version: int, column: Column, definition: TableDefinition) -> ColumnStep:
+    key = [fold_name(name) for name in definition.primary_key]
+    name = fold_name(column.name)
+    parts = (
+        column.column_type,
+        column.character_set or "",
+        "" if column.nullable else "not null",
+        # What a generated column holds may be another value after any statement.
+        f"generated {version}" if column.generated else "",
+        f"key {key.index(name)}" if name in key else "",
+    )
+    return ColumnStep(version, column.name, "|".join(parts), name in key)
+
+
+def _step_of(column: _Growing, version: int) -> ColumnStep:
+    last = column.steps[-1]
+    return ColumnStep(version, last.name, last.kind, last.is_key)

@@ -1,0 +1,167 @@
+"""The tables that gh-ost and pt-online-schema-change make beside the one that they change, and the proof of it.
+Not here: what the changes are (`lineage.py`), whether the copies' rows are wanted (`pipeline/plan/excluded.py`).
+
+Names alone prove nothing: a job that loads `_t_new` every night and swaps it in has its rows nowhere else. The copy
+that was swapped in is wanted, too: its rows are what the table has from then on, and whoever puts a table's rows
+together needs them. What was swapped away, and a tool's notes, nobody needs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strata_cdc.schema.history.versions import VersionOrigin
+from strata_cdc.schema.model.definition import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from strata_cdc.schema.history.sql_store import SchemaStore
+    from strata_cdc.schema.history.versions import StoredEntry
+
+_GH_OST: Final = re.compile(r"_(.+?)(?:_[0-9]{14})?_(gho|ghc|del)")
+"""The time stands in the name of what is swapped away, with --timestamp-old-table (go/base/context.go)."""
+_PT: Final = re.compile(r"_(.+)_(new|old)")
+"""It puts up to ten underscores in front while a name is taken (bin/pt-online-schema-change, `create_new_table`)."""
+_LONGEST: Final = 64
+"""Characters of a name; gh-ost cuts the table's for its own."""
+_COPIES: Final = ("_gho", "_new")
+
+
+class NameLifetime(Struct, frozen=True):
+    """A table of a name, from the statement that made it to the one that ended it."""
+
+    name: TableName
+    entries: tuple[StoredEntry, ...]
+    end: StoredEntry | None
+    """None while it is there."""
+
+    @property
+    def first_seq(self) -> int:
+        """Of the transaction that made it."""
+        return self.entries[0].seq
+
+    def overlaps(self, after_seq: int, last_seq: int | None) -> bool:
+        """Whether it was there in some transaction with after_seq < seq <= last_seq; None for no end."""
+        begins = last_seq is None or self.first_seq <= last_seq
+        return begins and (self.end is None or self.end.seq > after_seq)
+
+
+class NamedCopies(Struct, frozen=True):
+    """The lives of names like those of the tools: what was swapped away, and what is not proved to be that."""
+
+    copies: dict[TableName, list[NameLifetime]]
+    others: dict[TableName, list[NameLifetime]]
+
+    def holds_all(self, name: TableName, after_seq: int, last_seq: int) -> bool:
+        """Whether all that a name was between two ordinals is a copy; a name that was nothing there is none."""
+
+        def there(lives: Collection[NameLifetime]) -> bool:
+            return any(life.overlaps(after_seq, last_seq) for life in lives)
+
+        return there(self.copies.get(name, ())) and not there(self.others.get(name, ()))
+
+
+def bases_of(name: TableName, known: Collection[TableName]) -> list[TableName]:
+    """The tables that a name may be beside, if it is like those of the tools: those that are known by their names."""
+    found: list[TableName] = []
+    for pattern in (_GH_OST, _PT):
+        match = pattern.fullmatch(name.table)
+        base = match[1] if match else ""
+        # A table's own name may begin with underscores, too.
+        names = {base[count:] for count in range(len(base) - len(base.lstrip("_")) + 1)} if base else set()
+        found += [table for one in sorted(names) if (table := TableName(name.database, one)) in known]
+        if match and pattern is _GH_OST and len(name.table) == _LONGEST:
+            found += [one for one in sorted(known) if one.database == name.database and one.table.startswith(base)]
+    return list(dict.fromkeys(one for one in found if one != name))
+
+
+def find_copies(store: SchemaStore, source: str, is_empty: Callable[[TableName, int, int], bool]) -> NamedCopies:
+    """What all swaps in a source's history have left behind.
+
+    A copy of pt-online-schema-change is proved to be one only if it was altered before it had any row.
+
+    Args:
+        store: The store.
+        source: The source's name.
+        is_empty: Whether a table has no rows between two ordinals (after the first, up to the second); False if nobody
+            can tell.
+    """
+    known = frozenset(store.tables(source))
+    bases = {name: found for name in known if (found := bases_of(name, known))}
+    if not bases:
+        return NamedCopies({}, {})
+    entries = store.timeline(source, {*bases, *(base for found in bases.values() for base in found)})
+    by_name: dict[TableName, list[StoredEntry]] = defaultdict(list)
+    for entry in entries:
+        by_name[entry.name].append(entry)
+    lives = {name: _lives(name, by_name[name]) for name in bases}
+    proved = {
+        (life.name, life.first_seq)
+        for name, copied in lives.items()
+        if name.table.endswith(_COPIES)
+        for copy in copied
+        for base in bases[name]
+        for life in _of_swap(copy, base, by_name[base], bases, lives, is_empty)
+    }
+
+    def chosen(*, is_copy: bool) -> dict[TableName, list[NameLifetime]]:
+        return {
+            name: [one for one in found if ((name, one.first_seq) in proved) is is_copy]
+            for name, found in lives.items()
+        }
+
+    return NamedCopies(chosen(is_copy=True), chosen(is_copy=False))
+
+
+def _lives(name: TableName, entries: Iterable[StoredEntry]) -> list[NameLifetime]:
+    found: list[NameLifetime] = []
+    own: list[StoredEntry] = []
+    for entry in entries:
+        is_there = entry.fingerprint is not None or entry.gap is not None
+        if own and (not is_there or entry.renamed_from):
+            found.append(NameLifetime(name, tuple(own), entry))
+            own = []
+        if is_there:
+            own.append(entry)
+    return [*found, NameLifetime(name, tuple(own), None)] if own else found
+
+
+def _of_swap(
+    copy: NameLifetime,
+    base: TableName,
+    history: Sequence[StoredEntry],
+    bases: dict[TableName, list[TableName]],
+    lives: dict[TableName, list[NameLifetime]],
+    is_empty: Callable[[TableName, int, int], bool],
+) -> list[NameLifetime]:
+    """What the table became, and gh-ost's own tables, if the copy ended by taking the table's place."""
+    end = copy.end
+    if end is None or not any(e.version_id == end.version_id and e.renamed_from == copy.name for e in history):
+        return []
+    beside = [life for name, found in lives.items() if base in bases[name] for life in found]
+    gone = [one for one in beside if _begins_as(one, end, base)]
+    if not gone or (copy.name.table.endswith("_new") and not _altered_first(copy, is_empty)):
+        return []
+    if copy.name.table.endswith("_new"):
+        return gone
+    own = ("_ghc", "_del")
+    helpers = [one for one in beside if one.name.table.endswith(own) and one.overlaps(copy.first_seq - 1, end.seq)]
+    return [*gone, *helpers]
+
+
+def _begins_as(life: NameLifetime, swap: StoredEntry, base: TableName) -> bool:
+    first = life.entries[0]
+    return first.version_id == swap.version_id and first.renamed_from == base
+
+
+def _altered_first(copy: NameLifetime, is_empty: Callable[[TableName, int, int], bool]) -> bool:
+    """Whether the stream has the copy's creation, and an ALTER of it in front of its rows."""
+    if len(copy.entries) < 2 or copy.entries[0].origin is not VersionOrigin.DDL:
+        return False
+    made, altered = copy.entries[0], copy.entries[1]
+    return altered.is_statement and is_empty(copy.name, made.seq - 1, altered.seq)

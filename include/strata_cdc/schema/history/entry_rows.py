@@ -1,0 +1,72 @@
+"""Rows of `table_version` as entries of timelines, each with the place of its version.
+Not here: which entries are asked for (`sql_store.py`), writing them (`appending.py`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from strata_cdc.schema.history.former_names import former_names
+from strata_cdc.schema.history.versions import StoredEntry, VersionOrigin
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import reading
+from strata_cdc.store.tables import schema_version, table_version
+
+STREAM_ORDER: Final = (schema_version.c.seq, schema_version.c.statement_no, schema_version.c.id)
+"""Of versions."""
+_COLUMNS: Final = (
+    schema_version.c.id,
+    schema_version.c.seq,
+    schema_version.c.statement_no,
+    schema_version.c.gtid,
+    schema_version.c.gtid_executed,
+    schema_version.c.committed_at,
+    schema_version.c.binlog_file,
+    schema_version.c.binlog_pos,
+    schema_version.c.origin,
+    schema_version.c.missing,
+    table_version.c.database_name,
+    table_version.c.table_name,
+    table_version.c.fingerprint,
+    table_version.c.gap,
+    table_version.c.renamed_from,
+    table_version.c.column_ids,
+)
+_ENTRIES: Final = (
+    sa.select(*_COLUMNS)
+    .join(schema_version, schema_version.c.id == table_version.c.version_id)
+    .order_by(*STREAM_ORDER, table_version.c.database_name, table_version.c.table_name)
+)
+
+
+def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:
+    """The entries of a source that meet a condition, as `StoredEntry.order` has them.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    query = _ENTRIES.where(table_version.c.source == source, condition)
+    found: list[StoredEntry] = []
+    renamed: dict[int, tuple[int, str]] = {}
+    with reading(engine) as connection:
+        # One at a time: 100,000 rows at once are a heap that Python's garbage collection walks again and again.
+        for row in connection.execute(query):
+            if row.renamed_from:
+                renamed[len(found)] = (row.id, row.renamed_from)
+            found.append(
+                StoredEntry(
+                    *row[:8],
+                    origin=VersionOrigin(row.origin),
+                    missing=row.missing,
+                    name=TableName(row.database_name, row.table_name),
+                    fingerprint=row.fingerprint,
+                    gap=row.gap,
+                    column_ids=row.column_ids,
+                )
+            )
+        former = former_names(connection, set(renamed.values()))
+    for at, where in renamed.items():
+        found[at] = replace(found[at], renamed_from=former.get(where))
+    return found

@@ -1,0 +1,142 @@
+"""What rows that are there get in a column that an ALTER adds.
+Not here: the whole statement (`effects.py`), the values as Arrow has them (`tables/convert.py`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strata_cdc.schema.ddl.literals import Literal, LiteralKind
+from strata_cdc.schema.model.charsets import MANY_TO_ONE
+from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.model.definition import Column
+
+
+class NoFill(Struct, frozen=True):
+    """The log does not tell what they get."""
+
+    reason: str
+
+
+_ZERO_DATES: Final = frozenset({TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP})
+_NO_LITERAL: Final = frozenset({Family.GEOMETRY, Family.VECTOR})
+_TEXT_ITSELF: Final = re.compile(r"\(?(?:_utf8mb4)?'([^'\\]*)'\)?", re.ASCII)
+"""An expression that is nothing but a text: the only constant default that a TEXT or BLOB can have."""
+_ONE_FORM: Final = re.compile(r"[\w :/+*=#%&@!?<>]*", re.ASCII)
+"""Texts that have only one form in any charset: a default is shown as Unicode, whatever its bytes are."""
+
+
+def fill_of(column: Column, literal: object = None) -> str | NoFill | None:
+    """The value as MySQL prints it, bytes in hexadecimal behind `0x`; None for NULL.
+
+    Args:
+        column: The new column.
+        literal: Its default as the statement wrote it, where that is known.
+    """
+    kind = parse_column_type(column.column_type)
+    if column.generated is not None:
+        return NoFill(f"{column.name} is computed by the server: {column.generation_expression}")
+    if column.auto_increment:
+        return NoFill(f"the server numbers the rows in the new column {column.name}")
+    if column.default_is_expression:
+        return _expression(column, kind)
+    if column.default is None:
+        return None if column.nullable else _implicit(column, kind)
+    return _stored(column, kind, literal if isinstance(literal, Literal) else None)
+
+
+def _expression(column: Column, kind: ColumnType) -> str | NoFill:
+    itself = _TEXT_ITSELF.fullmatch(column.default or "")
+    if itself is not None and _has_other_forms(column, itself[1]):
+        return _other_forms(column)
+    if itself is not None and itself[1].isascii() and kind.kind.facts.family in {Family.TEXT, Family.BLOB}:
+        return itself[1] if kind.kind.facts.family is Family.TEXT else "0x" + itself[1].encode().hex().upper()
+    return NoFill(f"the server computes the default of the new column {column.name}: {column.default}")
+
+
+def _implicit(column: Column, kind: ColumnType) -> str | NoFill | None:
+    """What NOT NULL without a DEFAULT means; zero dates are NULL in the lake."""
+    family = kind.kind.facts.family
+    if kind.kind is TypeKind.ENUM:
+        return kind.labels[0]
+    if kind.kind in _ZERO_DATES:
+        return None
+    if family is Family.DOCUMENT:
+        return "null"
+    if family in _NO_LITERAL:
+        return NoFill(f"the new column {column.name} is NOT NULL without a default: what it holds is not known here")
+    if family in {Family.BYTES, Family.BLOB}:
+        return "0x" + "00" * (kind.length or 0 if kind.kind is TypeKind.BINARY else 0)
+    if family is Family.DECIMAL and kind.decimals:
+        return "0." + "0" * kind.decimals
+    return kind.kind.facts.implicit_default
+
+
+def _stored(column: Column, kind: ColumnType, literal: Literal | None) -> str | NoFill | None:
+    text = column.default or ""
+    family = kind.kind.facts.family
+    if family is Family.BYTES:
+        return _bytes(column, kind, literal)
+    if family is Family.BITS:
+        return str(int(text.removeprefix("b'").rstrip("'") or "0", 2))
+    if family is Family.FLOATING:
+        return _floating(column, kind, literal)
+    if family is Family.LABELS and not set(text.split(",") if text else ()) <= set(kind.labels):
+        return NoFill(f"the default of the new column {column.name} is shown otherwise than its labels: {text}")
+    if family is Family.CHARACTERS and _has_other_forms(column, text):
+        return _other_forms(column)
+    if kind.kind is TypeKind.TIMESTAMP and not text.startswith("0000"):
+        return NoFill(f"the default of the new column {column.name} depends on the session's time zone: {text}")
+    return text
+
+
+def _has_other_forms(column: Column, text: str) -> bool:
+    """Whether other bytes of the column's charset may be the same text."""
+    return column.character_set in MANY_TO_ONE and _ONE_FORM.fullmatch(text) is None
+
+
+def _other_forms(column: Column) -> NoFill:
+    return NoFill(
+        f"the bytes of the default of the new column {column.name} are not known: {column.character_set} has several "
+        f"for one text: {column.default}"
+    )
+
+
+def _bytes(column: Column, kind: ColumnType, literal: Literal | None) -> str | NoFill:
+    """COLUMN_DEFAULT shows bytes up to the first zero; the statement has all of them, in the client's charset.
+
+    What is shown is all there is where no further byte has room, or only the zero that ended it.
+    """
+    raw: bytes | None = None
+    room = kind.length or 0
+    if literal is not None and literal.kind in {LiteralKind.HEX, LiteralKind.BITS}:
+        raw = literal.raw_bytes()
+    elif literal is not None and literal.kind is LiteralKind.TEXT and literal.text.isascii():
+        raw = literal.text.encode()
+    elif literal is None and column.default is not None and not column.default.startswith("0x"):
+        raw = column.default.encode()
+    elif literal is None and column.default is not None:
+        shown = bytes.fromhex(column.default.removeprefix("0x"))
+        raw = shown if len(shown) >= room - (kind.kind is TypeKind.BINARY) else None
+    if raw is None:
+        return NoFill(f"the bytes of the default of the new column {column.name} are not known: {column.default}")
+    return "0x" + raw.ljust(room if kind.kind is TypeKind.BINARY else 0, b"\0").hex().upper()
+
+
+def _floating(column: Column, kind: ColumnType, literal: Literal | None) -> str | NoFill:
+    """COLUMN_DEFAULT shows six digits of a FLOAT; the statement has all."""
+    text = literal.text if literal is not None and literal.kind in {LiteralKind.NUMBER, LiteralKind.TEXT} else None
+    if text is None:
+        text = column.default or "0"
+        if kind.kind is TypeKind.FLOAT and sum(ch.isdigit() for ch in text.partition("e")[0]) >= 6:
+            return NoFill(f"all digits of the default of the new column {column.name} are not known: {text}")
+    elif kind.decimals is not None:
+        return NoFill(f"how {column.column_type} rounds the default of the new column {column.name} is not known here")
+    try:
+        return repr(float(text))
+    except ValueError:
+        return NoFill(f"the default of the new column {column.name} is no number: {text}")

@@ -1,0 +1,50 @@
+"""What tables were called before a version renamed them: as text in `table_version.renamed_from`, and back.
+Not here: lists of names (`name_columns.py`), a table through its names (`lineage.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from strata_cdc.schema.history.name_columns import name_from_text, name_to_text
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.tables import table_version
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+FormerName = tuple[int, str]
+"""A version's id, and the text in the column."""
+
+_CHUNK: Final = 500
+"""Values in one IN (...)."""
+_MOST_CHARACTERS: Final = 130
+"""That the column takes."""
+
+
+def former_name_text(name: TableName) -> str:
+    """The text to store: quoted where it may be misread, if the column has room for that."""
+    text = name_to_text(name)
+    return text if len(text) <= _MOST_CHARACTERS else str(name)
+
+
+def former_names(connection: sa.Connection, found: Collection[FormerName]) -> dict[FormerName, TableName]:
+    """The names that texts of the column stand for.
+
+    Stores of former versions hold `a.b.t` for a table of the database `a.b`. What such a table was called before has
+    a row in the version that renamed it, which tells where the database ends.
+
+    Args:
+        connection: To the store.
+        found: The texts, with the ids of their versions.
+    """
+    names = {one: name_from_text(one[1]) for one in found}
+    unclear = sorted({version for version, text in names if text.count(".") > 1 and not text.startswith("`")})
+    version_id, *name = table_version.c.version_id, table_version.c.database_name, table_version.c.table_name
+    for at in range(0, len(unclear), _CHUNK):
+        query = sa.select(version_id, *name).where(version_id.in_(unclear[at : at + _CHUNK]))
+        for version, *parts in connection.execute(query):
+            if (version, ".".join(parts)) in names:
+                names[version, ".".join(parts)] = TableName(*parts)
+    return names

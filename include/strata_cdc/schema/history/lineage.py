@@ -1,0 +1,103 @@
+"""One table through its names: what RENAME makes of a history, and online changes, which swap a copy in.
+Not here: single versions (`historian.py`), what is told of them (`schema/answers/`)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.schema.history.swaps import names_beside, tool_of
+from strata_cdc.schema.history.versions import EVERY_TABLE
+from strata_cdc.schema.model.definition import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from strata_cdc.schema.history.sql_store import SchemaStore
+    from strata_cdc.schema.history.versions import StoredEntry
+
+Part = tuple[int, TableName]
+"""A version's id and a name in it."""
+
+
+class OnlineChange(Struct, frozen=True):
+    """A change that a tool made on a copy of the table, and swapped in."""
+
+    tool: str
+    copy: TableName
+    statements: tuple[str, ...]
+    """What was done to the copy."""
+    parts: frozenset[Part]
+    """Entries that are no changes of their own: the copy's, and those of what the table was called afterwards."""
+
+
+def lineage(store: SchemaStore, source: str, table: TableName) -> list[StoredEntry]:
+    """All entries of a name in stream order, and those of the names that its table had before it."""
+    found = store.timeline(source, {table, EVERY_TABLE})
+    name: TableName | None = table
+    before = None
+    seen = {table}
+    while name is not None:
+        own = [e for e in found if e.name == name and (before is None or e.order[:3] < before)]
+        moved = next((e for at, e in reversed([*enumerate(own)]) if _came_alone(own, at)), None)
+        name = None
+        if moved is not None and moved.renamed_from:
+            name, before = moved.renamed_from, moved.order[:3]
+            if name in seen:
+                break
+            seen.add(name)
+            found += [e for e in store.timeline(source, {name}) if e.order[:3] < before]
+    return sorted(found, key=lambda entry: entry.order)
+
+
+def _came_alone(own: Sequence[StoredEntry], at: int) -> bool:
+    """Whether a table came to a name that was free: where the name was taken, both have changed places."""
+    return own[at].renamed_from is not None and not (at and own[at - 1].fingerprint)
+
+
+def online_changes(store: SchemaStore, source: str, entries: Iterable[StoredEntry]) -> dict[Part, OnlineChange]:
+    """The swaps of gh-ost and pt-online-schema-change among entries, by the entry of the table that was changed."""
+    swaps = {(e.version_id, e.name): tool for e in entries if (tool := tool_of(e))}
+    if not swaps:
+        return {}
+    names = {name for _, name in swaps}
+    copies = {copy_name for name in names for copy_name in names_beside(name)}
+    timelines: dict[TableName, list[StoredEntry]] = defaultdict(list)
+    for entry in store.timeline(source, names | copies):
+        timelines[entry.name].append(entry)
+    found = {}
+    for (version_id, name), tool in swaps.items():
+        swap = next(e for e in timelines[name] if e.version_id == version_id)
+        gone = next((e for beside in names_beside(name) for e in timelines[beside] if _left(e, swap)), None)
+        if gone is not None and swap.renamed_from is not None:
+            found[version_id, name] = _online_change(store, tool, swap, swap.renamed_from, gone, timelines)
+    return found
+
+
+def _left(entry: StoredEntry, swap: StoredEntry) -> bool:
+    return entry.version_id == swap.version_id and entry.renamed_from == swap.name
+
+
+def _online_change(
+    store: SchemaStore,
+    tool: str,
+    swap: StoredEntry,
+    copy: TableName,
+    gone: StoredEntry,
+    timelines: dict[TableName, list[StoredEntry]],
+) -> OnlineChange:
+    life: list[StoredEntry] = []
+    for entry in timelines[copy]:
+        if entry.order > swap.order:
+            break
+        # A copy of an earlier change has been dropped, or swapped away.
+        life = [entry] if not life or not life[-1].fingerprint else [*life, entry]
+    dropped = next((e for e in timelines[gone.name] if e.order > gone.order), None)
+    statements = store.ddls(e.version_id for e in life[1:] if e.version_id != swap.version_id)
+    parts = {(e.version_id, e.name) for e in (*life, gone)}
+    parts |= {(e.version_id, e.name) for e in timelines[copy] if e.version_id == swap.version_id}
+    if dropped is not None and not dropped.fingerprint:
+        parts.add((dropped.version_id, dropped.name))
+    return OnlineChange(tool, copy, tuple(statements[number] for number in sorted(statements)), frozenset(parts))

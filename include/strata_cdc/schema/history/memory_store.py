@@ -1,0 +1,169 @@
+"""Versions of one process, kept in memory: for binlogs that are tracked and decoded at once, and forgotten.
+Not here: versions that stay (`sql_store.py`), of which this keeps the contract without loading a database's library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from strata_cdc.errors import AlreadyRunningError
+from strata_cdc.schema.history.versions import (
+    Before,
+    DatabaseEntry,
+    NamePresence,
+    StoredEntry,
+    TemporarySessions,
+    TrackedFile,
+    TrackedPosition,
+    VersionPlace,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from strata_cdc.schema.history.snapshot import SchemaSnapshot
+    from strata_cdc.schema.history.versions import Version, VersionBatch
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+
+class MemoryStore:
+    """A `VersionStore` of any number of sources. It keeps what the tracker and the historian ask for, and no more."""
+
+    def __init__(self) -> None:
+        self._positions: dict[str, TrackedPosition] = {}
+        self._versions: dict[str, list[tuple[int, Version]]] = {}
+        """With their ids, as they came."""
+        self._entries: dict[str, list[StoredEntry]] = {}
+        self._definitions: dict[str, TableDefinition] = {}
+        self._files: dict[str, list[TrackedFile]] = {}
+        self._temporary_tables: dict[str, TemporarySessions] = {}
+        self._last_id = 0
+
+    # Writing ------------------------------------------------------------------------------------
+
+    def append(self, batch: VersionBatch) -> TrackedPosition:
+        """As `VersionStore.append`."""
+        source = batch.position.source
+        known = self._positions.get(source)
+        if (known.revision if known else 0) != batch.position.revision:
+            raise AlreadyRunningError("another tracker is at work on the same source", source=source)
+        position = self._positions[source] = replace(batch.position, revision=batch.position.revision + 1)
+        versions = self._versions.setdefault(source, [])
+        stored = {(v.place.seq, v.place.statement_no) for _, v in versions if v.is_statement}
+        for version in batch.versions:
+            if version.is_statement and (version.place.seq, version.place.statement_no) in stored:
+                continue
+            self._last_id += 1
+            versions.append((self._last_id, version))
+            self._entries.setdefault(source, []).extend(self._entries_of(version))
+        self._files.setdefault(source, []).extend(batch.files)
+        if batch.temporary_tables is not None:
+            self._temporary_tables[source] = batch.temporary_tables
+        return position
+
+    def _entries_of(self, version: Version) -> Iterator[StoredEntry]:
+        place = version.place
+        for entry in version.tables:
+            fingerprint = None
+            if entry.definition is not None:
+                fingerprint = entry.definition.fingerprint
+                self._definitions.setdefault(fingerprint, entry.definition)
+            yield StoredEntry(
+                version_id=self._last_id,
+                seq=place.seq,
+                statement_no=place.statement_no,
+                gtid=version.gtid,
+                gtid_executed=place.gtid_executed,
+                committed_at=place.committed_at,
+                binlog_file=place.binlog_file,
+                binlog_pos=place.binlog_pos,
+                origin=version.origin,
+                missing=version.missing,
+                name=entry.name,
+                fingerprint=fingerprint,
+                gap=entry.gap,
+                renamed_from=entry.renamed_from,
+                column_ids=entry.columns.to_text() if entry.columns else None,
+            )
+
+    # Reading ------------------------------------------------------------------------------------
+
+    def sources(self) -> list[str]:
+        """As `VersionStore.sources`."""
+        return sorted(self._positions)
+
+    def position(self, source: str) -> TrackedPosition | None:
+        """As `VersionStore.position`."""
+        return self._positions.get(source)
+
+    def temporary_tables(self, source: str) -> TemporarySessions:
+        """As `VersionStore.temporary_tables`."""
+        return self._temporary_tables.get(source, TemporarySessions())
+
+    def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:  # noqa: ARG002 - the contract's
+        """None: whoever takes a snapshot has a store that stays."""
+        return []
+
+    def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
+        """As `VersionStore.timeline`."""
+        wanted = set(names)
+        return [entry for entry in self.all_entries(source) if entry.name in wanted]
+
+    def all_entries(self, source: str) -> list[StoredEntry]:
+        """As `VersionStore.all_entries`."""
+        return sorted(self._entries.get(source, ()), key=lambda entry: entry.order)
+
+    def newest_place(self, source: str, before: Before) -> VersionPlace | None:
+        """As `VersionStore.newest_place`."""
+        found = [version.place for _, version in self._ordered(source) if before.holds_for(version.place)]
+        return found[-1] if found else None
+
+    def names(self, source: str, database: str) -> list[TableName]:
+        """As `VersionStore.names`."""
+        entries = self._entries.get(source, ())
+        return list({entry.name for entry in entries if entry.name.database == database and entry.name.table})
+
+    def names_in_doubt(self, source: str) -> set[TableName]:
+        """As `VersionStore.names_in_doubt`."""
+        return {entry.name for entry in self._entries.get(source, ()) if entry.gap is not None}
+
+    def definition(self, fingerprint: str) -> TableDefinition:
+        """As `VersionStore.definition`."""
+        return self._definitions[fingerprint]
+
+    def load_definitions(self, fingerprints: Iterable[str]) -> None:
+        """As `VersionStore.load_definitions`; they are in memory."""
+
+    def ddl(self, version_id: int) -> str | None:
+        """As `VersionStore.ddl`."""
+        versions = (version for each in self._versions.values() for at, version in each if at == version_id)
+        return next((version.ddl for version in versions), None)
+
+    def database(self, source: str, name: str) -> DatabaseEntry | None:
+        """As `VersionStore.database`."""
+        for _, version in reversed(self._ordered(source)):
+            entries = sorted((e for e in version.databases if e.name in {name, ""}), key=lambda entry: entry.name)
+            if entries:
+                return replace(entries[-1], name=name)
+        return None
+
+    def views(self, source: str, database: str) -> list[TableName]:
+        """As `VersionStore.views`."""
+        newest = {
+            entry.name: entry.presence
+            for _, version in self._ordered(source)
+            for entry in version.views
+            if entry.name.database == database
+        }
+        return [view for view, presence in newest.items() if presence is NamePresence.PRESENT]
+
+    def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
+        """As `VersionStore.files`."""
+        # Sorting is stable: files that begin with the same transaction stay as they came.
+        parts = sorted(self._files.get(source, ()), key=lambda part: part.first_seq)
+        return [part for part in parts if binlog_file in {None, part.binlog_file}]
+
+    def _ordered(self, source: str) -> list[tuple[int, Version]]:
+        versions = self._versions.get(source, [])
+        return sorted(versions, key=lambda pair: (pair[1].place.seq, pair[1].place.statement_no, pair[0]))

@@ -1,0 +1,111 @@
+"""The statements that name partitions, as the tracker has noted them.
+Not here: noting them (`schema/tracker/unlogged.py`), what they make of partitions (`partition_lifetimes.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from strata_cdc.schema.history.name_columns import names_from_column
+from strata_cdc.schema.history.versions import PartitionChange
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import reading
+from strata_cdc.store.tables import closed_interval, partition_change, row_removal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+
+class PlacedChange(Struct, frozen=True):
+    """A statement that names partitions, and what is known of its place."""
+
+    change: PartitionChange
+    interval: tuple[int, int] | None
+    """Start and end of the interval in which it was committed, microseconds UTC; None: no closed interval has it."""
+    gtid: str | None
+    """Known of a statement that removed rows."""
+    others: tuple[TableName, ...]
+    """Tables that it took rows from or gave rows to, besides."""
+
+
+def partition_changes(engine: sa.Engine, source: str) -> Iterator[PartitionChange]:
+    """All of a source, in stream order.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    found = partition_change.c
+    query = sa.select(*found).where(found.source == source).order_by(found.seq, found.binlog_pos)
+    with reading(engine) as connection:
+        rows = connection.execute(query).all()
+    yield from map(_from_row, rows)
+
+
+def newest_partition_changes(
+    engine: sa.Engine, source: str, names: Collection[TableName], *, limit: int = 50
+) -> list[PlacedChange]:
+    """The newest of some tables, the newest first.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    found = partition_change.c
+    query = (
+        sa.select(*found)
+        .where(
+            found.source == source,
+            found.database_name.in_(sorted({name.database for name in names})),
+            found.table_name.in_(sorted({name.table for name in names})),
+        )
+        .order_by(found.seq.desc(), found.binlog_pos.desc())
+        .limit(limit)
+    )
+    with reading(engine) as connection:
+        rows = connection.execute(query).all()
+        changes = [one for one in map(_from_row, rows) if one.name in names]
+        if not changes:
+            return []
+        seqs = sorted({one.seq for one in changes})
+        intervals = _intervals(connection, source, seqs)
+        removals = _removals(connection, source, seqs)
+    placed = []
+    for one in changes:
+        interval = next((span for first, last, span in intervals if first < one.seq <= last), None)
+        gtid, tables = removals.get((one.seq, one.binlog_pos), (None, ()))
+        placed.append(PlacedChange(one, interval, gtid, tuple(name for name in tables if name != one.name)))
+    return placed
+
+
+def _intervals(connection: sa.Connection, source: str, seqs: Sequence[int]) -> list[tuple[int, int, tuple[int, int]]]:
+    """First and last ordinal, start and end of the intervals that own some transactions."""
+    found = closed_interval.c
+    owns = sa.or_(*((found.first_seq < seq) & (found.last_seq >= seq) for seq in seqs))
+    query = sa.select(found.first_seq, found.last_seq, found.start_at, found.end_at).where(found.source == source, owns)
+    return [(first, last, (start, end)) for first, last, start, end in connection.execute(query)]
+
+
+def _removals(
+    connection: sa.Connection, source: str, seqs: Sequence[int]
+) -> dict[tuple[int, int], tuple[str | None, tuple[TableName, ...]]]:
+    found = row_removal.c
+    query = sa.select(found.seq, found.binlog_pos, found.gtid, found.tables).where(
+        found.source == source, found.seq.in_(seqs)
+    )
+    return {
+        (seq, place): (gtid, names_from_column(tables, "row_removal.tables"))
+        for seq, place, gtid, tables in connection.execute(query)
+    }
+
+
+def _from_row(row: Any) -> PartitionChange:
+    return PartitionChange(
+        row.seq,
+        row.binlog_pos,
+        TableName(row.database_name, row.table_name),
+        row.statement,
+        row.sql_mode,
+        row.server_version,
+        row.time_zone,
+    )

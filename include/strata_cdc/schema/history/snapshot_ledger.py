@@ -1,0 +1,178 @@
+"""The ledger of snapshots: readings of a live server that wait for the tracker to reach them in the stream.
+Not here: reading the server (`schema/live/engine.py`), what a snapshot settles (`schema/tracker/reconcile.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.schema.history.snapshot import APPLIED, PENDING, SchemaSnapshot
+from strata_cdc.schema.history.versions import DatabaseEntry, NamePresence
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import reading, writing
+from strata_cdc.store.json_columns import from_column, to_column
+from strata_cdc.store.tables import schema_version, snapshot, table_version
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.history.versions import SnapshotOutcome, StoredEntry
+
+
+class _Database(Struct, array_like=True, frozen=True):
+    name: str
+    character_set: str | None
+    collation: str | None
+
+
+class _Content(Struct, frozen=True):
+    """`snapshot.content`: what has no column of its own."""
+
+    databases: tuple[_Database, ...]
+    tables: tuple[tuple[str, str, str], ...]
+    """Database, table, fingerprint."""
+    views: tuple[tuple[str, str], ...]
+    seen_databases: tuple[str, ...] | None
+    hidden: tuple[str, ...]
+    position: str | None = None
+    server_uuid: str = ""
+    cascades: tuple[tuple[str, str], ...] = ()
+    """Database and table."""
+    doubtful: tuple[tuple[str, str, str], ...] = ()
+    """Database, table, reason."""
+    seq: int = 0
+    """Of what is left of it once it is applied: the transaction from which on it speaks."""
+
+
+def add_snapshot(engine: sa.Engine, taken: SchemaSnapshot) -> int:
+    """Stores a snapshot for the tracker and returns its id. An earlier one that still waits is no longer needed: the
+    newer one says more of what is there now, and the tracker would have to reach the older one first."""
+    content = _Content(
+        databases=tuple(_Database(entry.name, entry.character_set, entry.collation) for entry in taken.databases),
+        tables=tuple((name.database, name.table, fingerprint) for name, fingerprint in taken.tables.items()),
+        views=tuple((name.database, name.table) for name in taken.views),
+        seen_databases=None if taken.seen_databases is None else tuple(sorted(taken.seen_databases)),
+        hidden=taken.hidden,
+        position=str(taken.position) if taken.position else None,
+        server_uuid=taken.server_uuid,
+        cascades=tuple((name.database, name.table) for name in taken.cascades),
+        doubtful=tuple((name.database, name.table, reason) for name, reason in taken.doubtful.items()),
+    )
+    with writing(engine) as connection:
+        done = connection.execute(
+            snapshot.insert().values(
+                source=taken.source,
+                gtid_before=taken.gtid_before,
+                gtid_executed=taken.gtid_executed,
+                taken_at=taken.taken_at,
+                server_version=taken.server_version,
+                lower_case_table_names=taken.lower_case_table_names,
+                state=PENDING,
+                tables=len(taken.tables),
+                content=to_column(content),
+            )
+        )
+        assigned = done.inserted_primary_key
+    return int(assigned[0]) if assigned else 0
+
+
+def pending_snapshots(engine: sa.Engine, source: str) -> list[SchemaSnapshot]:
+    """Snapshots that no tracker has reached yet, oldest first."""
+    query = sa.select(snapshot).where(snapshot.c.source == source, snapshot.c.state == PENDING).order_by(snapshot.c.id)
+    with reading(engine) as connection:
+        return [_from_row(row) for row in connection.execute(query)]
+
+
+class SnapshotMoment(Struct, frozen=True):
+    """The moment of a snapshot, without what it holds."""
+
+    gtid_before: str
+    """Executed before the first read."""
+    position: BinlogPosition | None
+    """Of a server without GTIDs, as long as no tracker has applied the snapshot."""
+
+
+def snapshot_moments(engine: sa.Engine, source: str) -> list[SnapshotMoment]:
+    """The moments of all snapshots of a source, oldest first."""
+    columns = (snapshot.c.gtid_before, snapshot.c.content)
+    query = sa.select(*columns).where(snapshot.c.source == source).order_by(snapshot.c.id)
+    with reading(engine) as connection:
+        return [SnapshotMoment(before, _position(content)) for before, content in connection.execute(query)]
+
+
+def _position(content: str | None) -> BinlogPosition | None:
+    text = from_column(content, _Content, "snapshot.content").position if content else None
+    return BinlogPosition.parse(text) if text else None
+
+
+def _from_row(row: sa.Row[tuple[object, ...]]) -> SchemaSnapshot:
+    content = from_column(row.content, _Content, "snapshot.content")
+    return SchemaSnapshot(
+        id=row.id,
+        source=row.source,
+        gtid_before=row.gtid_before,
+        gtid_executed=row.gtid_executed,
+        taken_at=row.taken_at,
+        server_version=row.server_version,
+        lower_case_table_names=row.lower_case_table_names,
+        tables={TableName(database, table): fingerprint for database, table, fingerprint in content.tables},
+        databases=tuple(
+            DatabaseEntry(one.name, NamePresence.PRESENT, one.character_set, one.collation) for one in content.databases
+        ),
+        views=tuple(TableName(*name) for name in content.views),
+        seen_databases=None if content.seen_databases is None else frozenset(content.seen_databases),
+        hidden=content.hidden,
+        position=BinlogPosition.parse(content.position) if content.position else None,
+        server_uuid=content.server_uuid,
+        cascades=tuple(TableName(*name) for name in content.cascades),
+        doubtful={TableName(database, table): reason for database, table, reason in content.doubtful},
+    )
+
+
+class ReportedCascades(Struct, frozen=True):
+    """Tables that a snapshot found which foreign keys change without row events."""
+
+    seq: int
+    """The transaction from which on it speaks."""
+    names: tuple[TableName, ...]
+
+    def is_before(self, entry: StoredEntry) -> bool:
+        """Whether it was told before an entry came: it stands behind everything that was tracked by then."""
+        return (entry.seq, entry.is_statement) >= (self.seq, True)
+
+
+def settle(connection: sa.Connection, source: str, outcome: SnapshotOutcome) -> None:
+    """Notes what became of a snapshot, in a transaction of the caller's. Of its content stays what no version says: the
+    foreign keys, unless an earlier one has said the same and no table was touched since."""
+    told = ReportedCascades(outcome.seq, outcome.cascades)
+    known = _told(connection, source)
+    content = None
+    if told.names and not (known and known[-1].names == told.names and _untouched_since(connection, source, known[-1])):
+        names = tuple((name.database, name.table) for name in told.names)
+        content = to_column(_Content((), (), (), None, (), cascades=names, seq=told.seq))
+    values = {"state": outcome.state, "outcome": outcome.outcome, "content": content}
+    connection.execute(snapshot.update().where(snapshot.c.id == outcome.snapshot_id).values(values))
+
+
+def told_cascades(engine: sa.Engine, source: str) -> list[ReportedCascades]:
+    """What the applied snapshots of a source have told of foreign keys, oldest first."""
+    with reading(engine) as connection:
+        return _told(connection, source)
+
+
+def _told(connection: sa.Connection, source: str) -> list[ReportedCascades]:
+    is_told = (snapshot.c.source == source) & (snapshot.c.state == APPLIED) & snapshot.c.content.is_not(None)
+    query = sa.select(snapshot.c.content).where(is_told).order_by(snapshot.c.id)
+    found = [from_column(text, _Content, "snapshot.content") for text in connection.execute(query).scalars()]
+    return [ReportedCascades(one.seq, tuple(TableName(*name) for name in one.cascades)) for one in found]
+
+
+def _untouched_since(connection: sa.Connection, source: str, told: ReportedCascades) -> bool:
+    """Whether no version of any of these tables came after they were told."""
+    query = (
+        sa.select(table_version.c.database_name, table_version.c.table_name)
+        .join(schema_version, schema_version.c.id == table_version.c.version_id)
+        .where(schema_version.c.source == source, schema_version.c.seq >= told.seq)
+    )
+    return set(told.names).isdisjoint(TableName(*row) for row in connection.execute(query))

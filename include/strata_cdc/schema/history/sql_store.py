@@ -1,0 +1,451 @@
+"""The version table: appending what a stretch of the stream changed, and reading back only what is asked for.
+Not here: choosing a version for a position (`historian.py`), snapshots (`snapshot_ledger.py`), the SQL
+(`store/tables.py`)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from strata_cdc.errors import StoreFormatError
+from strata_cdc.schema.ddl.secrets import mask_secrets
+from strata_cdc.schema.history.appending import (
+    advance,
+    append_versions,
+    file_rows,
+    ignore_duplicates,
+    insert_rows,
+    partition_row,
+    removal_row,
+    statement_row,
+)
+from strata_cdc.schema.history.entry_rows import STREAM_ORDER, stored_entries
+from strata_cdc.schema.history.identify_versions import identify_versions, lacks_ids
+from strata_cdc.schema.history.name_columns import names_from_column
+from strata_cdc.schema.history.snapshot_ledger import pending_snapshots, settle
+from strata_cdc.schema.history.versions import (
+    Before,
+    DatabaseEntry,
+    Drift,
+    NamePresence,
+    RowRemoval,
+    Session,
+    StatementChange,
+    StoredEntry,
+    TemporarySessions,
+    TrackedFile,
+    TrackedPosition,
+    VersionOrigin,
+    VersionPlace,
+)
+from strata_cdc.schema.model.definition import TableName, definition_from_json
+from strata_cdc.store.database import reading, writing
+from strata_cdc.store.json_columns import from_column, to_column
+from strata_cdc.store.tables import (
+    database_version,
+    drift,
+    partition_change,
+    row_removal,
+    schema_version,
+    statement_change,
+    table_schema,
+    table_version,
+    temporary_tables,
+    tracked_file,
+    tracked_position,
+    view_version,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from strata_cdc.schema.history.snapshot import SchemaSnapshot
+    from strata_cdc.schema.history.versions import VersionBatch
+    from strata_cdc.schema.model.definition import TableDefinition
+
+_CHUNK: Final = 500
+"""Values in one IN (...): SQLite takes 32,766 parameters, older ones 999."""
+_DEFINITIONS_IN_MEMORY: Final = 20_000
+
+
+class SchemaStore:
+    """Versions of all sources in one store. Nothing is read before it is asked for."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+        self._definitions: OrderedDict[str, TableDefinition] = OrderedDict()
+        self._stored: set[str] = set()
+
+    # Writing ------------------------------------------------------------------------------------
+
+    def append(self, batch: VersionBatch) -> TrackedPosition:
+        """Stores a stretch of the stream, all of it or nothing, and returns the new position.
+
+        A DDL that is stored already (the same transaction and statement number) is left as it is.
+
+        Raises:
+            AlreadyRunningError: Another tracker has moved the position of this source since it was read.
+            StoreUnavailableError: The database does not answer.
+        """
+        with writing(self.engine) as connection:
+            position = advance(connection, batch.position)
+            append_versions(connection, position.source, batch.versions, self._add_definitions)
+            insert_rows(connection, tracked_file, file_rows(connection, position.source, batch.files))
+            insert_rows(connection, statement_change, [statement_row(position.source, s) for s in batch.statements])
+            insert_rows(connection, row_removal, [removal_row(position.source, one) for one in batch.removals])
+            insert_rows(connection, partition_change, [partition_row(position.source, one) for one in batch.partitions])
+            if batch.temporary_tables is not None:
+                connection.execute(temporary_tables.delete().where(temporary_tables.c.source == position.source))
+                sessions = to_column(batch.temporary_tables)
+                insert_rows(connection, temporary_tables, [{"source": position.source, "sessions": sessions}])
+            self._append_drifts(connection, position.source, batch.drifts)
+            for outcome in batch.snapshots:
+                settle(connection, position.source, outcome)
+        return position
+
+    def _add_definitions(self, connection: sa.Connection, definitions: Iterable[TableDefinition]) -> list[str]:
+        """Stores each definition that is not stored yet, and returns the fingerprint of each."""
+        named = [(definition.fingerprint, definition) for definition in definitions]
+        wanted = {fingerprint: found for fingerprint, found in named if fingerprint not in self._stored}
+        present: set[str] = set()
+        for chunk in _chunks(wanted):
+            query = sa.select(table_schema.c.fingerprint).where(table_schema.c.fingerprint.in_(chunk))
+            present.update(connection.execute(query).scalars())
+        rows = [
+            {"fingerprint": fingerprint, "format": found.stored_format, "definition": found.to_json()}
+            for fingerprint, found in wanted.items()
+            if fingerprint not in present
+        ]
+        insert_rows(connection, table_schema, rows, prefix=ignore_duplicates(connection))
+        self._stored.update(wanted)
+        return [fingerprint for fingerprint, _ in named]
+
+    def store_definitions(self, definitions: Iterable[TableDefinition]) -> list[str]:
+        """Stores a page of definitions ahead of the snapshot that names them, and returns their fingerprints."""
+        with writing(self.engine) as connection:
+            return self._add_definitions(connection, definitions)
+
+    def _append_drifts(self, connection: sa.Connection, source: str, drifts: Sequence[Drift]) -> None:
+        self._add_definitions(connection, (d for one in drifts for d in (one.replayed, one.found) if d is not None))
+        rows = [
+            {
+                "snapshot_id": one.snapshot_id,
+                "source": source,
+                "database_name": one.name.database,
+                "table_name": one.name.table,
+                "seq": one.seq,
+                "gtid_executed": one.gtid_executed,
+                "replayed": one.replayed.fingerprint if one.replayed is not None else None,
+                "found": one.found.fingerprint if one.found is not None else None,
+            }
+            for one in drifts
+        ]
+        insert_rows(connection, drift, rows)
+
+    # Reading ------------------------------------------------------------------------------------
+
+    def sources(self) -> list[str]:
+        """Names of the sources that have been tracked."""
+        with reading(self.engine) as connection:
+            return list(
+                connection.execute(sa.select(tracked_position.c.source).order_by(tracked_position.c.source)).scalars()
+            )
+
+    def position(self, source: str) -> TrackedPosition | None:
+        """How far a source has been tracked; None if never."""
+        query = sa.select(tracked_position).where(tracked_position.c.source == source)
+        with reading(self.engine) as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        if row is not None and row["last_column_id"] is None:
+            identify_versions(self.engine, self, source)
+            return self.position(source)
+        return None if row is None else TrackedPosition(**row)
+
+    def newest_version(self, source: str, table: TableName | None = None) -> int:
+        """Id of the newest version of a source, or of those that say something of one table; 0 if there is none."""
+        if table is None:
+            query = sa.select(sa.func.max(schema_version.c.id)).where(schema_version.c.source == source)
+        else:
+            found = table_version.c
+            names = ((table.database, table.table), (table.database, ""), ("", ""))
+            speaks = sa.or_(*((found.database_name == one) & (found.table_name == two) for one, two in names))
+            query = sa.select(sa.func.max(found.version_id)).where((found.source == source) & speaks)
+        with reading(self.engine) as connection:
+            return int(connection.execute(query).scalar() or 0)
+
+    def temporary_tables(self, source: str) -> TemporarySessions:
+        """What the sessions had at the position."""
+        query = sa.select(temporary_tables.c.sessions).where(temporary_tables.c.source == source)
+        with reading(self.engine) as connection:
+            stored = connection.execute(query).scalar_one_or_none()
+        # Former versions stored nothing as an empty text.
+        return from_column(stored, TemporarySessions, "temporary_tables.sessions") if stored else TemporarySessions()
+
+    def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:
+        """Snapshots that no tracker has reached yet, oldest first."""
+        return pending_snapshots(self.engine, source)
+
+    def drifts(self, source: str) -> list[Drift]:
+        """What snapshots found other than replayed, the newest first."""
+        query = (
+            sa.select(drift).where(drift.c.source == source).order_by(drift.c.snapshot_id.desc(), drift.c.table_name)
+        )
+        with reading(self.engine) as connection:
+            rows = connection.execute(query).all()
+        return [
+            Drift(
+                row.snapshot_id,
+                TableName(row.database_name, row.table_name),
+                row.seq,
+                row.gtid_executed,
+                self.definition(row.replayed) if row.replayed else None,
+                self.definition(row.found) if row.found else None,
+            )
+            for row in rows
+        ]
+
+    def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
+        """What the versions say of these names, in stream order."""
+        wanted = set(names)
+        # Two plain IN lists use the index in every database; a list of pairs does not.
+        databases, tables = sorted({n.database for n in wanted}), sorted({n.table for n in wanted})
+        condition = table_version.c.database_name.in_(databases) & table_version.c.table_name.in_(tables)
+        return [entry for entry in self._entries(source, condition) if entry.name in wanted]
+
+    def all_entries(self, source: str) -> list[StoredEntry]:
+        """Every entry of a source in stream order, within a version in order of name."""
+        return self._entries(source, sa.true())
+
+    def entries_between(self, source: str, first_seq: int, last_seq: int) -> list[StoredEntry]:
+        """The entries of some transactions in a row."""
+        return self._entries(source, schema_version.c.seq.between(first_seq, last_seq))
+
+    def _entries(self, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:
+        found = stored_entries(self.engine, source, condition)
+        if lacks_ids(found):
+            identify_versions(self.engine, self, source)
+            found = stored_entries(self.engine, source, condition)
+        return found
+
+    def statement_versions(self, source: str, first_seq: int, last_seq: int) -> list[tuple[int, int, int]]:
+        """What the statements of some transactions in a row made: ordinal, number in the transaction, id of version."""
+        mine = (schema_version.c.source == source) & schema_version.c.seq.between(first_seq, last_seq)
+        query = sa.select(schema_version.c.seq, schema_version.c.statement_no, schema_version.c.id).where(mine)
+        query = query.where(
+            schema_version.c.statement_no > 0, schema_version.c.origin.in_((VersionOrigin.DDL, VersionOrigin.GAP))
+        )
+        with reading(self.engine) as connection:
+            return [(row.seq, row.statement_no, row.id) for row in connection.execute(query)]
+
+    def newest_place(self, source: str, before: Before) -> VersionPlace | None:
+        """The last place of a version that lies before a position."""
+        columns = [schema_version.c[name] for name in VersionPlace.__struct_fields__]
+        query = sa.select(*columns).where(schema_version.c.source == source, _as_condition(before))
+        with reading(self.engine) as connection:
+            row = connection.execute(query.order_by(*(c.desc() for c in STREAM_ORDER)).limit(1)).one_or_none()
+        return None if row is None else VersionPlace(*row)
+
+    def names(self, source: str, database: str) -> list[TableName]:
+        """All tables that the versions name in a database, whether they are there now or not."""
+        query = (
+            sa.select(table_version.c.table_name)
+            .distinct()
+            .where(table_version.c.source == source, table_version.c.database_name == database)
+        )
+        with reading(self.engine) as connection:
+            return [TableName(database, table) for table in connection.execute(query).scalars() if table]
+
+    def tables(self, source: str) -> list[TableName]:
+        """All tables that the versions of a source name, whether they are there now or not."""
+        columns = table_version.c.database_name, table_version.c.table_name
+        query = sa.select(*columns).distinct().where(table_version.c.source == source, table_version.c.table_name != "")
+        with reading(self.engine) as connection:
+            return [TableName(*row) for row in connection.execute(query)]
+
+    def has_table(self, source: str, table: TableName) -> bool:
+        """Whether some version of a source names a table."""
+        found = table_version.c
+        mine = (found.source == source) & (found.database_name == table.database) & (found.table_name == table.table)
+        if not table.table:
+            # It speaks for all tables of a database.
+            return False
+        with reading(self.engine) as connection:
+            return connection.execute(sa.select(found.version_id).where(mine).limit(1)).first() is not None
+
+    def renamed_tables(self, source: str) -> set[TableName]:
+        """All names that a table of a source was given in the place of another one."""
+        columns = table_version.c.database_name, table_version.c.table_name
+        is_renamed = (table_version.c.source == source) & table_version.c.renamed_from.is_not(None)
+        with reading(self.engine) as connection:
+            return {TableName(*row) for row in connection.execute(sa.select(*columns).distinct().where(is_renamed))}
+
+    def names_in_doubt(self, source: str) -> set[TableName]:
+        """All names that some version of a source says are not known, whether they are now or not."""
+        columns = table_version.c.database_name, table_version.c.table_name
+        query = sa.select(*columns).distinct().where(table_version.c.source == source, table_version.c.gap.is_not(None))
+        with reading(self.engine) as connection:
+            return {TableName(*row) for row in connection.execute(query)}
+
+    def definition(self, fingerprint: str) -> TableDefinition:
+        """A stored definition.
+
+        Raises:
+            StoreFormatError: The store does not have it, or has it in a newer format.
+        """
+        found = self._definitions.get(fingerprint)
+        if found is not None:
+            self._definitions.move_to_end(fingerprint)
+            return found
+        self.load_definitions([fingerprint])
+        return self._definitions[fingerprint]
+
+    def load_definitions(self, fingerprints: Iterable[str]) -> None:
+        """Reads many definitions at once, so that `definition` finds them in memory."""
+        wanted = [fingerprint for fingerprint in fingerprints if fingerprint not in self._definitions]
+        with reading(self.engine) as connection:
+            for chunk in _chunks(dict.fromkeys(wanted)):
+                query = sa.select(table_schema).where(table_schema.c.fingerprint.in_(chunk))
+                rows = connection.execute(query).all()
+                if len(rows) < len(chunk):
+                    missing = sorted(set(chunk) - {row.fingerprint for row in rows})
+                    raise StoreFormatError(
+                        f"the store lacks table definition {missing[0]}",
+                        remedy="The store is damaged: restore it from a backup, or track the binlogs into a new one.",
+                    )
+                for row in rows:
+                    self._definitions[row.fingerprint] = definition_from_json(row.definition, row.format)
+        while len(self._definitions) > max(_DEFINITIONS_IN_MEMORY, len(wanted)):
+            self._definitions.popitem(last=False)
+
+    def ddl(self, version_id: int) -> str | None:
+        """The statement of a version."""
+        with reading(self.engine) as connection:
+            query = sa.select(schema_version.c.ddl).where(schema_version.c.id == version_id)
+            ddl = connection.execute(query).scalar_one_or_none()
+        return None if ddl is None else mask_secrets(ddl)
+
+    def ddls(self, version_ids: Iterable[int]) -> dict[int, str]:
+        """The statements of many versions, of those that have one."""
+        wanted = sorted(set(version_ids))
+        found: dict[int, str] = {}
+        with reading(self.engine) as connection:
+            for at in range(0, len(wanted), _CHUNK):
+                query = sa.select(schema_version.c.id, schema_version.c.ddl).where(
+                    schema_version.c.id.in_(wanted[at : at + _CHUNK]), schema_version.c.ddl.is_not(None)
+                )
+                found.update((row.id, mask_secrets(row.ddl)) for row in connection.execute(query))
+        return found
+
+    def sessions(self, version_ids: Iterable[int]) -> dict[int, Session]:
+        """Who ran the statements of many versions; of those of which it was noted."""
+        wanted = sorted(set(version_ids))
+        found: dict[int, Session] = {}
+        columns = [schema_version.c[name] for name in Session.__struct_fields__]
+        with reading(self.engine) as connection:
+            for at in range(0, len(wanted), _CHUNK):
+                query = sa.select(schema_version.c.id, *columns).where(
+                    schema_version.c.id.in_(wanted[at : at + _CHUNK]), schema_version.c.server_id.is_not(None)
+                )
+                found.update((one, Session(*session)) for one, *session in connection.execute(query))
+        return found
+
+    def database(self, source: str, name: str) -> DatabaseEntry | None:
+        """The newest word on a database, its own or one on all databases; None if the versions never spoke of it."""
+        query = (
+            sa.select(database_version)
+            .join(schema_version, schema_version.c.id == database_version.c.version_id)
+            .where(database_version.c.source == source, database_version.c.database_name.in_((name, "")))
+            .order_by(*(column.desc() for column in STREAM_ORDER), database_version.c.database_name.desc())
+            .limit(1)
+        )
+        with reading(self.engine) as connection:
+            row = connection.execute(query).one_or_none()
+        if row is None:
+            return None
+        return DatabaseEntry(name, NamePresence(row.state), row.character_set, row.collation)
+
+    def views(self, source: str, database: str) -> list[TableName]:
+        """The views that are there by the newest versions."""
+        query = (
+            sa.select(view_version.c.view_name, view_version.c.state)
+            .join(schema_version, schema_version.c.id == view_version.c.version_id)
+            .where(view_version.c.source == source, view_version.c.database_name == database)
+            .order_by(*STREAM_ORDER)
+        )
+        with reading(self.engine) as connection:
+            newest = {row.view_name: NamePresence(row.state) for row in connection.execute(query)}
+        return [TableName(database, view) for view, state in newest.items() if state is NamePresence.PRESENT]
+
+    def statement_changes(self, source: str, after_seq: int, last_seq: int) -> list[StatementChange]:
+        """Statements that changed rows which the binlog does not hold, of transactions after_seq < seq <= last_seq."""
+        found = statement_change.c
+        query = (
+            sa.select(found.seq, found.gtid, found.binlog_file, found.binlog_pos, found.tables, found.statement)
+            .where(found.source == source, found.seq > after_seq, found.seq <= last_seq)
+            .order_by(found.seq, found.binlog_pos)
+        )
+        with reading(self.engine) as connection:
+            rows = connection.execute(query).all()
+        return [
+            StatementChange(
+                row.seq,
+                row.gtid,
+                row.binlog_file,
+                row.binlog_pos,
+                names_from_column(row.tables, "statement_change.tables"),
+                row.statement,
+            )
+            for row in rows
+        ]
+
+    def row_removals(self, source: str, after_seq: int, last_seq: int) -> list[RowRemoval]:
+        """DDL that removed rows without row events, of transactions after_seq < seq <= last_seq."""
+        found = row_removal.c
+        query = (
+            sa.select(found.seq, found.gtid, found.binlog_pos, found.tables, found.statement)
+            .where(found.source == source, found.seq > after_seq, found.seq <= last_seq)
+            .order_by(found.seq, found.binlog_pos)
+        )
+        with reading(self.engine) as connection:
+            return [
+                RowRemoval(
+                    row.seq,
+                    row.gtid,
+                    row.binlog_pos,
+                    names_from_column(row.tables, "row_removal.tables"),
+                    row.statement,
+                )
+                for row in connection.execute(query)
+            ]
+
+    def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
+        """Parts of binlog files that have been read, in stream order."""
+        condition = tracked_file.c.source == source
+        if binlog_file is not None:
+            condition &= tracked_file.c.binlog_file == binlog_file
+        columns = [tracked_file.c[name] for name in TrackedFile.__struct_fields__]
+        query = sa.select(*columns).where(condition).order_by(tracked_file.c.first_seq, tracked_file.c.ordinal)
+        with reading(self.engine) as connection:
+            return [TrackedFile(*row) for row in connection.execute(query)]
+
+
+def _as_condition(before: Before) -> sa.ColumnElement[bool]:
+    """As `Before.holds_for`."""
+    version = schema_version.c
+    if before.seq is not None:
+        return version.seq <= before.seq
+    if before.committed_at is not None:
+        return version.committed_at < before.committed_at
+    if before.first_seq is None:
+        return sa.true()
+    within = version.seq.between(before.first_seq, before.last_seq)
+    in_file = (version.binlog_file == before.binlog_file) & (version.binlog_pos < before.binlog_pos)
+    return (version.seq < before.first_seq) | (within & in_file)
+
+
+def _chunks(values: Iterable[str]) -> Iterator[list[str]]:
+    everything = list(values)
+    for at in range(0, len(everything), _CHUNK):
+        yield everything[at : at + _CHUNK]

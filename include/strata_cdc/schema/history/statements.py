@@ -1,0 +1,49 @@
+"""What the statements of versions asked for, read again from their text: names of columns and keys that only the
+statement tells.
+Not here: what they made of tables (`sql_store.py`), whose history it is (`lineage.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from strata_cdc.errors import DdlError
+from strata_cdc.flavour import NEWEST, Flavour
+from strata_cdc.schema.ddl.context import DdlContext
+from strata_cdc.schema.ddl.read import read_ddl
+from strata_cdc.store.database import reading
+from strata_cdc.store.tables import schema_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from strata_cdc.schema.ddl.changes import Change
+
+_CHUNK: Final = 500
+
+
+def changes_asked(engine: sa.Engine, version_ids: Iterable[int]) -> Mapping[int, tuple[Change, ...]]:
+    """What each statement asked for, by version; of versions that have one that is understood.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    found = schema_version.c
+    wanted = sorted(set(version_ids))
+    asked: dict[int, tuple[Change, ...]] = {}
+    for at in range(0, len(wanted), _CHUNK):
+        query = sa.select(
+            found.id, found.ddl, found.default_database, found.sql_mode, found.server_version, found.time_zone
+        ).where(found.id.in_(wanted[at : at + _CHUNK]), found.ddl.is_not(None))
+        with reading(engine) as connection:
+            rows = connection.execute(query).all()
+        for version_id, ddl, database, sql_mode, server_version, time_zone in rows:
+            flavour = Flavour.mysql(server_version) if server_version else NEWEST
+            context = DdlContext(database or "", sql_mode or 0, flavour, time_zone=time_zone)
+            try:
+                asked[version_id] = tuple(read_ddl(ddl, context))
+            except DdlError:
+                # The version is a gap then, and says so itself.
+                continue
+    return asked

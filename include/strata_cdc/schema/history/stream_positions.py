@@ -1,0 +1,56 @@
+"""The ways to name a position of a source's stream, as its history is asked at one.
+Not here: what held there (`historian.py`)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from strata_cdc.position.binlog_position import BinlogPosition
+    from strata_cdc.position.sets import GtidSet
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class AtSeq(Struct, frozen=True):
+    """As rows of the transaction with this ordinal see it; a DDL in the same transaction comes before its rows."""
+
+    seq: int
+
+    def __str__(self) -> str:
+        return f"transaction {self.seq}"
+
+
+class AtGtidSet(Struct, frozen=True):
+    """After exactly these transactions."""
+
+    gtid_set: GtidSet
+
+    def __str__(self) -> str:
+        return f"GTID set {self.gtid_set or 'of nothing'}"
+
+
+class AtBinlog(Struct, frozen=True):
+    """After all events that start before this offset of the server's file; also in the middle of a transaction."""
+
+    position: BinlogPosition
+
+    def __str__(self) -> str:
+        return f"{self.position.file} @ {self.position.offset}"
+
+
+class AtTime(Struct, frozen=True):
+    """After all transactions whose time on the commit clock is before this one."""
+
+    time: int
+    """Microseconds UTC."""
+
+    def __str__(self) -> str:
+        return f"{_EPOCH + timedelta(microseconds=self.time):%Y-%m-%d %H:%M:%S.%f} UTC"
+
+
+StreamPosition = AtSeq | AtGtidSet | AtBinlog | AtTime

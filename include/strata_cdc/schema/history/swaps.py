@@ -1,0 +1,45 @@
+"""The names that gh-ost and pt-online-schema-change give to tables beside the one that they change, and their swaps.
+Not here: what such a change did (`lineage.py`), the proof that a name's rows are a copy's (`copies.py`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.schema.model.definition import TableName
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.history.versions import StoredEntry, TableEntry
+
+_COPY: Final = re.compile(r"_(.+)_gho|_+([^_].*)_new", re.DOTALL)
+
+
+def tool_of(entry: StoredEntry | TableEntry) -> str | None:
+    """The tool that names its copies like the one that an entry came from; None for an entry that renames nothing."""
+    came_from = entry.renamed_from
+    if came_from is None or came_from.database != entry.name.database:
+        return None
+    if came_from.table == f"_{entry.name.table}_gho":
+        return "gh-ost"
+    # It puts further underscores in front while a name is taken.
+    return "pt-online-schema-change" if came_from.table.lstrip("_") == f"{entry.name.table}_new" else None
+
+
+def copied_table(copy: TableName) -> TableName | None:
+    """The table that a tool changes on a copy of this name; None for a name that is not like those of the tools."""
+    match = _COPY.fullmatch(copy.table)
+    return TableName(copy.database, match[1] or match[2]) if match else None
+
+
+def is_swap(taken: TableEntry, left: TableEntry) -> bool:
+    """Whether a table's changed copy takes its name, and the table leaves it, in one version that has both entries."""
+    is_left = left.renamed_from == taken.name and left.name in names_beside(taken.name)
+    return is_left and tool_of(taken) is not None
+
+
+def names_beside(name: TableName) -> list[TableName]:
+    """Names that the tools give to a table's copy, and to the table when it is replaced."""
+    endings = ("gho", "del")
+    found = [TableName(name.database, f"_{name.table}_{ending}") for ending in endings]
+    pt = [f"{'_' * count}{name.table}_{ending}" for ending in ("new", "old") for count in range(1, 11)]
+    return [*found, *(TableName(name.database, table) for table in pt)]

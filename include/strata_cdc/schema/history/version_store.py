@@ -1,0 +1,80 @@
+"""What the tracker and the historian ask of whatever keeps versions.
+Not here: a database (`sql_store.py`), the memory of one process (`memory_store.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata_cdc.schema.history.snapshot import SchemaSnapshot
+    from strata_cdc.schema.history.versions import (
+        Before,
+        DatabaseEntry,
+        StoredEntry,
+        TemporarySessions,
+        TrackedFile,
+        TrackedPosition,
+        VersionBatch,
+        VersionPlace,
+    )
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+
+class VersionStore(Protocol):
+    """Versions of all sources. Stream order is that of transactions, their statements, and ids."""
+
+    def append(self, batch: VersionBatch) -> TrackedPosition:
+        """Stores a stretch of the stream, all of it or nothing, and returns the new position.
+
+        A DDL that is stored already (the same transaction and statement number) is left as it is.
+
+        Raises:
+            AlreadyRunningError: Another tracker has moved the position of this source since it was read.
+        """
+
+    def sources(self) -> list[str]:
+        """Names of the sources that have been tracked."""
+
+    def position(self, source: str) -> TrackedPosition | None:
+        """How far a source has been tracked; None if never."""
+
+    def temporary_tables(self, source: str) -> TemporarySessions:
+        """What the sessions had at the position."""
+
+    def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:
+        """Snapshots that no tracker has reached yet, oldest first."""
+
+    def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
+        """What the versions say of these names, in stream order."""
+
+    def all_entries(self, source: str) -> list[StoredEntry]:
+        """Every entry of a source in stream order, within a version in order of name."""
+
+    def newest_place(self, source: str, before: Before) -> VersionPlace | None:
+        """The last place of a version that lies before a position."""
+
+    def names(self, source: str, database: str) -> list[TableName]:
+        """All tables that the versions name in a database, whether they are there now or not."""
+
+    def names_in_doubt(self, source: str) -> set[TableName]:
+        """All names that some version of a source says are not known, whether they are now or not."""
+
+    def definition(self, fingerprint: str) -> TableDefinition:
+        """A stored definition."""
+
+    def load_definitions(self, fingerprints: Iterable[str]) -> None:
+        """Reads many definitions at once, so that `definition` finds them in memory."""
+
+    def ddl(self, version_id: int) -> str | None:
+        """The statement of a version."""
+
+    def database(self, source: str, name: str) -> DatabaseEntry | None:
+        """The newest word on a database, its own or one on all databases; None if the versions never spoke of it."""
+
+    def views(self, source: str, database: str) -> list[TableName]:
+        """The views that are there by the newest versions."""
+
+    def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
+        """Parts of binlog files that have been read, in stream order."""

@@ -1,0 +1,418 @@
+"""The schema engine: reads the schema of a live server as it was at a known GTID set, or file and offset.
+Not here: what follows for the history (`schema/tracker/track.py`), keeping it until then
+(`schema/history/snapshot_ledger.py`)."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pymysql
+from msgspec import Struct
+
+from strata_cdc.binlog.protocol.server_files import ServerFiles
+from strata_cdc.errors import AccessDeniedError, SchemaGapError, SourceSettingsError, SourceUnavailableError
+from strata_cdc.flavour import Flavour
+from strata_cdc.schema.history.cascades import LOGGED_SINCE
+from strata_cdc.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, NamePresence
+from strata_cdc.schema.live.exact_texts import ExactTexts
+from strata_cdc.schema.live.grants import Grants, Sight
+from strata_cdc.schema.model.charsets import charset_of_collation
+from strata_cdc.schema.model.definition import Column, Generated, Key, KeyKind, KeyPart, TableDefinition, TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from strata_cdc.position.binlog_position import BinlogPosition
+
+PAGE_TABLES: Final = 250
+"""Tables whose columns are read with one query: bounds memory here and on the server."""
+_LOCK_WAIT_SECONDS = 5
+_ATOMIC_SINCE = (8, 0, 0)
+"""From 8.0 on information_schema reads the data dictionary in InnoDB, so that a transaction sees one state of it."""
+
+_ON_UPDATE = re.compile(r"on update (\S+)", re.IGNORECASE)
+_ROW_FORMAT = re.compile(r"row_format=(\w+)", re.IGNORECASE)
+
+
+class ServerTraits(Struct, frozen=True):
+    """What a server says of itself, as far as names and types depend on it."""
+
+    flavour: Flavour
+    lower_case_table_names: int
+    uuid: str
+    numbers_all: bool
+    """Whether each transaction that it executes has a GTID."""
+
+
+class ReadingMoment(Enum):
+    """By what the moment of a reading is told."""
+
+    BY_SERVER = "the GTID set where the server numbers all transactions, else file and offset"
+    BY_FILE = "file and offset, because transactions without a GTID may be in front of it"
+
+
+class _Listed(NamedTuple):
+    """A row of `information_schema.TABLES`."""
+
+    name: TableName
+    kind: str
+    engine: str | None
+    row_format: str | None
+    """Where it is written."""
+    collation: str | None
+
+
+class _Dictionary:
+    """What a server's information_schema has of tables, as the session sees it."""
+
+    def __init__(self, connection: pymysql.Connection[Any]) -> None:
+        self._connection = connection
+        self._texts = ExactTexts(connection)
+        self.server = _read_server(connection)
+
+    def _list_tables(self, names: Sequence[TableName] = ()) -> list[_Listed]:
+        """All tables and views, or those of some names."""
+        rows = self._rows(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, CREATE_OPTIONS, TABLE_COLLATION "  # noqa: S608 - constants and %s only
+            f"FROM information_schema.TABLES {f'WHERE {_names_condition(names)} ' if names else ''}"
+            "ORDER BY TABLE_SCHEMA, TABLE_NAME",
+            _names_values(names),
+        )
+        return [
+            _Listed(TableName(database, table), kind, engine, _row_format(options), collation)
+            for database, table, kind, engine, options, collation in rows
+        ]
+
+    def definition(self, name: TableName) -> TableDefinition | None:
+        """One base table; None if there is none."""
+        listed = [one for one in self._list_tables([name]) if one.kind == "BASE TABLE"]
+        found = self._page(listed).get(name) if listed else None
+        if name in self._texts.doubtful:
+            raise SchemaGapError(self._texts.doubtful[name], table=str(name))
+        if not self._sight().sees_all_columns_of(name):
+            raise AccessDeniedError(
+                f"whether there is a table {name}, and with which columns, is hidden from the user of the connection",
+                remedy="Grant SELECT on it, or REVOKE no rights on its database.",
+            )
+        return found
+
+    def _sight(self) -> Sight:
+        return Grants.parse(str(line) for (line,) in self._rows("SHOW GRANTS")).sight()
+
+    def _page(self, page: Sequence[_Listed]) -> dict[TableName, TableDefinition]:
+        names = [listed.name for listed in page]
+        columns = self._columns_of(names)
+        keys = self._keys_of(names)
+        found = {
+            listed.name: TableDefinition(
+                columns=tuple(columns[listed.name]),
+                keys=tuple(keys.get(listed.name, ())),
+                character_set=charset_of_collation(listed.collation) if listed.collation else None,
+                collation=listed.collation,
+                engine=listed.engine,
+                row_format=listed.row_format,
+            )
+            for listed in page
+            if listed.name in columns
+        }
+        with _server_errors():
+            return self._texts.complete(found)
+
+    def _columns_of(self, names: Sequence[TableName]) -> dict[TableName, list[Column]]:
+        srid = "SRS_ID" if self.server.flavour.is_mysql(*_ATOMIC_SINCE) else "NULL"
+        query = (
+            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME, "  # noqa: S608 - constants and %s only
+            f"COLLATION_NAME, COLUMN_DEFAULT, EXTRA, GENERATION_EXPRESSION, COLUMN_COMMENT, {srid} "
+            f"FROM information_schema.COLUMNS WHERE {_names_condition(names)} "
+            "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
+        )
+        found: dict[TableName, list[Column]] = {}
+        for database, table, *column in self._rows(query, _names_values(names)):
+            found.setdefault(TableName(database, table), []).append(_column(column))
+        return found
+
+    def _keys_of(self, names: Sequence[TableName]) -> dict[TableName, list[Key]]:
+        newer = "IS_VISIBLE, EXPRESSION" if self.server.flavour.is_mysql(8, 0, 13) else "'YES', NULL"
+        query = (
+            "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, NON_UNIQUE, INDEX_TYPE, COLUMN_NAME, SUB_PART, COLLATION, "  # noqa: S608 - constants and %s only
+            f"{newer} FROM information_schema.STATISTICS WHERE {_names_condition(names)} "
+            "ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"
+        )
+        found: dict[TableName, dict[str, list[Any]]] = {}
+        for database, table, index, *part in self._rows(query, _names_values(names)):
+            found.setdefault(TableName(database, table), {}).setdefault(index, []).append(part)
+        return {name: _ordered(_key(index, parts) for index, parts in of.items()) for name, of in found.items()}
+
+    def _rows(self, query: str, values: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+        with _server_errors(), self._connection.cursor() as cursor:
+            cursor.execute(query, values or None)
+            return list(cursor.fetchall())
+
+    def _run(self, statement: str) -> None:
+        with _server_errors(), self._connection.cursor() as cursor:
+            cursor.execute(statement)
+
+
+class LiveSchema(_Dictionary):
+    """One reading of a server's schema. Everything in it held at some moment between two GTID sets, and anything that
+    no DDL between the two touched held all the time between them; or it all held at one place of a binlog file."""
+
+    def __init__(
+        self,
+        connection: pymysql.Connection[Any],
+        exclude: Callable[[str], Collection[str]] = lambda _: (),
+        moment: ReadingMoment = ReadingMoment.BY_SERVER,
+    ) -> None:
+        """Begins to read.
+
+        Args:
+            connection: To the server; its session is used up by the reading.
+            exclude: From the server's UUID to databases to leave out besides the server's own.
+            moment: By what it is told.
+
+        Raises:
+            SourceSettingsError: The server runs without GTIDs, and DDL cannot be kept out while its place in the binlog
+                is read, so nobody could say when this was true.
+            SourceUnavailableError: The server went away.
+        """
+        super().__init__(connection)
+        self._exclude = SYSTEM_DATABASES | set(exclude(self.server.uuid))
+        self.sight = self._sight()
+        self.position: BinlogPosition | None = None
+        """The place of the reading, if it is not told by GTID sets."""
+        self._is_by_file = moment is ReadingMoment.BY_FILE or not self.server.numbers_all
+        self.gtid_before, self._exact = self._begin()
+        self._listed = [listed for listed in self._list_tables() if listed.name.database not in self._exclude]
+        # No set of GTIDs can say that a DDL came between the transaction and what is asked of the tables themselves.
+        self._read = dict(self._pages()) if self._is_by_file else None
+        if self._exact:
+            self._run("UNLOCK INSTANCE")
+
+    def databases(self) -> list[DatabaseEntry]:
+        """The databases with their defaults."""
+        rows = self._rows(
+            "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA"
+        )
+        return [
+            DatabaseEntry(name, NamePresence.PRESENT, character_set, collation)
+            for name, character_set, collation in rows
+            if name not in self._exclude
+        ]
+
+    def views(self) -> list[TableName]:
+        """The views."""
+        return [listed.name for listed in self._listed if listed.kind == "VIEW"]
+
+    def unlogged_cascades(self) -> list[TableName]:
+        """The tables whose rows foreign keys delete or change without row events."""
+        if self._logs_cascades():
+            return []
+        rows = self._rows(
+            "SELECT DISTINCT CONSTRAINT_SCHEMA, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS "
+            "WHERE DELETE_RULE IN ('CASCADE', 'SET NULL') OR UPDATE_RULE IN ('CASCADE', 'SET NULL') ORDER BY 1, 2"
+        )
+        return [TableName(database, table) for database, table in rows if database not in self._exclude]
+
+    def _logs_cascades(self) -> bool:
+        if not self.server.flavour.is_mysql(*LOGGED_SINCE):
+            return False
+        [[is_native]] = self._rows("SELECT @@GLOBAL.innodb_native_foreign_keys")
+        return not int(is_native)
+
+    def tables(self) -> Iterator[tuple[TableName, TableDefinition]]:
+        """Every base table that the user can see in full, a page at a time."""
+        return self._pages() if self._read is None else iter(self._read.items())
+
+    def _pages(self) -> Iterator[tuple[TableName, TableDefinition]]:
+        found = [
+            listed
+            for listed in self._listed
+            if listed.kind == "BASE TABLE" and self.sight.sees_all_columns_of(listed.name)
+        ]
+        for at in range(0, len(found), PAGE_TABLES):
+            yield from self._page(found[at : at + PAGE_TABLES]).items()
+
+    @property
+    def doubtful(self) -> dict[TableName, str]:
+        """Tables of those read so far whose labels or defaults the server does not tell in full, and why."""
+        return self._texts.doubtful
+
+    def end(self) -> str:
+        """Ends the reading and returns the GTID set that had been executed by then."""
+        self._run("COMMIT")
+        # What was asked of the tables themselves is as they are by now.
+        return self.gtid_before if self._exact and not self._texts.has_asked else self._executed()
+
+    # The moment ---------------------------------------------------------------------------------
+
+    def _begin(self) -> tuple[str, bool]:
+        """Opens a transaction that sees one state of the schema.
+
+        Returns:
+            What had been executed before, and whether no DDL can have come between that and the state that is seen.
+        """
+        if not self.server.flavour.is_mysql(*_ATOMIC_SINCE) and not self._is_by_file:
+            return self._executed(), False
+        self._run(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
+        locked = self.server.flavour.is_mysql(*_ATOMIC_SINCE) and self._lock_ddl()
+        executed = self._executed()
+        if self._is_by_file:
+            self.position = self._read_position(locked=locked)
+        self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+        return executed, locked
+
+    def _lock_ddl(self) -> bool:
+        """Keeps DDL out for the moment in which the transaction begins; where that is a place of a file, until all is
+        read. Writers of rows go on. Needs BACKUP_ADMIN."""
+        try:
+            self._run("LOCK INSTANCE FOR BACKUP")
+        except (AccessDeniedError, SourceUnavailableError):
+            # No grant, or a DDL runs for longer than we wait: the two GTID sets then enclose what came between.
+            self._connection.ping(reconnect=False)
+            return False
+        return True
+
+    def _read_position(self, *, locked: bool) -> BinlogPosition:
+        """Where the server writes. A DDL is written before it can be seen, so that without a lock the last ones in
+        front of that place could be missing from what is read."""
+        if not locked:
+            raise SourceSettingsError(
+                "gtid_mode is not ON, and DDL could not be locked out while a snapshot read its place in the binlog",
+                remedy="Grant BACKUP_ADMIN (MySQL 8.0 and later) and run it again while no long DDL runs; or set "
+                "gtid_mode=ON; or track binlog files with `--baseline FILE.sql`.",
+            )
+        with _server_errors():
+            return ServerFiles.read(self._connection).end
+
+    def _executed(self) -> str:
+        [[text]] = self._rows("SELECT @@GLOBAL.gtid_executed")
+        return str(text).replace("\n", "")
+
+
+def read_definition(connection: pymysql.Connection[Any], name: TableName) -> TableDefinition | None:
+    """One base table as the server has it now; None if there is none.
+
+    Raises:
+        AccessDeniedError: The user may not see it, or not all of its columns.
+        SchemaGapError: The server does not tell all of its labels and defaults.
+        SourceUnavailableError: The server went away.
+    """
+    return _Dictionary(connection).definition(name)
+
+
+class _server_errors:  # noqa: N801 - reads as a function: `with _server_errors():`
+    """Turns the driver's errors into ours."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if not isinstance(error, pymysql.MySQLError):
+            return
+        code = error.args[0] if error.args else 0
+        message = str(error.args[-1]) if error.args else type(error).__name__
+        if code in {1044, 1142, 1143, 1227}:
+            raise AccessDeniedError(
+                f"the server refuses to tell its schema: {message}",
+                remedy="Grant SELECT on the databases that are to be tracked.",
+            ) from None
+        raise SourceUnavailableError(
+            f"the server's schema cannot be read: {message}", remedy="Run `strata doctor`, then the same again."
+        ) from None
+
+
+def _read_server(connection: pymysql.Connection[Any]) -> ServerTraits:
+    with _server_errors(), connection.cursor() as cursor:
+        cursor.execute("SELECT VERSION(), @@GLOBAL.lower_case_table_names, @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode")
+        [[version, lower_case, uuid, gtid_mode]] = cursor.fetchall()
+    return ServerTraits(Flavour.parse(str(version)), int(lower_case), str(uuid), str(gtid_mode).upper() == "ON")
+
+
+def _row_format(options: object) -> str | None:
+    written = _ROW_FORMAT.search(_text(options or ""))
+    return written[1].lower() if written else None
+
+
+def _names_condition(names: Sequence[TableName]) -> str:
+    by_database = _by_database(names)
+    parts = [f"(TABLE_SCHEMA = %s AND TABLE_NAME IN ({', '.join(['%s'] * len(of))}))" for of in by_database.values()]
+    return " OR ".join(parts)
+
+
+def _names_values(names: Sequence[TableName]) -> list[str]:
+    return [text for database, tables in _by_database(names).items() for text in (database, *tables)]
+
+
+def _by_database(names: Sequence[TableName]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(name.database, []).append(name.table)
+    return found
+
+
+def _column(row: Sequence[Any]) -> Column:
+    name, column_type, nullable, character_set, collation, default, extra, expression, comment, srid = row
+    words = str(extra).upper().split()
+    on_update = _ON_UPDATE.search(str(extra))
+    generated = None
+    if "GENERATED" in words:
+        generated = Generated.STORED if "STORED" in words else Generated.VIRTUAL
+    return Column(
+        name=str(name),
+        column_type=_text(column_type),
+        nullable=nullable == "YES",
+        character_set=character_set,
+        collation=collation,
+        default=None if default is None else _text(default),
+        # Before 8.0.13 only CURRENT_TIMESTAMP could be one, and EXTRA did not say so.
+        default_is_expression="DEFAULT_GENERATED" in words or _is_now(default, column_type),
+        auto_increment="AUTO_INCREMENT" in words,
+        on_update=on_update[1] if on_update else None,
+        generated=generated,
+        generation_expression=_text(expression) if expression else None,
+        invisible="INVISIBLE" in words,
+        comment=str(comment),
+        srid=None if srid is None else int(srid),
+    )
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+def _is_now(default: object, column_type: object) -> bool:
+    temporal = _text(column_type).startswith(("timestamp", "datetime"))
+    return temporal and default is not None and _text(default).upper().startswith("CURRENT_TIMESTAMP")
+
+
+def _key(name: str, parts: Sequence[Sequence[Any]]) -> Key:
+    non_unique, index_type, *_ = parts[0]
+    kind = KeyKind.INDEX
+    if name == "PRIMARY":
+        kind = KeyKind.PRIMARY
+    elif index_type in {"FULLTEXT", "SPATIAL"}:
+        kind = KeyKind(index_type.lower())
+    elif not int(non_unique):
+        kind = KeyKind.UNIQUE
+    return Key(
+        name=name,
+        kind=kind,
+        parts=tuple(
+            KeyPart(
+                column=column,
+                expression=_text(expression) if expression is not None else None,
+                # Spatial keys show 32, the size of their internal prefix.
+                prefix_length=int(sub_part) if sub_part is not None and kind is not KeyKind.SPATIAL else None,
+                descending=direction == "D",
+            )
+            for _, _, column, sub_part, direction, _, expression in parts
+        ),
+        invisible=parts[0][5] == "NO",
+    )
+
+
+def _ordered(keys: Iterable[Key]) -> list[Key]:
+    """The primary key, then the others by name: the only order that does not depend on how they came to be."""
+    return sorted(keys, key=lambda key: (key.kind is not KeyKind.PRIMARY, key.name))

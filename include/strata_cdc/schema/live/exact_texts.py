@@ -1,0 +1,179 @@
+"""Labels of ENUM and SET, and defaults, as the server keeps them: information_schema shows `?` for each character
+beyond U+FFFF, and nothing of a label from a cut character on (SHOW CREATE TABLE the same; measured with 9.7.4).
+Not here: the rest of a definition (`engine.py`), how labels are shown (`schema/apply/labels.py`)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pymysql
+from msgspec.structs import replace
+from pymysql.constants import SERVER_STATUS
+
+from strata_cdc.errors import DdlError
+from strata_cdc.schema.apply.labels import hidden_bytes, shown_label
+from strata_cdc.schema.model.charsets import CHARSETS
+from strata_cdc.schema.model.create_sql import quoted
+from strata_cdc.schema.model.types import LABELLED, Family, TypeKind, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
+
+_COLUMNS_AT_ONCE: Final = 50
+"""Of one statement; each opens a table."""
+_LOST: Final = "?"
+_REFUSALS: Final = {
+    1044: "the user may not read it",
+    1142: "the user may not read it",
+    1143: "the user may not read it",
+    1054: "a column is gone",
+    1064: "servers before 8.0 do not tell it",
+    1146: "it is gone",
+    1205: "somebody else holds it locked",
+    1265: "its labels are others by now",
+    1412: "it was altered",
+}
+"""By MySQL's numbers (share/messages_to_clients.txt): one table's failures, after which others can be asked."""
+
+
+class _Asked(NamedTuple):
+    """What is asked of one column."""
+
+    table: TableName
+    column: Column
+    labels: int
+    """How many it has; 0 asks for the default."""
+
+    def query(self, number: int) -> str:
+        """Rows of `number`, the label's number, and its bytes in hexadecimal. No row of the table is read.
+
+        The rows of a recursive expression have the types of its first part, here the column's; so numbers that are
+        put there are labels. An outer join that finds nothing gives the type, and the default, without a row.
+        """
+        column = f"t.{quoted(self.column.name)}"
+        database, table = quoted(self.table.database), quoted(self.table.table)
+        source = f"(SELECT 1) AS one LEFT JOIN {database}.{table} AS t ON FALSE"
+        if not self.labels:
+            return f"SELECT {number}, 0, HEX(DEFAULT({column})) FROM {source}"  # noqa: S608 - quoted names
+        value = "1 << n" if parse_column_type(self.column.column_type).kind is TypeKind.SET else "n + 1"
+        return (
+            f"SELECT * FROM (WITH RECURSIVE c (n, x) AS (SELECT 0, {column} FROM {source} UNION ALL "  # noqa: S608 - quoted names
+            f"SELECT n + 1, {value} FROM c WHERE n < {self.labels}) SELECT {number}, n, HEX(x) FROM c WHERE n > 0) "
+            f"AS c{number}"
+        )
+
+
+class ExactTexts:
+    """Asks a server for what its information_schema may have lost of some tables.
+
+    Args:
+        connection: To the server; in a transaction the metadata locks that asking takes are given back at once.
+    """
+
+    def __init__(self, connection: pymysql.Connection[Any]) -> None:
+        self._connection = connection
+        self.doubtful: dict[TableName, str] = {}
+        """Why the exact texts of a table cannot be had, where information_schema has lost some of them."""
+        self.has_asked = False
+
+    def complete(self, page: Mapping[TableName, TableDefinition]) -> dict[TableName, TableDefinition]:
+        """The definitions with exact labels and defaults.
+
+        Raises:
+            pymysql.err.MySQLError: The server went away.
+        """
+        told: dict[TableName, dict[str, Column]] = defaultdict(dict)
+        asked = [one for name, definition in page.items() for one in _questions(name, definition)]
+        for at in range(0, len(asked), _COLUMNS_AT_ONCE):
+            for one, texts in self._answers(asked[at : at + _COLUMNS_AT_ONCE]):
+                columns = told[one.table]
+                try:
+                    columns[one.column.name] = _told(columns.get(one.column.name, one.column), texts, one)
+                except DdlError as error:
+                    self.doubtful[one.table] = f"column {one.column.name}: {error.message}"
+        return {name: _with_columns(definition, told.get(name, {})) for name, definition in page.items()}
+
+    def _answers(self, batch: Sequence[_Asked]) -> Iterable[tuple[_Asked, list[bytes | None]]]:
+        try:
+            yield from self._ask(batch)
+        except pymysql.MySQLError as error:
+            reason = _REFUSALS.get(error.args[0] if error.args else 0)
+            if reason is None:
+                raise
+            if len(batch) > 1:
+                for one in batch:
+                    yield from self._answers([one])
+            elif _may_be_lost(batch[0].column):
+                said = f"characters of column {batch[0].column.name} are not known: information_schema shows `?`"
+                self.doubtful[batch[0].table] = f"{said} for them, and {reason}"
+
+    def _ask(self, batch: Sequence[_Asked]) -> list[tuple[_Asked, list[bytes | None]]]:
+        self.has_asked = True
+        found: list[list[bytes | None]] = [[None] * max(one.labels, 1) for one in batch]
+        with self._released(), self._connection.cursor() as cursor:
+            cursor.execute(" UNION ALL ".join(one.query(at) for at, one in enumerate(batch)))
+            rows = cursor.fetchall()
+        for at, number, text in rows:
+            found[int(at)][max(int(number) - 1, 0)] = None if text is None else bytes.fromhex(text)
+        return list(zip(batch, found, strict=True))
+
+    @contextmanager
+    def _released(self) -> Iterator[None]:
+        """Gives back what was locked meanwhile: a transaction would keep DDL out of the tables to its end."""
+        if not self._connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS:
+            yield
+            return
+        with self._connection.cursor() as cursor:
+            cursor.execute("SAVEPOINT strata_texts")
+            try:
+                yield
+            finally:
+                cursor.execute("ROLLBACK TO SAVEPOINT strata_texts")
+
+
+def _questions(name: TableName, definition: TableDefinition) -> Iterable[_Asked]:
+    for column in definition.columns:
+        column_type = parse_column_type(column.column_type)
+        if column_type.kind in LABELLED and (_has_lost(column.column_type) or not _shows_all(column)):
+            yield _Asked(name, column, len(column_type.labels))
+        is_text = column_type.kind.facts.family in {Family.CHARACTERS, Family.LABELS}
+        if is_text and column.default and _has_lost(column.default) and not column.default_is_expression:
+            yield _Asked(name, column, 0)
+
+
+def _shows_all(column: Column) -> bool:
+    """Whether a label without `?` is what it looks like: where each byte is a character, none can be cut."""
+    charset = column.character_set or "binary"
+    return charset != "binary" and CHARSETS[charset].max_bytes == 1
+
+
+def _has_lost(text: str) -> bool:
+    return _LOST in text
+
+
+def _may_be_lost(column: Column) -> bool:
+    return _has_lost(column.column_type) or _has_lost(column.default or "")
+
+
+def _told(column: Column, texts: Sequence[bytes | None], asked: _Asked) -> Column:
+    """The column with what the server told.
+
+    Raises:
+        DdlError: A label is no text of its charset.
+    """
+    charset = column.character_set or "binary"
+    raw = tuple(text or b"" for text in texts)
+    if not asked.labels:
+        return replace(column, default=shown_label(raw[0], charset))
+    kind = replace(parse_column_type(column.column_type), labels=tuple(shown_label(one, charset) for one in raw))
+    return replace(column, column_type=kind.text, label_bytes=hidden_bytes(raw, charset))
+
+
+def _with_columns(definition: TableDefinition, told: Mapping[str, Column]) -> TableDefinition:
+    if not told:
+        return definition
+    return replace(definition, columns=tuple(told.get(column.name, column) for column in definition.columns))

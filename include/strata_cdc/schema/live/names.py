@@ -1,0 +1,34 @@
+"""Which tables a server has, by their names alone.
+Not here: what they are (`engine.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct
+
+from strata_cdc.schema.history.versions import SYSTEM_DATABASES
+from strata_cdc.schema.model.definition import TableName
+
+if TYPE_CHECKING:
+    import pymysql
+
+
+class ServerTables(Struct, frozen=True):
+    """The tables of a server's users."""
+
+    names: frozenset[TableName] = frozenset()
+    folded: bool = False
+    """Whether it takes names for the same whatever their case is."""
+
+    @classmethod
+    def read(cls, connection: pymysql.Connection[Any]) -> Self:
+        """All that this user sees."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT @@lower_case_table_names")
+            folded = cursor.fetchone() != (0,)
+            cursor.execute(
+                "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'"
+            )
+            names = (TableName(*row) for row in cursor.fetchall())
+            return cls(frozenset(name for name in names if name.database not in SYSTEM_DATABASES), folded)

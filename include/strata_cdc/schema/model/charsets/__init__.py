@@ -1,0 +1,161 @@
+"""Charsets and collations of MySQL 5.7 to 9.7: ids, names, defaults by server version, widths, Python codecs.
+Not here: which of them a column gets (`strata_cdc.schema.apply`), decoding of cells (`strata.rows`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from strata_cdc.flavour import Flavour
+
+import codecs
+
+from msgspec import Struct
+
+from strata_cdc.schema.model.charsets.collations import COLLATIONS, GONE
+
+__all__ = [
+    "CHARSETS",
+    "COLLATION_NAMES",
+    "MANY_TO_ONE",
+    "Charset",
+    "charset_named",
+    "charset_of_collation",
+    "collation_named",
+    "decode_text",
+    "default_collation",
+]
+
+MULTIBYTE = {
+    "big5": 2, "ujis": 3, "sjis": 2, "euckr": 2, "gb2312": 2, "gbk": 2, "utf8mb3": 3, "ucs2": 2, "utf16": 4,
+    "utf16le": 4, "utf32": 4, "cp932": 2, "eucjpms": 3, "gb18030": 4, "utf8mb4": 4, "filename": 5,
+}  # fmt: skip
+"""Longest character in bytes (`information_schema.CHARACTER_SETS.MAXLEN`); 1 for all others."""
+
+MANY_TO_ONE = frozenset({"armscii8", "big5", "cp932", "eucjpms", "sjis", "tis620", "ujis"})
+"""Charsets in which several byte sequences are one character of Unicode. All of their collations tell those apart
+(9.7.4, `tests/changes/test_charsets.py` asks it)."""
+
+CODECS = {
+    "big5": "big5", "cp850": "cp850", "hp8": "hp_roman8", "koi8r": "koi8_r", "latin1": "cp1252",
+    "latin2": "iso8859_2", "ascii": "ascii", "ujis": "euc_jp", "sjis": "shift_jisx0213", "hebrew": "iso8859_8",
+    "tis620": "tis_620", "euckr": "cp949", "koi8u": "koi8_u", "gb2312": "gb2312", "greek": "iso8859_7",
+    "cp1250": "cp1250", "gbk": "gbk", "latin5": "iso8859_9", "utf8mb3": "utf_8", "ucs2": "utf_16_be",
+    "cp866": "cp866", "macce": "mac_latin2", "macroman": "mac_roman", "cp852": "cp852", "latin7": "iso8859_13",
+    "utf8mb4": "utf_8", "cp1251": "cp1251", "utf16": "utf_16_be", "utf16le": "utf_16_le", "cp1256": "cp1256",
+    "cp1257": "cp1257", "utf32": "utf_32_be", "cp932": "cp932", "eucjpms": "euc_jp", "gb18030": "gb18030",
+}  # fmt: skip
+"""Python's codec for a charset, where there is one; MySQL's `latin1` is cp1252 (strings/ctype-latin1.cc)."""
+
+
+class Charset(Struct, frozen=True):
+    """A character set as every server version knows it."""
+
+    name: str
+    default_collation: str
+    """The server's built-in default; utf8mb4's depends on the version: `default_collation`."""
+    binary_collation: str
+    max_bytes: int
+    """Bytes of the longest character."""
+    codec: str | None
+    """Python's codec, None where Python has none."""
+
+
+def _pairs(text: str) -> dict[int, str]:
+    return {int(number): name for number, name in (entry.split() for entry in text.replace("\n", " ").split(","))}
+
+
+COLLATION_NAMES: dict[int, str] = {**_pairs(COLLATIONS), **_pairs(GONE)}
+"""Names by id. Servers before 8.0.30 say `utf8` for `utf8mb3` in them; here it is always `utf8mb3`."""
+
+_ID_BY_NAME = {name: number for number, name in COLLATION_NAMES.items()}
+# The default collation of a charset has its lowest id, but for the few whose first was an odd one.
+_DEFAULTS = {
+    "latin1": "latin1_swedish_ci",
+    "latin2": "latin2_general_ci",
+    "cp1250": "cp1250_general_ci",
+    "cp1251": "cp1251_general_ci",
+    "cp1257": "cp1257_general_ci",
+    "latin7": "latin7_general_ci",
+    "macce": "macce_general_ci",
+    "utf8mb4": "utf8mb4_0900_ai_ci",
+}
+
+
+def charset_of_collation(collation: str) -> str:
+    """The charset that a collation belongs to: the part of its name before the first underscore."""
+    return collation.partition("_")[0]
+
+
+def _charsets() -> dict[str, Charset]:
+    found: dict[str, Charset] = {}
+    for _, collation in sorted(COLLATION_NAMES.items()):
+        name = charset_of_collation(collation)
+        if name in found:
+            continue
+        found[name] = Charset(
+            name=name,
+            default_collation=_DEFAULTS.get(name, collation),
+            binary_collation=f"{name}_bin" if f"{name}_bin" in _ID_BY_NAME else name,
+            max_bytes=MULTIBYTE.get(name, 1),
+            codec=CODECS.get(name),
+        )
+    return found
+
+
+CHARSETS: dict[str, Charset] = _charsets()
+"""By name, in lower case."""
+
+
+def charset_named(name: str) -> Charset | None:
+    """The charset of that name as a statement writes it; `utf8` is utf8mb3, any case is right."""
+    folded = name.lower()
+    return CHARSETS.get("utf8mb3" if folded == "utf8" else folded)
+
+
+def collation_named(name: str) -> str | None:
+    """The canonical name of a collation as a statement writes it; `utf8_bin` is `utf8mb3_bin`."""
+    folded = name.lower()
+    if folded.startswith("utf8_"):
+        folded = "utf8mb3_" + folded[5:]
+    return folded if folded in _ID_BY_NAME else None
+
+
+_UNUSED_IN_CP932 = dict.fromkeys(range(0xF8F0, 0xF8F4), "\ufffd")
+"""Python gives the bytes A0, FD, FE and FF characters of the private area; MySQL has none for them."""
+
+
+def decode_text(raw: bytes, charset: str) -> str:
+    """Text of the bytes that a client sent in `charset`; U+FFFD for what has no meaning in it.
+
+    MySQL's latin1 has a character for every byte: those that cp1252 leaves open are C1 controls.
+    """
+    codec = CHARSETS[charset].codec or "ascii"
+    text = raw.decode(codec, errors=_C1_CONTROLS if charset == "latin1" else "replace")
+    return text.translate(_UNUSED_IN_CP932) if codec == "cp932" else text
+
+
+def _as_c1_control(fault: UnicodeError) -> tuple[str, int]:
+    if not isinstance(fault, UnicodeDecodeError):
+        raise fault
+    return chr(fault.object[fault.start]), fault.start + 1
+
+
+_C1_CONTROLS = "strata.c1_controls"
+codecs.register_error(_C1_CONTROLS, _as_c1_control)
+
+
+def default_collation(charset: str, flavour: Flavour, utf8mb4_collation: str | None = None) -> str:
+    """The collation of text in `charset` for which none is written.
+
+    Args:
+        charset: Canonical name.
+        flavour: Of the server that runs the statement.
+        utf8mb4_collation: `default_collation_for_utf8mb4` of the session, where it is known.
+    """
+    if charset != "utf8mb4":
+        return CHARSETS[charset].default_collation
+    if utf8mb4_collation is not None:
+        return utf8mb4_collation
+    # 8.0.1 made utf8mb4_0900_ai_ci the default.
+    return "utf8mb4_0900_ai_ci" if flavour.is_mysql(8, 0, 1) else "utf8mb4_general_ci"

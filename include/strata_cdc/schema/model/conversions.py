@@ -1,0 +1,239 @@
+"""Which values MySQL makes of a column's values when an ALTER gives it another type: what can be told from the two
+types alone, and what only the server knows.
+Not here: the values (`tables/convert.py`, which has a function for each pair of `KNOWN`), whole statements
+(`schema/history/effects.py`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.schema.model.charsets import CHARSETS, MANY_TO_ONE
+from strata_cdc.schema.model.time_zones import offset_of
+from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from strata_cdc.schema.model.definition import Column
+
+
+class ValueClass(StrEnum):
+    """Types whose values are converted alike."""
+
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    FLOATING = "floating"
+    BITS = "bits"
+    TEXT = "text"
+    BYTES = "bytes"
+    ENUM = "enum"
+    SET = "set"
+    DATE = "date"
+    DATETIME = "datetime"
+    TIMESTAMP = "timestamp"
+    TIME = "time"
+    YEAR = "year"
+    JSON = "json"
+    GEOMETRY = "geometry"
+    VECTOR = "vector"
+
+
+_OF_FAMILY: Final = {
+    Family.INTEGER: ValueClass.INTEGER,
+    Family.DECIMAL: ValueClass.DECIMAL,
+    Family.FLOATING: ValueClass.FLOATING,
+    Family.BITS: ValueClass.BITS,
+    Family.CHARACTERS: ValueClass.TEXT,
+    Family.TEXT: ValueClass.TEXT,
+    Family.BYTES: ValueClass.BYTES,
+    Family.BLOB: ValueClass.BYTES,
+    Family.YEAR: ValueClass.YEAR,
+    Family.DOCUMENT: ValueClass.JSON,
+    Family.GEOMETRY: ValueClass.GEOMETRY,
+    Family.VECTOR: ValueClass.VECTOR,
+}
+
+
+def value_class(kind: TypeKind) -> ValueClass:
+    """How values of a type are converted."""
+    return _OF_FAMILY.get(kind.facts.family) or ValueClass(kind.value)
+
+
+_INTO: Final[dict[ValueClass, str]] = {
+    ValueClass.INTEGER: "integer decimal floating bits text bytes enum year",
+    ValueClass.DECIMAL: "integer decimal floating text bytes",
+    ValueClass.FLOATING: "integer decimal floating text",
+    ValueClass.BITS: "integer decimal floating bits",
+    ValueClass.TEXT: "integer decimal floating text bytes enum set date datetime time year",
+    ValueClass.BYTES: "text bytes",
+    ValueClass.ENUM: "integer text bytes enum set",
+    ValueClass.SET: "integer text bytes enum set",
+    ValueClass.DATE: "integer text date datetime",
+    ValueClass.DATETIME: "integer text date datetime time timestamp",
+    ValueClass.TIMESTAMP: "timestamp datetime",
+    ValueClass.TIME: "integer text time",
+    ValueClass.YEAR: "integer decimal floating text year",
+    ValueClass.JSON: "text bytes json",
+    ValueClass.GEOMETRY: "geometry bytes",
+    ValueClass.VECTOR: "vector",
+}
+KNOWN: Final = frozenset((one, ValueClass(other)) for one, others in _INTO.items() for other in others.split())
+"""Pairs whose conversion is known, value by value; values that MySQL cuts or replaces are refused one by one."""
+
+_OF_SESSION: Final = frozenset(
+    {
+        (ValueClass.DATETIME, ValueClass.TIMESTAMP),
+        (ValueClass.TIMESTAMP, ValueClass.DATETIME),
+        (ValueClass.DATE, ValueClass.TIMESTAMP),
+        (ValueClass.TIMESTAMP, ValueClass.DATE),
+        (ValueClass.TIMESTAMP, ValueClass.TIME),
+        (ValueClass.TIMESTAMP, ValueClass.TEXT),
+        (ValueClass.TEXT, ValueClass.TIMESTAMP),
+    }
+)
+"""Pairs that depend on the session's `time_zone`; those of `KNOWN` can be told of a zone with one offset."""
+
+PAD_CHAR_TO_FULL_LENGTH: Final = 1 << 31
+TIME_TRUNCATE_FRACTIONAL: Final = 1 << 32
+
+
+def keeps_values(before: Column, after: Column) -> bool:
+    """Whether every value is the same afterwards, in the same type of the lake's."""
+    if before.nullable and not after.nullable:
+        return False
+    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    kind = value_class(one.kind)
+    if kind is not value_class(other.kind) or (after.auto_increment and not before.auto_increment):
+        return False
+    return _KEEPING[kind](one, other, before, after) if kind in _KEEPING else _is_same(one, other)
+
+
+def looks_alike(before: Column, after: Column) -> bool:
+    """Whether an expression gives the same with either column: a number of its bytes, its digits, its order."""
+    if (before.character_set, before.collation) != (after.character_set, after.collation):
+        return False
+    if before.nullable and not after.nullable:
+        return False
+    if before.column_type == after.column_type:
+        return True
+    longer = {ValueClass.TEXT, ValueClass.BYTES}
+    return value_class(parse_column_type(before.column_type).kind) in longer and keeps_values(before, after)
+
+
+def is_padded(before: Column, after: Column, sql_mode: int) -> bool:
+    """Whether values get blanks at their end that a CHAR does not show otherwise."""
+    if not sql_mode & PAD_CHAR_TO_FULL_LENGTH:
+        return False
+    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    return one.kind is TypeKind.CHAR is not other.kind
+
+
+def unknown_conversion(before: Column, after: Column, sql_mode: int = 0, time_zone: str | None = None) -> str | None:
+    """Why the values of a column afterwards cannot be told from those before; None if they can."""
+    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    pair = value_class(one.kind), value_class(other.kind)
+    shown = f"{before.column_type} to {after.column_type}"
+    if pair in _OF_SESSION and (pair not in KNOWN or offset_of(time_zone) is None):
+        return f"{after.name}: what a conversion of {shown} gives depends on the session's time zone{_shown(time_zone)}"
+    if pair not in KNOWN or _is_odd(one, other, pair):
+        return f"{after.name}: how MySQL converts {shown} is not known here"
+    if is_padded(before, after, sql_mode):
+        return f"{after.name}: PAD_CHAR_TO_FULL_LENGTH is on, so that {shown} keeps blanks that no row event has"
+    if before.label_bytes or after.label_bytes:
+        return f"{after.name}: the labels of {shown} have bytes that are no text"
+    return None
+
+
+def _shown(time_zone: str | None) -> str:
+    return "" if time_zone is None else f" ({time_zone})"
+
+
+def _is_odd(one: ColumnType, other: ColumnType, pair: tuple[ValueClass, ValueClass]) -> bool:
+    """FLOAT(7,3) rounds in a way of its own; ZEROFILL shows in texts."""
+    if _is_same(one, other):
+        return False
+    rounds = ValueClass.FLOATING
+    if (pair[1] is rounds and other.decimals is not None) or (pair[0] is rounds and one.decimals is not None):
+        return True
+    return one.zerofill and pair[0] is not ValueClass.INTEGER and pair[1] in {ValueClass.TEXT, ValueClass.BYTES}
+
+
+# What keeps values ------------------------------------------------------------------------------
+
+
+def _is_same(one: ColumnType, other: ColumnType, *_: Column) -> bool:
+    return one == other
+
+
+def _same_integer(one: ColumnType, other: ColumnType, *_: Column) -> bool:
+    # The display width is no part of the value.
+    return one.kind is other.kind and one.unsigned == other.unsigned
+
+
+def _longer_text(one: ColumnType, other: ColumnType, before: Column, after: Column) -> bool:
+    if TypeKind.CHAR is other.kind is not one.kind:
+        return False
+    charset = after.character_set or ""
+    if charset not in {before.character_set, "utf8mb4"}:
+        return False
+    if charset != before.character_set and before.character_set in MANY_TO_ONE:
+        # Values that were different may be one.
+        return False
+    return _room(other) >= _needed(one, before.character_set or "", after_is_text=other.length is None)
+
+
+def _room(kind: ColumnType) -> int:
+    """Characters, or bytes of a TEXT."""
+    return kind.length if kind.length is not None else _capacity(kind)
+
+
+def _needed(kind: ColumnType, charset: str, *, after_is_text: bool) -> int:
+    wide = CHARSETS[charset].max_bytes if charset in CHARSETS else 4
+    if kind.length is None:
+        return _capacity(kind)
+    # In another charset a character may take more bytes: utf8mb4's four are the most.
+    return kind.length * max(wide, 4) if after_is_text else kind.length
+
+
+def _capacity(kind: ColumnType) -> int:
+    return kind.kind.facts.capacity(kind) if kind.kind.facts.capacity is not None else kind.length or 0
+
+
+def _longer_bytes(one: ColumnType, other: ColumnType, *_: Column) -> bool:
+    if other.kind is TypeKind.BINARY:
+        return one == other
+    return _room(other) >= _room(one)
+
+
+def _more_labels(one: ColumnType, other: ColumnType, *_: Column) -> bool:
+    return set(one.labels) <= set(other.labels)
+
+
+def _more_members(one: ColumnType, other: ColumnType, *_: Column) -> bool:
+    """Members are shown in the order of the type."""
+    return [label for label in other.labels if label in set(one.labels)] == list(one.labels)
+
+
+def _more_digits(one: ColumnType, other: ColumnType, *_: Column) -> bool:
+    return (other.length or 0) >= (one.length or 0)
+
+
+def _any_geometry(_one: ColumnType, _other: ColumnType, *_: Column) -> bool:
+    # A value that does not fit the type or the SRID fails the statement.
+    return True
+
+
+_KEEPING: Final[dict[ValueClass, Callable[[ColumnType, ColumnType, Column, Column], bool]]] = {
+    ValueClass.INTEGER: _same_integer,
+    ValueClass.TEXT: _longer_text,
+    ValueClass.BYTES: _longer_bytes,
+    ValueClass.ENUM: _more_labels,
+    ValueClass.SET: _more_members,
+    ValueClass.DATETIME: _more_digits,
+    ValueClass.TIMESTAMP: _more_digits,
+    ValueClass.TIME: _more_digits,
+    ValueClass.YEAR: lambda *_: True,
+    ValueClass.GEOMETRY: _any_geometry,
+    ValueClass.VECTOR: _more_digits,
+}

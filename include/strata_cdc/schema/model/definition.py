@@ -1,0 +1,219 @@
+"""What a table looked like: frozen values, and their stored form.
+Not here: the meaning of a type's text (`types.py`), changes (`schema/ddl/changes.py`), where versions are kept
+(`schema/history/sql_store.py`)."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from msgspec import DecodeError, Struct, json
+from msgspec.structs import replace
+
+from strata_cdc.errors import StoreFormatError, Usage
+from strata_cdc.schema.model.folding import fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FORMAT = 2
+"""Newest number of the stored form of a definition. Every older form keeps opening; 2 has lengths in doubt."""
+
+
+class TableName(Struct, frozen=True, order=True):
+    """A table's full name as the server compares it and row events have it: in lower case where
+    `lower_case_table_names` is not 0, also where files keep the case (2; sql/sql_parse.cc, `add_table_to_list`)."""
+
+    database: str
+    table: str
+
+    @classmethod
+    def of(cls, name: TableName | str) -> TableName:
+        """A name, or the text `database.table`.
+
+        Raises:
+            Usage: The text has no dot, or several, so that it may be read in more than one way.
+        """
+        if isinstance(name, TableName):
+            return name
+        database, dot, table = name.partition(".")
+        if not dot or "." in table:
+            raise Usage(
+                f"{name!r} is not the name of one table",
+                remedy="Write database.table; where a name has a dot in it, TableName(database, table).",
+            )
+        return cls(database, table)
+
+    def lower(self) -> TableName:
+        """The name in lower case, as the server folds it."""
+        return TableName(fold_name(self.database), fold_name(self.table))
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+class Generated(StrEnum):
+    """How a generated column gets its value."""
+
+    VIRTUAL = "virtual"
+    STORED = "stored"
+
+
+class Column(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One column, as `information_schema.COLUMNS` describes it."""
+
+    name: str
+    column_type: str
+    """The text of `COLUMN_TYPE`: `int unsigned`, `enum('a','b')`, `decimal(18,4)`."""
+    nullable: bool = True
+    character_set: str | None = None
+    """None for columns that are not text."""
+    collation: str | None = None
+    default: str | None = None
+    """The text of the default: a literal without its quotes, or an expression if `default_is_expression`."""
+    default_is_expression: bool = False
+    auto_increment: bool = False
+    on_update: str | None = None
+    """`CURRENT_TIMESTAMP(6)` and the like."""
+    generated: Generated | None = None
+    generation_expression: str | None = None
+    invisible: bool = False
+    comment: str = ""
+    srid: int | None = None
+    label_bytes: tuple[str, ...] | None = None
+    """Members of ENUM and SET in hexadecimal, where their text is not what the server keeps: CONVERT TO leaves the
+    bytes of labels and reads them in the new charset."""
+
+
+class KeyKind(StrEnum):
+    """What an index is for."""
+
+    PRIMARY = "primary"
+    UNIQUE = "unique"
+    INDEX = "index"
+    FULLTEXT = "fulltext"
+    SPATIAL = "spatial"
+
+
+class KeyPart(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One part of a key: a column or, for a functional key, an expression."""
+
+    column: str | None = None
+    expression: str | None = None
+    prefix_length: int | None = None
+    """Characters (bytes for binary columns) that are indexed; None for the whole column."""
+    descending: bool = False
+    lengths_in_doubt: tuple[int, ...] = ()
+    """Prefix lengths of which no binlog tells the one that holds, ascending, 0 being the whole column;
+    `prefix_length` is None then."""
+
+    @property
+    def lengths(self) -> tuple[int | None, ...]:
+        """The prefix lengths that it can have: one, unless it is in doubt."""
+        return tuple(length or None for length in self.lengths_in_doubt) or (self.prefix_length,)
+
+    def with_lengths(self, lengths: Iterable[int | None]) -> KeyPart:
+        """The part with one of these prefix lengths: known if they are all the same."""
+        possible = tuple(sorted({length or 0 for length in lengths}))
+        if len(possible) == 1:
+            return replace(self, prefix_length=possible[0] or None, lengths_in_doubt=())
+        return replace(self, prefix_length=None, lengths_in_doubt=possible)
+
+
+class Key(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """An index, its parts in the order of `information_schema.STATISTICS`."""
+
+    name: str
+    kind: KeyKind
+    parts: tuple[KeyPart, ...]
+    invisible: bool = False
+    generated: bool = False
+    """Made for a foreign key; the server drops it as soon as another key serves."""
+
+
+class Unknown(Struct, frozen=True):
+    """A table whose definition is not known from some statement on."""
+
+    reason: str
+
+
+class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The columns and keys of a table between two DDLs. Equal definitions have equal fingerprints."""
+
+    columns: tuple[Column, ...] = ()
+    keys: tuple[Key, ...] = ()
+    character_set: str | None = None
+    collation: str | None = None
+    engine: str | None = None
+    options: str = ""
+    """What follows the columns and is not kept elsewhere, as it was written: the partitioning."""
+    row_format: str | None = None
+    """In lower case, where it is written; it bounds the length of keys."""
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """Names of the columns of the declared primary key, in key order; empty without one."""
+        for key in self.keys:
+            if key.kind is KeyKind.PRIMARY:
+                return tuple(part.column for part in key.parts if part.column is not None)
+        return ()
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name; MySQL compares column names without case."""
+        folded = fold_name(name)
+        return next((column for column in self.columns if fold_name(column.name) == folded), None)
+
+    def with_defaults_of(self, found: TableDefinition) -> TableDefinition:
+        """With what of the table as a whole is not known here and is there: it decides columns that are yet to be
+        added, and no row that there is."""
+        return replace(
+            self,
+            character_set=self.character_set or found.character_set,
+            collation=self.collation or found.collation,
+            engine=self.engine or found.engine,
+            row_format=self.row_format or found.row_format,
+        )
+
+    def to_json(self) -> str:
+        """The stored form: canonical JSON, fields that have their default value left out."""
+        return _encoder.encode(self).decode()
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the length of a key's part is not known."""
+        return any(part.lengths_in_doubt for key in self.keys for part in key.parts)
+
+    @property
+    def stored_format(self) -> int:
+        """The oldest format that says all of it, so that an older version opens what it can."""
+        return 2 if self.in_doubt else 1
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hexadecimal digits that are the same for the same definition, on every machine."""
+        return hashlib.sha256(f"{self.stored_format}:{self.to_json()}".encode()).hexdigest()
+
+
+def definition_from_json(text: str, stored_format: int = FORMAT) -> TableDefinition:
+    """Reads what `TableDefinition.to_json` wrote, in any format so far.
+
+    Raises:
+        StoreFormatError: The format is newer than this version knows, or the text is none of a definition.
+    """
+    if stored_format > FORMAT:
+        raise StoreFormatError(
+            f"a table definition has format {stored_format}, this version reads up to {FORMAT}",
+            remedy="Install the version of Strata that wrote the store, or a newer one.",
+        )
+    try:
+        return _decoder.decode(text)
+    except DecodeError as error:
+        raise StoreFormatError(
+            f"a table definition cannot be read: {error}",
+            remedy="The store was changed by hand, or is damaged: restore it, or track the source into a new one.",
+        ) from error
+
+
+_encoder = json.Encoder(order="sorted")
+_decoder = json.Decoder(TableDefinition)

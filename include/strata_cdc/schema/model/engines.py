@@ -1,0 +1,19 @@
+"""Storage engines: which of them keep the rows that are written into their tables.
+Not here: what a change of the engine does to rows (`schema/history/effects.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.model.definition import TableDefinition
+
+BLACKHOLE: Final = "BLACKHOLE"
+ENGINES_WITH_ROWS: Final = frozenset(
+    {"INNODB", "MYISAM", "MEMORY", "HEAP", "ARCHIVE", "CSV", "NDB", "NDBCLUSTER", "ARIA", "ROCKSDB", "TOKUDB"}
+)
+
+
+def discards_rows(table: TableDefinition) -> bool:
+    """Whether the server logs rows that are inserted into a table and keeps none of them (BLACKHOLE)."""
+    return (table.engine or "").upper() == BLACKHOLE

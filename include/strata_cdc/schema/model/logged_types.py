@@ -1,0 +1,51 @@
+"""Column types and what TABLE_MAPs have of them, in both directions.
+Not here: the facts of each type (`types.py`), whether a map and a version agree (`changes/`)."""
+
+from __future__ import annotations
+
+from strata_cdc.binlog.bytes.codes import FieldType
+from strata_cdc.schema.model.types import STRINGS, ColumnType, TypeKind
+
+
+def logged_as(column_type: ColumnType, wide: int) -> set[tuple[int, int]]:
+    """The type codes and metadata that a server may write for a type.
+
+    Args:
+        column_type: As the schema has it.
+        wide: Bytes of the longest character of the column's charset; 1 if it has none.
+    """
+    facts = column_type.kind.facts
+    found = {(int(facts.code), facts.metadata.of(column_type, wide))}
+    if facts.old_code is not None and not column_type.length:
+        # Tables made before 5.6 keep the old forms, which have no fraction, until they are rebuilt.
+        found.add((int(facts.old_code), 0))
+    return found
+
+
+def type_logged_as(code: int, metadata: int, *, is_text: bool, wide: int = 1) -> ColumnType:
+    """The type that a TABLE_MAP shows: of geometries the general one; without labels, dimensions and signs.
+
+    Args:
+        code: In the TABLE_MAP.
+        metadata: As `TableMap.metadata` has it.
+        is_text: Whether the column has a charset, and that is not binary.
+        wide: Bytes of the longest character of that charset: lengths are logged in bytes.
+
+    Raises:
+        KeyError: No server logs such a column.
+    """
+    if code == FieldType.VAR_STRING:
+        code = FieldType.VARCHAR
+    kind = _KINDS[code, metadata if code == FieldType.BLOB else 0, is_text and code in _TEXT_CODES]
+    length, decimals = kind.facts.metadata.size(metadata, wide)
+    return ColumnType(kind, length, decimals)
+
+
+_TEXT_CODES = frozenset(kind.facts.code for kind in STRINGS)
+_KINDS = {
+    (int(code), kind.facts.metadata.of(ColumnType(kind), 1) if code is FieldType.BLOB else 0, kind in STRINGS): kind
+    for kind in reversed(TypeKind)
+    for code in (kind.facts.code, kind.facts.old_code)
+    if code is not None
+}
+"""By code, by what tells one BLOB from another, and by whether it is text; the first of several geometries."""

@@ -1,0 +1,70 @@
+"""Partitions whose rows can be told from values: RANGE and LIST, with or without COLUMNS.
+Not here: reading them from statements (`schema/ddl/partitions.py`), which partitions a table has when
+(`schema/history/partition_lifetimes.py`), rows (`tables/partition_rows.py`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.schema.model.folding import fold_name
+
+Value = int | str | None
+"""A literal: a number, a text, or NULL."""
+
+
+class Function(StrEnum):
+    """What a partitioning expression makes of its column."""
+
+    ITSELF = ""
+    YEAR = "YEAR"
+    TO_DAYS = "TO_DAYS"
+    UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
+
+
+class Partition(Struct, frozen=True):
+    """One partition."""
+
+    name: str
+    below: tuple[Value, ...] = ()
+    """RANGE: rows are below this, column by column; NULL stands for MAXVALUE."""
+    values: tuple[tuple[Value, ...], ...] = ()
+    """LIST: the values of its rows, NULL among them where that is written."""
+
+
+class Partitioning(Struct, frozen=True):
+    """All partitions of a table, those of RANGE in order."""
+
+    is_range: bool
+    columns: tuple[str, ...]
+    function: Function
+    partitions: tuple[Partition, ...]
+
+    def names(self, wanted: tuple[str, ...]) -> bool:
+        """Whether it has partitions of all these names."""
+        return {fold_name(name) for name in wanted} <= {fold_name(one.name) for one in self.partitions}
+
+    def with_added(self, added: tuple[Partition, ...]) -> Partitioning:
+        """Behind the last one."""
+        return replace(self, partitions=self.partitions + added)
+
+    def without(self, names: tuple[str, ...]) -> Partitioning:
+        """What was below the next one is in it from now on."""
+        gone = {fold_name(name) for name in names}
+        return replace(self, partitions=tuple(one for one in self.partitions if fold_name(one.name) not in gone))
+
+    def reorganized(self, names: tuple[str, ...], into: tuple[Partition, ...]) -> Partitioning:
+        """Some next to each other become others."""
+        gone = {fold_name(name) for name in names}
+        first = next(at for at, one in enumerate(self.partitions) if fold_name(one.name) in gone)
+        left = self.without(names).partitions
+        return replace(self, partitions=(*left[:first], *into, *left[first:]))
+
+
+class HeldRows(Struct, frozen=True):
+    """The rows that some partitions of a table hold."""
+
+    partitioning: Partitioning
+    names: tuple[str, ...]

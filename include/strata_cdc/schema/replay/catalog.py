@@ -1,0 +1,387 @@
+"""All tables of a server at one place in its stream, and how statements change them.
+Not here: one table's definition (`apply/`), versions over time (`schema/history/historian.py`), storing them
+(`schema/history/sql_store.py`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, assert_never
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from strata_cdc.errors import DdlError
+from strata_cdc.schema.apply.alter import altered
+from strata_cdc.schema.apply.charset import collation_for
+from strata_cdc.schema.apply.create import definition_from
+from strata_cdc.schema.apply.keys import copied
+from strata_cdc.schema.ddl.changes import (
+    AlterDatabase,
+    AlterTable,
+    Change,
+    CreateDatabase,
+    CreateTable,
+    CreateTableLike,
+    CreateView,
+    DropDatabase,
+    DropTables,
+    DropViews,
+    Existing,
+    RemoveRows,
+    RenameTables,
+    Unreadable,
+)
+from strata_cdc.schema.model.definition import TableDefinition, TableName, Unknown
+from strata_cdc.schema.replay.temporary import TemporaryTables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+class Coverage(StrEnum):
+    """How much of the server a catalog knows."""
+
+    COMPLETE = "complete"
+    """What is not in it does not exist."""
+    PARTIAL = "partial"
+    """There may be more: the stream did not begin with an empty server."""
+
+
+class Database(Struct):
+    """A database: its default collation and its tables."""
+
+    collation: str | None
+    coverage: Coverage = Coverage.COMPLETE
+    tables: dict[str, TableDefinition | Unknown] = field(default_factory=dict)
+    views: set[str] = field(default_factory=set)
+
+
+class TableChange(Struct, frozen=True):
+    """What a statement did to one name."""
+
+    name: TableName
+    before: TableDefinition | None
+    """What the name stood for; None for nothing, or for what was not known."""
+    after: TableDefinition | None
+    """None: the table is gone, or not known if `gap` says so."""
+    renamed_from: TableName | None = None
+    gap: str | None = None
+    """Why the table is not known from here on."""
+
+
+class Catalog:
+    """Mutable; the definitions in it are not. One for each stream."""
+
+    def __init__(self, *, coverage: Coverage = Coverage.COMPLETE, lower_case_table_names: int = 0) -> None:
+        self.coverage = coverage
+        self.databases: dict[str, Database] = {}
+        self._case_matters = lower_case_table_names == 0
+        self.temporary = TemporaryTables()
+
+    # Looking ------------------------------------------------------------------------------------
+
+    def get(self, name: TableName) -> TableDefinition | Unknown | None:
+        """The table's definition, a Unknown if it is not known, None if there is no such table."""
+        name = self._compared(name)
+        database = self.databases.get(name.database)
+        return database.tables.get(name.table) if database else None
+
+    def __iter__(self) -> Iterator[tuple[TableName, TableDefinition | Unknown]]:
+        for database_name, database in self.databases.items():
+            for table, definition in database.tables.items():
+                yield TableName(database_name, table), definition
+
+    def __len__(self) -> int:
+        return sum(len(database.tables) for database in self.databases.values())
+
+    # Setting ------------------------------------------------------------------------------------
+
+    def put_database(self, name: str, collation: str | None, coverage: Coverage = Coverage.COMPLETE) -> None:
+        """Makes a database known, as a baseline reads it; one that is there keeps its tables."""
+        name = self._compared(TableName(name, "")).database
+        known = self.databases.setdefault(name, Database(collation, coverage))
+        known.collation, known.coverage = collation, coverage
+
+    def put(self, name: TableName, definition: TableDefinition | Unknown | None) -> None:
+        """Sets a table, as a baseline or a stored version has it; None takes it away."""
+        name = self._compared(name)
+        database = self.databases.get(name.database)
+        if definition is None:
+            if database is not None:
+                database.tables.pop(name.table, None)
+            return
+        if database is None:
+            database = self.databases[name.database] = Database(None, self.coverage)
+        database.tables[name.table] = definition
+
+    def put_view(self, name: TableName) -> None:
+        """Makes a view known: it takes a name that a table could have."""
+        name = self._compared(name)
+        database = self.databases.get(name.database)
+        if database is None:
+            database = self.databases[name.database] = Database(None, self.coverage)
+        database.views.add(name.table)
+
+    def _compared(self, name: TableName) -> TableName:
+        return name if self._case_matters else name.lower()
+
+    # Applying -----------------------------------------------------------------------------------
+
+    def apply(self, changes: Iterable[Change]) -> list[TableChange]:
+        """Applies the changes of one statement; returns what is different afterwards, table by table.
+
+        Nothing is raised for a statement that does not fit: its tables get a gap, all others go on.
+        """
+        found: list[TableChange] = []
+        for change in changes:
+            found.extend(self._apply(change))
+        return found
+
+    def _apply(self, change: Change) -> list[TableChange]:
+        match change:
+            case CreateTable() | CreateTableLike():
+                return self._create(change)
+            case AlterTable():
+                return self._alter(change)
+            case RenameTables():
+                return self._rename(change)
+            case DropTables():
+                return self._drop(change)
+            case DropDatabase():
+                return self._drop_database(change)
+            case Unreadable():
+                return self._mark_unreadable(change)
+            case _:
+                self._apply_beside_tables(change)
+                return []
+
+    def _apply_beside_tables(
+        self, change: CreateDatabase | AlterDatabase | CreateView | DropViews | RemoveRows
+    ) -> None:
+        match change:
+            case RemoveRows():
+                pass  # no table's definition changes
+            case CreateDatabase():
+                self._create_database(change)
+            case AlterDatabase():
+                self._alter_database(change)
+            case CreateView():
+                self.put_view(change.name)
+            case DropViews():
+                self._drop_views(change.names)
+            case _:
+                assert_never(change)
+
+    def _drop_views(self, names: Iterable[TableName]) -> None:
+        for name in names:
+            database = self.databases.get(name.database)
+            if database is not None:
+                database.views.discard(name.table)
+
+    # Databases ----------------------------------------------------------------------------------
+
+    def _create_database(self, change: CreateDatabase) -> None:
+        if change.existing is Existing.KEEP and (
+            change.database in self.databases
+            or self.coverage is Coverage.PARTIAL  # it may have been there before, with another charset and tables
+        ):
+            return
+        collation = _collation_or_none(change, change.context.collation_of_server())
+        self.databases[change.database] = Database(collation)
+
+    def _alter_database(self, change: AlterDatabase) -> None:
+        database = self.databases.get(change.database)
+        if database is None:
+            database = self.databases[change.database] = Database(None, self.coverage)
+        inherited = change.context.collation_of_server() if change.charset == "" else database.collation
+        database.collation = _collation_or_none(change, inherited)
+
+    def _drop_database(self, change: DropDatabase) -> list[TableChange]:
+        database = self.databases.pop(change.database, None)
+        if database is None:
+            return []
+        return [
+            TableChange(TableName(change.database, table), _known(definition), None)
+            for table, definition in database.tables.items()
+        ]
+
+    def _collation_of(self, database: str) -> str | None:
+        known = self.databases.get(database)
+        return known.collation if known else None
+
+    # Tables -------------------------------------------------------------------------------------
+
+    def _create(self, change: CreateTable | CreateTableLike) -> list[TableChange]:
+        name = change.name
+        if change.temporary:
+            if change.existing is not Existing.KEEP or self.temporary.get(change.context, name) is None:
+                self.temporary.put(change.context, name, self._made(change))
+            return []
+        if change.existing is Existing.KEEP:
+            if self.get(name) is not None or self._is_view(name):
+                return []
+            if not self._knows_all_of(name.database):
+                return self._set(name, Unknown("CREATE TABLE IF NOT EXISTS, and what was there before is not known"))
+        return self._set(name, self._made(change))
+
+    def _made(self, change: CreateTable | CreateTableLike) -> TableDefinition | Unknown:
+        try:
+            if isinstance(change, CreateTableLike):
+                return self._copy(change)
+            if change.from_query:
+                return Unknown("CREATE TABLE ... SELECT was logged as a statement, which does not hold its columns")
+            if change.written_by_server:
+                return definition_from(change, None)
+            return definition_from(change, self._collation_of(change.name.database))
+        except DdlError as fault:
+            if isinstance(change, CreateTable) and change.written_by_server:
+                return Unknown(f"CREATE TABLE ... LIKE was logged without the charset of its table: {fault.message}")
+            return Unknown(fault.message)
+
+    def _copy(self, change: CreateTableLike) -> TableDefinition | Unknown:
+        original = self.temporary.get(change.context, change.like)
+        if original is None and not change.temporary and self.temporary.may_hide(change.context, change.like):
+            return Unknown(
+                f"CREATE TABLE ... LIKE {change.like}, which may be a temporary table made before what has been read"
+            )
+        original = original or self.get(change.like)
+        if original is None:
+            return Unknown(f"CREATE TABLE ... LIKE {change.like}, which is not known")
+        if isinstance(original, Unknown):
+            return Unknown(f"CREATE TABLE ... LIKE {change.like}, which is not known: {original.reason}")
+        return replace(original, keys=copied(original.keys))
+
+    def _alter(self, change: AlterTable) -> list[TableChange]:
+        name = change.name
+        if change.new_name is None and change.keeps_definition:
+            return []  # REPAIR PARTITION and its kin are logged whether the table is there or not
+        if change.context.committed_by_engine:
+            self.temporary.rule_out(change.context, [name])
+        elif self.temporary.get(change.context, name) is not None or self.temporary.may_hide(change.context, name):
+            return self._alter_hidden(change)
+        after = self._altered(change, self.get(name))
+        if change.new_name is None or change.new_name == name:
+            return self._set(name, after)
+        return [
+            *self._set(name, None, missing=change.new_name),
+            *self._set(change.new_name, after, renamed_from=name),
+        ]
+
+    def _altered(self, change: AlterTable, before: TableDefinition | Unknown | None) -> TableDefinition | Unknown:
+        if before is None:
+            return Unknown("the table was altered, and what it was before is not known")
+        if isinstance(before, Unknown):
+            return before
+        try:
+            return altered(before, change, self._collation_of(change.name.database))
+        except DdlError as fault:
+            return Unknown(fault.message)
+
+    def _alter_hidden(self, change: AlterTable) -> list[TableChange]:
+        """Alters the session's temporary table, or one that may be there: then nobody can say which was meant."""
+        context, name = change.context, change.name
+        temporary = self.temporary.get(context, name)
+        is_certain = temporary is not None and (context.uses_temporary or context.thread_id is not None)
+        if not is_certain and self.get(name) is not None:
+            return self._set(name, Unknown("a statement altered it, or a temporary table of the same name"))
+        self.temporary.drop(context, name)
+        self.temporary.put(context, change.new_name or name, self._altered(change, temporary))
+        return []
+
+    def _rename(self, change: RenameTables) -> list[TableChange]:
+        """Pairs run one after the other; what is told is the sum: a swap is two changes, not three."""
+        touched: dict[TableName, TableDefinition | Unknown | None] = {}
+        origin: dict[TableName, TableName] = {}
+        for old, new in change.pairs:
+            for name in (old, new):
+                touched.setdefault(name, self.get(name))
+            if self._rename_view(old, new):
+                continue
+            moved = self.get(old)
+            if moved is None:
+                moved = Unknown(f"renamed from {old}, which is not known")
+            self.put(old, None)
+            self.put(new, moved)
+            origin[new] = origin.pop(old, old)
+        return [
+            _change(name, before, after, source if after is not None else None)
+            for name, before in touched.items()
+            for after, source in [(self.get(name), origin.get(name))]
+            if after is not before or source not in {None, name}
+        ]
+
+    def _rename_view(self, old: TableName, new: TableName) -> bool:
+        if self.get(old) is not None or not self._is_view(old):
+            return False
+        self.databases[old.database].views.discard(old.table)
+        self.put_view(new)
+        return True
+
+    def _drop(self, change: DropTables) -> list[TableChange]:
+        # The server logs a DROP of temporary tables as DROP TEMPORARY, apart from that of others.
+        is_of_base_tables = change.context.uses_temporary is not None and not change.temporary
+        if is_of_base_tables:
+            self.temporary.rule_out(change.context, change.names)
+        found = []
+        for name in change.names:
+            if not is_of_base_tables and (self.temporary.drop(change.context, name) or change.temporary):
+                continue
+            if self.get(name) is not None or not change.if_exists:
+                found.extend(self._set(name, None, missing=name))
+        return found
+
+    def _mark_unreadable(self, change: Unreadable) -> list[TableChange]:
+        names = list(change.tables)
+        if not names and change.database is not None and change.database in self.databases:
+            names = [TableName(change.database, table) for table in self.databases[change.database].tables]
+        found = []
+        for name in names:
+            found.extend(self._set(name, Unknown(change.reason)))
+        return found
+
+    # Parts --------------------------------------------------------------------------------------
+
+    def _set(
+        self,
+        name: TableName,
+        after: TableDefinition | Unknown | None,
+        *,
+        renamed_from: TableName | None = None,
+        missing: TableName | None = None,
+    ) -> list[TableChange]:
+        """Sets a table and tells what changed; nothing if nothing did, but for a name `missing` from the catalog."""
+        before = self.get(name)
+        if before == after and renamed_from is None and not (before is None and missing is not None):
+            return []
+        self.put(name, after)
+        return [_change(name, before, after, renamed_from)]
+
+    def _is_view(self, name: TableName) -> bool:
+        database = self.databases.get(name.database)
+        return database is not None and name.table in database.views
+
+    def _knows_all_of(self, database: str) -> bool:
+        known = self.databases.get(database)
+        return (known.coverage if known else self.coverage) is Coverage.COMPLETE
+
+
+def _known(definition: TableDefinition | Unknown | None) -> TableDefinition | None:
+    return definition if isinstance(definition, TableDefinition) else None
+
+
+def _change(
+    name: TableName,
+    before: TableDefinition | Unknown | None,
+    after: TableDefinition | Unknown | None,
+    renamed_from: TableName | None,
+) -> TableChange:
+    gap = after.reason if isinstance(after, Unknown) else None
+    return TableChange(name, _known(before), _known(after), renamed_from, gap)
+
+
+def _collation_or_none(change: CreateDatabase | AlterDatabase, inherited: str | None) -> str | None:
+    """The database's collation; None where it cannot be told, which its tables will say."""
+    try:
+        return collation_for(change.charset or None, change.collation, inherited, change.context)
+    except DdlError:
+        return None

@@ -1,0 +1,320 @@
+"""A catalog that goes on where the store stopped: what statements touch is loaded first, what they change comes out.
+Not here: the rules of DDL (`catalog.py`), places in the stream (`schema/tracker/track.py`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.schema.ddl.changes import (
+    AlterDatabase,
+    AlterTable,
+    CreateDatabase,
+    CreateTable,
+    CreateTableLike,
+    CreateView,
+    DropDatabase,
+    DropTables,
+    DropViews,
+    RemoveRows,
+    RenameTables,
+    Unreadable,
+)
+from strata_cdc.schema.history.versions import (
+    EVERY_TABLE,
+    DatabaseEntry,
+    NamePresence,
+    TableEntry,
+    ViewEntry,
+    every_table_of,
+)
+from strata_cdc.schema.model.charsets import charset_of_collation
+from strata_cdc.schema.model.definition import Unknown
+from strata_cdc.schema.replay.catalog import Catalog, Coverage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from strata_cdc.schema.ddl.changes import Change
+    from strata_cdc.schema.history.version_store import VersionStore
+    from strata_cdc.schema.history.versions import StoredEntry
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.schema.replay.baseline import Baseline
+
+_OF_A_DATABASE = re.compile(r"\b(DATABASE|SCHEMA)\b", re.IGNORECASE)
+
+
+class Changed(Struct, frozen=True):
+    """What a statement changed, as entries of one version."""
+
+    tables: tuple[TableEntry, ...] = ()
+    databases: tuple[DatabaseEntry, ...] = ()
+    views: tuple[ViewEntry, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.tables or self.databases or self.views)
+
+
+class Replay:
+    """The state of one source at the end of what has been tracked."""
+
+    def __init__(self, store: VersionStore | None, source: str, *, lower_case_table_names: int = 0) -> None:
+        """Begins where the store is.
+
+        Args:
+            store: What is known of earlier statements; None if nothing is.
+            source: Name of the source.
+            lower_case_table_names: Of the server.
+        """
+        self._store = store
+        self._source = source
+        self._lower_case_table_names = lower_case_table_names
+        self._loaded: set[TableName] = set()
+        self._loaded_databases: set[str] = set()
+        self._severed: set[str] = set()
+        """Databases of which nothing older counts."""
+        self.catalog = Catalog(
+            coverage=self._stored_coverage(EVERY_TABLE), lower_case_table_names=lower_case_table_names
+        )
+
+    # Changing -----------------------------------------------------------------------------------
+
+    def apply(self, changes: Sequence[Change], statement: str = "") -> Changed:
+        """Applies the changes of one statement and tells what to store.
+
+        Every table that it touched is in the result, also one that was unknown before and still is: what was unknown
+        since its newest entry is what a later snapshot may settle.
+        """
+        tables: dict[TableName, TableEntry] = {}
+        databases: list[DatabaseEntry] = []
+        views: list[ViewEntry] = []
+        for change in changes:
+            if isinstance(change, Unreadable) and not change.tables:
+                tables |= self._forget_for(change, statement)
+                continue
+            self._load_for(change)
+            if isinstance(change, (CreateDatabase, AlterDatabase, DropDatabase)):
+                entry, emptied = self._apply_to_database(change)
+                databases += entry
+                tables |= emptied
+                continue
+            for done in self.catalog.apply([change]):
+                tables[done.name] = TableEntry(done.name, done.after, done.gap, done.renamed_from)
+            tables |= {entry.name: entry for entry in self._still_in_doubt(change) if entry.name not in tables}
+            views += self._view_entries(change)
+        return Changed(tuple(tables.values()), tuple(databases), tuple(views))
+
+    def forget_everything(self, reason: str) -> Changed:
+        """All tables of the source are unknown from here, those too that nobody has heard of."""
+        self._store = None
+        self.catalog = Catalog(coverage=Coverage.PARTIAL, lower_case_table_names=self._lower_case_table_names)
+        return Changed((TableEntry(EVERY_TABLE, gap=reason),), (DatabaseEntry("", NamePresence.UNKNOWN),))
+
+    def start_empty(self) -> Changed:
+        """Nothing exists."""
+        self.catalog.coverage = Coverage.COMPLETE
+        return Changed((TableEntry(EVERY_TABLE),))
+
+    def take_baseline(self, baseline: Baseline) -> Changed:
+        """Everything that a baseline says becomes known, and what it leaves out is not there, as far as it says so."""
+        self.catalog.coverage = Coverage.PARTIAL if baseline.others_unknown else Coverage.COMPLETE
+        tables = [TableEntry(EVERY_TABLE, gap=baseline.others_unknown)]
+        for database in baseline.databases:
+            self.catalog.put_database(database.name, database.collation, Coverage.COMPLETE)
+            if baseline.others_unknown:
+                tables.append(TableEntry(every_table_of(database.name)))
+        for entry in baseline.tables:
+            self.put_table(entry)
+        for view in baseline.views:
+            self.catalog.put_view(view)
+        views = tuple(ViewEntry(view, NamePresence.PRESENT) for view in baseline.views)
+        return Changed((*tables, *baseline.tables), tuple(baseline.databases), views)
+
+    def put_databases(self, entries: Iterable[DatabaseEntry]) -> None:
+        """Sets databases as a snapshot has them."""
+        for entry in entries:
+            self._load_database(entry.name)
+            known = self.catalog.databases.get(entry.name)
+            coverage = known.coverage if known else self.catalog.coverage
+            self.catalog.put_database(entry.name, entry.collation, coverage)
+
+    def put_table(self, entry: TableEntry) -> None:
+        """Sets a table as a snapshot has it."""
+        self._load(entry.name)
+        self.catalog.put(entry.name, Unknown(entry.gap) if entry.gap is not None else entry.definition)
+
+    def cover(self, database: str) -> None:
+        """Nothing else exists in a database; '' for the whole source."""
+        if not database:
+            self.catalog.coverage = Coverage.COMPLETE
+            for known in self.catalog.databases.values():
+                known.coverage = Coverage.COMPLETE
+        elif database in self.catalog.databases:
+            self.catalog.databases[database].coverage = Coverage.COMPLETE
+
+    # Loading ------------------------------------------------------------------------------------
+
+    def state(self, name: TableName) -> TableEntry:
+        """What is known of a table by now."""
+        self._load(name)
+        found = self.catalog.get(name)
+        if isinstance(found, Unknown):
+            return TableEntry(name, gap=found.reason)
+        if found is None and not self._is_covered(name.database):
+            return TableEntry(name, gap="the stream has not said yet what it is")
+        return TableEntry(name, found)
+
+    def load_all(self, names: Iterable[TableName]) -> None:
+        """Loads many tables at once."""
+        for name in names:
+            self._load(name)
+
+    def _load_for(self, change: Change) -> None:
+        if isinstance(change, (CreateDatabase, AlterDatabase)):
+            self._load_database(change.database)
+        elif isinstance(change, DropDatabase):
+            self._load_database(change.database)
+            if self._store is not None and change.database not in self._severed:
+                self.load_all(self._store.names(self._source, change.database))
+        else:
+            for name in _names_in(change):
+                self._load(name)
+
+    def _load(self, name: TableName) -> None:
+        self._load_database(name.database)
+        if self._store is None or name in self._loaded or name.database in self._severed:
+            return
+        self._loaded.add(name)
+        newest = self._newest(name)
+        if newest is None or newest.name != name:
+            return
+        if newest.gap is not None:
+            self.catalog.put(name, Unknown(newest.gap))
+        elif newest.fingerprint is not None:
+            self.catalog.put(name, self._store.definition(newest.fingerprint))
+
+    def _load_database(self, database: str) -> None:
+        if self._store is None or database in self._loaded_databases:
+            return
+        self._loaded_databases.add(database)
+        known = self._store.database(self._source, database)
+        coverage = self._stored_coverage(every_table_of(database))
+        if known is not None and known.presence is NamePresence.PRESENT:
+            self.catalog.put_database(database, known.collation, coverage)
+        elif coverage is not self.catalog.coverage:
+            self.catalog.put_database(database, None, coverage)
+        for view in self._store.views(self._source, database):
+            self.catalog.put_view(view)
+
+    def _newest(self, name: TableName) -> StoredEntry | None:
+        if self._store is None:
+            return None
+        entries = self._store.timeline(self._source, {name, every_table_of(name.database), EVERY_TABLE})
+        return entries[-1] if entries else None
+
+    def _stored_coverage(self, name: TableName) -> Coverage:
+        newest = self._newest(name)
+        if newest is None:
+            return Coverage.COMPLETE
+        return Coverage.PARTIAL if newest.gap is not None else Coverage.COMPLETE
+
+    def _is_covered(self, database: str) -> bool:
+        self._load_database(database)
+        known = self.catalog.databases.get(database)
+        return (known.coverage if known else self.catalog.coverage) is Coverage.COMPLETE
+
+    # Telling ------------------------------------------------------------------------------------
+
+    def _still_in_doubt(self, change: Change) -> list[TableEntry]:
+        """Tables that were not known before and were touched: what is still unknown, and what is surely gone now."""
+        found: list[TableEntry] = []
+        for name in _targets_of(change):
+            state = self.catalog.get(name)
+            if isinstance(state, Unknown):
+                found.append(TableEntry(name, gap=state.reason))
+            elif isinstance(change, DropTables) and state is None and not self._is_covered(name.database):
+                found.append(TableEntry(name))
+        return found
+
+    def _apply_to_database(
+        self, change: CreateDatabase | AlterDatabase | DropDatabase
+    ) -> tuple[list[DatabaseEntry], dict[TableName, TableEntry]]:
+        before = self.catalog.databases.get(change.database)
+        was_covered = self._is_covered(change.database)
+        tables = {done.name: TableEntry(done.name, done.after, done.gap) for done in self.catalog.apply([change])}
+        after = self.catalog.databases.get(change.database)
+        if isinstance(change, DropDatabase):
+            entries = [DatabaseEntry(change.database, NamePresence.DROPPED)]
+        else:
+            entries = [_database_entry(change.database, after.collation)] if after is not None else []
+        if after is before and not isinstance(change, DropDatabase):
+            # IF NOT EXISTS, and it was there; or ALTER, which leaves the tables alone.
+            return (entries if isinstance(change, AlterDatabase) else []), tables
+        if not isinstance(change, AlterDatabase):
+            # Nothing older counts: a database that was just made or dropped holds no table.
+            self._severed.add(change.database)
+            if not was_covered:
+                tables[every_table_of(change.database)] = TableEntry(every_table_of(change.database))
+        return entries, tables
+
+    def _forget_for(self, change: Unreadable, statement: str) -> dict[TableName, TableEntry]:
+        """A statement of which nobody can tell what it touched: its database is unknown, or everything is."""
+        if change.database is None:
+            self.forget_everything(change.reason)
+            return {EVERY_TABLE: TableEntry(EVERY_TABLE, gap=change.reason)}
+        self._load_database(change.database)
+        self._severed.add(change.database)
+        known = self.catalog.databases.get(change.database)
+        collation = known.collation if known and not _OF_A_DATABASE.search(statement) else None
+        self.catalog.databases.pop(change.database, None)
+        self.catalog.put_database(change.database, collation, Coverage.PARTIAL)
+        name = every_table_of(change.database)
+        return {name: TableEntry(name, gap=change.reason)}
+
+    def _view_entries(self, change: Change) -> list[ViewEntry]:
+        if isinstance(change, CreateView):
+            return [ViewEntry(change.name, NamePresence.PRESENT)]
+        if isinstance(change, DropViews):
+            return [ViewEntry(name, NamePresence.DROPPED) for name in change.names]
+        if isinstance(change, RenameTables):
+            renamed = [name for pair in change.pairs for name in pair]
+            return [ViewEntry(name, self._presence(name)) for name in renamed if self._was_view(name, change)]
+        return []
+
+    def _presence(self, name: TableName) -> NamePresence:
+        known = self.catalog.databases.get(name.database)
+        return NamePresence.PRESENT if known and name.table in known.views else NamePresence.DROPPED
+
+    def _was_view(self, name: TableName, change: RenameTables) -> bool:
+        """Whether a name of a RENAME was, or is now, that of a view; where one is, no table was renamed."""
+        new_names = {new for old, new in change.pairs if old == name} | {name}
+        return any(self._presence(new) is NamePresence.PRESENT for new in new_names)
+
+
+def _database_entry(name: str, collation: str | None) -> DatabaseEntry:
+    charset = charset_of_collation(collation) if collation else None
+    return DatabaseEntry(name, NamePresence.PRESENT, charset, collation)
+
+
+def _targets_of(change: Change) -> list[TableName]:
+    """Tables that a change may change."""
+    match change:
+        case CreateTable() | CreateTableLike() | CreateView():
+            return [change.name]
+        case AlterTable():
+            return [change.name] if change.new_name is None else [change.name, change.new_name]
+        case RenameTables():
+            return [name for pair in change.pairs for name in pair]
+        case DropTables() | DropViews():
+            return list(change.names)
+        case Unreadable():
+            return list(change.tables)
+        case CreateDatabase() | AlterDatabase() | DropDatabase() | RemoveRows():
+            return []
+
+
+def _names_in(change: Change) -> list[TableName]:
+    """Tables that a change looks at."""
+    return [*_targets_of(change), *([change.like] if isinstance(change, CreateTableLike) else [])]

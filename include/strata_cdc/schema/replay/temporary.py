@@ -1,0 +1,94 @@
+"""Temporary tables, as far as a binlog shows them: what hides a base table from a statement that names it.
+Not here: what the statements do (`catalog.py`)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from itertools import starmap
+from typing import TYPE_CHECKING, Final, Self
+
+from strata_cdc.schema.history.versions import SessionTables, TemporarySessions
+from strata_cdc.schema.model.definition import TableName, Unknown, definition_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata_cdc.schema.ddl.context import DdlContext
+    from strata_cdc.schema.model.definition import TableDefinition
+
+_RULED_OUT: Final = 10_000
+"""Names of which it is remembered that their sessions do not have them."""
+
+
+class TemporaryTables:
+    """The temporary tables of all sessions of a server.
+
+    A binlog has them only where a session logs statements (`binlog_format = STATEMENT`), and one that is read from
+    somewhere in the middle may lack those that were made before. An event that is flagged as using one does not say
+    which, and may be flagged for another statement of the same procedure (`DdlContext.uses_temporary`).
+    """
+
+    def __init__(self) -> None:
+        self._tables: dict[int | None, dict[TableName, TableDefinition | Unknown]] = {}
+        self._ruled_out: OrderedDict[tuple[int | None, TableName], None] = OrderedDict()
+        self._knows_all = False
+
+    @classmethod
+    def of(cls, kept: TemporarySessions, unseen: Unknown) -> Self:
+        """What `kept` had; `unseen` stands for the tables of which a former version kept nothing but the names."""
+        found = cls()
+        found._knows_all = kept.knows_all
+        for session in kept.sessions:
+            known = [_known(*one) for one in session.known] or [unseen] * len(session.names)
+            found._tables[session.thread_id] = dict(zip(starmap(TableName, session.names), known, strict=True))
+        return found
+
+    def kept(self) -> TemporarySessions:
+        """For whoever goes on with the stream later."""
+        sessions = []
+        for thread_id, tables in self._tables.items():
+            ordered = sorted(tables.items())
+            names = tuple((name.database, name.table) for name, _ in ordered)
+            sessions += [SessionTables(thread_id, names, tuple(_text(one) for _, one in ordered))] if names else []
+        return TemporarySessions(self._knows_all, tuple(sessions))
+
+    def server_restarted(self) -> None:
+        """The sessions are gone, and their tables with them: from here on, all are seen."""
+        self._tables.clear()
+        self._ruled_out.clear()
+        self._knows_all = True
+
+    def get(self, context: DdlContext, name: TableName) -> TableDefinition | Unknown | None:
+        """The temporary table that the statement means by the name; None for none that is known."""
+        session = self._tables.get(context.thread_id) if context.uses_temporary is not False else None
+        return session.get(name) if session else None
+
+    def may_hide(self, context: DdlContext, name: TableName) -> bool:
+        """Whether the statement may mean a temporary table by the name, made before what has been read."""
+        if not context.uses_temporary or self._knows_all:
+            return False
+        return (context.thread_id, name) not in self._ruled_out
+
+    def put(self, context: DdlContext, name: TableName, definition: TableDefinition | Unknown) -> None:
+        """The session has the table now."""
+        self._tables.setdefault(context.thread_id, {})[name] = definition
+
+    def drop(self, context: DdlContext, name: TableName) -> bool:
+        """Takes the session's table away; False if none is known."""
+        return self._tables.get(context.thread_id, {}).pop(name, None) is not None
+
+    def rule_out(self, context: DdlContext, names: Iterable[TableName]) -> None:
+        """The session has just meant base tables by these names: it has no temporary ones that are called so."""
+        for name in names:
+            self._ruled_out[context.thread_id, name] = None
+            self._ruled_out.move_to_end((context.thread_id, name))
+        while len(self._ruled_out) > _RULED_OUT:
+            self._ruled_out.popitem(last=False)
+
+
+def _known(definition: str, reason: str) -> TableDefinition | Unknown:
+    return definition_from_json(definition) if definition else Unknown(reason)
+
+
+def _text(table: TableDefinition | Unknown) -> tuple[str, str]:
+    return ("", table.reason) if isinstance(table, Unknown) else (table.to_json(), "")

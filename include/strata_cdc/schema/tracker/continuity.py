@@ -1,0 +1,85 @@
+"""What of a stream has been read before, and what is missing between its files.
+Not here: what follows for the versions (`track.py`), which part of which file was read (`tracked_parts.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.binlog.sources.file_start import file_number
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.tracker.stream import is_at_or_behind
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.sources.file_start import FileStart
+    from strata_cdc.position.sets import GtidSetBuilder
+    from strata_cdc.schema.history.snapshot import SchemaSnapshot
+    from strata_cdc.schema.history.versions import TrackedPosition
+    from strata_cdc.schema.tracker.stream import QuietRun, TrackedTransaction
+
+
+def has_come(transaction: TrackedTransaction, start: FileStart, at: TrackedPosition, executed: GtidSetBuilder) -> bool:
+    """Whether a transaction of the file that begins with `start` has been read: by its ordinal, its GTID, or its place
+    in the server's files."""
+    if transaction.seq is not None:
+        return transaction.seq <= at.seq
+    if transaction.gtid is not None:
+        return executed.contains(transaction.gtid)
+    if at.binlog_file is None or at.binlog_pos is None:
+        return False
+    number, reached = file_number(start.binlog_file), file_number(at.binlog_file)
+    return number < reached or (number == reached and transaction.binlog_pos < at.binlog_pos)
+
+
+def has_not_come(run: QuietRun, at: TrackedPosition, executed: GtidSetBuilder) -> bool:
+    """Whether none of a run has been read: their ordinals tell, or each has a GTID, another than the others."""
+    if run.last_seq is not None:
+        return run.last_seq - run.count >= at.seq
+    if sum(last - first + 1 for _, (first, last) in run.spans) != run.count:
+        return False
+    return not any(executed.overlaps(sid, span) for sid, span in run.spans)
+
+
+def newest_file(at: TrackedPosition, before: FileStart | None) -> str | None:
+    """The newest file that has been read: that of the last transaction, or one behind it that has none.
+
+    Args:
+        at: Where the stream is.
+        before: The file that was read last.
+    """
+    files = [at.binlog_file] if at.binlog_file else []
+    if files and before is not None:
+        files.append(before.binlog_file)
+    return max(files, key=file_number, default=None)
+
+
+def hole_before(start: FileStart, missing: GtidSet, executed: GtidSet, binlog_file: str | None) -> str | None:
+    """Why the stream has a hole in front of a file; None where it goes on.
+
+    Args:
+        start: Of the file.
+        missing: What the server had executed before the file, and the stream does not have.
+        executed: All that the stream has.
+        binlog_file: The newest file that has been read.
+    """
+    if missing:
+        return f"transactions {missing} are missing from the stream"
+    is_anonymous = not start.previous and not executed and not start.is_landed
+    if is_anonymous and not start.follows(binlog_file):
+        return f"the binlog files between {binlog_file} and {start.binlog_file} are missing"
+    return None
+
+
+def has_passed(snapshot: SchemaSnapshot, start: FileStart | None, executed: GtidSet, binlog_pos: int) -> bool:
+    """Whether the stream has passed the moment of a snapshot: by its GTID set, or its place in the server's files.
+
+    Args:
+        snapshot: A reading of the live server.
+        start: Of the file that is being read, in which all before `binlog_pos` has come; None for none.
+        executed: All that the stream has.
+        binlog_pos: Offset in the server's file.
+    """
+    if snapshot.position is None:
+        return GtidSet.parse(snapshot.gtid_executed) <= executed
+    if start is None or (start.is_landed and start.identity not in ("", snapshot.server_uuid)):
+        return False
+    return is_at_or_behind(start.binlog_file, binlog_pos, snapshot.position)

@@ -1,0 +1,130 @@
+"""Changes of rows that the binlog does not hold: statements in statement format, and DDL that removes rows.
+Not here: what DDL does to a table (`schema/replay/stored_catalog.py`), storing it (`track.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from strata_cdc.schema.ddl.changes import AlterTable, RemoveRows, RowsGone
+from strata_cdc.schema.ddl.dml import tables_changed_by, without_values
+from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
+from strata_cdc.schema.history.versions import PartitionChange, RowRemoval, StatementChange
+from strata_cdc.schema.tracker.notices import NoticeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence, Set
+
+    from strata_cdc.schema.ddl.changes import Change
+    from strata_cdc.schema.ddl.context import DdlContext
+    from strata_cdc.schema.replay.temporary import TemporaryTables
+    from strata_cdc.schema.tracker.stream import TrackReport
+
+
+_PARTITION: Final = "PARTITION"
+
+
+class LoggedStatement(NamedTuple):
+    """A statement and where it stands."""
+
+    seq: int
+    gtid: str | None
+    binlog_file: str
+    binlog_pos: int
+    text: str
+
+
+class UnloggedRows:
+    """Collects them until they are stored, and tells the report."""
+
+    def __init__(self, exclude: Set[str], report: TrackReport, sensitive: Collection[str] = ()) -> None:
+        """Begins with none.
+
+        Args:
+            exclude: Databases that are no users'.
+            report: What is counted in.
+            sensitive: Patterns of sensitive columns. Where there are any, no value of a statement is kept: what its
+                table is called now need not be what they say.
+        """
+        self._sensitive = sensitive
+        self._exclude = exclude
+        self._report = report
+        self._changes: list[StatementChange] = []
+        self._removals: list[RowRemoval] = []
+        self._partitions: list[PartitionChange] = []
+
+    def take_row_change(self, statement: LoggedStatement, context: DdlContext) -> bool:
+        """Notes a statement that changed rows: nobody can decode them. False if it is no such statement."""
+        changed = tables_changed_by(statement.text, context)
+        if changed is None:
+            return False
+        users = tuple(name for name in changed if name.database not in self._exclude)
+        if self._sensitive:
+            statement = statement._replace(text=without_values(statement.text))
+        if users or not changed:
+            self._report.statement_changes += 1
+            for table in map(str, users or ("a table that the statement does not name",)):
+                self._report.note(
+                    NoticeKind.STATEMENT, table, f"rows of {table} were changed by a statement: {_quoted(statement)}"
+                )
+            self._changes.append(
+                StatementChange(
+                    statement.seq,
+                    statement.gtid,
+                    statement.binlog_file,
+                    statement.binlog_pos,
+                    users,
+                    as_one_looks_at(statement.text),
+                )
+            )
+        return True
+
+    def take_ddl(self, statement: LoggedStatement, changes: Sequence[Change], temporary: TemporaryTables) -> None:
+        """Notes rows that DDL removed without row events, and what it did to partitions; temporary tables are
+        nobody's."""
+        self._take_partitions(statement, changes)
+        removals = [change for change in changes if isinstance(change, RemoveRows)]
+        tables = tuple(
+            name
+            for change in removals
+            for name in change.names
+            if name.database not in self._exclude and temporary.get(change.context, name) is None
+        )
+        if not tables:
+            return
+        self._removals.append(
+            RowRemoval(statement.seq, statement.gtid, statement.binlog_pos, tables, as_one_looks_at(statement.text))
+        )
+        self._report.removals += 1
+        come = any(change.gone is RowsGone.IMPORTED for change in removals)
+        what = "came without insert rows" if come else "are gone without delete rows"
+        for table in map(str, tables):
+            self._report.note(NoticeKind.REMOVAL, table, f"rows of {table} {what}: {_quoted(statement)}")
+
+    def _take_partitions(self, statement: LoggedStatement, changes: Iterable[Change]) -> None:
+        """Notes an ALTER TABLE that names partitions: which rows the next DROP PARTITION removes follows from it."""
+        if _PARTITION not in statement.text.upper():
+            return
+        for change in changes:
+            if isinstance(change, AlterTable) and change.name.database not in self._exclude:
+                context = change.context
+                self._partitions.append(
+                    PartitionChange(
+                        statement.seq,
+                        statement.binlog_pos,
+                        change.name,
+                        as_one_looks_at(statement.text),
+                        context.sql_mode,
+                        context.flavour.number,
+                        context.time_zone,
+                    )
+                )
+
+    def drain(self) -> tuple[tuple[StatementChange, ...], tuple[RowRemoval, ...], tuple[PartitionChange, ...]]:
+        """What has been noted since the last time."""
+        found = tuple(self._changes), tuple(self._removals), tuple(self._partitions)
+        self._changes, self._removals, self._partitions = [], [], []
+        return found
+
+
+def _quoted(statement: LoggedStatement) -> str:
+    return f"{statement.gtid or f'transaction {statement.seq:,}'}: {as_one_looks_at(statement.text)}"

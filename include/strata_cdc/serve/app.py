@@ -1,0 +1,249 @@
+"""The application: routes, who may ask, and errors. It is the same in Airflow's web server and alone.
+Not here: what a page says (`overview.py`, `table_page.py`, ...), its looks (`templates/`, `static/`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi.exception_handlers import http_exception_handler
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from fastapi.staticfiles import StaticFiles
+
+from strata_cdc.errors import StrataError, Transient, UnknownSourceError, Usage
+from strata_cdc.schema.answers.changes import changes
+from strata_cdc.schema.answers.positions import position_of
+from strata_cdc.schema.answers.search import search
+from strata_cdc.schema.answers.tables import tables_at
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.serve.around import Around
+from strata_cdc.serve.bounded_bodies import BoundedBodies
+from strata_cdc.serve.headers import Headers
+from strata_cdc.serve.limits import Limits
+from strata_cdc.serve.overview import overview
+from strata_cdc.serve.rendering import FOLDER, make_environment
+from strata_cdc.serve.run_page import run_changes
+from strata_cdc.serve.table_page import Asked, kind_of, table_view
+from strata_cdc.serve.tables_page import tables_view
+from strata_cdc.serve.verdict_page import verdict_view, verdicts_view
+from strata_cdc.store.verdicts import VerdictLedger
+from strata_cdc.values import to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import sqlalchemy as sa
+
+    from strata_cdc.serve.sources import Sources
+
+_MOST_LINES: Final = 1000
+_MAP_INDEX: Final = re.compile("[0-9]{1,9}")
+
+_Source = Annotated[str, Query(max_length=64, description="Name of the source, as in the settings.")]
+_Database = Annotated[str, Query(max_length=64)]
+_Table = Annotated[str, Query(max_length=64)]
+_At = Annotated[str, Query(max_length=100_000, description="A GTID set, FILE:OFFSET or time; empty for the end.")]
+_Text = Annotated[str, Query(max_length=200)]
+_Id = Annotated[str, Query(max_length=250)]
+_MapIndex = Annotated[str, Query(max_length=11, description="Of a task; anything else than a number is none.")]
+_VersionId = Annotated[int | None, Query(ge=1)]
+_Micros = Annotated[int, Query(ge=0, lt=1 << 63, description="Start of an interval, microseconds UTC.")]
+_Offset = Annotated[int, Query(ge=0, lt=1 << 31)]
+
+
+def make_app(
+    sources: Sources,
+    guard: Callable[..., Any],
+    clock: Callable[[], int],
+    around: Around | None = None,
+    limits: Limits = Limits(),
+) -> FastAPI:
+    """The application.
+
+    Args:
+        sources: What the pages speak of.
+        guard: A dependency of FastAPI's that refuses who may not read; it stands in front of every route.
+        clock: The time now, microseconds UTC.
+        around: What else there is where it runs.
+        limits: Of what requests bring.
+    """
+    # FastAPI's own route of the description has no dependencies, and so no guard.
+    app = FastAPI(title="Strata: schema history", dependencies=[Depends(guard)], openapi_url=None)
+    app.add_api_route("/openapi.json", lambda: JSONResponse(app.openapi()), include_in_schema=False)
+    app.add_middleware(BoundedBodies, limits=limits)
+    app.add_middleware(Headers)
+    _Pages(sources, clock, around or Around()).add_to(app)
+    _Answers(sources).add_to(app)
+    return app
+
+
+def _store(sources: Sources, source: str) -> sa.Engine:
+    engine = sources.store(source)
+    if engine is None or SchemaStore(engine).position(source) is None:
+        raise UnknownSourceError(
+            "nothing has been tracked yet", source=source, remedy=f"Run `strata run --source {source}`."
+        )
+    return engine
+
+
+class _Pages:
+    """For people."""
+
+    def __init__(self, sources: Sources, clock: Callable[[], int], around: Around) -> None:
+        self._sources = sources
+        self._clock = clock
+        self._around = around
+        self._templates = make_environment()
+
+    def add_to(self, app: FastAPI) -> None:
+        """Adds the routes. Files are served by a route, since a mounted folder has no dependencies, and so no guard."""
+        app.exception_handler(StrataError)(self.refuse)
+        app.exception_handler(HTTPException)(self.refuse_request)
+        files = StaticFiles(directory=FOLDER / "static")
+
+        @app.get("/static/{name}", include_in_schema=False)
+        async def static(name: str, request: Request) -> Any:
+            return await files.get_response(name, request.scope)
+
+        for path, endpoint in (
+            ("/", self.overview),
+            ("/tables", self.tables),
+            ("/table", self.table),
+            ("/search", self.search),
+            ("/run", self.run),
+            ("/airflow", self.airflow),
+            ("/verdicts", self.verdicts),
+            ("/verdict", self.verdict),
+        ):
+            app.add_api_route(path, endpoint, response_class=HTMLResponse, include_in_schema=False)
+
+    def run(self, dag_id: _Id, run_id: _Id, map_index: _MapIndex = "") -> HTMLResponse:
+        """What changed in the span of a run of Airflow's, or of one source's tasks in it."""
+        find = self._around.find_runs
+        mapped = int(map_index) if _MAP_INDEX.fullmatch(map_index) else None
+        planned = find(dag_id, run_id, mapped) if find is not None else None
+        if planned is None:
+            raise Usage(f"there is no run {run_id!r} of {dag_id!r}")
+        return self._show("run.html", run_id=run_id, found=run_changes(self._sources, planned))
+
+    def airflow(self, source: _Source, run: _Id, to: Annotated[Literal["run", "log"], Query()] = "run") -> Any:
+        """From a run of ours to Airflow's page of it, or of what its last task has logged."""
+        find = self._around.find_task
+        task = find(run) if find is not None else None
+        if task is None:
+            raise Usage(
+                "no run of this Airflow's planned it: a command did, or Airflow has deleted its records",
+                source=source,
+                remedy=f"`strata intervals --source {source}` lists what it has done.",
+            )
+        return RedirectResponse(f"../{task.path_of_log if to == 'log' else task.path}", 303)
+
+    def _show(self, name: str, status: int = 200, **values: Any) -> HTMLResponse:
+        template = self._templates.get_template(name)
+        given = {"now": self._clock(), "kind_of": kind_of, "around": self._around}
+        return HTMLResponse(template.render(**given, **values), status)
+
+    async def refuse(self, request: Request, error: StrataError) -> HTMLResponse | JSONResponse:
+        """An error of ours as an answer: what happened, and what to run next."""
+        status = 400 if isinstance(error, Usage) else 503 if isinstance(error, Transient) else 404
+        if "/api/" in request.url.path:
+            return JSONResponse(to_plain(error.facts()), status)
+        return self._show("error.html", status, error=error)
+
+    async def refuse_request(self, request: Request, error: HTTPException) -> Any:
+        """Who must not read, or asks for what is not there: a page for a browser, JSON for programs."""
+        if "/api/" in request.url.path or "text/html" not in request.headers.get("accept", ""):
+            return await http_exception_handler(request, error)
+        answer = self._show("error.html", error.status_code, error=Usage(str(error.detail)))
+        answer.headers.update(error.headers or {})
+        return answer
+
+    def overview(self) -> HTMLResponse:
+        """The sources."""
+        views = overview(self._sources, self._around.numbers)
+        return self._show("overview.html", views=views)
+
+    def tables(
+        self, source: _Source, containing: _Text = "", after_database: _Database = "", after_table: _Table = ""
+    ) -> HTMLResponse:
+        """The tables of a source."""
+        after = TableName(after_database, after_table) if after_table else None
+        view = tables_view(_store(self._sources, source), source, after, containing.strip())
+        return self._show("tables.html", source=source, containing=containing, view=view)
+
+    def table(
+        self,
+        source: _Source,
+        database: _Database,
+        table: _Table,
+        at: _At = "",
+        before: _VersionId = None,
+        after: _VersionId = None,
+        older_than: _VersionId = None,
+    ) -> HTMLResponse:
+        """One table."""
+        asked = Asked(at.strip(), before, after, older_than)
+        view = table_view(_store(self._sources, source), source, TableName(database, table), asked)
+        status = 400 if isinstance(view.at.refusal, Usage) else 200
+        return self._show("table.html", status, source=source, asked=asked, view=view)
+
+    def search(self, source: _Source, text: _Text = "") -> HTMLResponse:
+        """Search over a source's history."""
+        found = search(_store(self._sources, source), source, text.strip()) if text.strip() else None
+        return self._show("search.html", source=source, text=text, found=found)
+
+    def verdicts(
+        self,
+        source: _Source,
+        before: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
+        unsound: Annotated[bool, Query()] = False,  # noqa: FBT002  a field of the address
+    ) -> HTMLResponse:
+        """The intervals of a source that were checked."""
+        view = verdicts_view(_store(self._sources, source), source, before, unsound=unsound)
+        return self._show("verdicts.html", source=source, unsound=unsound, view=view)
+
+    def verdict(self, source: _Source, start: _Micros, offset: _Offset = 0) -> HTMLResponse:
+        """What was found in one of them."""
+        view = verdict_view(_store(self._sources, source), source, start, offset)
+        return self._show("verdict.html", source=source, view=view)
+
+
+class _Answers:
+    """For programs: the lines of `strata schema`, as JSON."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def add_to(self, app: FastAPI) -> None:
+        """Adds the routes."""
+        app.add_api_route("/api/sources", self.sources, tags=["schema"])
+        app.add_api_route("/api/schema", self.schema, tags=["schema"])
+        app.add_api_route("/api/history", self.history, tags=["schema"])
+        app.add_api_route("/api/verdict", self.verdict, tags=["checks"])
+
+    def sources(self) -> JSONResponse:
+        """Names of the sources."""
+        return JSONResponse(self._sources.names())
+
+    def schema(self, source: _Source, database: _Database, table: _Table, at: _At = "") -> JSONResponse:
+        """A table at a point, as a line of `strata schema show`."""
+        store = SchemaStore(_store(self._sources, source))
+        history = History(store, source)
+        position = position_of(history, at) if at.strip() else AtSeq(history.tracked.seq)
+        found = tables_at(history, position, TableName(database, table))
+        return JSONResponse(next(to_plain(line) for line in found.lines()))
+
+    def history(self, source: _Source, database: _Database, table: _Table) -> JSONResponse:
+        """The changes of a table, as lines of `strata schema history`; the newest thousand."""
+        store = SchemaStore(_store(self._sources, source))
+        listed = [change.line() for change in changes(store, source, TableName(database, table))]
+        return JSONResponse([to_plain(line) for line in listed[-_MOST_LINES:]])
+
+    def verdict(self, source: _Source, start: _Micros) -> JSONResponse:
+        """What the checks found in one interval, table by table, as the store has it."""
+        found = VerdictLedger(_store(self._sources, source)).select(source, [start])
+        return JSONResponse([to_plain(one) for one in found])

@@ -1,0 +1,71 @@
+"""Bounds on what a request brings, whoever sends it: FastAPI reads a body before it asks the guard who is there.
+Not here: bounds on connections and heads (`bounded_connections.py`), which the web server has to keep."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
+
+from strata_cdc.serve.limits import Limits
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class BoundedBodies:
+    """A middleware: answers 413 to a body that is too large, 408 to one that is too slow."""
+
+    def __init__(self, app: ASGIApp, limits: Limits = Limits()) -> None:
+        self._app, self._limits = app, limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif _said_bytes(scope) > self._limits.body_bytes:
+            # Nothing of it is read: the connection ends with the answer.
+            answer = JSONResponse({"detail": _too_large(self._limits)}, 413, {"Connection": "close"})
+            await answer(scope, receive, send)
+        else:
+            await self._app(scope, _Bounded(receive, self._limits), send)
+
+
+class _Bounded:
+    """Gives the messages of a request while its body keeps the bounds; what follows the body waits as long as it
+    likes."""
+
+    def __init__(self, receive: Receive, limits: Limits) -> None:
+        self._receive, self._limits = receive, limits
+        self._bytes = 0
+        self._until: float | None = asyncio.get_running_loop().time() + limits.body_seconds
+
+    async def __call__(self) -> Message:
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            said = f"the body took longer than {self._limits.body_seconds:g} seconds"
+            raise HTTPException(408, said, _CLOSE) from None
+        self._bytes += len(message.get("body", b""))
+        if self._bytes > self._limits.body_bytes:
+            raise HTTPException(413, _too_large(self._limits), _CLOSE)
+        if not message.get("more_body", False):
+            self._until = None
+        return message
+
+
+_CLOSE: Final = {"Connection": "close"}
+
+
+def _too_large(limits: Limits) -> str:
+    return f"a body may have {limits.body_bytes:,} bytes"
+
+
+def _said_bytes(scope: Scope) -> int:
+    """What the head says of the length; 0 where it does not say, or not in ASCII digits."""
+    found = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    # More digits are no length of anything.
+    return int(found) if found.isdigit() and len(found) < 20 else 0

@@ -1,0 +1,207 @@
+"""The first page: each source, how far it is, and what somebody has to look at, the most urgent first.
+Not here: single tables (`table_page.py`), reading the numbers that the lake has (`numbers.py`)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from strata_cdc.counted import counted
+from strata_cdc.errors import StrataError
+from strata_cdc.schema.answers.catalogue import unknown_tables
+from strata_cdc.schema.history.cascades import unlogged_cascades
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.store.database import reading
+from strata_cdc.store.ledgers import IntervalLedger
+from strata_cdc.store.read_again import ReadAgainLedger
+from strata_cdc.store.rows_in_time import waiting_rows
+from strata_cdc.store.table_intervals import IntervalState
+from strata_cdc.store.tables import schema_version
+from strata_cdc.store.verdicts import VerdictLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from strata_cdc.schema.answers.catalogue import TableSummary
+    from strata_cdc.schema.history.versions import TrackedPosition
+    from strata_cdc.serve.numbers import Numbers, SourceNumbers
+    from strata_cdc.serve.sources import Sources
+    from strata_cdc.store.read_again import TableToRead
+    from strata_cdc.store.rows_in_time import UnpublishedRows
+    from strata_cdc.store.verdicts import IntervalOutcome
+
+_SHOWN_GAPS: Final = 20
+_MOST_GAPS: Final = 1000
+# As in `monitoring/alerts.yaml`.
+_PURGE_SECONDS: Final = 21600
+_STILL_SECONDS: Final = 1800
+_MIRROR_SECONDS: Final = 7200
+
+
+class Urgency(IntEnum):
+    """What comes first."""
+
+    LOSS = 0
+    """The server may delete what is not here."""
+    STILL = 1
+    """Nothing runs, or nobody can say."""
+    WITHHELD = 2
+    UNKNOWN = 3
+    """A table whose schema is not known."""
+    WAITING = 4
+    """The next run does it."""
+    UNLOGGED = 5
+    """Changes that no binlog has, as long as the server is as it is."""
+
+
+class Attention(Struct, frozen=True):
+    """Something that somebody has to look at, and what to run."""
+
+    text: str
+    command: str | None = None
+    table: tuple[str, str] | None = None
+    """Database and table that it is about."""
+    urgency: Urgency = Urgency.STILL
+    seconds: float | None = None
+    """A span of time that the page puts behind the text."""
+
+
+class SourceView(Struct, frozen=True):
+    """A source on the first page."""
+
+    name: str
+    position: TrackedPosition | None = None
+    """How far its stream is tracked; None: not at all."""
+    published_until: int = 0
+    """End of the newest interval, microseconds UTC."""
+    versions: int = 0
+    attention: tuple[Attention, ...] = ()
+    """The most urgent first."""
+    checked: IntervalOutcome | None = None
+    """What the checks found in the newest interval that has been judged."""
+    withheld_rows: int = 0
+    """In quarantine, or held back."""
+    gaps: int = 0
+    """Tables whose schema is not known."""
+    reading: SourceNumbers | None = None
+    """The numbers that the lake has a part in; None: they are being read for the first time."""
+
+
+def overview(sources: Sources, numbers: Numbers | None) -> list[SourceView]:
+    """All sources, those first that somebody has to look at. A source whose store does not answer is shown as that.
+
+    Raises:
+        SettingsError: The settings cannot be read.
+    """
+    names = sources.names()
+    readings = numbers.of(names) if numbers is not None else {}
+    views = [_view(sources, name, readings.get(name)) for name in names]
+    return sorted(views, key=lambda view: (not view.attention, *(one.urgency for one in view.attention[:1]), view.name))
+
+
+def _view(sources: Sources, name: str, reading: SourceNumbers | None) -> SourceView:
+    try:
+        engine = sources.store(name)
+        return SourceView(name, attention=(_nothing_yet(name),)) if engine is None else _of_store(engine, name, reading)
+    except StrataError as error:
+        return SourceView(name, attention=(Attention(error.message, error.remedy),))
+
+
+def _of_store(engine: sa.Engine, name: str, read: SourceNumbers | None) -> SourceView:
+    position = SchemaStore(engine).position(name)
+    last = IntervalLedger(engine).last(name)
+    if position is None:
+        return SourceView(name, attention=(_nothing_yet(name),))
+    waiting, gaps = waiting_rows(engine, name), unknown_tables(engine, name, _MOST_GAPS)
+    attention = [
+        *_of_numbers(name, read),
+        *(_waiting(name, one) for one in waiting),
+        *(_read_again(name, one) for one in ReadAgainLedger(engine).all(name)[:_SHOWN_GAPS]),
+        *(_gap(name, one) for one in gaps[:_SHOWN_GAPS]),
+        *_unlogged(engine, name),
+    ]
+    return SourceView(
+        name,
+        position,
+        published_until=last.end if last else 0,
+        versions=_count_versions(engine, name),
+        attention=tuple(sorted(attention, key=lambda one: one.urgency)),
+        checked=next(iter(VerdictLedger(engine).outcomes(name, limit=1)), None),
+        withheld_rows=sum(one.rows for one in waiting if one.state is not IntervalState.OWED),
+        gaps=len(gaps),
+        reading=read,
+    )
+
+
+def _nothing_yet(name: str) -> Attention:
+    return Attention("nothing has been tracked yet", f"strata run --source {name}", urgency=Urgency.WAITING)
+
+
+def _count_versions(engine: sa.Engine, name: str) -> int:
+    query = sa.select(sa.func.count()).where(schema_version.c.source == name)
+    with reading(engine) as connection:
+        return int(connection.execute(query).scalar_one())
+
+
+def _of_numbers(name: str, read: SourceNumbers | None) -> Iterator[Attention]:
+    if read is None:
+        return
+    if read.error is not None:
+        yield Attention(f"its numbers cannot be read: {read.error}", f"strata status --source {name}")
+    yield from _of_times(name, read.numbers)
+
+
+def _of_times(name: str, numbers: Mapping[str, float | None]) -> Iterator[Attention]:
+    left = numbers.get("purge_distance_seconds")
+    if left is not None and left <= 0:
+        text = "the server may have purged what has not landed, since"
+        yield Attention(text, f"strata land --source {name}", None, Urgency.LOSS, -left)
+    elif left is not None and left < _PURGE_SECONDS:
+        text = "the server may purge what has not landed, in"
+        yield Attention(text, f"strata land --source {name}", None, Urgency.LOSS, left)
+    still = numbers.get("progress_age_seconds")
+    if still is not None and still > _STILL_SECONDS:
+        text = "no landing has looked and no run has stored anything for"
+        yield Attention(text, f"strata run --source {name}", None, Urgency.STILL, still)
+    behind = numbers.get("mirror_lag_seconds")
+    if behind is not None and behind > _MIRROR_SECONDS:
+        yield Attention("a mirror is behind by", f"strata mirror update --source {name}", None, Urgency.STILL, behind)
+    elif behind is None and numbers.get("mirror_count"):
+        yield Attention("a mirror cannot be read", f"strata mirror update --source {name}")
+
+
+def _waiting(name: str, one: UnpublishedRows) -> Attention:
+    rows = f"{counted(one.rows, 'row')} of {_tables(one)} in {counted(one.intervals, 'interval')}"
+    if one.state is IntervalState.OWED:
+        return Attention(f"{rows} wait for the next run", f"strata run --source {name}", urgency=Urgency.WAITING)
+    if one.state is IntervalState.FAILED:
+        text, command = f"{rows} failed their checks or could not be decoded", f"strata run --source {name} --failed"
+    else:
+        text, command = f"{rows} are held back", f"strata status --source {name}"
+    return Attention(text, command, urgency=Urgency.WITHHELD)
+
+
+def _read_again(name: str, one: TableToRead) -> Attention:
+    text = f"the mirror of {one.name} is to be read again: {one.reason}"
+    command = f"strata dump --source {name} --table {one.name}"
+    return Attention(text, command, (one.database_name, one.table_name), Urgency.STILL)
+
+
+def _tables(one: UnpublishedRows) -> str:
+    return one.table if one.tables == 1 else counted(one.tables, "table")
+
+
+def _unlogged(engine: sa.Engine, name: str) -> Iterator[Attention]:
+    tables = [str(one.name) for one in unlogged_cascades(engine, name)]
+    if tables:
+        more = f" and {counted(len(tables) - _SHOWN_GAPS, 'other')}" if len(tables) > _SHOWN_GAPS else ""
+        text = f"foreign keys change rows of {', '.join(tables[:_SHOWN_GAPS])}{more} without row events"
+        yield Attention(text, f"strata reconcile --source {name}", urgency=Urgency.UNLOGGED)
+
+
+def _gap(name: str, one: TableSummary) -> Attention:
+    text = f"the schema of {one.name} is not known: {one.gap}"
+    return Attention(text, f"strata snapshot --source {name}", (one.name.database, one.name.table), Urgency.UNKNOWN)

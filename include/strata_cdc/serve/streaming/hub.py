@@ -1,0 +1,177 @@
+"""One decode of a source's stream for all readers that have caught up: a thread decodes everything, the event loop
+keeps the last of it, and what one kind of reader wants is written once.
+Not here: a reader's way (`reader.py`), which spans are kept (`streams/recent.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter, OrderedDict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.errors import StrataError
+from strata_cdc.streams.events import Heartbeat
+from strata_cdc.streams.recent import Recent, SpanCursor
+from strata_cdc.streams.stream import ChangeStream
+from strata_cdc.streams.writing import Writing
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from collections.abc import Sequence
+
+    from strata_cdc.position.source_position import SourcePosition
+    from strata_cdc.serve.limits import Limits
+    from strata_cdc.serve.streaming.asked import Wish
+    from strata_cdc.streams.decoding import StreamBatch
+    from strata_cdc.streams.recent import RecentPart
+    from strata_cdc.streams.stream import StreamedSource
+    from strata_cdc.streams.writing import Messages
+
+_LINES_BYTES: Final = 2000
+"""About what the lines of one span take besides their bytes."""
+_AHEAD: Final = 4
+"""Spans that are decoded, and that the event loop has not taken yet."""
+_AT_ONCE: Final = 64
+"""Spans that are written in one go; each is small where there are several."""
+_GATHER_SECONDS: Final = 0.02
+"""What comes within so long comes together. Each span is decoded, kept, written and sent by threads that take turns."""
+
+
+class Hub:
+    """The shared stream of one source. All but the decoding is done by the event loop."""
+
+    def __init__(self, source: StreamedSource, start: SourcePosition, limits: Limits) -> None:
+        """Begins to decode behind a place."""
+        self._limits = limits
+        self.failed: StrataError | None = None
+        """Why it has ended, if it has."""
+        self.recent = Recent(start, limits.recent_bytes)
+        self._stream = ChangeStream(source, start, follow=True)
+        self._stream.gather_seconds = _GATHER_SECONDS
+        self._loop: AbstractEventLoop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._readers: Counter[Wish] = Counter()
+        self._views: dict[Wish, _View] = {}
+        self._free = threading.BoundedSemaphore(_AHEAD)
+        self._stopped = False
+        threading.Thread(target=self._decode, name=f"stream of {source.name}", daemon=True).start()
+
+    # The thread -----------------------------------------------------------------------------------
+
+    def _decode(self) -> None:
+        # A loop that is closed takes nothing any more.
+        with suppress(RuntimeError):
+            try:
+                for found in self._stream.spans():
+                    if not isinstance(found, Heartbeat):
+                        self._free.acquire()
+                        self._loop.call_soon_threadsafe(self._take, found)
+            except StrataError as error:
+                self._loop.call_soon_threadsafe(self._end, error)
+            else:
+                self._loop.call_soon_threadsafe(self._end, None)
+
+    # The event loop -------------------------------------------------------------------------------
+
+    def _take(self, span: StreamBatch) -> None:
+        self._free.release()
+        self.recent.take(span)
+        self._wake()
+
+    def _end(self, error: StrataError | None) -> None:
+        self.failed, self._stopped = error, True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes."""
+        return self._stopped
+
+    def enter(self, wish: Wish) -> None:
+        """One reader more."""
+        self._readers[wish] += 1
+
+    def leave(self, wish: Wish) -> None:
+        """One reader less; without any it ends after a while."""
+        self._readers[wish] -= 1
+        if not self._readers[wish]:
+            del self._readers[wish]
+            self._views.pop(wish, None)
+        if not self._readers:
+            self._loop.call_later(self._limits.linger_seconds, self._stop_if_left)
+
+    def _stop_if_left(self) -> None:
+        if not self._readers:
+            self.stop()
+
+    def stop(self) -> None:
+        """Ends the decoding, within half a second."""
+        self._stopped = True
+        self._stream.close()
+        self._wake()
+
+    async def wait(self, number: int, seconds: float) -> bool:
+        """Waits until there is a span of a number, or nothing more comes; returns whether that is so."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.recent.next <= number and not self._stopped:
+                    await self._changed.wait()
+        return self.recent.next > number or self._stopped
+
+    async def messages(self, wish: Wish, cursor: SpanCursor) -> Messages:
+        """What a reader gets of a span; written once for all that want the same."""
+        view = self._views.get(wish)
+        if view is None:
+            view = self._views[wish] = _View(wish, folded=self._stream.folds_names)
+        return await view.messages(self.recent, cursor, self._limits.written_bytes // len(self._views))
+
+
+class _View:
+    """What readers with one wish get, as bytes."""
+
+    def __init__(self, wish: Wish, *, folded: bool) -> None:
+        self._selection = wish.selection(folded=folded)
+        self._writing = Writing()
+        self._lock = asyncio.Lock()
+        self._written: OrderedDict[SpanCursor, Messages] = OrderedDict()
+        self._size = 0
+
+    async def messages(self, recent: Recent, cursor: SpanCursor, most_bytes: int) -> Messages:
+        found = self._written.get(cursor)
+        if found is not None:
+            return found
+        async with self._lock:
+            found = self._written.get(cursor)
+            if found is None:
+                wanted = self._wanted(recent, cursor, most_bytes)
+                written = await asyncio.to_thread(self._write, wanted)
+                for one, messages in zip(wanted, written, strict=True):
+                    self._keep(one[0], messages, most_bytes)
+                found = written[0]
+        return found
+
+    def _wanted(self, recent: Recent, cursor: SpanCursor, most_bytes: int) -> list[tuple[SpanCursor, RecentPart]]:
+        """A span and those after it that are to be written, too: a thread for each of many small ones would take longer
+        than writing them. As many as can be kept beside what is there."""
+        found, size = [(cursor, recent[cursor.number])], 0
+        for number in range(cursor.number + 1, min(cursor.number + _AT_ONCE, recent.next)):
+            size += recent[number].size
+            if size > most_bytes // 2:
+                break
+            if SpanCursor(number) not in self._written:
+                found.append((SpanCursor(number), recent[number]))
+        return found
+
+    def _write(self, spans: Sequence[tuple[SpanCursor, RecentPart]]) -> list[Messages]:
+        return [self._writing.messages(self._selection.of(one, at.first_seq)) for at, one in spans]
+
+    def _keep(self, cursor: SpanCursor, found: Messages, most_bytes: int) -> None:
+        self._written[cursor] = found
+        self._size += len(found.data) + _LINES_BYTES
+        while self._size > most_bytes and len(self._written) > 1:
+            self._size -= len(self._written.popitem(last=False)[1].data) + _LINES_BYTES

@@ -1,0 +1,170 @@
+"""The addresses of streams and tokens.
+Not here: a reader (`reader.py`), what tokens mean (`position/token.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import Body, Header, Query, Response
+from fastapi.responses import JSONResponse
+
+from strata_cdc.errors import StrataError
+from strata_cdc.position.token import merge
+from strata_cdc.position.token_shown import shown
+from strata_cdc.position.token_text import from_text, to_text
+from strata_cdc.schema.model.patterns import require_matchable
+from strata_cdc.serve.limits import Limits
+from strata_cdc.serve.streaming.answer import EventStream, refusal
+from strata_cdc.serve.streaming.asked import Wish
+from strata_cdc.serve.streaming.reader import HttpReader, SharedSource
+from strata_cdc.streams.positions import parse_bound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastapi import FastAPI
+
+    from strata_cdc.serve.sources import Sources
+
+HEARTBEAT_SECONDS: Final = 10.0
+_TOKEN_CHARACTERS: Final = 100_000
+
+_From = Annotated[
+    str,
+    Query(
+        alias="from",
+        max_length=_TOKEN_CHARACTERS,
+        description="now, beginning, landed, a token, a GTID set, a time (UTC) or FILE:OFFSET: what follows it.",
+    ),
+]
+_Until = Annotated[
+    str,
+    Query(max_length=_TOKEN_CHARACTERS, description="Likewise; a time is exclusive. Without it the stream goes on."),
+]
+_Tables = Annotated[list[str], Query(max_length=1000, description="Patterns of database.table; none for all.")]
+_Columns = Annotated[str, Query(max_length=100_000, description="Names of columns, as in id,state; none for all.")]
+_Heartbeat = Annotated[float, Query(ge=0.1, le=60, description="Seconds without a line before there is a heartbeat.")]
+_LastId = Annotated[str, Header(max_length=_TOKEN_CHARACTERS, description="The last token: it counts more than from.")]
+_Token = Annotated[str, Query(max_length=_TOKEN_CHARACTERS, description="An event token.")]
+_Bound = Annotated[
+    float | None,
+    Query(ge=0, le=1e9, description="Seconds by which servers' clocks may differ; else as in the settings."),
+]
+
+_STREAM_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "content": {"text/event-stream": {}},
+        "description": "Server-sent events; `data` is a line of `strata stream`, `id` its token. An event `fault` says "
+        "why there is no more.",
+    },
+    204: {"description": "All up to `until` has been given: do not come again."},
+    400: {"description": "A token that is damaged, or of another source; a position that is none."},
+    404: {"description": "The settings have no such source."},
+    409: {"description": "A position of another history; rows that cannot be decoded."},
+    410: {"description": "The position is nowhere any more; `earliest` is what can be had, as `from` takes it."},
+    503: {"description": "The server, the store or the lake does not answer, or too many readers are catching up."},
+}
+
+
+def add_streams(app: FastAPI, sources: Sources, limits: Limits = Limits()) -> None:
+    """Adds the routes; the application's guard stands in front of them, too."""
+    _Streams(sources, limits).add_to(app)
+    for path, endpoint in (
+        ("/api/tokens/show", show_token),
+        ("/api/tokens/compare", _Comparing(sources).compare_tokens),
+        ("/api/tokens/merge", merge_tokens),
+    ):
+        app.add_api_route(path, endpoint, tags=["tokens"])
+    app.add_api_route("/api/tokens/merge", merge_many, methods=["POST"], tags=["tokens"])
+
+
+class _Streams:
+    def __init__(self, sources: Sources, limits: Limits) -> None:
+        self._sources, self._limits = sources, limits
+        self._shared: dict[str, SharedSource] = {}
+
+    def add_to(self, app: FastAPI) -> None:
+        app.add_api_route(
+            "/api/streams/{source}", self.stream, tags=["streams"], responses=_STREAM_ANSWERS, response_class=Response
+        )
+
+    async def stream(
+        self,
+        source: str,
+        start: _From = "now",
+        until: _Until = "",
+        table: _Tables = [],  # noqa: B006  FastAPI copies it
+        columns: _Columns = "",
+        heartbeat: _Heartbeat = HEARTBEAT_SECONDS,
+        last_event_id: _LastId = "",
+    ) -> Response:
+        """Each change of a source as it happens, as server-sent events. Asked again with `Last-Event-ID`, it goes on
+        behind that line: nothing is lost, nothing comes twice."""
+        reader = None
+        try:
+            shared = self._of(source)
+            require_matchable(table)
+            name, lineage = shared.source.name, shared.source.lineage
+            names = tuple(sorted({one.strip().casefold() for one in columns.split(",") if one.strip()}))
+            reader = HttpReader(
+                shared,
+                parse_bound(last_event_id or start, name, lineage),
+                Wish(tuple(sorted(set(table))), names or None),
+                until=parse_bound(until, name, lineage) if until else None,
+                heartbeat_seconds=heartbeat,
+            )
+            if not await reader.open():
+                reader.close()
+                return Response(status_code=204)
+        except StrataError as error:
+            if reader is not None:
+                reader.close()
+            return refusal(error)
+        except BaseException:
+            if reader is not None:
+                reader.close()
+            raise
+        return EventStream(reader)
+
+    def _of(self, name: str) -> SharedSource:
+        """The readers of a source; settings that have changed are those of its next readers."""
+        source = self._sources.find(name)
+        known = self._shared.get(name)
+        if known is None or known.source != source:
+            known = self._shared[name] = SharedSource(source, self._limits)
+        return known
+
+
+def _answered(answer: Callable[[], Any]) -> JSONResponse:
+    try:
+        return JSONResponse(answer())
+    except StrataError as error:
+        return refusal(error)
+
+
+def show_token(token: _Token) -> JSONResponse:
+    """What is in a token, source by source, as `strata token show` prints it."""
+    return _answered(lambda: [shown(place) for place in from_text(token).places])
+
+
+class _Comparing:
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def compare_tokens(self, a: _Token, b: _Token, clock_bound: _Bound = None) -> JSONResponse:
+        """How `a` lies to `b`: before, after, equal or unknown. Treat unknown as "not fresh enough"."""
+        return _answered(lambda: {"order": from_text(a).compare(from_text(b), clock_bound=self._bound(clock_bound))})
+
+    def _bound(self, seconds: float | None) -> int | None:
+        """Microseconds; those of the settings where nobody says."""
+        return self._sources.clock_bound() if seconds is None else int(seconds * 1_000_000)
+
+
+def merge_tokens(token: Annotated[list[str], Query(max_length=1000)]) -> JSONResponse:
+    """The least token that is at or after all of these; 409 for tokens of two histories."""
+    return _answered(lambda: {"token": to_text(merge(map(from_text, token)))})
+
+
+def merge_many(tokens: Annotated[list[str], Body(embed=True, max_length=10_000)]) -> JSONResponse:
+    """The same for more than an address has room for."""
+    return _answered(lambda: {"token": to_text(merge(map(from_text, tokens)))})

@@ -1,0 +1,60 @@
+"""Finds the library of kernels that set-up links (`scripts/startup/link_kernels.py`): machine code that needs no Numba.
+Not here: what happens without it (`binlog/kernels/jit.py`, `binlog/kernels/compiler.py`)."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import platform
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from strata_cdc.startup import processor
+from strata_cdc.startup.processor import has_checked_bounds, is_plain_python, processor_features
+from strata_cdc.startup.switch import QuickStart, is_on
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FOLDER = Path(__file__).parents[1] / "binlog" / "kernels"
+NAME = "linked_kernels"
+
+
+def library_paths() -> tuple[Path, Path] | None:
+    """Where the library for these sources and this processor belongs, and the Python module that calls it.
+
+    None where the processor's features cannot be read: machine code from another processor may not run on this one.
+    """
+    features = processor_features()
+    if not features:
+        return None
+    stamp = hashlib.sha256(" ".join([platform.machine(), sys.platform, *sorted(features)]).encode())
+    for source in [*sorted(_FOLDER.glob("*.py")), Path(processor.__file__)]:
+        stamp.update(source.read_bytes())
+    stem = f"{NAME}-{stamp.hexdigest()[:16]}"
+    return _FOLDER / "__pycache__" / f"{stem}.so", _FOLDER / "__pycache__" / f"{stem}.py"
+
+
+def linked_kernels(compile_now: Callable[[str], Callable[..., Any]]) -> dict[str, Callable[..., Any]] | None:
+    """The kernels of the library by `file.name`; None if there is none, or another mode is wanted.
+
+    Args:
+        compile_now: Gives the kernel of a name for arguments that the library has no code for.
+    """
+    if is_plain_python() or has_checked_bounds() or not is_on(QuickStart.KERNELS):
+        return None
+    paths = library_paths()
+    if paths is None or not all(path.exists() for path in paths):
+        return None
+    library, caller = paths
+    spec = importlib.util.spec_from_file_location(f"strata_cdc.binlog.kernels.{NAME}", caller)
+    if spec is None or spec.loader is None:
+        return None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    try:
+        found: dict[str, Callable[..., Any]] = module.open_library(str(library), compile_now)
+    except OSError:
+        return None  # a place from which nothing may be executed
+    return found

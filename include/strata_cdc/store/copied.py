@@ -1,0 +1,39 @@
+"""A copy of a source's part of a store, in memory: whatever is done with it, the store stays as it is.
+Not here: what is tried on it (`pipeline/rehearse.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from strata_cdc.store.database import open_store, reading, writing
+from strata_cdc.store.own import OWN, own_database
+from strata_cdc.store.tables import METADATA, store_format
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_ROWS = 1000
+"""That are held in between."""
+
+
+def copied_store(engine: sa.Engine, source: str, servers: Collection[str]) -> sa.Engine:
+    """A store in memory with all that another has of a source.
+
+    Args:
+        engine: The store.
+        source: Name of the source.
+        servers: As `own_database`; what is the store's own in a stream is the copy's, too.
+    """
+    own = own_database(engine, servers)
+    copy = open_store("sqlite://")
+    with reading(engine) as found, writing(copy) as made:
+        for table in METADATA.sorted_tables:
+            if table is store_format:
+                continue
+            mine = table.c.source == source if "source" in table.c else sa.true()
+            rows = found.execution_options(yield_per=_ROWS).execute(sa.select(table).where(mine))
+            for part in rows.mappings().partitions(_ROWS):
+                made.execute(table.insert(), [dict(row) for row in part])
+    return copy.execution_options(**{OWN: own})

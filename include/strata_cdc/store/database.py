@@ -1,0 +1,372 @@
+"""Opening the store on any SQL database, with the database's errors turned into ours.
+Not here: tables (`tables.py`), their versions (`migrations.py`)."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import ExitStack, contextmanager
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.pool import StaticPool
+
+from strata_cdc.binlog.protocol.connection import ODD_ANSWERS, ServerAddress, as_unsafe_error, open_connection
+from strata_cdc.errors import (
+    AccessDeniedError,
+    SettingsError,
+    StoreFormatError,
+    StoreUnavailableError,
+    StrataError,
+    one_line,
+)
+from strata_cdc.store.migrations import FORMAT, check_format, migrate, stored_format
+from strata_cdc.store.statements import COMPILED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DEFAULT_DATABASE: Final = "strata"
+"""Where the store lives on a MySQL server whose URL names no database."""
+
+_ANSWER_SECONDS = 3600
+"""A server that has not answered for so long does not; a change of the tables' format may take a while."""
+_LOCK_SECONDS = 60
+"""How long an opener waits for another that makes the tables, and an SQLite writer for another writer."""
+_RETRY_SECONDS = 0.01
+_LOGS_STATEMENTS: Final = "strata_logs_statements"
+"""What is known of a connection."""
+
+_DENIED = {1045, 1698, 3118}
+"""Server errors (share/messages_to_clients.txt): wrong password, no such user by socket, account locked."""
+_NOT_GRANTED = {1044, 1142, 1143, 1227}
+"""No right to a database, to a table, to a column, for an operation."""
+_READ_ONLY = {1290, 1792, 1836}
+_NO_DATABASE = 1049
+_NO_STORE: Final = "there is no store"
+
+
+class OnMissing(Enum):
+    """What opening does when there is no store at the URL."""
+
+    CREATE = "create"
+    REFUSE = "refuse"
+    EMPTY = "empty"
+    """One in memory takes its place, with nothing in it: for who only reads, and makes none."""
+
+
+def open_store(url: str, on_missing: OnMissing = OnMissing.CREATE) -> sa.Engine:
+    """The store at an SQLAlchemy URL, its tables in this version's format.
+
+    `mysql://user:password@host/` means database `strata` there, made if it is missing and the user may;
+    `sqlite:///file`
+    serves files without a server, `sqlite://` lives in memory. Opening reads one row; a table is read when asked for.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+        AccessDeniedError: Wrong user or password, or no right to the database.
+        StoreFormatError: There is no store and none is to be made; it is of a newer version; it is not Strata's.
+        SettingsError: The text is not a URL of a database.
+    """
+    if on_missing is OnMissing.EMPTY:
+        found = find_store(url)
+        return open_store("sqlite://") if found is None else found
+    parsed = _parse(url)
+    engine = _engine(parsed)
+    try:
+        with store_errors(engine):
+            if on_missing is OnMissing.CREATE and parsed.get_backend_name() == "mysql":
+                _make_database(parsed)
+            _prepare(engine, parsed, on_missing)
+    except ODD_ANSWERS as error:
+        raise StoreUnavailableError(
+            f"the store at {describe(engine)} answers as no database does: {one_line(str(error))}",
+            remedy="Check that the URL is that of a MySQL server.",
+        ) from error
+    return engine
+
+
+def find_store(url: str) -> sa.Engine | None:
+    """As `open_store`, for who only reads: None if there is no store, and nothing is made."""
+    try:
+        return open_store(url, OnMissing.REFUSE)
+    except StoreFormatError as error:
+        if _NO_STORE in error.message:
+            return None
+        raise
+
+
+def describe(engine: sa.Engine) -> str:
+    """The store's URL without its password, for messages."""
+    return engine.url.render_as_string(hide_password=True)
+
+
+@contextmanager
+def store_errors(engine: sa.Engine) -> Iterator[None]:
+    """Turns the database's errors in a `with` block into ours; a StrataError passes."""
+    try:
+        yield
+    except sa.exc.DBAPIError as error:
+        raise _translated(error, engine.url) from None
+
+
+def _parse(text: str) -> sa.URL:
+    try:
+        url = sa.make_url(text)
+    except sa.exc.ArgumentError:
+        # Never the text: it may hold a password.
+        raise SettingsError(
+            "the store's URL cannot be read",
+            remedy="Write it as mysql://USER:PASSWORD@HOST:PORT/strata or sqlite:///FILE; "
+            "special characters of a password as %XX.",
+        ) from None
+    if url.get_backend_name() not in ("mysql", "mariadb"):
+        return url
+    if url.drivername not in ("mysql", "mysql+pymysql"):
+        # Another driver would be told nothing of how the connection is to be protected.
+        raise SettingsError(f"there is no driver for a store on {url.drivername}", remedy="Write mysql://...")
+    return url.set(drivername="mysql+pymysql", database=url.database or DEFAULT_DATABASE)
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    backend = url.get_backend_name()
+    options: dict[str, Any] = {"hide_parameters": True, "execution_options": {"compiled_cache": COMPILED}}
+    if backend == "sqlite":
+        options["connect_args"] = {"timeout": _LOCK_SECONDS}
+        if url.database in (None, "", ":memory:"):
+            # Each connection would have a memory of its own.
+            options |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
+    elif backend == "mysql":
+        # The server closes idle connections; a plan may take longer than that between two look-ups.
+        options |= {"pool_pre_ping": True, "pool_recycle": 3600, "creator": _creator(url)}
+    try:
+        engine = sa.create_engine(url, **options)
+    except (sa.exc.ArgumentError, ImportError, TypeError) as error:
+        raise SettingsError(
+            f"there is no driver for a store on {url.get_backend_name()}: {type(error).__name__}",
+            remedy="Use MySQL or SQLite, or install the database's SQLAlchemy driver.",
+        ) from None
+    if backend == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    elif backend == "mysql":
+        event.listen(engine, "begin", _begin_mysql)
+    return engine
+
+
+def _creator(url: sa.URL) -> Callable[[], Any]:
+    """What makes a connection to a store on MySQL: the same as for all others, with what SQLAlchemy expects of one."""
+    import pymysql  # noqa: PLC0415 - the driver is loaded with the first store on MySQL
+
+    address = ServerAddress.from_url(url.render_as_string(hide_password=False))
+    # Rows that an UPDATE found, not those that it changed.
+    return partial(
+        open_connection, address, read_timeout=_ANSWER_SECONDS, client_flag=pymysql.constants.CLIENT.FOUND_ROWS
+    )
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    # Transactions are begun by `_begin_sqlite`: the driver's own begin lets DDL and reads run outside of them.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    _switch_to_wal(cursor)
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()
+
+
+def _switch_to_wal(cursor: sqlite3.Cursor) -> None:
+    """The one statement for which SQLite may not wait: another connection is making the same switch, of a new file."""
+    end = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    # IMMEDIATE where the caller is going to write: a read that turns into a write cannot wait for another writer.
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if _writes(connection) else "BEGIN")
+
+
+def _begin_mysql(connection: sa.Connection) -> None:
+    """A writer locks rows, and no gaps between them: at InnoDB's default, looking for a row that is not there locks the
+    place where other sources of the same store put theirs, and two of them wait for each other."""
+    if not _writes(connection):
+        return
+    if _LOGS_STATEMENTS not in connection.info:
+        found = connection.exec_driver_sql("SELECT @@session.binlog_format").scalar()
+        connection.info[_LOGS_STATEMENTS] = found == "STATEMENT"
+    # Error 1665 (share/messages_to_clients.txt): InnoDB takes no writes of this level where statements are logged.
+    if not connection.info[_LOGS_STATEMENTS]:
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+
+
+def _writes(connection: sa.Connection) -> bool:
+    return bool(connection.get_execution_options().get("strata_writes", False))
+
+
+@contextmanager
+def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """One transaction that writes; all of it or nothing.
+
+    Raises:
+        StoreUnavailableError: The database does not answer, or another writer does not end.
+        AccessDeniedError: The user may not write.
+    """
+    with store_errors(engine), engine.execution_options(strata_writes=True).begin() as connection:
+        yield connection
+
+
+@contextmanager
+def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """One transaction that reads.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+        AccessDeniedError: The user may not read.
+    """
+    with store_errors(engine), engine.connect() as connection:
+        yield connection
+
+
+def _make_database(url: sa.URL) -> None:
+    """Makes the database on a MySQL server, if it is not there."""
+    probe = _engine(url)
+    try:
+        probe.connect().close()
+    except sa.exc.DBAPIError as error:
+        if _code(error) != _NO_DATABASE:
+            raise
+    else:
+        return
+    finally:
+        probe.dispose()
+    server = _engine(url.set(database=""))
+    try:
+        with server.connect() as connection:
+            name = server.dialect.identifier_preparer.quote(str(url.database))
+            connection.exec_driver_sql(
+                f"CREATE DATABASE IF NOT EXISTS {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+            )
+    finally:
+        server.dispose()
+
+
+def _prepare(engine: sa.Engine, url: sa.URL, on_missing: OnMissing) -> None:
+    if on_missing is OnMissing.REFUSE and _is_absent_file(url):
+        # Connecting would make an empty file.
+        raise _missing(engine) if Path(str(url.database)).parent.is_dir() else _unopened(describe(engine))
+    with engine.connect() as connection:
+        found = stored_format(connection)
+    if found is not None:
+        check_format(found)
+        if found == FORMAT:
+            return
+    elif on_missing is OnMissing.REFUSE:
+        raise _missing(engine)
+    with _migrating(engine) as connection:
+        migrate(connection)
+
+
+def _is_absent_file(url: sa.URL) -> bool:
+    is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
+    return is_file and not Path(str(url.database)).exists()
+
+
+@contextmanager
+def _migrating(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A transaction in which no other process makes or changes the tables."""
+    with ExitStack() as held:
+        if engine.dialect.name == "mysql":
+            # MySQL's DDL commits by itself, so a transaction keeps nobody out. The lock is of a connection of its own:
+            # it must last until the transaction has committed.
+            _take_lock(held.enter_context(engine.connect()))
+        yield held.enter_context(engine.execution_options(strata_writes=True).begin())
+
+
+def _take_lock(connection: sa.Connection) -> None:
+    """Keeps others out until the connection is given back, which frees its locks."""
+    lock = sa.func.get_lock(f"strata.{connection.engine.url.database}"[:64], _LOCK_SECONDS)
+    if connection.execute(sa.select(lock)).scalar() != 1:
+        raise StoreUnavailableError(f"another process has been making the store's tables for {_LOCK_SECONDS} s")
+    # A pooled connection lives on: without this the lock would, too.
+    connection.detach()
+
+
+def _missing(engine: sa.Engine) -> StoreFormatError:
+    return StoreFormatError(
+        f"{_NO_STORE} at {describe(engine)}",
+        remedy="Check the URL; `strata track` makes a store when it stores the first version.",
+    )
+
+
+def _code(error: sa.exc.DBAPIError) -> int | None:
+    arguments = getattr(error.orig, "args", ())
+    return arguments[0] if arguments and isinstance(arguments[0], int) else None
+
+
+def _translated(error: sa.exc.DBAPIError, url: sa.URL) -> StrataError:
+    """Ours for the database's. Only its own words are repeated, never a URL or a statement's values."""
+    where = url.render_as_string(hide_password=True)
+    code = _code(error)
+    unsafe = as_unsafe_error(error.orig, f"the store at {where}")
+    if unsafe is not None:
+        return unsafe
+    if code in _DENIED:
+        return AccessDeniedError(
+            f"the store at {where} refuses the user: {_words(error)}",
+            remedy="Check the user and password of the store's connection.",
+        )
+    if code in _NOT_GRANTED:
+        return AccessDeniedError(
+            f"a grant is missing for the store at {where}: {_words(error)}",
+            remedy=f"As an administrator: `GRANT ALL ON {url.database}.* TO {url.username}`; or put the store "
+            "elsewhere: set `store` or `store_connection` of the source.",
+        )
+    if code in _READ_ONLY:
+        return AccessDeniedError(
+            f"the store at {where} is on a server that is read-only",
+            remedy="Put the store on a server that can be written: set `store` or `store_connection` of the source.",
+        )
+    if code == _NO_DATABASE:
+        return StoreFormatError(
+            f"{_NO_STORE} at {where}",
+            remedy="Check the URL; `strata track` makes a store when it stores the first version.",
+        )
+    return _translated_file(error, where) or StoreUnavailableError(
+        f"the store at {where} does not answer: {_words(error)}",
+        remedy="Check that the database runs and can be reached from here, then run the same again.",
+    )
+
+
+def _translated_file(error: sa.exc.DBAPIError, where: str) -> StrataError | None:
+    """What SQLite says of its file; None of everything else."""
+    if not isinstance(error.orig, sqlite3.DatabaseError):
+        return None
+    said = str(error.orig)
+    if "unable to open" in said:
+        return _unopened(where)
+    if "not a database" in said:
+        return StoreFormatError(f"{where} is not an SQLite database", remedy="Check the path in the store's URL.")
+    return None
+
+
+def _unopened(where: str) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"the store at {where} cannot be opened: its folder is not there, or the file may not be read and written",
+        remedy="Check the path in the store's URL; Strata makes the file, but no folder.",
+    )
+
+
+def _words(error: sa.exc.DBAPIError) -> str:
+    arguments = getattr(error.orig, "args", ())
+    return one_line(str(arguments[-1])) if arguments else type(error.orig).__name__

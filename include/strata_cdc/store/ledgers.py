@@ -1,0 +1,215 @@
+"""Ledgers of the jobs: marks of closed intervals, published intervals.
+Not here: what an interval owns (`pipeline/plan/intervals.py`), schema versions (`schema/history/sql_store.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from strata_cdc.store.database import reading, writing
+from strata_cdc.store.full_names import full_name
+from strata_cdc.store.json_columns import from_column, to_column
+from strata_cdc.store.table_intervals import TableIntervalLedger, insert_counted
+from strata_cdc.store.tables import closed_interval, published_interval, tracked_position
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.store.table_intervals import TableInterval
+
+
+class ClosedInterval(Struct, frozen=True):
+    """The marks of one interval: it owns the transactions with first_seq < seq <= last_seq, for ever."""
+
+    source: str
+    start: int
+    """Microseconds UTC."""
+    end: int
+    first_seq: int
+    last_seq: int
+    gtid_executed: str
+    """What the stream had executed at the interval's end."""
+    closed_at: int
+
+
+class VersionRows(Struct, frozen=True, array_like=True):
+    """What of a commit one schema version decoded."""
+
+    version_id: int
+    rows: int
+    bytes: int
+    """Of the files that hold them, as they are stored."""
+
+
+class PublishedDetails(Struct, frozen=True, omit_defaults=True):
+    """Of what a commit was made; what older versions did not note is empty."""
+
+    gtid_executed: str = ""
+    """What the stream had executed at the interval's end."""
+    run: str = ""
+    schema_versions: tuple[int, ...] = ()
+    """Those that decoded the rows."""
+    by_version: tuple[VersionRows, ...] = ()
+    """How many rows each of them decoded."""
+
+
+class PublishedInterval(Struct, frozen=True):
+    """One table's part of an interval, as it was last committed."""
+
+    source: str
+    interval_start: int
+    table: str
+    delta_version: int
+    rows: int
+    published_at: int
+    details: PublishedDetails
+
+
+class IntervalLedger:
+    """Marks of closed intervals; those of one source are disjoint and are never changed."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def overlapping(self, source: str, start: int, end: int) -> list[ClosedInterval]:
+        """Intervals that share time with [start, end), and those that touch it at an end; in order of time."""
+        found = closed_interval.c
+        within = (found.source == source) & (found.start_at <= end) & (found.end_at >= start)
+        return self._select(within)
+
+    def all(self, source: str) -> list[ClosedInterval]:
+        """Every interval of a source, in order of time."""
+        return self._select(closed_interval.c.source == source)
+
+    def last(self, source: str) -> ClosedInterval | None:
+        """The interval that reaches furthest, None if there is none."""
+        newest = sa.select(sa.func.max(closed_interval.c.start_at)).where(closed_interval.c.source == source)
+        found = self._select(
+            (closed_interval.c.source == source) & (closed_interval.c.start_at == newest.scalar_subquery())
+        )
+        return found[0] if found else None
+
+    def get(self, source: str, start: int) -> ClosedInterval | None:
+        """The interval that begins exactly then."""
+        found = self._select((closed_interval.c.source == source) & (closed_interval.c.start_at == start))
+        return found[0] if found else None
+
+    def close(self, interval: ClosedInterval, pieces: Sequence[TableInterval] = ()) -> ClosedInterval:
+        """Stores the marks, and what is owed between them, unless the interval's time is owned already.
+
+        Args:
+            interval: The marks.
+            pieces: Every table that has rows between them.
+
+        Returns:
+            What is stored: of two that close the same interval the first one's marks; also where its end differs,
+            or another interval covers the start. A caller that gets other bounds than it gave has lost a race and cuts
+            its request anew.
+        """
+        found = closed_interval.c
+        mine = found.source == interval.source
+        overlap = sa.select(*closed_interval.c).where(
+            mine & (found.start_at < interval.end) & (found.end_at > interval.start)
+        )
+        with writing(self._engine) as connection:
+            # Everybody who closes intervals of this source queues up here, so that no two of them can overlap.
+            connection.execute(
+                sa.select(tracked_position.c.seq).where(tracked_position.c.source == interval.source).with_for_update()
+            ).all()
+            stored = connection.execute(overlap.order_by(found.start_at).limit(1).with_for_update()).one_or_none()
+            if stored is not None:
+                return ClosedInterval(*stored)
+            connection.execute(
+                closed_interval.insert().values(
+                    source=interval.source,
+                    start_at=interval.start,
+                    end_at=interval.end,
+                    first_seq=interval.first_seq,
+                    last_seq=interval.last_seq,
+                    gtid_executed=interval.gtid_executed,
+                    closed_at=interval.closed_at,
+                )
+            )
+            insert_counted(connection, interval.source, interval.start, pieces, now=interval.closed_at)
+        return interval
+
+    def _select(self, condition: sa.ColumnElement[bool]) -> list[ClosedInterval]:
+        query = sa.select(*closed_interval.c).where(condition).order_by(closed_interval.c.start_at)
+        with reading(self._engine) as connection:
+            return [ClosedInterval(*row) for row in connection.execute(query)]
+
+
+class PublishedLedger:
+    """What has been committed, by interval and table."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def put(self, given: PublishedInterval) -> None:
+        """Notes a commit; publishing an interval again replaces its note."""
+        key = {"source": given.source, "start_at": given.interval_start, "table_name": given.table}
+        values = {
+            "delta_version": given.delta_version,
+            "rows": given.rows,
+            "published_at": given.published_at,
+            "details": to_column(given.details),
+        }
+        with writing(self._engine) as connection:
+            _put(connection, published_interval, key, values)
+
+    def get(self, source: str, interval_start: int, table: str) -> PublishedInterval | None:
+        """The note of one table (`full_names.py`) in one interval."""
+        found = published_interval.c
+        rows = self._select((found.source == source) & (found.start_at == interval_start) & (found.table_name == table))
+        return rows[0] if rows else None
+
+    def list(self, source: str, table: str | None = None) -> Sequence[PublishedInterval]:
+        """All notes of a source or of one of its tables, by time and table."""
+        condition = published_interval.c.source == source
+        if table is not None:
+            condition &= published_interval.c.table_name == table
+        return self._select(condition)
+
+    def of_table(self, source: str, database: str, table: str) -> Sequence[PublishedInterval]:
+        """All notes of one table, by time.
+
+        A note of a database with a dot in its name, as an older version of Strata wrote it, is its table's as long as
+        the ledger knows of no other one that it could be about.
+        """
+        name, plain = full_name(database, table), f"{database}.{table}"
+        notes = {one.interval_start: one for one in self.list(source, name)}
+        first, _, rest = plain.partition(".")
+        if name != plain and (first, rest) not in TableIntervalLedger(self._engine).names(source):
+            notes = {**{one.interval_start: one for one in self.list(source, plain)}, **notes}
+        return [notes[start] for start in sorted(notes)]
+
+    def newest(self, source: str) -> dict[str, int]:
+        """The newest version of each change table that is known to have been committed."""
+        found = published_interval.c
+        query = sa.select(found.table_name, sa.func.max(found.delta_version)).where(found.source == source)
+        with reading(self._engine) as connection:
+            return {name: int(version) for name, version in connection.execute(query.group_by(found.table_name))}
+
+    def _select(self, condition: sa.ColumnElement[bool]) -> Sequence[PublishedInterval]:
+        order = (published_interval.c.start_at, published_interval.c.table_name)
+        query = sa.select(*published_interval.c).where(condition).order_by(*order)
+        with reading(self._engine) as connection:
+            return [_published(row) for row in connection.execute(query)]
+
+
+def _put(connection: sa.Connection, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:
+    """Updates the row of that key, or inserts it: the same on every database."""
+    same = sa.and_(*(table.c[name] == value for name, value in key.items()))
+    # Not the count of an UPDATE: MySQL counts rows that changed, and the same values again change none.
+    if connection.execute(sa.select(sa.literal(1)).where(same).with_for_update()).first() is not None:
+        connection.execute(table.update().where(same).values(values))
+    else:
+        connection.execute(table.insert().values({**key, **values}))
+
+
+def _published(row: sa.Row[Any]) -> PublishedInterval:
+    *fields, text = tuple(row)
+    details = from_column(text, PublishedDetails, "published_interval.details")
+    return PublishedInterval(**dict(zip(PublishedInterval.__struct_fields__, (*fields, details), strict=True)))

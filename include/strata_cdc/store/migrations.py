@@ -1,0 +1,162 @@
+"""The store's format: a number in the store, and the steps from each number to the next.
+Not here: what the tables are for (`tables.py`), connections (`database.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from strata_cdc.errors import StoreFormatError
+from strata_cdc.store.tables import (
+    METADATA,
+    notified_position,
+    partition_change,
+    quarantine_decision,
+    read_again,
+    row_removal,
+    schema_version,
+    source_lake,
+    store_format,
+    table_interval,
+    table_version,
+    temporary_tables,
+    tracked_position,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+FORMAT: Final = 10
+"""What this version of Strata reads and writes."""
+
+
+def _add_notified_position(connection: sa.Connection) -> None:
+    notified_position.create(connection, checkfirst=True)
+
+
+def _add_row_removal(connection: sa.Connection) -> None:
+    row_removal.create(connection, checkfirst=True)
+
+
+def _add_temporary_tables(connection: sa.Connection) -> None:
+    temporary_tables.create(connection, checkfirst=True)
+
+
+def _add_table_interval(connection: sa.Connection) -> None:
+    # Intervals that were closed before are counted by the next plan.
+    table_interval.create(connection, checkfirst=True)
+
+
+def _add_quarantine_decision(connection: sa.Connection) -> None:
+    quarantine_decision.create(connection, checkfirst=True)
+
+
+def _add_partition_change(connection: sa.Connection) -> None:
+    if sa.inspect(connection).has_table(partition_change.name):
+        connection.execute(partition_change.delete())
+    partition_change.create(connection, checkfirst=True)
+    # Nobody has noted what was done to partitions before.
+    found = tracked_position.c
+    for source, seq in connection.execute(sa.select(found.source, found.seq)).all():
+        values = {"seq": seq, "binlog_pos": 0, "database_name": "", "table_name": "", "statement": "", "sql_mode": 0}
+        connection.execute(partition_change.insert().values(source=source, **values))
+
+
+def _add_read_again(connection: sa.Connection) -> None:
+    read_again.create(connection, checkfirst=True)
+    _add_partition_change(connection)
+    # Statements of before have none: what depends on their session's time zone is read again.
+    _add_columns(connection, schema_version, "time_zone")
+
+
+def _add_sessions(connection: sa.Connection) -> None:
+    # Nobody has noted who ran the statements of before.
+    _add_columns(connection, schema_version, "server_id", "thread_id", "invoker")
+
+
+def _add_source_lake(connection: sa.Connection) -> None:
+    # The next command that writes looks whether its lake has what the store calls published.
+    source_lake.create(connection, checkfirst=True)
+
+
+def _add_column_ids(connection: sa.Connection) -> None:
+    # Who asks for versions first gives the ids (`schema/history/identify_versions.py`).
+    _add_columns(connection, table_version, "column_ids")
+    _add_columns(connection, tracked_position, "last_column_id")
+
+
+def _add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:
+    """Empty ones, but for those that are there."""
+    present = {one["name"] for one in sa.inspect(connection).get_columns(table.name)}
+    for name in names:
+        if name not in present:
+            kind = table.c[name].type.compile(dialect=connection.dialect)
+            connection.execute(sa.text(f"ALTER TABLE {table.name} ADD COLUMN {name} {kind}"))
+
+
+STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
+    1: _add_notified_position,
+    2: _add_row_removal,
+    3: _add_temporary_tables,
+    4: _add_table_interval,
+    5: _add_quarantine_decision,
+    6: _add_read_again,
+    7: _add_sessions,
+    8: _add_source_lake,
+    9: _add_column_ids,
+}
+"""From a format to what makes the next one of it; a step may be run again after it was killed midway."""
+
+
+def stored_format(connection: sa.Connection) -> int | None:
+    """The format of the store; None where there is none yet.
+
+    Raises:
+        StoreFormatError: The database has tables of these names that Strata did not make.
+    """
+    present = sa.inspect(connection)
+    if present.has_table(store_format.name):
+        found = connection.execute(sa.select(store_format.c.format)).scalar_one_or_none()
+        if found is not None:
+            return int(found)
+        # Killed between making the tables and writing the number: making them again completes it.
+        return None
+    if present.has_table(schema_version.name):
+        raise StoreFormatError(
+            "the database has a table schema_version that is not Strata's",
+            remedy="Give the store a database of its own: name another one at the end of its URL.",
+        )
+    return None
+
+
+def check_format(found: int) -> None:
+    """Refuses what a newer version has made.
+
+    Raises:
+        StoreFormatError: The format is newer than this version knows.
+    """
+    if found > FORMAT:
+        raise StoreFormatError(
+            f"the store has format {found}, this version reads up to {FORMAT}",
+            remedy="Install the version of Strata that made it, or a newer one.",
+        )
+
+
+def migrate(connection: sa.Connection) -> None:
+    """Makes the tables, or brings them to this version's format. The caller holds the lock on doing so.
+
+    Raises:
+        StoreFormatError: The store is newer than this version, or not Strata's.
+    """
+    found = stored_format(connection)
+    if found is None:
+        # The table with the number comes first: what is killed here is seen to be Strata's own, and completed.
+        store_format.create(connection, checkfirst=True)
+        METADATA.create_all(connection, checkfirst=True)
+        connection.execute(store_format.insert().values(id=1, format=FORMAT))
+        return
+    check_format(found)
+    for number in range(found, FORMAT):
+        STEPS[number](connection)
+        connection.execute(store_format.update().values(format=number + 1))

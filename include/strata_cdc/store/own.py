@@ -1,0 +1,48 @@
+"""What of a source's stream is the store's own: it may live on the source itself, and is then in its binlog.
+Not here: the store's tables (`tables.py`), leaving its rows out (`pipeline/`, `schema/tracker/track.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from strata_cdc.store.database import DEFAULT_DATABASE, reading
+from strata_cdc.store.tables import METADATA
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+OWN = "strata_own"
+"""Option of an engine that is a copy: the databases of the store that it was copied from."""
+
+
+def own_database(engine: sa.Engine, servers: Collection[str]) -> frozenset[str]:
+    """The store's database, if its transactions can be in a stream.
+
+    A database of that name on another server is a user's like all others.
+
+    Args:
+        engine: The store.
+        servers: UUIDs of the servers that the stream comes from; empty if nobody knows them.
+
+    Raises:
+        StoreUnavailableError: The store does not answer.
+    """
+    copied: frozenset[str] | None = engine.get_execution_options().get(OWN)
+    if copied is not None:
+        return copied
+    database = engine.url.database
+    if engine.dialect.name != "mysql" or not database:
+        return frozenset()
+    if servers:
+        with reading(engine) as connection:
+            if connection.execute(sa.text("SELECT @@server_uuid")).scalar() not in servers:
+                return frozenset()
+    return frozenset({database})
+
+
+def is_own_table(database: str, table: str) -> bool:
+    """Whether a table of files that come without a store is one of a store's, by the names that those have."""
+    return database == DEFAULT_DATABASE and table in METADATA.tables

@@ -1,0 +1,73 @@
+"""How many rows of a table each of its schema versions has decoded, from the notes of what was committed.
+Not here: rows along the time (`rows_in_time.py`), noting them (`ledgers.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.store.database import reading
+from strata_cdc.store.json_columns import from_column
+from strata_cdc.store.ledgers import PublishedDetails
+from strata_cdc.store.tables import published_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+class VersionSum(Struct, frozen=True):
+    """What readers have of one version of a table."""
+
+    rows: int
+    bytes: int | None
+    """Of the files, as they are stored; None where a former version of Strata did not note it."""
+
+
+class VersionSums(Struct, frozen=True):
+    """What readers have of a table's versions."""
+
+    found: Mapping[tuple[str, int], VersionSum]
+    """By the table (`full_names.py`) and the version's id."""
+    since: int | None
+    """Start of the oldest interval that is counted (microseconds UTC); None: all are."""
+
+
+def rows_by_version(engine: sa.Engine, source: str, tables: Iterable[str], *, limit: int = 2000) -> VersionSums:
+    """Sums over the newest intervals of some tables, which are the names that one table has had.
+
+    Args:
+        engine: The store.
+        source: The source's name.
+        tables: As `full_names.py` has them.
+        limit: How many intervals are counted at most.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    found = published_interval.c
+    query = (
+        sa.select(found.table_name, found.start_at, found.rows, found.details)
+        .where(found.source == source, found.table_name.in_(sorted(set(tables))))
+        .order_by(found.start_at.desc())
+        .limit(limit + 1)
+    )
+    with reading(engine) as connection:
+        notes = connection.execute(query).all()
+    sums: dict[tuple[str, int], VersionSum] = {}
+    for table, _, rows, text in notes[:limit]:
+        for version, one in _versions(rows, from_column(text, PublishedDetails, "published_interval.details")):
+            before = sums.get((table, version), VersionSum(0, 0))
+            size = None if before.bytes is None or one.bytes is None else before.bytes + one.bytes
+            sums[table, version] = replace(before, rows=before.rows + one.rows, bytes=size)
+    return VersionSums(sums, notes[limit - 1].start_at if len(notes) > limit else None)
+
+
+def _versions(rows: int, details: PublishedDetails) -> Iterator[tuple[int, VersionSum]]:
+    for one in details.by_version:
+        yield one.version_id, VersionSum(one.rows, one.bytes)
+    # Of several versions an old note does not tell how many rows each has.
+    if not details.by_version and len(details.schema_versions) == 1:
+        yield details.schema_versions[0], VersionSum(rows, None)

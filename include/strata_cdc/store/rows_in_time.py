@@ -1,0 +1,174 @@
+"""Rows of one table along the time, from the ledger of what is owed: a page at a time, and sums for a picture.
+Not here: what becomes of them (`table_intervals.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from strata_cdc.errors import ErrorFacts
+from strata_cdc.store.database import reading
+from strata_cdc.store.json_columns import from_column
+from strata_cdc.store.table_intervals import IntervalState
+from strata_cdc.store.tables import table_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+
+class IntervalRows(Struct, frozen=True):
+    """One table's rows of one interval, and what became of them."""
+
+    start: int
+    """Of the interval, microseconds UTC."""
+    rows: int
+    published_rows: int
+    state: IntervalState
+    reason: ErrorFacts | None
+    run: str | None
+
+
+class UnpublishedRows(Struct, frozen=True):
+    """What is not published of a source, by state."""
+
+    state: IntervalState
+    intervals: int
+    rows: int
+    first_start: int
+    """Of the oldest interval, microseconds UTC."""
+    table: str
+    """`database.table` that is first in order of name among them."""
+    tables: int
+
+
+def waiting_rows(engine: sa.Engine, source: str) -> list[UnpublishedRows]:
+    """What is owed, failed or held of a source.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    found = table_interval.c
+    states = [str(state) for state in (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)]
+    name = found.database_name + "." + found.table_name
+    query = (
+        sa.select(
+            found.state,
+            sa.func.count(),
+            sa.func.sum(found.rows - found.published_rows),
+            sa.func.min(found.start_at),
+            sa.func.min(name),
+            sa.func.count(name.distinct()),
+        )
+        .where(found.source == source, found.state.in_(states))
+        .group_by(found.state)
+        .order_by(found.state)
+    )
+    with reading(engine) as connection:
+        return [
+            UnpublishedRows(IntervalState(state), int(intervals), int(rows), int(first), table, int(tables))
+            for state, intervals, rows, first, table, tables in connection.execute(query)
+        ]
+
+
+def newest_intervals(
+    engine: sa.Engine,
+    source: str,
+    name: tuple[str, str],
+    *,
+    states: Collection[IntervalState] = tuple(IntervalState),
+    limit: int = 20,
+) -> list[IntervalRows]:
+    """The newest intervals that have rows of a table, the newest first.
+
+    Args:
+        engine: The store.
+        source: The source's name.
+        name: Database and table.
+        states: Only those in one of these.
+        limit: How many at most.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    found = table_interval.c
+    columns = (found.start_at, found.rows, found.published_rows, found.state, found.reason, found.run)
+    # The index gives those of each state in order of time: so many of each are enough.
+    newest = [
+        sa.select(*columns).where(_of_table(source, name, [one])).order_by(found.start_at.desc()).limit(limit)
+        for one in states
+    ]
+    query = sa.union_all(*(sa.select(one.subquery()) for one in newest))
+    with reading(engine) as connection:
+        rows = sorted(connection.execute(query).all(), key=lambda row: -row.start_at)
+    return [
+        IntervalRows(start, count, published, IntervalState(state), _reason(reason), run)
+        for start, count, published, state, reason, run in rows[:limit]
+    ]
+
+
+def _of_table(
+    source: str, name: tuple[str, str], states: Iterable[IntervalState] = IntervalState
+) -> sa.ColumnElement[bool]:
+    """The intervals of one table; with the states, for the index has them in front of the names."""
+    found = table_interval.c
+    return sa.and_(
+        found.source == source,
+        found.state.in_([str(one) for one in states]),
+        found.database_name == name[0],
+        found.table_name == name[1],
+    )
+
+
+def first_rows(engine: sa.Engine, source: str, name: tuple[str, str]) -> int | None:
+    """Start of the oldest interval that has rows of a table (microseconds UTC); None if there is none.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    found = table_interval.c
+    query = sa.select(sa.func.min(found.start_at)).where(_of_table(source, name))
+    with reading(engine) as connection:
+        start = connection.execute(query).scalar_one_or_none()
+    return None if start is None else int(start)
+
+
+def rows_by_bucket(
+    engine: sa.Engine, source: str, name: tuple[str, str], span: tuple[int, int], buckets: int
+) -> Sequence[int]:
+    """How many rows of a table each part of a span of time has; intervals count where they start.
+
+    Args:
+        engine: The store.
+        source: The source's name.
+        name: Database and table.
+        span: Half-open, microseconds UTC.
+        buckets: Number of parts of equal length.
+
+    Returns:
+        As many numbers as there are buckets.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+    """
+    start, end = span
+    width = max(-(-(end - start) // buckets), 1)
+    found = table_interval.c
+    # The difference of whole numbers, divided by one: what is left over is taken off first, so that no database rounds.
+    offset = found.start_at - start
+    bucket = (offset - offset % width) / width
+    query = (
+        sa.select(sa.cast(bucket, sa.Integer).label("bucket"), sa.func.sum(found.rows))
+        .where(_of_table(source, name), found.start_at >= start, found.start_at < end)
+        .group_by("bucket")
+    )
+    sums = [0] * buckets
+    with reading(engine) as connection:
+        for at, rows in connection.execute(query):
+            sums[min(int(at), buckets - 1)] += int(rows)
+    return sums
+
+
+def _reason(stored: str | None) -> ErrorFacts | None:
+    return from_column(stored, ErrorFacts, "table_interval.reason") if stored else None

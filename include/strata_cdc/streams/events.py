@@ -1,0 +1,278 @@
+"""What an update stream gives: rows, rows that cannot be read, transaction boundaries, DDL, heartbeats, each with the
+token of its place.
+Not here: finding them (`decoding.py`), their lines (`jsonl.py`)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.binlog.events.batch import add_gtids
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.file_position import FilePosition
+from strata_cdc.position.sets import Gtid, GtidSetBuilder
+from strata_cdc.position.source_position import PartialTransaction, SourcePosition, kept_origins
+from strata_cdc.position.token import Token
+from strata_cdc.position.token_seal import StepTexts
+from strata_cdc.position.token_text import to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from strata_cdc.binlog.events.batch import TransactionBatch
+    from strata_cdc.binlog.events.model import TransactionRecord
+    from strata_cdc.position.port import Position
+    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.streams.unreadable import UnreadableRow
+
+
+class ExecutedAlong:
+    """What is executed in front of each transaction of a batch: most readers ask for few of these, and in order."""
+
+    def __init__(self, base: GtidSet, batch: TransactionBatch, first: int) -> None:
+        """Begins with what is executed in front of a row of the batch."""
+        self._base, self._batch, self._first = base, batch, first
+        self._built, self._builder = first, GtidSetBuilder(base)
+        self._sets: dict[int, GtidSet] = {}
+        # Readers that share one decode ask from several threads.
+        self._lock = Lock()
+
+    def before(self, row: int) -> GtidSet:
+        """What is executed in front of one of them; behind the last one, too."""
+        found = self._sets.get(row)
+        if found is not None:
+            return found
+        with self._lock:
+            if row < self._built:
+                self._built, self._builder = self._first, GtidSetBuilder(self._base)
+            self._grow(row)
+            found = self._sets[row] = self._builder.build()
+        return found
+
+    def _grow(self, row: int) -> None:
+        batch, begin = self._batch, self._built
+        if row == begin + 1:
+            sid = batch.sid_numbers[begin]
+            if sid >= 0:
+                self._builder.add(Gtid(batch.sids[sid], int(batch.numbers[begin])))
+        else:
+            add_gtids(self._builder, batch.sids, batch.sid_numbers[begin:row], batch.numbers[begin:row])
+        self._built = row
+
+
+class Along(Struct, frozen=True):
+    """What places of one stream have in common."""
+
+    source: str
+    lineage: str
+    executed: ExecutedAlong | str
+    """In front of each transaction; of a stream by file the UUID of the server whose file it is."""
+    copied_from: Mapping[str, str]
+    """As the source's."""
+
+
+class TransactionPlace:
+    """One transaction of a stream: the places in front of it, in it, and behind it.
+
+    A step is a statement or a row; statements are counted first, as they take effect before the rows.
+    """
+
+    __slots__ = ("__dict__", "_along", "_batch", "_row", "statements")
+
+    def __init__(self, along: Along, batch: TransactionBatch, row: int, statements: int) -> None:
+        """Takes where its record is, and how many statements it has.
+
+        Args:
+            along: What it has in common with the others of the batch.
+            batch: What it is in.
+            row: Which one it is.
+            statements: How many statements it has.
+        """
+        self.statements = statements
+        self._along, self._batch, self._row = along, batch, row
+
+    @property
+    def made_of(self) -> tuple[Along, TransactionBatch, int, int]:
+        """What it was made of, for another of the same transaction."""
+        return self._along, self._batch, self._row, self.statements
+
+    @cached_property
+    def record(self) -> TransactionRecord:
+        """Its record."""
+        return self._batch.record(self._row)
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What its lines say besides."""
+        return {}
+
+    @cached_property
+    def before(self) -> SourcePosition:
+        """In front of it."""
+        return self._at(self._row, self.record.binlog_pos)
+
+    @cached_property
+    def after(self) -> SourcePosition:
+        """Behind all of it."""
+        record = self.record
+        return self._at(self._row + 1, record.binlog_pos + record.end - record.begin)
+
+    def _at(self, row: int, binlog_pos: int) -> SourcePosition:
+        along, record = self._along, self.record
+        position: Position
+        if isinstance(along.executed, str):
+            position = FilePosition(along.executed, BinlogPosition.of(record.binlog_file, binlog_pos))
+        else:
+            position = along.executed.before(row)
+        origins = kept_origins(along.copied_from, position)
+        return SourcePosition(along.source, position, along.lineage, record.committed_at, origins=origins)
+
+    @cached_property
+    def after_text(self) -> str:
+        """The token behind all of it."""
+        return to_text(Token((self.after,)))
+
+    @cached_property
+    def steps(self) -> StepTexts:
+        """The tokens in it."""
+        record, before = self.record, self.before
+        if isinstance(self._along.executed, str):
+            begin = BinlogPosition.of(record.binlog_file, record.binlog_pos)
+            return StepTexts(replace(before, parts=(PartialTransaction(begin, 1),)))
+        if record.gtid is None:
+            raise RuntimeError("a stream by GTID set has a transaction without one")
+        return StepTexts(replace(before, parts=(PartialTransaction(record.gtid, 1),)))
+
+    @property
+    def gtid(self) -> str | None:
+        """Its GTID as text."""
+        return str(self.record.gtid) if self.record.gtid else None
+
+
+class RowChange(Struct, frozen=True):
+    """A row that was inserted, updated or deleted."""
+
+    place: TransactionPlace
+    database: str
+    table: str
+    op: str
+    """`insert`, `update` or `delete`."""
+    before: dict[str, Any] | None
+    """By column, as Python values of the column's Arrow type; columns that a partial image lacks are left out."""
+    after: dict[str, Any] | None
+    row: int
+    """Ordinal of the row in its transaction, from 0."""
+    schema_version: int
+    """Id of the version that decoded it; below 0 for one that the store does not have yet."""
+    json_diffs: dict[str, str] | None = None
+    """Changes of JSON documents of which the binlog does not have the whole (PARTIAL_JSON), by column."""
+
+    @property
+    def seq(self) -> int:
+        """Ordinal of the transaction in the landed stream."""
+        return self.place.record.seq
+
+    @property
+    def gtid(self) -> str | None:
+        """GTID of the transaction."""
+        return self.place.gtid
+
+    @property
+    def committed_at(self) -> int:
+        """Microseconds UTC."""
+        return self.place.record.committed_at
+
+    @property
+    def token(self) -> str:
+        """A reader that goes on from it gets what follows this row."""
+        return self.place.steps.text(self.place.statements + self.row + 1)
+
+
+class UnreadableChange(Struct, frozen=True):
+    """In the place of a row of which some values cannot be read: it is not to be taken for the row."""
+
+    place: TransactionPlace
+    database: str
+    table: str
+    found: UnreadableRow
+    """What could be read of it, and what could not."""
+    schema_version: int
+    """As that of a `RowChange`."""
+
+    @property
+    def seq(self) -> int:
+        """Ordinal of the transaction in the landed stream."""
+        return self.place.record.seq
+
+    @property
+    def row(self) -> int:
+        """Ordinal of the row in its transaction, from 0."""
+        return self.found.row
+
+    @property
+    def token(self) -> str:
+        """A reader that goes on from it gets what follows this row."""
+        return self.place.steps.text(self.place.statements + self.found.row + 1)
+
+
+class Ddl(Struct, frozen=True):
+    """A statement that changes a schema; the rows that need what it made follow it."""
+
+    place: TransactionPlace
+    statement: str
+    """Without passwords."""
+    number: int
+    """In its transaction, from 1."""
+    tables: tuple[str, ...]
+    """`database.table` of those that it names or changed, in order."""
+    version: int | None
+    """Id of the version that it made in the store; below 0 where the store does not have it yet; None if it made none,
+    as TRUNCATE does."""
+    named: frozenset[TableName] = frozenset()
+    """The same tables."""
+
+    @property
+    def token(self) -> str:
+        """A reader that goes on from it gets what follows this statement."""
+        return self.place.steps.text(self.number)
+
+
+class Commit(Struct, frozen=True):
+    """The end of a transaction."""
+
+    place: TransactionPlace
+
+    @property
+    def gtid(self) -> str | None:
+        """Its GTID."""
+        return self.place.gtid
+
+    @property
+    def committed_at(self) -> int:
+        """Microseconds UTC."""
+        return self.place.record.committed_at
+
+    @property
+    def token(self) -> str:
+        """A reader that goes on from it gets the next transaction."""
+        return self.place.after_text
+
+
+class Heartbeat(Struct, frozen=True, dict=True):
+    """Nothing has happened for a while, or nothing that was asked for."""
+
+    place: SourcePosition
+    """How far the stream has been read."""
+
+    @cached_property
+    def token(self) -> str:
+        """Of that place."""
+        return to_text(Token((self.place,)))
+
+
+Event = RowChange | UnreadableChange | Ddl | Commit | Heartbeat

@@ -1,0 +1,244 @@
+"""JSON lines of many rows at once: texts of what is alike in a table or a transaction are made once, those of values a
+column at a time, and each line is put together of them at its place in the stream's order.
+Not here: which lines there are (`rendering.py`), texts of values (`changes/json_columns.py`).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from strata_cdc.binlog.kernels.json_lines import CHOSEN, END_LINE, FIRST_LINE, OWN, SAME, count_lines, put_lines
+from strata_cdc.binlog.kernels.memory import address_of
+from strata_cdc.changes.arrow import ROW_FIELDS
+from strata_cdc.changes.json_columns import texts_of
+from strata_cdc.changes.texts import Texts, constant_texts, integer_texts_of
+from strata_cdc.schema.model.types import parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from strata_cdc.binlog.kernels.arrays import Bytes, IntRows, Ints
+    from strata_cdc.changes.json_columns import TextsOf
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+    Columns = Callable[[], Sequence[pa.Array]]
+    Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+_OPS: Final = pa.array(["insert", "update", "delete"])
+_INSERT, _UPDATE, _DELETE = range(3)
+_VALUE, _NULL = 1, 2
+"""Of a value in an image that is there; else 0."""
+_PIECE_BYTES: Final = 256 << 10
+"""Of lines that are written one part after the other: as many as stay in the processor's cache meanwhile."""
+_CALL_BYTES: Final = 1 << 20
+"""Of lines that are written with one call, if one is not longer, into memory that serves the next ones."""
+_encode: Final = msgspec.json.encode
+
+
+class LineColumn(Struct, frozen=True, eq=False, dict=True):
+    """A part of each line: one of some texts."""
+
+    texts: Texts
+    chosen: Ints | None = None
+    """Which of the texts each line has; None: the text of its own number, or the only one."""
+    is_absent: Mask | None = None
+    """Of each text, whether nothing is put in its place."""
+
+    @cached_property
+    def part(self) -> list[int]:
+        """As the kernels take it (`binlog/kernels/json_lines.py`)."""
+        chosen, absent = self.chosen, self.is_absent
+        found = [*self.texts.addresses, CHOSEN if chosen is not None else SAME if len(self.texts) == 1 else OWN]
+        found += [0, 0] if chosen is None else [address_of(chosen, np.int64), len(chosen)]
+        return [*found, *([0, 0] if absent is None else [address_of(absent, np.bool_), len(absent)])]
+
+    @classmethod
+    def same(cls, text: bytes) -> LineColumn:
+        """The same text in each line."""
+        return cls(constant_texts(text))
+
+    @classmethod
+    def of(cls, texts: Sequence[bytes], chosen: Ints) -> LineColumn:
+        """One of a few that are wanted again."""
+        return cls(constant_texts(*texts), chosen)
+
+
+class Lines(Struct):
+    """Some lines that are made of the same pieces, and where they are in the stream."""
+
+    seqs: Ints
+    """Ordinals of their transactions."""
+    steps: Ints
+    """In their transaction."""
+    pieces: list[LineColumn]
+
+
+class Composition:
+    """Lines that are put together of pieces, in groups that have the same ones."""
+
+    def __init__(self, groups: Sequence[Sequence[LineColumn]], counts: Sequence[int]) -> None:
+        """Takes the pieces of each group in their order, and how many lines each has.
+
+        One call of a kernel writes any number of lines. It takes the addresses of what the pieces have, which are held
+        here.
+        """
+        self._pieces = groups
+        self._parts = np.array([piece.part for pieces in groups for piece in pieces], np.int64)
+        part_ends, line_ends = np.cumsum([len(pieces) for pieces in groups]), np.cumsum(counts)
+        begins = [np.append(0, ends[:-1]) for ends in (part_ends, line_ends)]
+        self._groups = np.stack([begins[0], part_ends, begins[1], line_ends], axis=1)
+        self.sizes = np.zeros(line_ends[-1], np.int64)
+        """Bytes of each line, group by group."""
+        failed = count_lines(self._parts, self._groups, self.sizes)
+        if failed >= 0:
+            raise RuntimeError(f"piece {failed} has no text for a line")
+
+    def split(self, lines: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+        """Something of each line, group by group."""
+        return np.split(lines, self._groups[:-1, END_LINE])
+
+    def borders(self, ranks: Ints, borders: Ints) -> IntRows:
+        """Which line of each group is the first behind each border.
+
+        Args:
+            ranks: Of each line among all, in order within its group.
+            borders: In front of which ranks there is one.
+        """
+        found = [np.searchsorted(mine, borders) for mine in self.split(ranks)]
+        return np.ascontiguousarray((np.array(found) + self._groups[:, [FIRST_LINE]]).T)
+
+    def put(self, borders: IntRows, front: int, places: Ints, ends: Ints, out: Bytes) -> None:
+        """Puts lines at their places, as `put_lines` takes these; they move to their ends."""
+        failed = put_lines(self._parts, self._groups, borders, front, places, ends, out)
+        if failed >= 0:
+            raise RuntimeError(f"line {failed} is not as long as was counted")
+
+
+def joined(groups: Sequence[Lines]) -> Iterator[bytes]:
+    """All lines in the order of the stream, some at a time.
+
+    The lines of each group are in order.
+    """
+    if not groups:
+        return
+    lines = Composition([group.pieces for group in groups], [len(group.seqs) for group in groups])
+    order = np.lexsort((np.concatenate([one.steps for one in groups]), np.concatenate([one.seqs for one in groups])))
+    in_order = np.append(0, np.cumsum(lines.sizes[order]))
+    ranks, ends = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+    ranks[order], ends[order] = np.arange(len(order)), in_order[1:]
+    places = ends - lines.sizes
+    borders = _borders(in_order, _PIECE_BYTES)
+    some, fronts = lines.borders(ranks, borders), in_order[borders]
+    calls = _borders(fronts, _CALL_BYTES)
+    buffer = np.empty(np.diff(fronts[calls]).max(), np.uint8)
+    for at, stop in pairwise(calls.tolist()):
+        out = buffer[: fronts[stop] - fronts[at]]
+        lines.put(some[at : stop + 1], int(fronts[at]), places, ends, out)
+        yield out.tobytes()
+
+
+def _borders(places: Ints, size: int) -> Ints:
+    """In front of which lines a new part of the output begins, and behind the last one.
+
+    Args:
+        places: Where each line begins, and the last one ends.
+        size: Bytes of a part, up to the end of the line that goes beyond.
+    """
+    found = np.searchsorted(places, np.arange(0, int(places[-1]), size))
+    return np.unique(np.append(found, len(places) - 1))
+
+
+def composed(pieces: Sequence[LineColumn], count: int) -> Texts:
+    """Texts that are put together as lines are."""
+    lines = Composition([pieces], [count])
+    starts = np.append(0, np.cumsum(lines.sizes))
+    out = np.empty(int(starts[-1]), np.uint8)
+    lines.put(np.array([[0], [count]]), 0, starts[:-1].copy(), starts[1:], out)
+    return Texts(out, starts)
+
+
+def in_digits(numbers: Ints) -> LineColumn:
+    """A number of each line."""
+    return LineColumn(integer_texts_of(numbers))
+
+
+def in_few_digits(numbers: Ints, key: bytes) -> list[LineColumn]:
+    """Numbers that mostly are small, behind their key: of those each is made once.
+
+    Args:
+        numbers: 0 or more.
+        key: What stands in front of each.
+    """
+    most = int(numbers.max(initial=0))
+    if most >= len(numbers):
+        return [LineColumn.same(key), in_digits(numbers)]
+    return [LineColumn(Texts.of([b"%b%d" % (key, number) for number in range(most + 1)]), numbers)]
+
+
+class ImageTexts:
+    """The images of one version of a table: `"op":...,"before":...,"after":...` of each row."""
+
+    def __init__(self, table: TableName, definition: TableDefinition) -> None:
+        """Takes the definition that its batches are of."""
+        self._table = b'"database":%b,"table":%b' % (_encode(table.database), _encode(table.table))
+        self._texts: dict[str, TextsOf] = {
+            column.name: texts_of(parse_column_type(column.column_type)) for column in definition.columns
+        }
+
+    def pieces(self, batch: pa.RecordBatch, behind: bytes) -> list[LineColumn] | None:
+        """The pieces of the rows of a batch; None if an image lacks columns, or has what its types cannot express.
+
+        Args:
+            batch: Of the definition that it was made with.
+            behind: What stands behind the images.
+        """
+        own = batch.num_columns - len(ROW_FIELDS) - 1
+        facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[own + 1 :], strict=True))
+        if any(facts[name].null_count < batch.num_rows for name in ("_missing", "_invalid")):
+            return None
+        ops = pc.index_in(facts["_op"], _OPS).to_numpy().astype(np.int64)
+        names = batch.schema.names[:own]
+        opened = [
+            b',%b,"op":"insert","before":null,"after":{' % self._table,
+            b',%b,"op":"update","before":{' % self._table,
+            b',%b,"op":"delete","before":{' % self._table,
+        ]
+        before, closing = self._image(names, batch.column(own).flatten, ops != _INSERT)
+        after, closed = self._image(names, lambda: batch.columns[:own], ops != _DELETE)
+        return [
+            LineColumn.of(opened, ops),
+            *before,
+            LineColumn.of([b"", closing + b'},"after":{', closing + b'},"after":null'], ops),
+            *after,
+            LineColumn.of([closed + b"}" + behind, closed + b"}" + behind, behind], ops),
+        ]
+
+    def _image(self, names: Sequence[str], columns: Columns, there: Mask) -> tuple[list[LineColumn], bytes]:
+        """The pieces of an image, and what closes its last value."""
+        found, closing = list[LineColumn](), b""
+        is_value = there.astype(np.int64)
+        for at, (name, column) in enumerate(zip(names, columns() if there.any() else (), strict=False)):
+            values, states = self._texts[name](column), is_value
+            quote = b'"' if values.is_quoted else b""
+            if column.null_count:
+                states = is_value.copy()
+                states[there & column.is_null().to_numpy(zero_copy_only=False)] = _NULL
+            key = closing + b"%b%b:" % (b"," if at else b"", _encode(name))
+            found += [
+                LineColumn.of([b"", key + quote, key + b"null"], states),
+                LineColumn(values.texts, None, states != _VALUE),
+            ]
+            closing = quote
+            if quote and column.null_count:
+                # Not each line has a value to close.
+                found.append(LineColumn.of([b"", quote, b""], states))
+                closing = b""
+        return found, closing

@@ -1,0 +1,342 @@
+"""Where a stream is opened: a position in terms of what has landed and what the server has, or why it cannot be had.
+Not here: what people write (`positions.py`), reading from there (`live_handover.py`)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from strata_cdc.binlog.protocol.server_files import FIRST_OFFSET
+from strata_cdc.binlog.protocol.server_now import ServerNow
+from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, Usage
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.file_position import FilePosition
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.source_position import SourcePosition
+from strata_cdc.streams.positions import Begin, Edge, End, micros
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.events.batch import TransactionBatch
+    from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.binlog.protocol.replication import ServerState
+    from strata_cdc.binlog.protocol.server_files import ServerFiles
+    from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.streams.live_handover import LiveServer
+    from strata_cdc.streams.positions import Bound, Start
+
+
+class Opening:
+    """What a reader is to have of a stream."""
+
+    def __init__(self, begin: Begin, skip_to: int, executed: GtidSet | None, ends: tuple[End, ...]) -> None:
+        """Takes what `open_at` found.
+
+        Args:
+            begin: Which transactions are behind the position.
+            skip_to: None is in front of this ordinal, or at it.
+            executed: What the reader has by his own word.
+            ends: The first of them counts.
+        """
+        self.begin, self.skip_to, self.executed, self._ends = begin, skip_to, executed, ends
+
+    def read_from(self, landed: LandedStream, tracked_seq: int) -> int:
+        """Ordinal behind which to read: what has not been tracked is read, too, though nothing is given of it."""
+        if not landed.segments:
+            if tracked_seq:
+                raise Usage(
+                    "the source's versions are known, and nothing of it has landed in this lake",
+                    source=landed.source,
+                    remedy=f"Run `strata land --source {landed.source}` first.",
+                )
+            return 0
+        return max(min(self.skip_to, tracked_seq), landed.first_seq - 1)
+
+    @property
+    def time(self) -> int | None:
+        """The time at which the stream ends, microseconds UTC."""
+        return next((end.time for end in self._ends if end.time is not None), None)
+
+    def stand_behind(self, executed: GtidSet) -> None:
+        """As `End.stand_behind`."""
+        for end in self._ends:
+            end.stand_behind(executed)
+
+    def stop(self, batch: TransactionBatch, first: int) -> int | None:
+        """As `End.stop`."""
+        found = [row for end in self._ends if (row := end.stop(batch, first)) is not None]
+        return min(found, default=None)
+
+    def rows(self, batch: TransactionBatch, first: int, stop: int) -> Ints:
+        """As `Begin.rows`."""
+        return self.begin.rows(batch, max(first, self.skip_to + 1 - batch.first_seq), stop)
+
+    def is_reached(self, seq: int, at: BinlogPosition | None) -> bool:
+        """As `End.is_reached`."""
+        return any(end.is_reached(seq, at) for end in self._ends)
+
+
+class _Server:
+    """Asks the server once, if anybody wants to know."""
+
+    def __init__(self, server: LiveServer) -> None:
+        self._server = server
+        self._state: ServerState | None = None
+
+    def state(self) -> ServerState:
+        """As `LiveServer.state`."""
+        if self._state is None:
+            self._state = self._server.state()
+            self._server.by_file |= not self._state.numbers_all
+        return self._state
+
+    def files(self) -> ServerFiles:
+        """As `LiveServer.files`."""
+        return self._server.files()
+
+    def begins_event(self, at: BinlogPosition) -> bool:
+        """As `LiveServer.begins_event`."""
+        return self._server.begins_event(at)
+
+    def now(self) -> GtidSet | BinlogPosition:
+        """Behind all that it has executed."""
+        executed = self.state().executed
+        return self._server.end() if self._server.by_file else executed
+
+
+def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound | None, *, follow: bool) -> Opening:
+    """Finds where a stream begins and ends. The server is asked only where what has landed does not tell.
+
+    Args:
+        landed: What has landed of the source.
+        server: The live server.
+        start: Where to begin.
+        until: Where to end.
+        follow: Whether what comes is waited for.
+
+    Raises:
+        BinlogPurgedError: The position is in front of all that can be had; the message says what that is.
+        SourceDivergedError: It is behind what the server has executed, or never was in this stream.
+        Usage: It means nothing in this stream: a file and offset that the server has not written, or where no event
+            begins.
+        StrataError: The server or the lake does not answer.
+    """
+    if landed.segments and landed.has_anonymous():
+        server.by_file = True
+    asked = _Server(server)
+    if isinstance(start, ServerNow):
+        start = (start.end or server.end()) if server.by_file else start.position
+    place = asked.now() if start is Edge.NOW else start
+    skip_to, begin, executed = _find_start(landed, asked, place)
+    return Opening(begin, skip_to, executed, _find_end(landed, asked, until, follow=follow))
+
+
+def _find_start(landed: LandedStream, asked: _Server, start: Bound) -> tuple[int, Begin, GtidSet | None]:
+    first = landed.first_seq - 1
+    if isinstance(start, Edge):
+        return (landed.last_seq if start is Edge.LANDED else first), Begin(None), None
+    position = start.position if isinstance(start, SourcePosition) else start
+    if isinstance(position, datetime):
+        _refuse_early(landed, asked, micros(position))
+        return (landed.seq_before(micros(position)) if landed.segments else 0), Begin(position), None
+    if isinstance(position, GtidSet):
+        executed = start.executed() if isinstance(start, SourcePosition) else position
+        return _behind_set(landed, asked, position, executed or position), Begin(start), position
+    if isinstance(position, FilePosition):
+        return _behind_file(landed, asked, position.at, position.server_uuid), Begin(start), None
+    if isinstance(position, BinlogPosition):
+        return _behind_file(landed, asked, position), Begin(start), None
+    raise TypeError(f"a stream cannot begin at {type(position).__name__}")
+
+
+def _behind_set(landed: LandedStream, asked: _Server, position: GtidSet, executed: GtidSet) -> int:
+    """The last ordinal in front of which nothing is missing from a set."""
+    _refuse_missing(landed, position, asked)
+    ahead = executed - landed.executed()
+    lost = ahead - asked.state().executed if ahead else GtidSet()
+    if lost:
+        raise SourceDivergedError(
+            "the server has not executed what the position stands for",
+            source=landed.source,
+            gtid=str(lost),
+            remedy="A replica may be behind: wait for it with `strata_cdc.tokens.wait`. Else it is another history.",
+        )
+    if not landed.segments or landed.executed() <= position:
+        return landed.last_seq
+    low, high = landed.first_seq - 1, landed.last_seq
+    while low < high:
+        middle = (low + high + 1) // 2
+        if landed.executed_at(middle) <= position:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _refuse_missing(landed: LandedStream, position: GtidSet, asked: _Server) -> None:
+    earliest = landed.executed_before() if landed.segments else asked.state().purged
+    gone = earliest - position
+    if not gone:
+        return
+    raise BinlogPurgedError(
+        f"what follows the position is nowhere any more; the earliest that can be had is behind {earliest}",
+        source=landed.source,
+        gtid=str(gone),
+        remedy=f"`strata stream --source {landed.source} --from beginning` begins there. Load what is missing once "
+        "more, from a dump or a mirror.",
+    ).beginning(earliest)
+
+
+def _refuse_early(landed: LandedStream, asked: _Server, time: int) -> None:
+    """A time in front of the first transaction that can be had, where there were others before that."""
+    if not landed.segments:
+        return
+    del asked
+    if not (landed.executed_before() or landed.first_seq > 1) or landed.last_seq < landed.first_seq:
+        return
+    first = landed.record_at(landed.first_seq)[1]
+    if time <= min(landed.clock_at(landed.first_seq - 1) or first.committed_at, first.committed_at):
+        if time == first.committed_at:
+            return
+        raise BinlogPurgedError(
+            "transactions of that time are nowhere any more; the first that can be had was committed at "
+            f"{_shown(first.committed_at)}",
+            source=landed.source,
+            gtid=str(first.gtid) if first.gtid else None,
+            remedy=f"`strata stream --source {landed.source} --from beginning` begins there.",
+        ).beginning(_shown(first.committed_at))
+
+
+def _behind_file(landed: LandedStream, asked: _Server, at: BinlogPosition, uuid: str = "") -> int:
+    """The last ordinal in front of a place in the files of a server, by its UUID where the position says whose they
+    are."""
+    server = landed.segments[-1].summary.server_uuid if landed.segments else asked.state().uuid
+    if uuid not in ("", server):
+        raise _other_server(landed, uuid, server)
+    seq, is_known = _landed_place(landed, at) if landed.segments else (0, False)
+    if not is_known and (not landed.segments or seq == landed.last_seq or server == asked.state().uuid):
+        _refuse_unwritten(landed, asked, at, SourceDivergedError if uuid else Usage)
+    return seq
+
+
+def _landed_place(landed: LandedStream, at: BinlogPosition) -> tuple[int, bool]:
+    """The last ordinal in front of a place in the server's files, and whether what has landed shows that one is there.
+
+    Raises:
+        BinlogPurgedError: It is in front of all that has landed.
+        Usage: It is inside of an event.
+    """
+    first, summary = landed.segments[0], landed.segments[-1].summary
+    begin = BinlogPosition.of(first.name.binlog_file, first.name.offset)
+    if at < begin:
+        if at.file == begin.file and _begins_with_file(landed):
+            # In the head of the file, with which the stream begins.
+            return landed.first_seq - 1, False
+        raise BinlogPurgedError(
+            f"what follows {at} is nowhere any more; the earliest that can be had is at {begin}",
+            source=landed.source,
+            remedy=f"`strata stream --source {landed.source} --from beginning` begins there.",
+        ).beginning(begin)
+    end = BinlogPosition.of(summary.binlog_file, summary.server_end)
+    if at >= end:
+        return landed.last_seq, at == end and at.file == end.file
+    seq = landed.seq_at_position(at)
+    return seq, _is_landed_event(landed, seq, at)
+
+
+def _begins_with_file(landed: LandedStream) -> bool:
+    """Whether nothing of the stream's first file is missing in front of what has landed."""
+    first = landed.segments[0]
+    return not first.summary.transactions or first.index.record(landed.first_seq).begin == first.name.offset
+
+
+def _is_landed_event(landed: LandedStream, seq: int, at: BinlogPosition) -> bool:
+    """Whether a place in the server's files is the begin of a landed event, or the end of a landed transaction; False
+    if it is outside of them.
+
+    Raises:
+        Usage: It is inside of an event.
+    """
+    if seq < landed.last_seq and (seq + 1 >= landed.first_seq):
+        following = landed.record_at(seq + 1)[1]
+        if (following.binlog_file, following.binlog_pos) == (at.file, at.offset):
+            return True
+    if seq < landed.first_seq:
+        return False
+    segment, record = landed.record_at(seq)
+    inside = at.offset - record.binlog_pos
+    if record.binlog_file != at.file or inside > record.end - record.begin:
+        return False
+    if inside < record.end - record.begin and not segment.begins_event(record.begin + inside, at.offset):
+        raise _inside_event(landed, at)
+    return True
+
+
+def _refuse_unwritten(
+    landed: LandedStream, asked: _Server, at: BinlogPosition, kind: type[SourceDivergedError | Usage]
+) -> None:
+    """A place that the server has not written, or where no event begins: nobody knows what is behind it."""
+    files = asked.files()
+    size = files.size(at.file)
+    if size is None and at < files.begin:
+        if landed.segments:
+            # The end of a file that has landed: what was there besides is gone.
+            return
+        raise BinlogPurgedError(
+            f"the server has purged what follows {at}; the earliest that can be had is at {files.begin}",
+            source=landed.source,
+            remedy=f"`strata stream --source {landed.source} --from {files.begin}` begins there.",
+        ).beginning(files.begin)
+    if size is None or at.offset > size:
+        raise kind(
+            f"the server has not written {at}; its binlog goes from {files.begin} to {files.end}",
+            source=landed.source,
+            file=at.file,
+            offset=at.offset,
+            remedy=f"`--from {files.end}` begins with what comes next, as `--from now` does. If the position is one of "
+            "this server, its binlog was reset since.",
+        )
+    if FIRST_OFFSET < at.offset < size and not asked.begins_event(at):
+        raise _inside_event(landed, at)
+
+
+def _inside_event(landed: LandedStream, at: BinlogPosition) -> Usage:
+    return Usage(
+        f"no event begins at {at}",
+        source=landed.source,
+        file=at.file,
+        offset=at.offset,
+        remedy=f"`SHOW BINLOG EVENTS IN '{at.file}'` on the server lists where events begin; `strata position` has the "
+        "place of a time or a GTID set.",
+    )
+
+
+def _other_server(landed: LandedStream, wanted: str, found: str) -> SourceDivergedError:
+    return SourceDivergedError(
+        f"the position is one of the files of server {wanted}, and the stream is that of {found}",
+        source=landed.source,
+        remedy="Without GTIDs nobody can say what it is there. Begin at a time, or at the `beginning`.",
+    )
+
+
+def _find_end(landed: LandedStream, asked: _Server, until: Bound | None, *, follow: bool) -> tuple[End, ...]:
+    if until is Edge.LANDED:
+        return (End(landed.last_seq),)
+    if until is Edge.BEGINNING:
+        raise Usage("a stream cannot end with the beginning", remedy="`--until` takes what `--from` takes.")
+    if until is Edge.NOW or (until is None and not follow):
+        return (End(asked.now()),)
+    if until is None:
+        return ()
+    if isinstance(until, datetime) and landed.segments and micros(until) <= landed.clock:
+        return (End(landed.seq_before(micros(until))),)
+    end = End(until)
+    executed = until.executed() if isinstance(until, SourcePosition) else until
+    if follow or (isinstance(executed, GtidSet) and landed.segments and executed <= landed.executed()):
+        return (end,)
+    return end, End(asked.now())
+
+
+def _shown(time: int) -> str:
+    from strata_cdc.streams.transaction_texts import time_text  # noqa: PLC0415  Arrow takes its time to load
+
+    return time_text(time)

@@ -1,0 +1,96 @@
+"""Transactions of a batch that a reader is to have, each as a place that is made when somebody asks for it.
+Not here: which transactions (`positions.py`), what is in them (`decoding.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strata_cdc.streams.batch_texts import gtid_texts, time_texts
+from strata_cdc.streams.events import TransactionPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata_cdc.binlog.events.batch import TransactionBatch
+    from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.binlog.sources.port import Transactions
+    from strata_cdc.changes.texts import Texts
+    from strata_cdc.streams.events import Along
+
+
+class Places(Mapping[int, TransactionPlace]):
+    """By ordinal, in the order of the stream."""
+
+    def __init__(self, along: Along, item: Transactions, rows: Ints) -> None:
+        """Takes what they have in common, what they are in, and which rows of its batch they are, in order."""
+        self.batch: TransactionBatch = item.batch
+        self.rows = rows
+        self.seqs: Ints = rows + self.batch.first_seq
+        """Their ordinals."""
+        self._along, self._item = along, item
+        self._statements = {seq: self._count_statements(seq) for seq in self.with_statements()}
+        self._made: dict[int, TransactionPlace] = {}
+
+    def with_statements(self) -> list[int]:
+        """The ordinals of those that have statements, in order."""
+        batch = self.batch
+        if not len(batch.statements):
+            return []
+        found: list[int] = self.seqs[np.diff(batch.statements_end, prepend=0)[self.rows] > 0].tolist()
+        return found
+
+    def count_statements(self, rows: Ints) -> Ints:
+        """How many statements some of them have."""
+        found = np.zeros(len(rows), np.int64)
+        for seq, count in self._statements.items():
+            found[rows == seq - self.batch.first_seq] = count
+        return found
+
+    @cached_property
+    def gtid_texts(self) -> Texts:
+        """Of each, as JSON. Lines of rows and of commits say them, so they are kept."""
+        return gtid_texts(self.batch, self.rows)
+
+    @cached_property
+    def time_texts(self) -> Texts:
+        """Commit time of each, likewise."""
+        return time_texts(self.batch, self.rows)
+
+    def ordinals(self, seqs: Ints) -> Ints:
+        """Which of these some are, from 0."""
+        return ordinals_in(self.seqs, seqs)
+
+    def _count_statements(self, seq: int) -> int:
+        return sum(1 for _ in self._item.statements(self.batch.record(seq - self.batch.first_seq)))
+
+    def __getitem__(self, seq: int) -> TransactionPlace:
+        found = self._made.get(seq)
+        if found is None:
+            if seq not in self:
+                raise KeyError(seq)
+            row = seq - self.batch.first_seq
+            found = self._made[seq] = TransactionPlace(self._along, self.batch, row, self._statements.get(seq, 0))
+        return found
+
+    def __contains__(self, seq: object) -> bool:
+        at = int(np.searchsorted(self.seqs, seq))  # type: ignore[call-overload]  # an ordinal
+        return at < len(self.seqs) and bool(self.seqs[at] == seq)
+
+    def __iter__(self) -> Iterator[int]:
+        # Mostly it is the first that is wanted.
+        return map(int, self.seqs)
+
+    def __len__(self) -> int:
+        return len(self.seqs)
+
+
+def ordinals_in(known: Ints, some: Ints) -> Ints:
+    """Where some numbers are among known ones, which ascend; a search is spared where these are side by side."""
+    first, last = (int(known[0]), int(known[-1])) if len(known) else (0, 0)
+    if last - first + 1 == len(known):
+        return some - first
+    return np.searchsorted(known, some)

@@ -1,0 +1,277 @@
+"""Where a stream begins and ends: what people write, and what it means for a stream that is there.
+Not here: reading from there (`live_handover.py`)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from strata_cdc.binlog.protocol.server_now import ServerNow
+from strata_cdc.errors import Usage
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.file_position import FilePosition
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.source_position import SourcePosition
+from strata_cdc.position.token_text import from_text
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.events.batch import TransactionBatch
+    from strata_cdc.binlog.events.model import TransactionRecord
+    from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.position.port import Position
+    from strata_cdc.position.sets import Gtid
+    from strata_cdc.position.source_position import PartialTransaction
+    from strata_cdc.position.token import Token
+
+    Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?")
+_FILE: Final = re.compile(r"[^:,\s]+\.\d+:\d+")
+
+
+class Edge(Enum):
+    """A position that needs no other word."""
+
+    BEGINNING = "beginning"
+    """The first transaction that can be had."""
+    NOW = "now"
+    """Behind all that the server has executed when the stream is opened."""
+    LANDED = "landed"
+    """Behind all that has landed then; no server is asked."""
+
+
+Bound = Edge | SourcePosition | GtidSet | BinlogPosition | datetime
+"""A time is exclusive as an end: the first transaction at or after it begins a stream, and does not end one."""
+Start = Bound | ServerNow
+"""Where a stream may begin: `now` may have been asked for before the stream was opened."""
+
+
+def parse_bound(text: str, source: str, lineage: str = "") -> Bound:
+    """Reads `beginning`, `now`, `landed`, a token, a time, FILE:OFFSET or a GTID set.
+
+    Args:
+        text: What somebody wrote.
+        source: Name of the source, which a token has to be of.
+        lineage: The source's.
+
+    Raises:
+        InvalidTokenError: It looks like a token, and is none, or is damaged.
+        InvalidGtidSetError: It is nothing of these.
+        Usage: A token of another source, or of another history of it; a time that is none.
+    """
+    text = text.strip()
+    if text in {edge.value for edge in Edge}:
+        return Edge(text)
+    if re.match(r"v\d+\.", text):
+        return place_of(from_text(text), source, lineage)
+    if _TIME.fullmatch(text):
+        return parse_time(text)
+    if _FILE.fullmatch(text):
+        return BinlogPosition.parse(text)
+    return GtidSet.parse(text)
+
+
+def parse_time(text: str) -> datetime:
+    """A time, UTC unless it says otherwise.
+
+    Raises:
+        Usage: It is not ISO 8601.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise Usage(f"{text!r} is no time", remedy="Write it as in `2026-11-21 03:30:00` (UTC).") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def place_of(token: Token, source: str, lineage: str = "") -> SourcePosition:
+    """Where a token says that a source is.
+
+    Raises:
+        Usage: It does not name the source, or is of another history of it.
+    """
+    found = [place for place in token.places if place.source == source]
+    if not found:
+        named = ", ".join(place.source for place in token.places) or "no source"
+        raise Usage(
+            f"the token is of {named}, not of {source}",
+            source=source,
+            remedy="`strata token show TOKEN` shows what is in it.",
+        )
+    if found[0].lineage != lineage:
+        raise Usage(
+            f"the token is of another history of the source: its lineage is {found[0].lineage!r}, and that of the "
+            f"settings is {lineage!r}",
+            source=source,
+            remedy="Its transactions are not in this stream. Begin with `--from beginning`, or at a time.",
+        )
+    return found[0]
+
+
+def micros(time: datetime) -> int:
+    """Microseconds UTC."""
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+class Held:
+    """Which transactions of a batch a GTID set holds."""
+
+    def __init__(self, executed: GtidSet) -> None:
+        self._spans = {sid: np.array(spans, np.int64) for sid, spans in executed.items()}
+
+    def of(self, batch: TransactionBatch) -> Mask:
+        """One value for each."""
+        found = np.zeros(len(batch), np.bool_)
+        for number, sid in enumerate(batch.sids):
+            spans = self._spans.get(sid)
+            if spans is not None:
+                at = np.searchsorted(spans[:, 0], batch.numbers, "right") - 1
+                found |= (batch.sid_numbers == number) & (at >= 0) & (batch.numbers <= spans[at, 1])
+        return found
+
+
+class Begin:
+    """Which transactions of a stream are behind the position where a reader begins."""
+
+    def __init__(self, bound: SourcePosition | GtidSet | BinlogPosition | datetime | None) -> None:
+        """Takes the position; None where each transaction that comes is behind it."""
+        self._time = micros(bound) if isinstance(bound, datetime) else None
+        self._at = bound if isinstance(bound, BinlogPosition) else None
+        self._executed = bound if isinstance(bound, GtidSet) else None
+        self._held: Held | None = None
+        self._parts: tuple[PartialTransaction, ...] = ()
+        if isinstance(bound, SourcePosition):
+            self._at, self._executed = _at_or_executed(bound.position)
+            self._parts = bound.parts
+
+    def rows(self, batch: TransactionBatch, first: int, stop: int) -> Ints:
+        """Which rows of a batch are to be given, of those from `first` to the one in front of `stop`."""
+        found = np.arange(first, stop)
+        if self._time is not None:
+            return found[batch.committed_at[first:stop] >= self._time]
+        if self._at is not None:
+            return found[first_at(batch.positions[first:stop], batch, self._at) :]
+        if self._executed is None:
+            return found
+        if self._held is None:
+            self._held = Held(self._executed)
+        return found[~self._held.of(batch)[first:stop]]
+
+    def is_in_front_of(self, record: TransactionRecord) -> bool:
+        """Whether a transaction is to be given."""
+        if self._time is not None:
+            return record.committed_at >= self._time
+        if self._at is not None:
+            return BinlogPosition.of(record.binlog_file, record.binlog_pos) >= self._at
+        if self._executed is not None and record.gtid is not None:
+            return not self._executed.contains(record.gtid)
+        return True
+
+    def steps_given(self, batch: TransactionBatch) -> dict[int, int]:
+        """How many steps had been given of the transactions of a batch that are not new to the reader, by ordinal."""
+        found: dict[int, int] = {}
+        for part in self._parts:
+            rows = _rows_of(batch, part.transaction)
+            found |= dict.fromkeys((rows + batch.first_seq).tolist(), part.steps)
+        return found
+
+
+class End:
+    """Where a stream ends, by one of several ways to say it."""
+
+    def __init__(self, bound: SourcePosition | GtidSet | BinlogPosition | datetime | int) -> None:
+        """Takes the position; a number is the ordinal of the last transaction."""
+        self.time = micros(bound) if isinstance(bound, datetime) else None
+        self.seq = bound if isinstance(bound, int) else None
+        self._at = bound if isinstance(bound, BinlogPosition) else None
+        self._executed = bound if isinstance(bound, GtidSet) else None
+        self._left = 0
+        """How many transactions of the set are to come."""
+        if isinstance(bound, SourcePosition):
+            self._at, _ = _at_or_executed(bound.position)
+            self._executed = bound.executed()
+        self._held = Held(self._executed or GtidSet())
+        self._before = Held(GtidSet())
+        """What the reader had in front of those that are counted."""
+
+    def stand_behind(self, executed: GtidSet) -> None:
+        """Counts what is to come behind a GTID set."""
+        if self._executed is not None:
+            self._before, self._left = Held(executed), (self._executed - executed).count()
+
+    def stop(self, batch: TransactionBatch, first: int) -> int | None:
+        """Takes the transactions of a batch from row `first` on. Returns the row behind the last one that is given, or
+        None if the stream goes on behind the batch."""
+        if self._executed is not None:
+            return self._stop_by_set(batch, first)
+        count = len(batch) - first
+        if self.seq is not None:
+            given = max(self.seq + 1 - batch.first_seq - first, 0)
+            return first + given if given <= count else None
+        in_front, last = self._edges(batch, first)
+        return first + min(in_front, last + 1) if min(in_front, last) < count else None
+
+    def _edges(self, batch: TransactionBatch, first: int) -> tuple[int, int]:
+        """The first transaction that is not given, and the first that is the last one, behind row `first`."""
+        if self._at is None:
+            return _first(batch.committed_at[first:] >= (self.time or 0)), len(batch) - first
+        begins = batch.positions[first:]
+        behind = begins + batch.ends[first:] - batch.begins[first:]
+        return first_at(begins, batch, self._at), first_at(behind, batch, self._at)
+
+    def _stop_by_set(self, batch: TransactionBatch, first: int) -> int | None:
+        mine = (self._held.of(batch) & ~self._before.of(batch))[first:]
+        left = self._left - np.cumsum(mine)
+        self._left -= int(np.count_nonzero(mine))
+        last = _first(left <= 0)
+        return first + last + 1 if last < len(left) else None
+
+    def is_reached(self, seq: int, at: BinlogPosition | None) -> bool:
+        """Whether nothing is to come behind a place, as far as that tells."""
+        if self._executed is not None:
+            return self._left <= 0
+        if self._at is not None:
+            return at is not None and at >= self._at
+        return self.seq is not None and seq >= self.seq
+
+
+def _at_or_executed(position: Position) -> tuple[BinlogPosition | None, GtidSet | None]:
+    """The two ways in which the transactions of a batch are told apart: by where they begin, or by their GTIDs."""
+    match position:
+        case FilePosition():
+            return position.at, None
+        case GtidSet():
+            return None, position
+        case _:
+            raise TypeError(f"a stream cannot begin at {type(position).__name__}")
+
+
+def _rows_of(batch: TransactionBatch, transaction: Gtid | BinlogPosition) -> Ints:
+    """Which rows of a batch are one transaction."""
+    if isinstance(transaction, BinlogPosition):
+        if transaction.file_number != BinlogPosition.of(batch.binlog_file, 0).file_number:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(batch.positions == transaction.offset)
+    if transaction.sid not in batch.sids:
+        return np.empty(0, np.int64)
+    mine = batch.sid_numbers == batch.sids.index(transaction.sid)
+    return np.flatnonzero(mine & (batch.numbers == transaction.gno))
+
+
+def first_at(offsets: Ints, batch: TransactionBatch, at: BinlogPosition) -> int:
+    """The first of some offsets, in order, in the file of a batch that is at a position or behind it; their number if
+    there is none."""
+    file = BinlogPosition.of(batch.binlog_file, 0)
+    if file.file_number != at.file_number:
+        return 0 if file.file_number > at.file_number else len(offsets)
+    return int(np.searchsorted(offsets, at.offset))
+
+
+def _first(found: Mask) -> int:
+    """The first that is so; their number if none is."""
+    return int(found.argmax()) if found.any() else len(found)

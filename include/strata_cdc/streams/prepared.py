@@ -1,0 +1,116 @@
+"""Prepared transactions along a stream: their rows are given where their XA COMMIT is, from whatever they lie in.
+Not here: reading XA steps (`binlog/events/xa.py`), slices of what has landed (`landing/prepared.py`)."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.binlog.bytes.files import BinlogFile, open_binlog
+from strata_cdc.binlog.events.model import XaStep
+from strata_cdc.binlog.events.xa import Undecided
+from strata_cdc.changes.plan import Range
+from strata_cdc.errors import StreamHoleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from strata_cdc.binlog.events.model import TransactionRecord
+    from strata_cdc.binlog.sources.port import Transactions
+    from strata_cdc.landing.landed import LandedStream
+
+_IN_MEMORY: Final = 16 << 20
+"""Bytes of a prepared transaction; a larger one is kept in a temporary file."""
+_MARGIN: Final = 64
+
+
+class PreparedRows(Struct, frozen=True):
+    """Where the rows of a prepared transaction lie, for the XA COMMIT that commits them."""
+
+    open: Callable[[], AbstractContextManager[BinlogFile]]
+    range: Range
+
+
+class _Kept(Struct, frozen=True):
+    record: TransactionRecord
+    """Its offsets are those of the file that `url` or `binlog` is."""
+    url: str | None
+    binlog: BinlogFile | None
+
+
+class PreparedAlong:
+    """The prepared transactions that are undecided at one point of a stream."""
+
+    def __init__(self, landed: LandedStream, after_seq: int) -> None:
+        """Those that are undecided behind a transaction that has landed."""
+        self._undecided = landed.undecided_at(after_seq) if landed.segments else Undecided()
+        self._kept: dict[int, _Kept] = {}
+        for one in self._undecided.prepared():
+            if one.seq >= landed.first_seq:
+                segment, record = landed.record_at(one.seq)
+                self._kept[one.seq] = _Kept(record, segment.url, None)
+
+    def take(self, item: Transactions, record: TransactionRecord) -> PreparedRows | None:
+        """Takes the next transaction that has to do with XA; gives the rows that take effect with it.
+
+        Raises:
+            StreamHoleError: It commits what is not in the stream any more.
+        """
+        if record.mark is None:
+            return None
+        ended = self._undecided.take(record.seq, record.mark)
+        before = None if ended is None else self._kept.pop(ended, None)
+        if record.mark.step is XaStep.PREPARE:
+            self._kept[record.seq] = _keep(item, record)
+            return None
+        if record.mark.step is XaStep.ROLLBACK:
+            return None
+        if before is None:
+            raise StreamHoleError(
+                f"{record.mark} has no XA PREPARE in the stream, which begins behind it: rows are missing",
+                gtid=str(record.gtid) if record.gtid else None,
+                file=record.binlog_file,
+                offset=record.binlog_pos,
+                remedy="Begin in front of its XA PREPARE, if that can still be had.",
+            )
+        return _rows_of(before, record)
+
+
+def _keep(item: Transactions, record: TransactionRecord) -> _Kept:
+    binlog = item.bytes()
+    if item.is_landed:
+        return _Kept(record, binlog.path, None)
+    # What a server has sent is gone with the next item; in front of the copy there is room, as in a file.
+    data = binlog.buffer[record.begin : record.end]
+    size = _MARGIN + len(data)
+    if len(data) > _IN_MEMORY:
+        with tempfile.NamedTemporaryFile(prefix="strata-") as file:
+            buffer: np.ndarray[tuple[int], np.dtype[np.uint8]] = np.memmap(file.name, np.uint8, "w+", shape=(size,))
+    else:
+        buffer = np.zeros(size, np.uint8)
+    buffer[_MARGIN:] = data
+    moved = replace(record, begin=_MARGIN, end=size)
+    return _Kept(moved, None, BinlogFile(binlog.path, buffer, binlog.format, None))
+
+
+def _rows_of(kept: _Kept, commit: TransactionRecord) -> PreparedRows:
+    prepared = kept.record
+
+    @contextmanager
+    def opened() -> Iterator[BinlogFile]:
+        with ExitStack() as files:
+            if kept.binlog is not None:
+                yield kept.binlog
+            elif kept.url is not None:
+                yield files.enter_context(open_binlog(kept.url))
+
+    return PreparedRows(
+        opened,
+        Range.of_prepared(prepared, commit),
+    )

@@ -1,0 +1,84 @@
+"""Spans of a stream as events one by one, in stream order.
+Not here: decoding (`decoding.py`), lines (`writing.py`)."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from strata_cdc.changes.arrow import ROW_FIELDS
+from strata_cdc.changes.jsonl import TableLines
+from strata_cdc.streams.events import Commit, RowChange, UnreadableChange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from strata_cdc.changes.decode import ChangeBatch
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+    from strata_cdc.streams.decoding import StreamBatch
+    from strata_cdc.streams.events import Event, TransactionPlace
+    from strata_cdc.streams.unreadable import UnreadableRows
+
+_LAST: Final = 1 << 62
+_ORDER: Final = itemgetter(0, 1)
+
+
+class Rendering:
+    """Knows the tables of one stream."""
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[TableName, int | None, int], tuple[TableLines, TableDefinition]] = {}
+
+    def events(self, span: StreamBatch) -> Iterator[Event]:
+        """The events of a span, in order."""
+        found: list[tuple[int, int, Event]] = [(one.place.record.seq, one.number, one) for one in span.ddl]
+        for batch in span.batches:
+            for seq, row, change in self._changes(batch, span.places):
+                found.append((seq, span.places[seq].statements + row + 1, change))
+        unreadable = (one for rows in span.unreadable for one in self._unreadable(rows, span.places))
+        found += [(one.seq, one.place.statements + one.row + 1, one) for one in unreadable]
+        found += [(place.record.seq, _LAST, Commit(place)) for place in span.commits]
+        found.sort(key=_ORDER)
+        return map(itemgetter(2), found)
+
+    def _table(self, batch: ChangeBatch | UnreadableRows) -> TableLines:
+        known = self._tables.get(batch.kind)
+        if known is None:
+            # With the definition, so that its id stays its own.
+            known = self._tables[batch.kind] = (TableLines(batch.table, batch.definition), batch.definition)
+        return known[0]
+
+    def _changes(
+        self, batch: ChangeBatch, places: Mapping[int, TransactionPlace]
+    ) -> Iterator[tuple[int, int, RowChange]]:
+        facts = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
+        befores, afters, diffs = self._table(batch).images(batch.batch, _as_python(batch.definition))
+        columns = (facts[name].to_pylist() for name in ("_seq", "_row", "_op"))
+        for seq, row, op, before, after, diff in zip(*columns, befores, afters, diffs, strict=True):
+            yield (
+                seq,
+                row,
+                RowChange(
+                    places[seq],
+                    batch.table.database,
+                    batch.table.table,
+                    op,
+                    before,
+                    after,
+                    row,
+                    batch.version_id or 0,
+                    diff or None,
+                ),
+            )
+
+    def _unreadable(self, rows: UnreadableRows, places: Mapping[int, TransactionPlace]) -> Iterator[UnreadableChange]:
+        table = rows.table
+        for found in rows.rows(self._table(rows), _as_python(rows.definition)):
+            yield UnreadableChange(places[found.seq], table.database, table.table, found, rows.version_id or 0)
+
+
+def _as_python(definition: TableDefinition) -> dict[str, Callable[[pa.Array], list[Any]]]:
+    """Values as Arrow gives them, by column."""
+    return {column.name: pa.Array.to_pylist for column in definition.columns}

@@ -1,0 +1,103 @@
+"""What a reader wants of spans that leave nothing out: some tables, some columns. What is left is what a stream of his
+own would give.
+Not here: leaving it out while decoding (`decoding.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from msgspec.structs import replace
+
+from strata_cdc.changes.arrow import BEFORE, INVALID, MISSING, ROW_FIELDS
+from strata_cdc.changes.decode import ChangeBatch
+from strata_cdc.streams.decoding import StreamBatch, row_seqs
+from strata_cdc.streams.unreadable import UnreadableRows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.streams.recent import RecentPart
+
+
+class StreamSelection:
+    """What one kind of reader wants."""
+
+    def __init__(self, table: Callable[[TableName], bool] | None, columns: frozenset[str] | None) -> None:
+        """Takes which tables, None for all, and the names of the columns in lower case, None for all."""
+        self._table, self._columns = table, columns
+
+    def of(self, recent: RecentPart, first_seq: int = 0) -> StreamBatch:
+        """What is wanted of a span, from a transaction on."""
+        span, wanted = recent.span, self._table
+        batches = [batch for batch in span.batches if wanted is None or wanted(batch.table)]
+        ended = span.ended
+        if wanted is not None:
+            touched = [seqs for table, seqs in recent.touched.items() if wanted(table)]
+            ended = ended[np.isin(ended, np.concatenate(touched))] if touched else ended[:0]
+        ddl = [one for one in span.ddl if wanted is None or any(map(wanted, one.named))]
+        unreadable = [rows for rows in span.unreadable if wanted is None or wanted(rows.table)]
+        if first_seq:
+            batches = [left for batch in batches if (left := _from(batch, first_seq)) is not None]
+            unreadable = [rows.chosen(row_seqs(rows.batch) >= first_seq) for rows in unreadable]
+            ended = ended[ended >= first_seq]
+            ddl = [one for one in ddl if one.place.record.seq >= first_seq]
+        if self._columns is not None:
+            readable, unreadable = _parted(unreadable, self._columns)
+            batches = [_project(batch, self._columns) for batch in (*batches, *readable)]
+        return StreamBatch(span.places, batches, ddl, ended, [rows for rows in unreadable if rows.batch.num_rows])
+
+
+def _from(batch: ChangeBatch, first_seq: int) -> ChangeBatch | None:
+    seqs = row_seqs(batch.batch)
+    left = batch.batch.filter(pa.array(seqs >= first_seq)) if np.any(seqs < first_seq) else batch.batch
+    return ChangeBatch(batch.table, batch.version_id, batch.definition, left) if left.num_rows else None
+
+
+def _parted(
+    unreadable: Sequence[UnreadableRows], columns: frozenset[str]
+) -> tuple[list[ChangeBatch], list[UnreadableRows]]:
+    """Rows of which all can be read that is wanted, and the others with what is wanted."""
+    readable, others = list[ChangeBatch](), list[UnreadableRows]()
+    for rows in unreadable:
+        left = rows.of_columns(columns)
+        is_readable = left.is_readable
+        if is_readable.any():
+            readable.append(left.chosen(is_readable).as_changes())
+        if not is_readable.all():
+            some = left.chosen(~is_readable)
+            others.append(replace(some, batch=_project(some.as_changes(), columns).batch))
+    return readable, others
+
+
+def _project(batch: ChangeBatch, columns: frozenset[str]) -> ChangeBatch:
+    """A batch with some of its columns, as if the others had never been decoded."""
+    rows = batch.batch
+    own = rows.num_columns - len(ROW_FIELDS) - 1
+    kept = [at for at in range(own) if rows.schema.field(at).name.casefold() in columns]
+    names = {rows.schema.field(at).name for at in kept}
+    image = [rows.schema.field(at) for at in kept]
+    before, parts = rows.column(own), rows.column(own).flatten()
+    images: pa.Array = pa.array([{}] * rows.num_rows, pa.struct([]))
+    if kept:
+        images = pa.StructArray.from_arrays([parts[at] for at in kept], fields=image, mask=before.is_null())
+    facts = dict(zip((field.name for field in ROW_FIELDS), rows.columns[own + 1 :], strict=True))
+    facts["_missing"] = _named(facts["_missing"], MISSING, str, names)
+    facts["_invalid"] = _named(facts["_invalid"], INVALID, lambda entry: str(entry[0]), names)
+    schema = pa.schema([*image, pa.field(BEFORE, pa.struct(image)), *ROW_FIELDS])
+    arrays = [*(rows.column(at) for at in kept), images, *facts.values()]
+    made = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return ChangeBatch(batch.table, batch.version_id, batch.definition, made)
+
+
+def _named(column: pa.Array, kind: pa.DataType, name: Callable[[Any], str], names: set[str]) -> pa.Array:
+    """Of lists of columns those of the columns that are wanted; mostly there are none."""
+    if column.null_count == len(column):
+        return column
+    kept = [
+        [entry for entry in entries if name(entry).removeprefix(f"{BEFORE}.") in names] if entries is not None else None
+        for entries in column.to_pylist()
+    ]
+    return pa.array([entries or None for entries in kept], kind)

@@ -1,0 +1,148 @@
+"""What lines say of their transactions: GTID, commit time and tokens as texts, made a column at a time where there are
+many.
+Not here: lines (`writing.py`), the texts of tokens that are alike (`token_texts.py`), columns (`batch_texts.py`)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from strata_cdc.changes.texts import Texts
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.token_packed import growing
+from strata_cdc.streams.places import Places
+from strata_cdc.streams.token_texts import heads_inside, texts_behind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.position.token_packed import Growing
+    from strata_cdc.streams.events import TransactionPlace
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MANY: Final = 48
+"""Transactions from which on columns are faster than one at a time."""
+
+
+class TransactionTexts:
+    """Of some transactions of a span, in order."""
+
+    def __init__(self, places: Mapping[int, TransactionPlace], seqs: Ints) -> None:
+        """Takes the places of the span, and which of them are wanted."""
+        self._places, self._seqs = places, seqs
+        self._columns = places if isinstance(places, Places) and len(seqs) >= _MANY else None
+        self._rows = seqs - places.batch.first_seq if isinstance(places, Places) else seqs
+
+    def _each(self) -> list[TransactionPlace]:
+        return [self._places[seq] for seq in self._seqs.tolist()]
+
+    def statements(self) -> Ints:
+        """How many statements each has."""
+        if self._columns is not None:
+            return self._columns.count_statements(self._rows)
+        return np.array([place.statements for place in self._each()], np.int64)
+
+    def gtids(self) -> tuple[Texts, Ints]:
+        """As JSON, in quotes, or `null`; and which of these texts each has."""
+        if self._columns is None:
+            texts = Texts.of([b'"%b"' % place.gtid.encode() if place.gtid else b"null" for place in self._each()])
+            return texts, np.arange(len(texts))
+        return self._mine(self._columns.gtid_texts, self._columns)
+
+    def times(self) -> tuple[Texts, Ints]:
+        """As `time_text`; and which of these texts each has."""
+        if self._columns is None:
+            texts = Texts.of([time_text(place.record.committed_at).encode() for place in self._each()])
+            return texts, np.arange(len(texts))
+        return self._mine(self._columns.time_texts, self._columns)
+
+    def _mine(self, texts: Texts, columns: Places) -> tuple[Texts, Ints]:
+        """Of texts of all transactions of a span those that these are among, and which of them each has."""
+        ordinals = columns.ordinals(self._seqs)
+        first = int(ordinals[0])
+        return texts.between(first, int(ordinals[-1]) + 1), ordinals - first
+
+    def behind(self) -> Texts:
+        """The tokens behind each."""
+        found = []
+        for known, seqs, rows in self._runs():
+            if known is None:
+                found.append(Texts.of([self._places[seq].after_text.encode() for seq in seqs.tolist()]))
+            else:
+                found.append(texts_behind(known, *rows))
+        return Texts.joined(found)
+
+    def heads(self) -> tuple[Texts, Ints]:
+        """What the tokens inside of each begin with, and their CRCs, as `StepTexts` has them."""
+        found: list[tuple[Texts, Ints]] = []
+        for known, seqs, rows in self._runs():
+            if known is None:
+                steps = [self._places[seq].steps for seq in seqs.tolist()]
+                crcs = np.array([one.crc for one in steps], np.int64)
+                found.append((Texts.of([one.head.encode() for one in steps]), crcs))
+            else:
+                found.append(heads_inside(known, *rows))
+        return Texts.joined([texts for texts, _ in found]), np.concatenate([crcs for _, crcs in found])
+
+    def ends(self, *, inside: bool) -> Texts | None:
+        """What stands behind a token's number, or behind the token: its last numbers, a quote, and what lines of the
+        transaction say besides; None: the quote alone."""
+        if isinstance(self._places, Places):
+            return None
+        return Texts.of(
+            [b'%b"%b' % (one.steps.tail.encode() if inside else b"", shown_fields(one.shown)) for one in self._each()]
+        )
+
+    def _runs(self) -> Iterator[tuple[Growing | None, Ints, tuple[Ints, Ints]]]:
+        """Transactions that one server has numbered one behind the other: what their tokens have in common, where that
+        can be said; their ordinals; their numbers and commit times."""
+        if self._columns is None:
+            yield None, self._seqs, (self._seqs, self._seqs)
+            return
+        batch, rows = self._columns.batch, self._rows
+        sids, numbers = batch.sid_numbers, batch.numbers
+        breaks = (np.diff(sids, prepend=-2) != 0) | (np.diff(numbers, prepend=0) != 1)
+        begins = np.flatnonzero(np.diff(np.cumsum(breaks)[rows], prepend=-1))
+        for begin, end in pairwise([*begins.tolist(), len(rows)]):
+            at = begin
+            while at < end:
+                known, stop = self._known(at, end)
+                mine = rows[at:stop]
+                yield known, self._seqs[at:stop], (numbers[mine], batch.committed_at[mine])
+                at = stop
+
+    def _known(self, begin: int, end: int) -> tuple[Growing | None, int]:
+        """What the tokens of the first transactions of a run have in common, and where these end: a set gets another
+        form by a server's first transaction, and where it meets the next span."""
+        if self._columns is None or end - begin < _MANY:
+            return None, end
+        first = self._columns[int(self._seqs[begin])]
+        gtid, place = first.record.gtid, first.before
+        found = None if gtid is None else growing(place, gtid)
+        if found is None:
+            return None, begin + 1 if isinstance(place.position, GtidSet) else end
+        known, limit = found
+        stop = begin + int(np.searchsorted(self._columns.batch.numbers[self._rows[begin:end]], limit))
+        return (known, stop) if stop > begin else (None, begin + 1)
+
+
+def shown_fields(shown: Mapping[str, Any]) -> bytes:
+    """What lines say besides, behind what they say already."""
+    return b",%b" % msgspec.json.encode(shown)[1:-1] if shown else b""
+
+
+def time_text(micros: int) -> str:
+    """A commit time as `2026-11-21T03:30:00.000000Z`."""
+    seconds, fraction = divmod(micros, 1_000_000)
+    return f"{_second_text(seconds)}.{fraction:06}Z"
+
+
+@lru_cache(1 << 10)
+def _second_text(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")

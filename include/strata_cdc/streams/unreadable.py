@@ -1,0 +1,150 @@
+"""Rows with a value that cannot be read: where they are in the stream, what could be read of them, and what could not.
+Not here: finding such values (`changes/faults.py`), the lines of readable rows (`writing.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
+from strata_cdc.changes.decode import VALUE_FAULTS, ChangeBatch, placed
+from strata_cdc.errors import UndecodableTextError, UnreadableValueError
+from strata_cdc.schema.model.types import LABELLED, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from strata_cdc.changes.decode import QuarantinedRows
+    from strata_cdc.changes.jsonl import TableLines
+    from strata_cdc.errors import StrataError
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+    from strata_cdc.streams.positions import Mask
+
+_IN_BEFORE = f"{BEFORE}."
+
+
+class UnreadableValue(Struct, frozen=True):
+    """A value that cannot be read."""
+
+    image: str
+    """`before` or `after`."""
+    column: str
+    error: str
+    """Name of the error's class."""
+    reason: str
+    """Without the value."""
+    verbatim: str | int
+    """What the binlog has: base64 of its bytes; the number of a label of ENUM or SET."""
+
+    def shown(self) -> dict[str, Any]:
+        """As a line has it."""
+        kind = "bytes" if isinstance(self.verbatim, str) else "number"
+        found = {"image": self.image, "column": self.column, "error": self.error, "reason": self.reason}
+        return {**found, kind: self.verbatim}
+
+
+class UnreadableRow(Struct, frozen=True):
+    """What there is of one row."""
+
+    seq: int
+    row: int
+    """Ordinal of the row in its transaction, from 0."""
+    op: str
+    before: dict[str, Any] | None
+    """Without the values that cannot be read."""
+    after: dict[str, Any] | None
+    json_diffs: dict[str, str]
+    values: tuple[UnreadableValue, ...]
+    """Those that cannot be read, one at least."""
+    file: str
+    """The server's binlog file, and the place of the event in it (bytes)."""
+    offset: int
+
+
+class UnreadableRows(Struct, frozen=True):
+    """Changes of one table, in stream order, each with a value that cannot be read."""
+
+    table: TableName
+    version_id: int | None
+    definition: TableDefinition
+    batch: pa.RecordBatch
+    """As that of a `ChangeBatch`, with NULL in place of what cannot be read; a value that is NULL here may be none."""
+    faults: pa.Array
+    """Of each row what cannot be read, as `rows.decode.VALUE_FAULTS`."""
+
+    @property
+    def kind(self) -> tuple[TableName, int | None, int]:
+        """As that of a `ChangeBatch`."""
+        return self.table, self.version_id, id(self.definition)
+
+    @classmethod
+    def of(cls, found: QuarantinedRows) -> UnreadableRows:
+        """Of rows that are put aside for their values."""
+        if found.faults is None:
+            raise found.error
+        return cls(found.table, found.version_id, found.definition, found.rows, found.faults)
+
+    def chosen(self, keep: Mask) -> UnreadableRows:
+        """Some of them."""
+        return replace(self, batch=self.batch.filter(keep), faults=self.faults.filter(pa.array(keep)))
+
+    def of_columns(self, columns: Collection[str]) -> UnreadableRows:
+        """The same with what cannot be read of some columns (names in lower case); of a row that may be nothing."""
+        faults = [
+            [one for one in each if one["column"].removeprefix(_IN_BEFORE).casefold() in columns]
+            for each in self.faults.to_pylist()
+        ]
+        return replace(self, faults=pa.array(faults, VALUE_FAULTS))
+
+    @property
+    def is_readable(self) -> Mask:
+        """Of each, whether there is nothing that cannot be read."""
+        found: Mask = pc.list_value_length(self.faults).to_numpy() == 0
+        return found
+
+    def error(self) -> StrataError:
+        """Why the first of them cannot be read, with its place."""
+        first = self.faults[0].as_py()[0]
+        kind = UndecodableTextError if first["error"] == UndecodableTextError.__name__ else UnreadableValueError
+        return placed(kind(f"column {first['column']}: {first['reason']}", table=str(self.table)), self.batch)
+
+    def as_changes(self) -> ChangeBatch:
+        """Rows that can be read, as what cannot is not wanted of them."""
+        return ChangeBatch(self.table, self.version_id, self.definition, self.batch)
+
+    def rows(
+        self, lines: TableLines, values: Mapping[str, Callable[[pa.Array], list[Any]]] | None = None
+    ) -> Iterator[UnreadableRow]:
+        """One by one.
+
+        Args:
+            lines: Of its table and definition.
+            values: What becomes of each column's values, by its name; None: what JSON has.
+        """
+        own = self.batch.columns[-len(ROW_FIELDS) :]
+        facts = dict(zip((field.name for field in ROW_FIELDS), own, strict=True))
+        names = ("_seq", "_row", "_op", "_invalid", "_binlog_file", "_binlog_pos")
+        columns = (facts[name].to_pylist() for name in names)
+        images = zip(*lines.images(self.batch, values), self.faults.to_pylist(), strict=True)
+        for (before, after, diffs, faults), (seq, row, op, invalid, file, offset) in zip(
+            images, zip(*columns, strict=True), strict=True
+        ):
+            found = tuple(self._value(fault, dict(invalid)) for fault in faults)
+            for value in found:
+                image = before if value.image == "before" else after
+                (image or {}).pop(value.column, None)
+                if value.image == "after":
+                    diffs.pop(value.column, None)
+            yield UnreadableRow(seq, row, op, before, after, diffs, found, file, offset)
+
+    def _value(self, fault: dict[str, str], invalid: dict[str, str]) -> UnreadableValue:
+        name, verbatim = fault["column"], invalid[fault["column"]]
+        image = "before" if name.startswith(_IN_BEFORE) else "after"
+        column = name.removeprefix(_IN_BEFORE)
+        found = self.definition.column(column)
+        is_label = found is not None and parse_column_type(found.column_type).kind in LABELLED
+        return UnreadableValue(image, column, fault["error"], fault["reason"], int(verbatim) if is_label else verbatim)

@@ -1,0 +1,134 @@
+"""Versions of what has not been tracked in the store yet: a stream tracks it for itself, in memory, on top of what the
+store has. The store is never written: the tracking of what lands makes the same versions there.
+Not here: tracking (`schema/tracker/track.py`), following a stream with it (`versions.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.schema.history.memory_store import MemoryStore
+from strata_cdc.schema.history.versions import NamePresence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from strata_cdc.schema.history.snapshot import SchemaSnapshot
+    from strata_cdc.schema.history.sql_store import SchemaStore
+    from strata_cdc.schema.history.versions import (
+        Before,
+        DatabaseEntry,
+        StoredEntry,
+        TemporarySessions,
+        TrackedFile,
+        VersionPlace,
+    )
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+_AHEAD: Final = 1 << 62
+"""Ids from here on are of versions in memory: larger than any of the store's, since a later id overrules."""
+
+
+class UntrackedVersions(MemoryStore):
+    """A `VersionStore` of one source: what a store had when this was made, and what is appended here."""
+
+    def __init__(self, stored: SchemaStore, source: str) -> None:
+        """Goes on where the store is."""
+        super().__init__()
+        self._stored = stored
+        self._source = source
+        known = stored.position(source)
+        if known is not None:
+            self._positions[source] = known
+        self._base_seq = known.seq if known else -1
+        """What the store has behind it is of a later tracking, and comes here from the stream itself."""
+        self._last_id = _AHEAD
+
+    def _is_old(self, seq: int) -> bool:
+        return seq <= self._base_seq
+
+    def sources(self) -> list[str]:
+        """As `VersionStore.sources`."""
+        return sorted({*self._positions, *self._stored.sources()})
+
+    def temporary_tables(self, source: str) -> TemporarySessions:
+        """As `VersionStore.temporary_tables`."""
+        return self._temporary_tables.get(source) or self._stored.temporary_tables(source)
+
+    def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:
+        """As `VersionStore.pending_snapshots`."""
+        return self._stored.pending_snapshots(source)
+
+    def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
+        """As `VersionStore.timeline`."""
+        wanted = set(names)
+        mine = (entry for entry in self._entries.get(source, ()) if entry.name in wanted)
+        return self._both(self._stored.timeline(source, wanted), mine)
+
+    def all_entries(self, source: str) -> list[StoredEntry]:
+        """As `VersionStore.all_entries`."""
+        return self._both(self._stored.all_entries(source), self._entries.get(source, ()))
+
+    def entries_between(self, first_seq: int, last_seq: int) -> list[StoredEntry]:
+        """The entries of some transactions in a row."""
+        mine = (entry for entry in self._entries.get(self._source, ()) if first_seq <= entry.seq <= last_seq)
+        if not self._is_old(first_seq):
+            return list(mine)
+        return self._both(self._stored.entries_between(self._source, first_seq, last_seq), mine)
+
+    def statement_versions(self, first_seq: int, last_seq: int) -> list[tuple[int, int, int]]:
+        """What the statements of some transactions in a row made: ordinal, number in the transaction, id of version."""
+        stored = self._stored.statement_versions(self._source, first_seq, last_seq) if self._is_old(first_seq) else []
+        mine = ((one.place, at) for at, one in self._versions.get(self._source, ()) if one.is_statement)
+        return [
+            *(one for one in stored if self._is_old(one[0])),
+            *((place.seq, place.statement_no, at) for place, at in mine if first_seq <= place.seq <= last_seq),
+        ]
+
+    def _both(self, stored: Iterable[StoredEntry], mine: Iterable[StoredEntry]) -> list[StoredEntry]:
+        return sorted((*(one for one in stored if self._is_old(one.seq)), *mine), key=lambda entry: entry.order)
+
+    def newest_place(self, source: str, before: Before) -> VersionPlace | None:
+        """As `VersionStore.newest_place`."""
+        return super().newest_place(source, before) or self._stored.newest_place(source, before)
+
+    def names(self, source: str, database: str) -> list[TableName]:
+        """As `VersionStore.names`."""
+        return list({*super().names(source, database), *self._stored.names(source, database)})
+
+    def names_in_doubt(self, source: str) -> set[TableName]:
+        """As `VersionStore.names_in_doubt`."""
+        return super().names_in_doubt(source) | self._stored.names_in_doubt(source)
+
+    def definition(self, fingerprint: str) -> TableDefinition:
+        """As `VersionStore.definition`."""
+        return self._definitions.get(fingerprint) or self._stored.definition(fingerprint)
+
+    def load_definitions(self, fingerprints: Iterable[str]) -> None:
+        """As `VersionStore.load_definitions`."""
+        self._stored.load_definitions(one for one in fingerprints if one not in self._definitions)
+
+    def ddl(self, version_id: int) -> str | None:
+        """As `VersionStore.ddl`."""
+        return super().ddl(version_id) if version_id > _AHEAD else self._stored.ddl(version_id)
+
+    def database(self, source: str, name: str) -> DatabaseEntry | None:
+        """As `VersionStore.database`."""
+        return super().database(source, name) or self._stored.database(source, name)
+
+    def views(self, source: str, database: str) -> list[TableName]:
+        """As `VersionStore.views`."""
+        found = set(self._stored.views(source, database))
+        for _, version in self._ordered(source):
+            for entry in (one for one in version.views if one.name.database == database):
+                (found.add if entry.presence is NamePresence.PRESENT else found.discard)(entry.name)
+        return sorted(found)
+
+    def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
+        """As `VersionStore.files`."""
+        stored = [file for file in self._stored.files(source, binlog_file) if self._is_old(file.last_seq)]
+        return [*stored, *super().files(source, binlog_file)]
+
+
+def shown_id(version_id: int) -> int:
+    """The id of a version for who reads the stream: the store's, or -1, -2, ... for those that it does not have yet."""
+    return version_id if version_id <= _AHEAD else _AHEAD - version_id

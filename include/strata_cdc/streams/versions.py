@@ -1,0 +1,143 @@
+"""The schema along a stream: what has been tracked in the store, and behind it what the stream itself tells. DDL is
+tracked before the next row is looked at.
+Not here: where versions ahead of the store are kept (`untracked_ddl.py`), rows (`decoding.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from strata_cdc.binlog.sources.file_start import FileStart
+from strata_cdc.binlog.sources.port import FileEnd, Transactions
+from strata_cdc.changes.decode_plans import TableVersion
+from strata_cdc.schema.history.historian import History
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.history.versions import TrackedPosition
+from strata_cdc.schema.tracker.track import Tracker
+from strata_cdc.streams.untracked_ddl import UntrackedVersions, shown_id
+from strata_cdc.tracking.feed_tracker import take_item
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from strata_cdc.binlog.sources.port import Item
+    from strata_cdc.schema.model.definition import TableName
+
+
+class StatementVersions(NamedTuple):
+    """What a statement made."""
+
+    version: int
+    """As `shown_id`."""
+    tables: set[TableName]
+
+
+class StreamVersions:
+    """The versions of one source, as far as its stream has been read."""
+
+    def __init__(self, engine: sa.Engine, source: str, exclude: frozenset[str]) -> None:
+        """Goes on where the store is.
+
+        Args:
+            engine: The store.
+            source: Name of the source.
+            exclude: Databases that are no users'.
+        """
+        self._source, self._exclude = source, exclude
+        self._stored = SchemaStore(engine)
+        self._store = UntrackedVersions(self._stored, source)
+        self._history: History = _Growing(self._store, source, self)
+        self._ahead: Tracker | None = None
+        """Once something has come that the store does not have: most of what has landed has been tracked there."""
+        if self._store.position(source) is None:
+            self._track_ahead()
+        self._starts: list[FileStart] = []
+        """Of the file that is being read, and of those before it without transactions, until the tracker has them."""
+        self._is_open = False
+        self._known = 0
+        self._versions: dict[tuple[TableName, int], TableVersion] = {}
+
+    @property
+    def tracked(self) -> TrackedPosition:
+        """How far the stream has been tracked."""
+        known = self._store.position(self._source) if self._ahead is None else self._ahead.position
+        return known or TrackedPosition(self._source)
+
+    @property
+    def folds_names(self) -> bool:
+        """Whether the server takes names of any case for the same."""
+        return self.tracked.lower_case_table_names != 0
+
+    def track(self, item: Item) -> None:
+        """Takes the next item of the stream; what had been tracked before is passed over.
+
+        Raises:
+            CorruptEventError: A statement cannot be read.
+        """
+        if isinstance(item, FileStart):
+            if self._starts and self._starts[-1].is_landed:
+                self._starts.clear()
+            self._starts.append(item)
+        elif isinstance(item, Transactions):
+            if item.batch.last_seq > self.tracked.seq:
+                self._take(item, self._ahead or self._track_ahead())
+        elif isinstance(item, FileEnd) and self._is_open and self._ahead is not None:
+            take_item(self._ahead, item)
+            self._is_open = False
+
+    def _track_ahead(self) -> Tracker:
+        """Begins to track where the store is by now."""
+        self._store = UntrackedVersions(self._stored, self._source)
+        self._ahead = Tracker(self._store, self._source, exclude=self._exclude)
+        self._history = _Growing(self._store, self._source, self)
+        return self._ahead
+
+    def _take(self, item: Transactions, tracker: Tracker) -> None:
+        if item.batch.last_seq <= tracker.position.seq:
+            return
+        for start in self._starts:
+            take_item(tracker, start)
+            self._is_open = True
+        self._starts.clear()
+        take_item(tracker, item)
+        if tracker.report.versions != self._known:
+            self._known = tracker.report.versions
+            tracker.flush()
+            # A historian keeps what it has read.
+            self._history = _Growing(self._store, self._source, self)
+
+    def lookup(self, table: TableName, seq: int) -> TableVersion:
+        """The version of a table for the rows of a transaction.
+
+        Raises:
+            SchemaGapError: It is not known.
+        """
+        found = self._history.at(table, AtSeq(seq))
+        known = self._versions.get((table, found.version_id))
+        if known is None:
+            known = TableVersion(shown_id(found.version_id), found.definition)
+            self._versions[table, found.version_id] = known
+        return known
+
+    def made_between(self, first_seq: int, last_seq: int) -> dict[tuple[int, int], StatementVersions]:
+        """What the statements of some transactions in a row made, by ordinal and number in the transaction."""
+        named: dict[int, set[TableName]] = {}
+        for entry in self._store.entries_between(first_seq, last_seq):
+            named.setdefault(entry.version_id, set()).add(entry.name)
+        return {
+            (seq, number): StatementVersions(shown_id(version), named.get(version, set()))
+            for seq, number, version in self._store.statement_versions(first_seq, last_seq)
+        }
+
+
+class _Growing(History):
+    """Knows how far the stream has been tracked without asking the store for each transaction."""
+
+    def __init__(self, store: UntrackedVersions, source: str, versions: StreamVersions) -> None:
+        super().__init__(store, source)
+        self._of_stream = versions
+
+    @property
+    def tracked(self) -> TrackedPosition:
+        """How far the stream is known."""
+        return self._of_stream.tracked

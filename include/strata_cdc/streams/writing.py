@@ -1,0 +1,258 @@
+"""Spans of a stream as JSON lines, or as server-sent events, in stream order.
+Not here: putting the bytes together (`lines.py`), events as Python values (`rendering.py`)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from strata_cdc.changes.arrow import ROW_FIELDS
+from strata_cdc.changes.jsonl import TableLines
+from strata_cdc.changes.texts import Texts
+from strata_cdc.position.token_seal import step_numbers
+from strata_cdc.streams.lines import ImageTexts, LineColumn, Lines, composed, in_digits, in_few_digits, joined
+from strata_cdc.streams.together import put_together
+from strata_cdc.streams.transaction_texts import TransactionTexts, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.changes.decode import ChangeBatch
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+    from strata_cdc.streams.decoding import StreamBatch
+    from strata_cdc.streams.events import Ddl, TransactionPlace
+    from strata_cdc.streams.unreadable import UnreadableRow, UnreadableRows
+
+    _Texts = Callable[[Mapping[int, TransactionPlace], Ints], TransactionTexts]
+
+_LAST: Final = 1 << 62
+_encode: Final = msgspec.json.encode
+
+
+class Messages(Struct, frozen=True):
+    """Server-sent events of one span."""
+
+    data: bytes
+    last: str
+    """Token of the last line; empty if there is none."""
+    last_seq: int
+    """Ordinal of its transaction."""
+
+
+NO_MESSAGES: Final = Messages(b"", "", 0)
+
+
+def message(token: str, line: bytes) -> bytes:
+    """A line as a server-sent event (HTML Living Standard, 9.2.6), whose `id` is its token; JSON has no line ends."""
+    return b"id: %b\ndata: %b\n\n" % (token.encode(), line)
+
+
+class _Framing(Struct, frozen=True):
+    """What stands around each line."""
+
+    whole: Callable[[str, bytes], bytes]
+    """A line with it, of its token and itself."""
+    id: bytes
+    """In front of the token; empty where no token is in front of the line."""
+    end: bytes
+
+    def front(self, *token: LineColumn) -> list[LineColumn]:
+        """What is in front of a line."""
+        return [LineColumn.same(self.id), *token, LineColumn.same(b"\ndata: ")] if self.id else []
+
+
+_LINES: Final = _Framing(lambda _, line: line + b"\n", b"", b"\n")
+_MESSAGES: Final = _Framing(message, b"id: ", b"\n\n")
+
+
+class Writing:
+    """Knows the tables of one stream."""
+
+    def __init__(self) -> None:
+        """Knows none yet."""
+        self._tables: dict[tuple[TableName, int | None, int], tuple[TableLines, ImageTexts, TableDefinition]] = {}
+
+    def chunks(self, span: StreamBatch) -> Iterator[bytes]:
+        """The lines of a span, some at a time."""
+        return joined(self._groups(put_together(span), _LINES))
+
+    def parts(self, span: StreamBatch, texts: _Texts) -> list[Lines]:
+        """The same, to be joined with those of others.
+
+        Args:
+            span: The span.
+            texts: What makes of places, and ordinals of some of them, what the lines say of these.
+        """
+        return self._groups(span, _LINES, texts)
+
+    def lines(self, span: StreamBatch) -> bytes:
+        """All of them."""
+        return b"".join(self.chunks(span))
+
+    def messages(self, span: StreamBatch) -> Messages:
+        """The same as server-sent events."""
+        groups = self._groups(put_together(span), _MESSAGES)
+        if not groups:
+            return NO_MESSAGES
+        seq, step = max((int(seq), int(one.steps[one.seqs == seq].max())) for one in groups for seq in [one.seqs.max()])
+        place = span.places[seq]
+        last = place.after_text if step == _LAST else place.steps.text(step)
+        return Messages(b"".join(joined(groups)), last, seq)
+
+    def _groups(self, span: StreamBatch, framing: _Framing, texts: _Texts = TransactionTexts) -> list[Lines]:
+        found = []
+        if span.ddl:
+            lines = Texts.of([framing.whole(one.token, _ddl_line(one)) for one in span.ddl])
+            seqs, numbers = zip(*((one.place.record.seq, one.number) for one in span.ddl), strict=True)
+            found.append(Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [LineColumn(lines)]))
+        found += [self._rows(batch, span, framing, texts) for batch in span.batches]
+        found += [self._unreadable(rows, span, framing) for rows in span.unreadable]
+        if len(span.ended):
+            found.append(_commits(span, texts(span.places, span.ended), framing))
+        return found
+
+    def _rows(self, batch: ChangeBatch, span: StreamBatch, framing: _Framing, texts_of: _Texts) -> Lines:
+        values, images = self._table(batch)
+        pieces = images.pieces(batch.batch, b',"token":"')
+        if pieces is None:
+            # Images that lack columns, or have what their types cannot express.
+            return _one_by_one(values.objects(batch.batch), span, framing)
+        columns = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
+        seqs, rows = (np.asarray(columns[name].to_numpy(), np.int64) for name in ("_seq", "_row"))
+        begins = np.flatnonzero(np.diff(seqs, prepend=-1))
+        chosen = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(seqs)))
+        texts = texts_of(span.places, seqs[begins])
+        steps = rows + 1 + texts.statements()[chosen]
+        heads, crcs = texts.heads()
+        token = [LineColumn(heads, chosen), in_digits(step_numbers(crcs[chosen], steps))]
+        front = [
+            LineColumn.same(b'{"gtid":'),
+            LineColumn(*texts.gtids()),
+            LineColumn.same(b',"seq":'),
+            in_digits(seqs[begins]),
+        ]
+        end = [_ended(texts.ends(inside=True)), *_facts(texts, span, framing)]
+        return Lines(
+            seqs,
+            steps,
+            [
+                *framing.front(*token),
+                LineColumn(composed(front, len(begins)), chosen),
+                *in_few_digits(rows, b',"row":'),
+                *pieces,
+                *token,
+                LineColumn(composed(end, len(begins)), chosen),
+            ],
+        )
+
+    def _unreadable(self, rows: UnreadableRows, span: StreamBatch, framing: _Framing) -> Lines:
+        found = rows.rows(self._table(rows)[0])
+        return _one_by_one((_unreadable_line(rows.table, one, span.places) for one in found), span, framing)
+
+    def _table(self, batch: ChangeBatch | UnreadableRows) -> tuple[TableLines, ImageTexts]:
+        known = self._tables.get(batch.kind)
+        if known is None:
+            table, definition = batch.table, batch.definition
+            # With the definition, so that its id stays its own.
+            known = (TableLines(table, definition), ImageTexts(table, definition), definition)
+            self._tables[batch.kind] = known
+        return known[:2]
+
+
+def _commits(span: StreamBatch, texts: TransactionTexts, framing: _Framing) -> Lines:
+    token = LineColumn(texts.behind())
+    pieces = [
+        *framing.front(token),
+        LineColumn.same(b'{"token":"'),
+        token,
+        _ended(texts.ends(inside=False)),
+        LineColumn.same(b',"commit":true,"gtid":'),
+        LineColumn(*texts.gtids()),
+        *_facts(texts, span, framing),
+    ]
+    return Lines(span.ended, np.full(len(span.ended), _LAST), pieces)
+
+
+def _ended(texts: Texts | None) -> LineColumn:
+    return LineColumn.same(b'"') if texts is None else LineColumn(texts)
+
+
+def _facts(texts: TransactionTexts, span: StreamBatch, framing: _Framing) -> list[LineColumn]:
+    """What is at the end of the lines of some transactions."""
+    return [
+        LineColumn.same(b',"committed_at":"'),
+        LineColumn(*texts.times()),
+        LineColumn.same(_end(span) + framing.end),
+    ]
+
+
+def _end(span: StreamBatch) -> bytes:
+    """Of the lines of a span, which are of one source."""
+    return b'","source":%b}' % _source(next(iter(span.places.values())).before.source)
+
+
+def _unreadable_line(table: TableName, found: UnreadableRow, places: Mapping[int, TransactionPlace]) -> dict[str, Any]:
+    """What stands in the place of a row that cannot be read: it has no key of a row's line but those of its place."""
+    seen = {"op": found.op, "before": found.before, "after": found.after}
+    if found.json_diffs:
+        seen["json_diffs"] = found.json_diffs
+    return {
+        "gtid": places[found.seq].gtid,
+        "seq": found.seq,
+        "row": found.row,
+        "database": table.database,
+        "table": table.table,
+        "unreadable": {
+            "values": [value.shown() for value in found.values],
+            **seen,
+            "file": found.file,
+            "offset": found.offset,
+        },
+    }
+
+
+def _one_by_one(objects: Iterable[dict[str, Any]], span: StreamBatch, framing: _Framing) -> Lines:
+    """Lines of rows that are made one by one, without the end that all of them have."""
+    seqs, steps, lines = [], [], []
+    for line in objects:
+        place = span.places[line["seq"]]
+        step = place.statements + line["row"] + 1
+        line["token"] = token = place.steps.text(step)
+        line["committed_at"] = time_text(place.record.committed_at)
+        line["source"] = place.before.source
+        line.update(place.shown)
+        seqs.append(line["seq"])
+        steps.append(step)
+        lines.append(framing.whole(token, _encode(line)))
+    return Lines(np.array(seqs, np.int64), np.array(steps, np.int64), [LineColumn(Texts.of(lines))])
+
+
+@lru_cache(64)
+def _source(name: str) -> bytes:
+    return _encode(name)
+
+
+def _ddl_line(ddl: Ddl) -> bytes:
+    place = ddl.place
+    return _encode(
+        {
+            "token": ddl.token,
+            "ddl": ddl.statement,
+            "tables": list(ddl.tables),
+            "version": ddl.version,
+            "gtid": place.gtid,
+            "committed_at": time_text(place.record.committed_at),
+            "source": place.before.source,
+            **place.shown,
+        }
+    )
+
+
+def heartbeat_line(token: str) -> bytes:
+    """The line of a heartbeat."""
+    return _encode({"token": token, "heartbeat": True})

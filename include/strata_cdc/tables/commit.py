@@ -1,0 +1,191 @@
+"""Publishing: staged files become rows that readers see, one Delta commit for each table and interval.
+Not here: whether they may (`pipeline/publish/publish_interval.py`), which column takes which (`continued.py`)."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.files.storage import list_files, write_file
+from strata_cdc.tables.continued import place_columns
+from strata_cdc.tables.layout import data_path, interval_key, published_name, table_url
+from strata_cdc.tables.lost import open_changes
+from strata_cdc.tables.outputs import OUTPUT
+from strata_cdc.tables.parquet_names import rename_columns
+from strata_cdc.tables.pinned import read_pinned
+from strata_cdc.tables.port import CommitConflictError, DataFile, OutputError
+from strata_cdc.tables.statistics import renamed_statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.tables.port import Output, OutputTable
+    from strata_cdc.tables.write import StagedFile
+
+ATTEMPTS = 12
+"""How often a publication is begun anew because another one came first."""
+FIRST_WAIT_SECONDS = 0.05
+"""Before the second attempt; doubles each time, up to a second."""
+
+
+class TableCommit(Struct, frozen=True):
+    """What a publication left in a table."""
+
+    database: str
+    table: str
+    version: int
+    """Version of the table that has the interval's rows."""
+    rows: int
+    """Rows of the interval that are published now."""
+    added_files: int
+    removed_files: int
+    """Both 0 if the interval was published with just these files before: then there was no commit."""
+
+
+def publish(
+    lake: str,
+    source: str,
+    table: TableName,
+    interval: int,
+    staged: Sequence[StagedFile],
+    output: Output = OUTPUT,
+    *,
+    known: int | None = None,
+) -> TableCommit | None:
+    """Makes these files, and no others, what readers see of a table and interval.
+
+    Safe to repeat and to run beside itself: former files of the interval that are not among the staged ones go in the
+    commit that brings those, and nothing is committed if nothing differs. A published file is a copy of its own: who
+    writes to a staged one afterwards changes nothing of it.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        table: The table.
+        interval: Start of the interval (microseconds UTC).
+        staged: All files of the table and interval; none empties it.
+        output: What kind of table it is.
+        known: A version that the table is known to have had.
+
+    Returns:
+        None if the interval has no rows and had none.
+
+    Raises:
+        DamagedFileError: A staged file is not the one that was decoded; nothing of the table is committed.
+        LostTableError: The table lacks that version, or is damaged; nothing is committed on top of the rest.
+        LakeUnavailableError: The storage does not answer, or other publishers kept coming first.
+    """
+    work = _Publication(output, lake, source, table, interval, tuple(staged), known, {}, {}, {})
+    wait = FIRST_WAIT_SECONDS
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(wait)
+            wait = min(2 * wait, 1.0)
+        try:
+            return work.attempt()
+        except CommitConflictError:
+            continue
+        except (OSError, OutputError) as error:
+            raise LakeUnavailableError(
+                f"interval {interval_key(interval)} cannot be committed: {error}", source=source, table=str(table)
+            ) from error
+    raise LakeUnavailableError(
+        f"interval {interval_key(interval)} could not be committed in {ATTEMPTS} attempts, others came first each time",
+        source=source,
+        table=str(table),
+        remedy="Run the step again; it goes on where it stopped.",
+    )
+
+
+class _Publication(Struct, frozen=True):
+    """One interval of one table on its way; holds nothing that an attempt has to undo."""
+
+    output: Output
+    lake: str
+    source: str
+    table: TableName
+    interval: int
+    staged: tuple[StagedFile, ...]
+    known: int | None
+    schemas: dict[int, pa.Schema]
+    """The columns of each version's files, once they have been read."""
+    held: dict[str, bytes]
+    """By URL, what was read of a file for its columns, until it is placed: one file for each version at most."""
+    placed: dict[str, DataFile]
+    """By path, files that are in their place, whatever became of the attempt that put them there."""
+
+    @property
+    def url(self) -> str:
+        return table_url(self.lake, self.source, self.table)
+
+    def attempt(self) -> TableCommit | None:
+        table = open_changes(self.lake, self.source, self.table, self.known, self.output)
+        if table is not None:
+            table = table.upgraded(self.source)
+        wanted: dict[str, tuple[StagedFile, dict[str, str]]] = {}
+        for version_id in sorted({file.version_id for file in self.staged}):
+            of_version = [file for file in self.staged if file.version_id == version_id]
+            table, names = self._with_columns(table, self._schema_of(of_version[0]))
+            for file in of_version:
+                wanted[data_path(self.interval, published_name(file.file_name, names))] = file, names
+        return None if table is None else self._replace(table, wanted)
+
+    def _schema_of(self, file: StagedFile) -> pa.Schema:
+        if file.version_id not in self.schemas:
+            content = self.held[file.url] = read_pinned(file)
+            self.schemas[file.version_id] = self.output.stored(pq.read_schema(pa.BufferReader(content)))
+        return self.schemas[file.version_id]
+
+    def _with_columns(self, table: OutputTable | None, schema: pa.Schema) -> tuple[OutputTable, dict[str, str]]:
+        placement = place_columns(() if table is None else table.columns, schema)
+        if table is None:
+            return self.output.create(self.url, placement.added), placement.names
+        return table.with_columns(placement.added), placement.names
+
+    def _replace(self, table: OutputTable, wanted: dict[str, tuple[StagedFile, dict[str, str]]]) -> TableCommit | None:
+        """One commit: former files of the interval out, these in."""
+        former = {path: interval for path, interval in table.files().items() if interval == self.interval}
+        if not former and not wanted:
+            return None
+        added = [self._place(path, *wanted[path]) for path in wanted if path not in former]
+        removed = {path: interval for path, interval in former.items() if path not in wanted}
+        if added or removed:
+            table.commit(self.source, added, removed, about={"strata.interval": interval_key(self.interval)})
+        return TableCommit(
+            database=self.table.database,
+            table=self.table.table,
+            version=table.version,
+            rows=sum(file.rows for file, _ in wanted.values()),
+            added_files=len(added),
+            removed_files=len(removed),
+        )
+
+    def _place(self, path: str, file: StagedFile, names: dict[str, str]) -> DataFile:
+        """Copies a staged file to where readers look once it is committed, under the names of the table's columns."""
+        if path not in self.placed:
+            content = self.held.pop(file.url, None)
+            parts = rename_columns(read_pinned(file) if content is None else content, names)
+            write_file(f"{self.url}/{path}", *parts)
+            stats = json.dumps(renamed_statistics(json.loads(file.stats), names))
+            self.placed[path] = DataFile(path, self.interval, sum(map(len, parts)), stats)
+        return self.placed[path]
+
+
+def unpublished_files(lake: str, source: str, table: TableName, output: Output = OUTPUT) -> list[str]:
+    """URLs of data files that no version of the table that is still kept refers to as its newest: leftovers of
+    publications that died, and files that a later one replaced. Delta's `vacuum(full=True)` deletes them in time.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    url = table_url(lake, source, table)
+    found = output.open(url)
+    live = set() if found is None else {f"{url}/{path}" for path in found.files()}
+    return [file for file in list_files(f"{url}/data") if file not in live]

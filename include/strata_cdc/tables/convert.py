@@ -1,0 +1,157 @@
+"""What an ALTER TABLE does to the rows that are there, as the server does it: for replays and mirrors that reach over
+DDL. Not here: what its effect is (`schema/history/effects.py`), single values (`values/`), the rows between two of them
+(`state.py`)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strata_cdc.changes.arrow import GEOMETRY, arrow_type, may_be_invalid
+from strata_cdc.errors import ReadAgainError
+from strata_cdc.schema.history.column_lineage import ColumnLineage
+from strata_cdc.schema.history.effects import EffectKind, effect_of_shapes
+from strata_cdc.schema.model.conversions import ValueClass, keeps_values, value_class
+from strata_cdc.schema.model.types import TypeKind
+from strata_cdc.tables.layout import column_name
+from strata_cdc.tables.values.constants import constant
+from strata_cdc.tables.values.known import converted
+from strata_cdc.tables.values.pair import Pair
+from strata_cdc.tables.values.verbatim import constant_text, converted_texts
+from strata_cdc.tables.verbatim import verbatim_name, verbatim_names
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from strata_cdc.schema.history.effects import Effect
+    from strata_cdc.schema.model.definition import Column, TableDefinition
+
+
+def state_schema(definition: TableDefinition) -> pa.Schema:
+    """The columns of a table's rows, as its change table calls them."""
+    return pa.schema([pa.field(column_name(column.name), arrow_type(column)) for column in definition.columns])
+
+
+def exact_schema(definition: TableDefinition) -> pa.Schema:
+    """The same, then the columns of texts of what those do not hold."""
+    texts = [pa.field(name, pa.string()) for name in verbatim_names(definition).values()]
+    return pa.schema([*state_schema(definition), *texts])
+
+
+def convert_exact_rows(
+    rows: pa.Table,
+    old: TableDefinition,
+    new: TableDefinition,
+    renamed: Mapping[str, str],
+    added: Collection[str] = (),
+    effect: Effect | None = None,
+) -> pa.Table:
+    """Rows in `exact_schema` of one definition in that of another; arguments and errors as `convert_rows` has them."""
+    columns = ColumnLineage(old, new, renamed, added)
+    if effect is None:
+        effect = effect_of_shapes(old, new, renamed=renamed, added=[column.name for column in columns.added])
+    found = convert_rows(rows, old, new, renamed, added, effect)
+    fills = {one.column: one.value for one in effect.filled}
+    texts_of = verbatim_names(old)
+    for column, before in columns.origins if rows.num_rows else ():
+        name, known = verbatim_name(column.name), None if before is None else texts_of.get(before.name)
+        if before is None:
+            texts = pa.chunked_array([constant_text(column, fills.get(column.name), rows.num_rows)])
+        elif known is None and not may_be_invalid(column):
+            continue
+        else:
+            nothing = pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
+            held = rows[column_name(before.name)], found[column_name(column.name)]
+            texts = converted_texts(nothing if known is None else rows[known], *held, before, column)
+        if may_be_invalid(column):
+            found = found.append_column(pa.field(name, pa.string()), texts)
+    schema = exact_schema(new)
+    return found.select(schema.names) if rows.num_rows else schema.empty_table()
+
+
+def convert_rows(
+    rows: pa.Table,
+    old: TableDefinition,
+    new: TableDefinition,
+    renamed: Mapping[str, str],
+    added: Collection[str] = (),
+    effect: Effect | None = None,
+) -> pa.Table:
+    """Rows of one definition in another.
+
+    Args:
+        rows: With the columns of `old` as the change table calls them.
+        old: The definition they have.
+        new: The definition they get.
+        renamed: New name -> old name, of columns that were renamed.
+        added: New columns, even where the old definition has one of that name (dropped and added in one statement).
+        effect: Of the statement, as its turn has it; without it, what the two definitions tell.
+
+    Raises:
+        ReadAgainError: The server computed values that nothing in the log tells: defaults like CURRENT_TIMESTAMP,
+            generated columns, conversions that depend on the session, values that did not fit. Never without rows.
+    """
+    if rows.num_rows == 0:
+        return state_schema(new).empty_table()
+    columns = ColumnLineage(old, new, renamed, added)
+    if effect is None:
+        effect = effect_of_shapes(old, new, renamed=renamed, added=[column.name for column in columns.added])
+    if effect.kind is EffectKind.READ_AGAIN:
+        raise ReadAgainError(effect.reason, remedy="Read the table's rows from the server again.")
+    fills = {one.column: one.value for one in effect.filled}
+    arrays = [
+        constant(column, fills[column.name], rows.num_rows)
+        if before is None
+        else convert_column(rows[column_name(before.name)], before, column, effect)
+        for column, before in columns.origins
+    ]
+    return pa.Table.from_arrays(arrays, schema=state_schema(new))
+
+
+# Columns that were there ------------------------------------------------------------------------
+
+
+def convert_column(values: pa.ChunkedArray, before: Column, after: Column, effect: Effect) -> pa.ChunkedArray:
+    """The values of one column that was there, in its new type; arguments and errors as `convert_rows` has them."""
+    if keeps_values(before, after) or after.generated is not None:
+        return values
+    pair = Pair.of(before, after, truncates=effect.truncates_fractions, time_zone=effect.time_zone)
+    if after.auto_increment and not before.auto_increment:
+        _require_numbers(values, pair, effect)
+    found = pa.chunked_array([converted(chunk, pair) for chunk in values.chunks], type=arrow_type(after))
+    return _without_nulls(found, pair) if before.nullable and not after.nullable and found.null_count else found
+
+
+def _require_numbers(values: pa.ChunkedArray, pair: Pair, effect: Effect) -> None:
+    """AUTO_INCREMENT numbers what is NULL or 0."""
+    has_zeros = effect.numbers_zeros and pc.any(pc.equal(values.cast(pa.float64()), 0.0)).as_py()
+    if values.null_count or has_zeros:
+        pair.refuse("values are NULL or 0, which AUTO_INCREMENT gives numbers")
+
+
+_ZERO_DATES = frozenset({ValueClass.DATE, ValueClass.DATETIME})
+
+
+def _without_nulls(values: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
+    """NULL in a column that has none is the type's zero, outside strict mode; in it the statement fails."""
+    kind = value_class(pair.other.kind)
+    if kind in _ZERO_DATES:
+        return values
+    if values.type == GEOMETRY or kind in {ValueClass.JSON, ValueClass.VECTOR, ValueClass.TIMESTAMP}:
+        pair.refuse("values are NULL")
+    if pa.types.is_string(values.type):
+        zero = "" if kind is not ValueClass.DECIMAL else _zero_text(pair)
+        return values.fill_null(zero)
+    if pa.types.is_binary(values.type):
+        return values.fill_null(b"\0" * (pair.other.length or 0) if pair.other.kind is TypeKind.BINARY else b"")
+    if pa.types.is_boolean(values.type):
+        return values.fill_null(fill_value=False)
+    return values.fill_null(pa.scalar(Decimal(0) if pa.types.is_decimal(values.type) else 0, values.type))
+
+
+def _zero_text(pair: Pair) -> str:
+    decimals = pair.other.decimals or 0
+    return "0." + "0" * decimals if decimals else "0"

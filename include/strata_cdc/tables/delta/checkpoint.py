@@ -1,0 +1,95 @@
+"""A checkpoint of any Delta table's log: all of it in one file, so that readers need not read every commit.
+Not here: when one is due (`mirrors/checkpoint.py`).
+
+deltalake (1.6) does not wait for the disk, and readers take a checkpoint for whole by its name: after a power cut a
+torn one would hide the commits, which are there. So a local one is made beside the log, from links to its files, and
+gets its name once the disk has it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.files.storage import Folder, object_store_options, sync_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LOG: Final = "_delta_log"
+_BESIDE: Final = "_strata"
+"""Readers and `vacuum` of deltalake pass over folders that begin with an underscore."""
+_PREFIX: Final = "checkpoint-"
+_LEFT_SECONDS: Final = 3600
+"""What is older was left by a process that was killed."""
+_CHECKPOINT: Final = ".checkpoint.parquet"
+_LAST: Final = "_last_checkpoint"
+_DIGITS: Final = 20
+
+
+def write_checkpoint(url: str, version: int) -> None:
+    """Writes one of a version, the newest or not; a power cut leaves it whole, or none.
+
+    Raises:
+        LakeUnavailableError: The storage refuses, or the log is not whole.
+    """
+    folder = Folder.open(url)
+    try:
+        if folder.is_local:
+            _write_local(Path(folder.path), version)
+        else:
+            # Object stores show a file once they have it.
+            DeltaTable(url, version=version, storage_options=object_store_options(url)).create_checkpoint()
+    except (OSError, DeltaError) as error:
+        raise LakeUnavailableError(f"a checkpoint cannot be written: {error}", file=url) from error
+
+
+def _write_local(table: Path, version: int) -> None:
+    log = table / _LOG
+    numbers = {int(path.name[:_DIGITS]) for path in log.glob(f"*{_CHECKPOINT}") if path.name[:_DIGITS].isdigit()}
+    # One that an older version of Strata wrote may be torn.
+    for start in [*sorted((one for one in numbers if one < version), reverse=True), -1]:
+        with _beside(table) as made:
+            links = [] if start < 0 else [f"{start:0{_DIGITS}d}{_CHECKPOINT}"]
+            links += [f"{one:0{_DIGITS}d}.json" for one in range(max(start, 0), version + 1)]
+            for name in links:
+                os.link(log / name, made / _LOG / name)
+            try:
+                DeltaTable(made).create_checkpoint()
+            except DeltaError:
+                if start < 0:
+                    raise
+                continue
+            _put(made / _LOG, log, f"{version:0{_DIGITS}d}{_CHECKPOINT}", _LAST)
+        return
+
+
+def _put(made: Path, log: Path, *names: str) -> None:
+    """Gives files their names in the log, one behind the other, each once the disk has it."""
+    for name in names:
+        sync_files([str(made / name)])
+        # File systems with a journal keep names in their order.
+        (made / name).replace(log / name)
+
+
+@contextmanager
+def _beside(table: Path) -> Iterator[Path]:
+    """A folder for a table of its own, without rows."""
+    for left in (table / _BESIDE).glob(f"{_PREFIX}*"):
+        if left.stat().st_mtime < time.time() - _LEFT_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+    made = table / _BESIDE / f"{_PREFIX}{uuid.uuid4().hex}"
+    (made / _LOG).mkdir(parents=True)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)

@@ -1,0 +1,205 @@
+"""What is done with a Delta table's log: opening it, giving it columns, committing files, listing those that count.
+Not here: which files and columns (`tables/commit.py`, `tables/continued.py`), reading rows (`table.py`)."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+from pyarrow.fs import FileType
+
+from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.files.storage import arrow_file_system, lake_errors, object_store_options
+from strata_cdc.tables.layout import INTERVAL
+from strata_cdc.tables.port import CommitConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from strata_cdc.tables.port import DataFile
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def open_table(url: str) -> DeltaTable | None:
+    """A Delta table as it is now, or None if there is none.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    try:
+        return _table(url) if _is_there(url) else None
+    except OSError as error:
+        raise LakeUnavailableError(f"a Delta table cannot be opened: {error}", file=url) from error
+
+
+def existing_commits(known: Mapping[str, int]) -> frozenset[str]:
+    """URLs of those tables of one lake that have the file of a commit in their log; all are asked for at once.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    if not known:
+        return frozenset()
+    places = [arrow_file_system(f"{url}/_delta_log/{version:020d}.json") for url, version in known.items()]
+    with lake_errors(next(iter(known))):
+        found = places[0][0].get_file_info([path for _, path in places])
+        return frozenset(url for url, info in zip(known, found, strict=True) if info.type == FileType.File)
+
+
+def _table(url: str) -> DeltaTable:
+    return DeltaTable(url, storage_options=object_store_options(url))
+
+
+def _is_there(url: str) -> bool:
+    return DeltaTable.is_deltatable(url, object_store_options(url))
+
+
+def create_table(url: str, columns: Sequence[pa.Field]) -> DeltaTable:
+    """A new table without rows.
+
+    Raises:
+        CommitConflictError: There is one by now.
+    """
+    try:
+        # Without retries: after a lost race deltalake 1.6 would commit its schema over that of the winner.
+        create_table_with_add_actions(
+            url,
+            Schema([Field.from_arrow(field) for field in columns]),
+            [],
+            partition_by=[INTERVAL],
+            commit_properties=CommitProperties(max_commit_retries=0),
+            storage_options=object_store_options(url),
+        )
+    except DeltaError as error:
+        if _is_there(url):
+            raise CommitConflictError from error
+        raise
+    return _table(url)
+
+
+def with_columns(table: DeltaTable, url: str, added: Sequence[pa.Field]) -> DeltaTable:
+    """The table with further columns; of a struct that is there, the fields that it lacks.
+
+    A commit of its own: an append with new columns hides them (deltalake 1.6), so they must be there before.
+    """
+    if not added:
+        return table
+    table.alter.add_columns([Field.from_arrow(field) for field in added])
+    return _table(url)
+
+
+def commit_files(
+    table: DeltaTable,
+    source: str,
+    added: Sequence[DataFile],
+    removed: Mapping[str, int],
+    *,
+    marks: Mapping[str, int] | None = None,
+    about: Mapping[str, str] | None = None,
+) -> None:
+    """One commit: files out, files in. Refused if anybody committed since the table was opened.
+
+    Args:
+        table: The table; it knows the new version afterwards.
+        source: The source's name.
+        added: Files that are there already.
+        removed: Path -> interval.
+        marks: Ids of transactions that the commit notes, with their versions.
+        about: What the commit says of itself besides the source.
+
+    Raises:
+        CommitFailedError: Somebody committed meanwhile.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    actions: list[AddAction | RemoveAction] = [
+        *(
+            AddAction(
+                path=file.path,
+                size=file.size_bytes,
+                partition_values={INTERVAL: partition_value(file.interval)},
+                modification_time=now_ms,
+                data_change=True,
+                stats=file.stats,
+            )
+            for file in added
+        ),
+        *(
+            RemoveAction(
+                path=path,
+                data_change=True,
+                deletion_timestamp=now_ms,
+                partition_values={INTERVAL: partition_value(interval)},
+            )
+            for path, interval in removed.items()
+        ),
+    ]
+    # Every publication raises the same counter, and Delta refuses the second of two that raise it from the same
+    # number: whoever looked at the table before another one committed has to look again.
+    counter = f"strata:{source}"
+    table.create_write_transaction(
+        actions,
+        mode="append",
+        schema=table.schema(),
+        partition_by=[INTERVAL],
+        commit_properties=CommitProperties(
+            custom_metadata={**(about or {}), "strata.source": source},
+            app_transactions=[
+                Transaction(counter, (table.transaction_version(counter) or 0) + 1),
+                *(Transaction(mark, number) for mark, number in (marks or {}).items()),
+            ],
+        ),
+    )
+    table.update_incremental()
+
+
+def live_files(table: DeltaTable) -> dict[str, int]:
+    """Paths of the data files and the interval of each, whoever wrote them (a user's `optimize` names them its way)."""
+    found = _actions(table)
+    if found.num_rows == 0:
+        return {}
+    starts: Iterable[int] = found.column(f"partition.{INTERVAL}").cast(pa.int64()).to_pylist()
+    # Listed as the log has them, percent-encoded; RemoveAction encodes what it is given (deltalake 1.6). It matters for
+    # files that are not ours: the folders of `optimize` have colons and blanks in their names.
+    paths = [unquote(path) for path in found.column("path").to_pylist()]
+    return dict(zip(paths, starts, strict=True))
+
+
+def _actions(table: DeltaTable) -> pa.Table:
+    # `pa.table` of what is not pyarrow's imports pandas to ask whether it is a frame: half a second of a short process.
+    return pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
+
+
+def bounds_of(table: DeltaTable, column: str) -> dict[str, tuple[int, int]]:
+    """The least and the greatest whole number of a column in each file that has no NULL in it, where the log tells."""
+    found = _actions(table)
+    names = [f"{part}.{column}" for part in ("min", "max", "null_count")]
+    if not set(names) <= set(found.column_names):
+        return {}
+    rows = zip(found["path"].to_pylist(), *(found[name].to_pylist() for name in names), strict=True)
+    return {
+        unquote(path): (low, high)
+        for path, low, high, nulls in rows
+        if nulls == 0 and isinstance(low, int) and isinstance(high, int)
+    }
+
+
+def columns_of(table: DeltaTable) -> pa.Schema:
+    """The table's columns."""
+    return pa.schema(table.schema().to_arrow())
+
+
+def stored(columns: pa.Schema) -> pa.Schema:
+    """Columns of a file in the types that Delta's log has for them."""
+    return pa.schema(Schema.from_arrow(columns).to_arrow())
+
+
+def partition_value(interval: int) -> str:
+    """The start of an interval as Delta's log keeps it: ISO 8601 in UTC, which no reader takes for its local time."""
+    return (_EPOCH + timedelta(microseconds=interval)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

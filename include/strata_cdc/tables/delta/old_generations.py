@@ -1,0 +1,85 @@
+"""Change tables of older versions of Strata, which went on beside themselves after a change of type, in `_g2`, `_g3`.
+Not here: publishing (`tables/commit.py`), what goes on from what (`tables/continued.py`).
+
+The next publication of such a table copies the files of its later generations into the first, where whoever opens the
+table sees them, in one commit that notes how many it has taken; then their folders go.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.files.storage import delete_file, delete_folder, read_file, write_file
+from strata_cdc.tables.continued import place_columns
+from strata_cdc.tables.delta.log import columns_of, commit_files, live_files, open_table, stored, with_columns
+from strata_cdc.tables.layout import data_path, published_name
+from strata_cdc.tables.parquet_names import rename_columns
+from strata_cdc.tables.port import DataFile
+from strata_cdc.tables.statistics import delta_statistics, renamed_statistics
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_FOLDED = "strata:generations"
+"""Id of the Delta transaction whose version is the last generation that the table has taken."""
+_LIST = "_generations.json"
+
+
+def later_generations(table: DeltaTable, url: str) -> dict[int, DeltaTable]:
+    """Generations behind the first whose rows are not in the table yet, by number; none of tables that began since.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    found: dict[int, DeltaTable] = {}
+    number = (table.transaction_version(_FOLDED) or 1) + 1
+    while (generation := open_table(_folder(url, number))) is not None:
+        found[number] = generation
+        number += 1
+    return found
+
+
+def fold_generations(table: DeltaTable, url: str, source: str) -> DeltaTable:
+    """The table with the rows of all of its generations. Safe to repeat, and to be killed in.
+
+    Raises:
+        CommitFailedError: Somebody committed meanwhile.
+        LakeUnavailableError: The storage does not answer.
+    """
+    waiting = later_generations(table, url)
+    if waiting:
+        added: list[DataFile] = []
+        for number, generation in waiting.items():
+            for path, interval in live_files(generation).items():
+                table, file = _taken(table, url, f"{_folder(url, number)}/{path}", interval)
+                added.append(file)
+        commit_files(table, source, added, {}, marks={_FOLDED: max(waiting)}, about={"strata.folded": str(len(added))})
+    for number in range(2, (table.transaction_version(_FOLDED) or 1) + 1):
+        delete_folder(_folder(url, number))
+    if table.transaction_version(_FOLDED) is not None:
+        delete_file(f"{url}/{_LIST}")
+    return table
+
+
+def _taken(table: DeltaTable, url: str, file_url: str, interval: int) -> tuple[DeltaTable, DataFile]:
+    """Copies one file of a generation, with the names that its columns have in the table."""
+    content = read_file(file_url)
+    if content is None:
+        raise LakeUnavailableError("a published file is gone", file=file_url)
+    metadata = pq.read_metadata(pa.BufferReader(content))
+    placement = place_columns(columns_of(table), stored(metadata.schema.to_arrow_schema()))
+    table = with_columns(table, url, placement.added)
+    path = data_path(interval, published_name(file_url.rpartition("/")[2], placement.names))
+    parts = rename_columns(content, placement.names)
+    write_file(f"{url}/{path}", *parts)
+    stats = renamed_statistics(delta_statistics(metadata), placement.names)
+    return table, DataFile(path, interval, sum(map(len, parts)), json.dumps(stats))
+
+
+def _folder(url: str, number: int) -> str:
+    return f"{url}/_g{number}"

@@ -1,0 +1,165 @@
+"""Delta behind the table port.
+Not here: the log (`log.py`), tables of older versions of Strata (`old_generations.py`)."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from deltalake.exceptions import CommitFailedError, DeltaError
+from pyarrow.fs import SubTreeFileSystem
+
+from strata_cdc.errors import LakeUnavailableError
+from strata_cdc.files.storage import arrow_file_system
+from strata_cdc.tables.delta.log import (
+    bounds_of,
+    columns_of,
+    commit_files,
+    create_table,
+    existing_commits,
+    live_files,
+    open_table,
+    stored,
+    with_columns,
+)
+from strata_cdc.tables.delta.old_generations import fold_generations, later_generations
+from strata_cdc.tables.layout import INTERVAL
+from strata_cdc.tables.port import CommitConflictError, OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from deltalake import DeltaTable
+
+    from strata_cdc.tables.port import DataFile
+
+_UTC = pa.timestamp("us", tz="UTC")
+
+
+@contextmanager
+def _as_the_port_says() -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError as error:
+        raise CommitConflictError from error
+    except DeltaError as error:
+        raise OutputError(str(error)) from error
+
+
+class DeltaChanges:
+    """A change table that is a Delta table; see `OutputTable`."""
+
+    def __init__(self, table: DeltaTable, url: str) -> None:
+        self._table = table
+        self._url = url
+
+    @property
+    def version(self) -> int:
+        """The newest version of the Delta table."""
+        return self._table.version()
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns, with their metadata in Delta's log."""
+        return columns_of(self._table)
+
+    @_as_the_port_says()
+    def files(self) -> dict[str, int]:
+        """The files that the log refers to."""
+        return live_files(self._table)
+
+    @_as_the_port_says()
+    def bounds(self, column: str) -> dict[str, tuple[int, int]]:
+        """By the statistics in the log."""
+        return bounds_of(self._table, column)
+
+    def mark(self, name: str) -> int | None:
+        """The version of an application transaction."""
+        return self._table.transaction_version(name)
+
+    @_as_the_port_says()
+    def upgraded(self, source: str) -> DeltaChanges:
+        """With the rows of its generations."""
+        return DeltaChanges(fold_generations(self._table, self._url, source), self._url)
+
+    @_as_the_port_says()
+    def with_columns(self, added: Sequence[pa.Field]) -> DeltaChanges:
+        """With further columns, in a commit of their own."""
+        return DeltaChanges(with_columns(self._table, self._url, added), self._url) if added else self
+
+    @_as_the_port_says()
+    def commit(
+        self,
+        source: str,
+        added: Sequence[DataFile],
+        removed: Mapping[str, int],
+        *,
+        marks: Mapping[str, int] | None = None,
+        about: Mapping[str, str] | None = None,
+    ) -> None:
+        """One Delta commit; marks are application transactions, `about` is custom metadata."""
+        commit_files(self._table, source, added, removed, marks=marks, about=about)
+
+    def read(self, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
+        """Rows as Arrow reads them."""
+        filters = [
+            (INTERVAL, operator, pa.scalar(bound, _UTC))
+            for operator, bound in ((">=", start), ("<", end))
+            if bound is not None
+        ]
+        try:
+            # Not with the file system that deltalake (1.6) takes by itself, which is written in Python: Arrow (26.0)
+            # may free bytes of it in a thread of its own while the interpreter ends. Python (3.11) ends a thread that
+            # asks for its lock so late, in the middle of a C++ destructor, and that aborts the process (exit code 134).
+            files, path = arrow_file_system(self._table.table_uri)
+            return self._table.to_pyarrow_table(
+                columns=None if columns is None else list(columns),
+                filesystem=SubTreeFileSystem(path, files),
+                filters=filters or None,
+            )
+        except OSError as error:
+            raise LakeUnavailableError(f"published files cannot be read: {error}") from error
+
+    def batches(self) -> Iterator[pa.Table]:
+        """All rows, a row group at a time."""
+        try:
+            files, path = arrow_file_system(self._table.table_uri)  # as in `read`
+            dataset = self._table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(path, files))
+            # Not `to_batches`: whatever read-ahead it is told, Arrow (26.0) decodes as many row groups ahead as fit
+            # between it and a reader that is slower.
+            for one in dataset.get_fragments():
+                # A fragment of its own: those of the dataset would keep what they have read of each file's end.
+                file = one.format.make_fragment(one.path, one.filesystem, one.partition_expression)
+                for group in file.split_by_row_group():
+                    yield group.to_table(dataset.schema)
+        except OSError as error:
+            raise LakeUnavailableError(f"published files cannot be read: {error}") from error
+
+    @_as_the_port_says()
+    def left_beside(self) -> Sequence[DeltaChanges]:
+        """Later generations that an older version of Strata has published."""
+        return [DeltaChanges(one, one.table_uri) for one in later_generations(self._table, self._url).values()]
+
+
+class DeltaOutput:
+    """Change tables are Delta tables, partitioned by interval; see `Output`."""
+
+    @_as_the_port_says()
+    def open(self, url: str) -> DeltaChanges | None:
+        """The Delta table at the URL."""
+        found = open_table(url)
+        return None if found is None else DeltaChanges(found, url)
+
+    def with_commit(self, known: Mapping[str, int]) -> frozenset[str]:
+        """By the commit's file in the log."""
+        return existing_commits(known)
+
+    @_as_the_port_says()
+    def create(self, url: str, columns: Sequence[pa.Field]) -> DeltaChanges:
+        """A new Delta table."""
+        return DeltaChanges(create_table(url, columns), url)
+
+    def stored(self, columns: pa.Schema) -> pa.Schema:
+        """In Delta's types."""
+        return stored(columns)

@@ -1,0 +1,205 @@
+"""Which rows of which change tables are those of a table that is there now, and where its columns' values are in them.
+Not here: SQL (`dialects/views.py`), replaying rows in Arrow (`quality/proof/replay.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.changes.arrow import arrow_type
+from strata_cdc.schema.history.fills import NoFill, fill_of
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
+from strata_cdc.tables.origins import ValueOrigin, given_since, step_of
+from strata_cdc.tables.values.constants import constant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.schema.history.table_changes import Turn
+    from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
+
+
+class Value(Struct, frozen=True):
+    """Where rows of one version have the value of a column of now."""
+
+    column: Column | None = None
+    """The column that had it then."""
+    given: pa.Scalar | None = None
+    """Without a column: what the server gave to the rows that were there; None for NULL."""
+    unknown: str | None = None
+    """Why the log does not tell."""
+    is_apart: bool = False
+    """Whether that is because the value has another type."""
+    origin: ValueOrigin = ValueOrigin()
+    """The same, through changes of the type."""
+
+
+class VersionSpan(Struct, frozen=True):
+    """Rows of one version."""
+
+    name: TableName
+    """What the table was called: its change table."""
+    version_id: int
+    begins: int
+    """Ordinal of the transaction that made the version."""
+    definition: TableDefinition
+    values: tuple[Value, ...]
+    """In the order of the columns of now."""
+
+
+class TableLifetime(Struct, frozen=True):
+    """A table from the version that made it to now."""
+
+    definition: TableDefinition
+    eras: tuple[VersionSpan, ...]
+    """Oldest first."""
+    begins: str | None
+    """Why there may be rows from before it; None if it was made in the stream."""
+
+    def was_called(self, name: TableName, seq: int) -> bool:
+        """Whether the table had this name when a transaction ran that did not change it."""
+        then = [era for era in self.eras if era.begins < seq]
+        return bool(then) and then[-1].name == name
+
+
+def life_of(turns: Sequence[Turn], name: TableName) -> TableLifetime | None:
+    """The life of the table of this name; None if there is none now.
+
+    Args:
+        turns: The whole history, in stream order.
+        name: The table.
+    """
+    own = [turn for turn in turns if turn.name == name]
+    if not own or own[-1].definition is None:
+        return None
+    chain, before = _chain(turns, own[-1], own[-1].definition)
+    return TableLifetime(own[-1].definition, tuple(_eras(chain)), before)
+
+
+_Link = tuple["Turn", "TableDefinition"]
+
+
+def _chain(turns: Sequence[Turn], last: Turn, definition: TableDefinition) -> tuple[list[_Link], str | None]:
+    """The versions of one table, oldest first, under all of its names."""
+    chain = [(last, definition)]
+    while True:
+        turn = chain[0][0]
+        name = turn.renamed_from or turn.name
+        earlier = [one for one in turns if one.name == name and one.order[:2] < turn.order[:2]]
+        if not earlier:
+            return chain, None
+        if earlier[-1].definition is None:
+            return chain, earlier[-1].gap
+        chain.insert(0, (earlier[-1], earlier[-1].definition))
+
+
+def _eras(chain: Sequence[_Link]) -> list[VersionSpan]:
+    values = tuple(Value(column, origin=ValueOrigin(column)) for column in chain[-1][1].columns)
+    eras: list[VersionSpan] = []
+    later: Turn | None = None
+    for turn, definition in reversed(chain):
+        if later is not None:
+            values = tuple(_earlier(value, definition, later) for value in values)
+        eras.append(VersionSpan(turn.name, turn.version_id, turn.order[0], definition, values))
+        later = turn
+    return eras[::-1]
+
+
+def _earlier(value: Value, before: TableDefinition, turn: Turn) -> Value:
+    """Where the value is in rows from before a turn."""
+    origin = _earlier_origin(value.origin, before, turn)
+    if value.column is None:
+        return replace(value, origin=origin)
+    old = _source(value.column, before, turn)
+    if old is None:
+        return replace(_filled(value.column, turn), origin=origin)
+    if not keeps_values(old, value.column):
+        changed = f"{old.name} was {old.column_type}, and is {value.column.column_type}"
+        return Value(unknown=changed, is_apart=True, origin=origin)
+    return Value(old, origin=origin)
+
+
+def _earlier_origin(origin: ValueOrigin, before: TableDefinition, turn: Turn) -> ValueOrigin:
+    if origin.column is None:
+        return origin
+    old = _source(origin.column, before, turn)
+    if old is None:
+        filled = _filled(origin.column, turn)
+        return (
+            ValueOrigin(unknown=filled.unknown)
+            if filled.unknown
+            else given_since(filled.given, origin.column, origin.steps)
+        )
+    step = step_of(old, origin.column, turn.effect)
+    if isinstance(step, str):
+        return ValueOrigin(unknown=step)
+    return ValueOrigin(old, origin.steps if step is None else (step, *origin.steps))
+
+
+def _source(column: Column, before: TableDefinition, turn: Turn) -> Column | None:
+    """The column as it was before a turn; None if the turn added it."""
+    name = fold_name(column.name)
+    sources = {fold_name(new): fold_name(old) for new, old in turn.renamed_columns.items()}
+    fresh = {fold_name(one) for one in turn.added_columns}
+    if name in fresh or (name not in sources and name in sources.values()):
+        return None
+    return before.column(sources.get(name, name))
+
+
+def _filled(column: Column, turn: Turn) -> Value:
+    """What the rows that were there got in a column that a turn added."""
+    told = () if turn.effect is None else turn.effect.filled
+    found = next((one.value for one in told if one.column == column.name), fill_of(column))
+    return _given(column, found, f"what rows that were there got in the new column {column.name}")
+
+
+def left_out(column: Column) -> Value:
+    """What an INSERT that does not name a column gives it: of MINIMAL images it is in no log."""
+    return _given(column, fill_of(column), f"what an INSERT without {column.name} gave it")
+
+
+def _given(column: Column, found: str | NoFill | None, what: str) -> Value:
+    if isinstance(found, NoFill):
+        return Value(unknown=f"{what} ({found.reason})")
+    value = constant(column, found, 1)[0]
+    return Value(given=value if value.is_valid else None)
+
+
+def keeps_values(before: Column, after: Column) -> bool:
+    """Whether a change of a column's type leaves every value as it is, so that a cast says what the server has."""
+    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    if one == other:
+        return True
+    families = one.kind.facts.family, other.kind.facts.family
+    if families[0] is families[1]:
+        return _keeps_in_family(one, other, arrow_type(before), arrow_type(after))
+    if families == (Family.INTEGER, Family.DECIMAL):
+        return (other.length or 10) - (other.decimals or 0) >= _digits(arrow_type(before))
+    return families[0] in {Family.CHARACTERS, Family.TEXT, Family.LABELS} and families[1] is Family.TEXT
+
+
+def _keeps_in_family(one: ColumnType, other: ColumnType, before: pa.DataType, after: pa.DataType) -> bool:
+    family = one.kind.facts.family
+    if family is Family.INTEGER:
+        return _digits(before) <= _digits(after) and (one.unsigned or not other.unsigned)
+    if family is Family.DECIMAL:
+        more = (other.decimals or 0) - (one.decimals or 0)
+        return more >= 0 and (other.length or 10) - (one.length or 10) >= more and pa.types.is_decimal(after)
+    if family is Family.FLOATING:
+        return one.kind is other.kind or other.kind is TypeKind.DOUBLE
+    if family is Family.TEMPORAL:
+        return one.kind is other.kind and (other.length or 0) >= (one.length or 0)
+    if family is Family.CHARACTERS:
+        return one.kind is other.kind or other.kind is TypeKind.VARCHAR
+    if family is Family.BYTES:
+        return one == other or (one.kind is other.kind is TypeKind.VARBINARY)
+    return bool(before == after)
+
+
+def _digits(kind: pa.DataType) -> int:
+    """Digits of the largest integer."""
+    return int(kind.precision) if pa.types.is_decimal(kind) else len(str(2 ** (int(kind.bit_width) - 1)))

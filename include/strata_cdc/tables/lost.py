@@ -1,0 +1,94 @@
+"""Change tables that lack commits which they once had: somebody has deleted the folder, or the end of the log. Readers
+would take what is left for all there is.
+Not here: which commits were made (`store/ledgers.py`), making a table anew (`lake/rebuild.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.errors import LostTableError
+from strata_cdc.files.storage import list_folders
+from strata_cdc.tables.layout import table_url
+from strata_cdc.tables.outputs import OUTPUT
+from strata_cdc.tables.port import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.tables.port import Output, OutputTable
+
+
+def open_changes(
+    lake: str, source: str, table: TableName, known: int | None = None, output: Output = OUTPUT
+) -> OutputTable | None:
+    """A change table as it is now, None if there is none: nobody reads from, or writes to, what is left of one.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        table: The table.
+        known: The number of a commit that was made; None if none is known.
+        output: What kind of table it is.
+
+    Raises:
+        LostTableError: The table lacks that commit, or its log is not whole.
+        LakeUnavailableError: The storage does not answer.
+    """
+    url = table_url(lake, source, table)
+    try:
+        found = output.open(url)
+    except OutputError as error:
+        # Says so if it is the storage, and not the table.
+        list_folders(url)
+        raise _damaged(source, table, url, error) from error
+    has = -1 if found is None else found.version
+    if known is not None and has < known:
+        raise _lost(source, table, "it is not there" if has < 0 else f"its newest version is {has}", known)
+    return found
+
+
+def find_lost(
+    lake: str, source: str, known: Mapping[TableName, int], output: Output = OUTPUT
+) -> Iterator[LostTableError]:
+    """The tables that lack a commit, in order of their names: one look at a file for each, and a log for those without.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        known: The newest commit of each that is known to have been made.
+        output: What kind of tables they are.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    seen = output.with_commit({table_url(lake, source, table): version for table, version in known.items()})
+    for table in sorted(known):
+        if table_url(lake, source, table) in seen:
+            continue
+        try:
+            open_changes(lake, source, table, known[table], output)
+        except LostTableError as error:
+            yield error
+
+
+def _damaged(source: str, table: TableName, url: str, error: OutputError) -> LostTableError:
+    """What it has may be more than anybody could make anew."""
+    return LostTableError(
+        f"the change table cannot be opened: {error}",
+        source=source,
+        table=str(table),
+        file=url,
+        remedy="Restore its folder from a backup of the lake, whole. Without one, move it away: "
+        f"`strata lake rebuild --source {source}` then makes the table anew.",
+    )
+
+
+def _lost(source: str, table: TableName, what: str, known: int) -> LostTableError:
+    return LostTableError(
+        f"version {known} of the change table is published, and {what}: somebody has deleted of it",
+        source=source,
+        table=str(table),
+        remedy="Restore its folder from a backup of the lake, whole. Without one, "
+        f"`strata lake rebuild --source {source}` lets its rows come again; the other tables go on meanwhile.",
+    )

@@ -1,0 +1,14 @@
+"""Which output change tables are published to.
+Not here: what an output is (`port.py`), outputs themselves (a folder each)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.tables.delta.table import DeltaOutput
+
+if TYPE_CHECKING:
+    from strata_cdc.tables.port import Output
+
+OUTPUT: Output = DeltaOutput()
+"""Delta, until there is a second one to choose."""

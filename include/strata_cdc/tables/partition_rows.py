@@ -1,0 +1,200 @@
+"""Which rows lie in partitions, as the server places them.
+Not here: what the partitions are (`schema/model/partitions.py`)."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strata_cdc.errors import ReadAgainError
+from strata_cdc.schema.model.conversions import ValueClass, value_class
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.partitions import Function
+from strata_cdc.schema.model.types import parse_column_type
+from strata_cdc.tables.layout import column_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from strata_cdc.schema.model.definition import Column, TableDefinition
+    from strata_cdc.schema.model.partitions import HeldRows, Partition, Partitioning, Value
+
+_TO_DAYS_OF_1970: Final = 719_528
+_SECOND: Final = 1_000_000
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  DATETIME has no zone
+_PLAIN: Final = re.compile(r"[A-Za-z0-9]*")
+_NO_CASE: Final = re.compile(r"(\w+_general_ci|\w+_0900_ai_ci|\w+_unicode_ci|\w+_unicode_520_ci|latin1_swedish_ci)")
+_CASE: Final = re.compile(r"(\w+_bin|binary|\w+_0900_as_cs)")
+"""Collations in which ASCII letters and digits are equal to nothing but themselves, in any case or in the same."""
+_TEMPORAL: Final = (ValueClass.DATE, ValueClass.DATETIME, ValueClass.TIMESTAMP)
+
+
+def in_partitions(rows: pa.Table, definition: TableDefinition, held: HeldRows) -> NDArray[np.bool_]:
+    """Which rows lie in the partitions that are named.
+
+    Args:
+        rows: With the columns of the definition, as the change table calls them.
+        definition: Of the table.
+        held: The partitions.
+
+    Raises:
+        ReadAgainError: It cannot be told: of a type or a text whose order the server alone knows, or of NULL where a
+            zero date may stand.
+    """
+    scheme = held.partitioning
+    columns = [_Column.of(rows, definition, name, scheme) for name in scheme.columns]
+    wanted = {fold_name(name) for name in held.names}
+    found = np.zeros(rows.num_rows, bool)
+    for at, one in enumerate(scheme.partitions):
+        if fold_name(one.name) not in wanted:
+            continue
+        if scheme.is_range:
+            below = _is_below(columns, one.below)
+            found |= below & ~_is_below(columns, scheme.partitions[at - 1].below) if at else below
+        else:
+            found |= _is_listed(columns, one)
+    return found
+
+
+class _Column:
+    """A column's values as numbers or texts that compare as the server compares them."""
+
+    def __init__(self, values: Any, nulls: NDArray[np.bool_], literal: Callable[[Value], Any]) -> None:
+        self.values, self.nulls, self._literal = values, nulls, literal
+
+    @classmethod
+    def of(cls, rows: pa.Table, definition: TableDefinition, name: str, scheme: Partitioning) -> _Column:
+        column = next((one for one in definition.columns if fold_name(one.name) == fold_name(name)), None)
+        if column is None:
+            raise ReadAgainError(f"the partitions are by a column {name} that the table has not")
+        values = rows[column_name(column.name)].combine_chunks()
+        kind = value_class(parse_column_type(column.column_type).kind)
+        nulls = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+        if kind in _TEMPORAL:
+            if nulls.any():
+                raise _unknown(column, "a value is NULL, or a zero date")
+            return cls(_moments(values, column, scheme.function), nulls, _literal_of(kind, scheme.function, column))
+        if kind is ValueClass.INTEGER and scheme.function is Function.ITSELF:
+            return cls(values.fill_null(0).to_numpy(zero_copy_only=False), nulls, _number(column))
+        if kind is ValueClass.TEXT and not scheme.is_range:
+            fold = _folding(column)
+            return cls(_texts(values, column, fold), nulls, _text(column, fold))
+        raise _unknown(column, f"the server alone knows how {column.column_type} is placed")
+
+    def below(self, bound: Value) -> NDArray[np.bool_]:
+        """NULL is below everything; None, MAXVALUE, is above everything."""
+        if bound is None:
+            return np.ones(len(self.nulls), bool)
+        found: NDArray[np.bool_] = self.nulls | (self.values < self._literal(bound))
+        return found
+
+    def equal(self, bound: Value) -> NDArray[np.bool_]:
+        """NULL is equal to a NULL that is listed."""
+        if bound is None:
+            return self.nulls
+        found: NDArray[np.bool_] = ~self.nulls & (self.values == self._literal(bound))
+        return found
+
+
+def _is_below(columns: Sequence[_Column], bounds: tuple[Value, ...]) -> NDArray[np.bool_]:
+    """By the first column in which a row and the border differ; MAXVALUE ends the comparison."""
+    found = columns[0].below(bounds[0])
+    if len(bounds) == 1 or bounds[0] is None:
+        return found
+    return found | (columns[0].equal(bounds[0]) & _is_below(columns[1:], bounds[1:]))
+
+
+def _is_listed(columns: Sequence[_Column], one: Partition) -> NDArray[np.bool_]:
+    found = np.zeros(len(columns[0].nulls), bool)
+    for values in one.values:
+        found |= np.logical_and.reduce([column.equal(value) for column, value in zip(columns, values, strict=True)])
+    return found
+
+
+def _moments(values: pa.Array, column: Column, function: Function) -> NDArray[np.int64]:
+    digits = parse_column_type(column.column_type).length or 0
+    if function is Function.YEAR:
+        found = pc.year(values).cast(pa.int64())
+    elif function is Function.TO_DAYS:
+        found = pc.add(_days(values), _TO_DAYS_OF_1970)
+    elif function is Function.UNIX_TIMESTAMP:
+        if digits:
+            raise _unknown(column, "fractions of a second are rounded in a way that is not known here")
+        found = pc.divide(values.cast(pa.int64()), _SECOND)
+    elif pa.types.is_date(values.type):
+        found = _days(values)
+    else:
+        found = values.cast(pa.int64())
+    return np.asarray(found.to_numpy(zero_copy_only=False))
+
+
+def _days(values: pa.Array) -> pa.Array:
+    return values.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+
+
+def _literal_of(kind: ValueClass, function: Function, column: Column) -> Callable[[Value], int]:
+    if function is not Function.ITSELF:
+        return _number(column)
+    if kind is ValueClass.TIMESTAMP:
+        raise _unknown(column, "a TIMESTAMP is placed by the session's time zone")
+
+    return lambda value: _moment(value, kind, column)
+
+
+def _moment(value: Value, kind: ValueClass, column: Column) -> int:
+    """Days of a DATE, microseconds of a DATETIME, since 1970."""
+    try:
+        found = datetime.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise _unknown(column, f"{value!r} is no plain date") from error
+    if kind is ValueClass.DATE:
+        if found.time() != datetime.min.time():
+            raise _unknown(column, f"{value!r} is no date")
+        return (found.date() - date(1970, 1, 1)).days
+    since = found - _EPOCH
+    return (since.days * 86_400 + since.seconds) * _SECOND + since.microseconds
+
+
+def _number(column: Column) -> Callable[[Value], int]:
+    def number(value: Value) -> int:
+        if isinstance(value, int):
+            return value
+        raise _unknown(column, f"{value!r} is no number")
+
+    return number
+
+
+def _folding(column: Column) -> Callable[[str], str]:
+    collation = column.collation or ""
+    if _NO_CASE.fullmatch(collation):
+        return str.lower
+    if _CASE.fullmatch(collation):
+        return str
+    raise _unknown(column, f"the server alone knows what is equal in {collation or 'its collation'}")
+
+
+def _texts(values: pa.Array, column: Column, fold: Callable[[str], str]) -> NDArray[np.object_]:
+    encoded = values.fill_null("").dictionary_encode()
+    known = [_plain(column, fold, text) for text in encoded.dictionary.to_pylist()]
+    return np.array(known, object)[encoded.indices.to_numpy()] if known else np.empty(0, object)
+
+
+def _text(column: Column, fold: Callable[[str], str]) -> Callable[[Value], str]:
+    return lambda value: _plain(column, fold, value)
+
+
+def _plain(column: Column, fold: Callable[[str], str], value: Value) -> str:
+    if not isinstance(value, str) or not _PLAIN.fullmatch(value):
+        raise _unknown(column, f"the server alone knows what {value!r} is equal to")
+    return fold(value)
+
+
+def _unknown(column: Column, why: str) -> ReadAgainError:
+    return ReadAgainError(f"which partition rows lie in is not known, by {column.name}: {why}")

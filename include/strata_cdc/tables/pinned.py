@@ -1,0 +1,52 @@
+"""Staged files are pinned by size and digest: what is checked, kept and published is what was decoded, byte for byte.
+Not here: writing them (`write.py`), what a difference means for the interval (`quality/check/check_interval.py`)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from strata_cdc.errors import DamagedFileError
+from strata_cdc.files.storage import content_digest, file_digest, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.tables.write import StagedFile
+
+DECODE_AGAIN = "Decode the run again (task `decode`): it makes the file anew, and the same."
+_THREADS = 4
+
+
+def read_pinned(file: StagedFile) -> bytes:
+    """All bytes of a staged file (`FileLimits.file_bytes` and a row group at most), which are those that were decoded.
+
+    Raises:
+        DamagedFileError: It is gone, or another one.
+        LakeUnavailableError: The storage does not answer.
+    """
+    content = read_file(file.url)
+    damage = _damage(file, None if content is None else (len(content), content_digest(content)))
+    if content is None or damage is not None:
+        raise DamagedFileError(f"a staged file {damage}", table=str(file.name), file=file.url, remedy=DECODE_AGAIN)
+    return content
+
+
+def find_damage(files: Sequence[StagedFile]) -> dict[str, str]:
+    """What is wrong with each of the files that is not the one that was decoded, by its URL; reads them all.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="digest") as pool:
+        found = pool.map(lambda file: _damage(file, file_digest(file.url)), files)
+        return {file.url: damage for file, damage in zip(files, found, strict=True) if damage is not None}
+
+
+def _damage(file: StagedFile, found: tuple[int, str] | None) -> str | None:
+    if found is None:
+        return "is gone"
+    size, digest = found
+    if size != file.size_bytes:
+        return f"has {size:,} bytes, {file.size_bytes:,} were written"
+    return None if digest == file.digest else "has other bytes than those that were written"

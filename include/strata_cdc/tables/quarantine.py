@@ -1,0 +1,177 @@
+"""Quarantine: staged files that failed their checks, kept with the reason, out of every reader's way.
+Not here: judging them (`quality/checks/`), publishing those that passed (`commit.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.files.storage import file_times, list_files, read_file, write_file
+from strata_cdc.files.stored import decode_stored
+from strata_cdc.tables.layout import interval_key, interval_of_key, name_of_path, path_name
+from strata_cdc.tables.pinned import read_pinned
+from strata_cdc.tables.write import StagedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Verdict = TypeVar("Verdict")
+"""`checks.verdict.IntervalVerdict`, of which this room knows only that it is stored."""
+
+REASON = "reason.json"
+"""Beside the files: the verdict, and what each file is."""
+
+FORMAT = 2
+"""Number of the stored form of a reason. In form 1 the digests of the files may be missing."""
+
+
+class Reason(Struct, Generic[Verdict], frozen=True):
+    """Why an interval's files are in quarantine."""
+
+    source: str
+    run: str
+    verdict: Verdict
+    """What blocks them."""
+    files: tuple[StagedFile, ...]
+    """What was kept. The `url` of each is whole; only in the file it begins in the folder of the reason."""
+    format: int = FORMAT
+
+
+class _FileOfForm1(StagedFile, frozen=True, kw_only=True):
+    digest: str = ""
+    """Empty where it was not noted; `read_pinned` refuses the file, as it may be another one."""
+
+
+class _ReasonOfForm1(Reason[Verdict], Generic[Verdict], frozen=True, kw_only=True):
+    files: tuple[_FileOfForm1, ...]
+
+
+class QuarantineFolder(Struct, frozen=True):
+    """What a run has put into quarantine of one interval."""
+
+    folder: str
+    interval: int
+    """Start (microseconds UTC)."""
+    tables: frozenset[tuple[str, str]]
+    """Database and table of its rows."""
+    changed_at: int
+    """When its newest file was written, microseconds UTC by the storage's clock."""
+
+
+def quarantine_folder(lake: str, source: str, interval: int, run: str) -> str:
+    """Where a run's rows of an interval are kept if they fail."""
+    return f"{_root(lake, source)}/{interval_key(interval)}/{path_name(run)}"
+
+
+def put_in_quarantine(
+    lake: str, source: str, run: str, interval: int, files: Iterable[StagedFile], verdict: Struct
+) -> str:
+    """Keeps an interval's staged files with the verdict that blocks them, and returns their folder.
+
+    The run folder may be cleared afterwards. Safe to repeat: the reason is written last and replaces an earlier one.
+
+    Raises:
+        DamagedFileError: A file is not the one that was decoded.
+        LakeUnavailableError: The storage does not answer.
+    """
+    folder = quarantine_folder(lake, source, interval, run)
+    kept = []
+    for file in files:
+        names = path_name(file.database), path_name(file.table)
+        relative = "/".join((*names, file.file_name))
+        write_file(f"{folder}/{relative}", read_pinned(file))
+        kept.append(replace(file, url=relative))
+    reason = msgspec.json.encode(Reason(source, run, verdict, tuple(kept)))
+    write_file(f"{folder}/{REASON}", msgspec.json.format(reason, indent=1))
+    return folder
+
+
+def in_quarantine(lake: str, source: str) -> list[QuarantineFolder]:
+    """Everything in quarantine of a source, in order of interval and run; what has no files left is not listed.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    root = _root(lake, source)
+    tables: dict[str, set[tuple[str, str]]] = {}
+    changed: dict[str, int] = {}
+    for url, changed_at in file_times(root).items():
+        interval, run, *names = url.removeprefix(f"{root}/").split("/")
+        folder = f"{root}/{interval}/{run}"
+        changed[folder] = max(changed.get(folder, 0), changed_at)
+        tables.setdefault(folder, set())
+        if len(names) > 2:
+            tables[folder].add((name_of_path(names[0]), name_of_path(names[1])))
+    return [
+        QuarantineFolder(folder, interval_of_key(folder.split("/")[-2]), frozenset(tables[folder]), changed[folder])
+        for folder in sorted(changed)
+    ]
+
+
+def quarantined(lake: str, source: str, verdict: type[Verdict]) -> dict[str, Reason[Verdict]]:
+    """The reasons of everything in quarantine of a source by their folder, in order of interval and run.
+
+    Args:
+        lake: URL of the lake.
+        source: Name of the source.
+        verdict: What the verdict in a reason is.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: A reason is not whole.
+        StoreFormatError: A newer version of Strata wrote one.
+    """
+    found = {}
+    for url in list_files(_root(lake, source)):
+        content = read_file(url) if url.endswith(f"/{REASON}") else None
+        if content is not None:
+            found[url.rpartition("/")[0]] = _read_reason(content, url, verdict)
+    return found
+
+
+def read_reason(folder: str, verdict: type[Verdict]) -> Reason[Verdict] | None:
+    """Why the files of one folder are in quarantine; None if nothing is there, or a check died before it said why.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: The reason is not whole.
+        StoreFormatError: A newer version of Strata wrote it.
+    """
+    url = f"{folder}/{REASON}"
+    content = read_file(url)
+    return None if content is None else _read_reason(content, url, verdict)
+
+
+def first_rows(files: Iterable[StagedFile], count: int) -> list[dict[str, Any]]:
+    """The first rows of some files, with all of their columns.
+
+    Raises:
+        DamagedFileError: A file is not the one that was put there.
+        LakeUnavailableError: The storage does not answer.
+    """
+    rows: list[dict[str, Any]] = []
+    for file in files:
+        if len(rows) >= count:
+            break
+        rows += pq.read_table(pa.BufferReader(read_pinned(file))).slice(0, count - len(rows)).to_pylist()
+    return rows
+
+
+def _read_reason(content: bytes, url: str, verdict: type[Verdict]) -> Reason[Verdict]:
+    def of_form_1(content: bytes) -> Reason[Verdict]:
+        return msgspec.json.decode(content, type=_ReasonOfForm1[verdict])  # type: ignore[valid-type]
+
+    kind = Reason[verdict]  # type: ignore[valid-type]
+    remedy = "Check the run that is named in its folder again: `strata check RUN`."
+    reason = decode_stored(content, kind, newest=FORMAT, file=url, remedy=remedy, former={1: of_form_1})
+    folder = url.rpartition("/")[0]
+    return replace(reason, files=tuple(replace(file, url=f"{folder}/{file.url}") for file in reason.files))
+
+
+def _root(lake: str, source: str) -> str:
+    return f"{lake.rstrip('/')}/quarantine/{path_name(source)}"

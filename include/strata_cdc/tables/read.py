@@ -1,0 +1,132 @@
+"""Published changes as Arrow tables, for proofs and for users in Python.
+Not here: what the changes amount to (`quality/proof/replay.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from strata_cdc.errors import Usage
+from strata_cdc.files.storage import list_folders
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.common_types import common_schema
+from strata_cdc.tables.layout import changes_url, name_of_path
+from strata_cdc.tables.lost import open_changes
+from strata_cdc.tables.outputs import OUTPUT
+from strata_cdc.tables.united import columns_of, united
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from strata_cdc.tables.port import Output, OutputTable
+
+
+def read_changes(
+    lake: str,
+    source: str,
+    table: TableName | str,
+    *,
+    columns: Sequence[str] | None = None,
+    start: int | None = None,
+    end: int | None = None,
+    output: Output = OUTPUT,
+) -> pa.Table:
+    """The published changes of a table, in no order; sort by `_seq` and `_row` where it matters.
+
+    A column that has had several types, and is several columns of the change table, is one column here, in the type
+    that takes the values of all of them without loss.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        table: The table: a name, or the text `database.table`.
+        columns: Columns that are wanted; None for all.
+        start: First interval that is wanted (microseconds UTC, inclusive); None from the first.
+        end: Where to end (exclusive); None for no end.
+        output: What kind of table it is.
+
+    Raises:
+        Usage: The table was never published, its name is none, or a column has had types without a common one.
+        LostTableError: Its log is not whole.
+        LakeUnavailableError: The storage does not answer.
+    """
+    table = TableName.of(table)
+    tables = _tables(lake, source, table, output)
+    if not tables:
+        raise Usage(
+            "nothing of this table is published",
+            source=source,
+            table=str(table),
+            remedy="`strata status` lists tables.",
+        )
+    try:
+        parts = [united(_read(one, columns, start, end)) for one in tables]
+        schema = common_schema([part.schema for part in parts])
+    except TypeError as error:
+        raise Usage(
+            f"a column has had types without a common one: {error}",
+            source=source,
+            table=str(table),
+            remedy="Ask for other columns, or read it as it is, a column for each type, with `read_columns`.",
+        ) from error
+    return pa.concat_tables([_as_schema(part, schema) for part in parts])
+
+
+def read_columns(lake: str, source: str, table: TableName | str, output: Output = OUTPUT) -> list[pa.Table]:
+    """The published changes as they lie in the change table, a column for each type that a column has had.
+
+    Returns:
+        One table; several where an older version of Strata published the rest beside it and nothing was published
+        since; none if nothing was ever published.
+
+    Raises:
+        Usage: The text is not the name of one table.
+        LostTableError: Its log is not whole.
+        LakeUnavailableError: The storage does not answer.
+    """
+    return [one.read(None, None, None) for one in _tables(lake, source, TableName.of(table), output)]
+
+
+def read_batches(lake: str, source: str, table: TableName | str, output: Output = OUTPUT) -> Iterator[pa.Table]:
+    """The same rows, some at a time.
+
+    Raises:
+        Usage: The text is not the name of one table.
+        LostTableError: Its log is not whole.
+        LakeUnavailableError: The storage does not answer.
+    """
+    for one in _tables(lake, source, TableName.of(table), output):
+        yield from one.batches()
+
+
+def published_tables(lake: str, source: str) -> list[TableName]:
+    """The tables of a source that have a change table, by name.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    root = changes_url(lake, source)
+    return sorted(
+        TableName(name_of_path(database), name_of_path(table))
+        for database in list_folders(root)
+        for table in list_folders(f"{root}/{database}")
+    )
+
+
+def _tables(lake: str, source: str, table: TableName, output: Output) -> list[OutputTable]:
+    found = open_changes(lake, source, table, output=output)
+    return [] if found is None else [found, *found.left_beside()]
+
+
+def _as_schema(part: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with the columns of all; those that it lacks are NULL."""
+    columns = [
+        part[field.name].cast(field.type) if field.name in part.schema.names else pa.nulls(part.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _read(table: OutputTable, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
+    return table.read(None if columns is None else columns_of(table.columns, columns), start, end)

@@ -1,0 +1,344 @@
+"""What a change log amounts to: rows of a table after its changes, in Arrow and NumPy, without a loop over rows.
+Not here: what DDL does to rows (`convert.py`), which changes belong together (`quality/proof/replay.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strata_cdc.changes.partial_json import differences_of, rebuilt
+from strata_cdc.errors import Usage
+from strata_cdc.schema.history.fills import NoFill, fill_of
+from strata_cdc.tables.distinct import distinct
+from strata_cdc.tables.layout import column_name
+from strata_cdc.tables.values.constants import constant
+from strata_cdc.tables.values.verbatim import constant_text
+from strata_cdc.tables.verbatim import exact_names, verbatim_name, verbatim_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from strata_cdc.schema.model.definition import Column, TableDefinition
+
+    Codes = NDArray[np.int64]
+    Rows = TypeVar("Rows", pa.Table, pa.ChunkedArray)
+
+_MOST_CODES = 1 << 62
+
+
+def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinition) -> pa.Table:
+    """The rows of a table after some of its changes.
+
+    With a primary key a row is what was last put under its key; without one, rows are a multiset, from which each image
+    before a change takes one and to which each image after it adds one.
+
+    Args:
+        state: The rows before, with the columns of `definition` as the change table calls them, or with texts too
+            (`verbatim.py`).
+        changes: Rows of the change table that one schema version has decoded, in any order; with texts if those have.
+        definition: That version.
+
+    Raises:
+        Usage: An image lacks columns that are known from nowhere (MINIMAL images of rows that changed their key), or
+            has the change of a JSON document that is.
+    """
+    if changes.num_rows == 0:
+        return state
+    key = list(exact_names(definition, [column_name(name) for name in definition.primary_key]))
+    key = [name for name in key if name in state.schema.names]
+    refuse_unkeyed(definition, key, changes["_missing"])
+    events = ImageChanges.of(in_order(changes), definition)
+    if key:
+        return last_of_each_key(state, events, filled(state, events, key) if events.absent else events.after, key)
+    return _what_is_left(state, events)
+
+
+def in_order(changes: pa.Table) -> pa.Table:
+    """Changes in the order (`_seq`, `_row`), which they mostly have."""
+    seqs, rows = (np.diff(_as_numpy(changes[name])) for name in ("_seq", "_row"))
+    if np.all((seqs > 0) | ((seqs == 0) & (rows > 0))):
+        return changes
+    return changes.sort_by([("_seq", "ascending"), ("_row", "ascending")])
+
+
+def only(rows: Rows, which: pa.ChunkedArray) -> Rows:
+    """Some rows; those that are given, where it is all of them."""
+    return rows if pc.all(which).as_py() else rows.filter(which)
+
+
+class ImageChanges:
+    """Changes in order, as two lists of images: those that were taken away and those that were put."""
+
+    def __init__(self, before: pa.Table, after: pa.Table, taken: Codes, put: Codes, absent: dict[str, Codes]) -> None:
+        self.before = before
+        self.after = after
+        self.taken = taken
+        """For each image in `before`, the number of its change."""
+        self.put = put
+        self.absent = absent
+        """Column -> which images in `after` lack it, those with a difference of it included."""
+        self.differences: dict[str, dict[int, str]] = {}
+        """Column -> for images that have only what changed in a JSON document, what that is."""
+
+    @classmethod
+    def of(cls, changes: pa.Table, definition: TableDefinition) -> ImageChanges:
+        """Of changes that are in order; images before may lack columns that nobody asks for."""
+        names = {column.name: column_name(column.name) for column in definition.columns}
+        texts = {of: name for of, name in verbatim_names(definition).items() if name in changes.schema.names}
+        own = [*names.values(), *texts.values()]
+        op = changes["_op"]
+        is_put, is_taken = pc.not_equal(op, "delete"), pc.not_equal(op, "insert")
+        after = only(changes.select(own), is_put)
+        images = only(pa.chunked_array(changes["_before"].chunks, changes["_before"].type), is_taken)
+        there = [name for name in own if images.type.get_field_index(name) >= 0]
+        before = pa.Table.from_arrays([pc.struct_field(images, [name]) for name in there], names=there)
+        missing = only(changes["_missing"], is_put)
+        put, taken = (np.flatnonzero(_as_numpy(which)) for which in (is_put, is_taken))
+        # There columns have their own names.
+        absent = {names[name]: where for name in names if len(where := _lists_with(missing, name))}
+        inserted = np.flatnonzero(_as_numpy(pc.equal(op, "insert"))) if absent else put[:0]
+        for column in definition.columns:
+            after = _with_default(after, column, absent, inserted, put)
+        absent = {name: where for name, where in absent.items() if len(where)}
+        # An image that lacks a column lacks what that does not hold, too.
+        absent |= {name: absent[names[of]] for of, name in texts.items() if names[of] in absent}
+        events = cls(before, after, taken, put, absent)
+        documents = {one.name: names[one.name] for one in definition.columns if one.column_type == "json"}
+        events.take_differences(only(changes["_invalid"], is_put), documents)
+        return events
+
+    def take_differences(self, invalid: pa.ChunkedArray, documents: dict[str, str]) -> None:
+        """Adds what partial updates of JSON say, and calls their columns absent."""
+        if not documents or invalid.null_count == len(invalid):
+            return
+        for at, entries in enumerate(invalid.to_pylist()):
+            for name, text in entries or ():
+                if name in documents:
+                    self.differences.setdefault(documents[name], {})[at] = text
+        for name, found in self.differences.items():
+            known = self.absent.get(name, np.empty(0, np.int64))
+            self.absent[name] = distinct(np.r_[known, np.array(list(found), np.int64)])
+
+
+def _with_default(after: pa.Table, column: Column, absent: dict[str, Codes], inserted: Codes, put: Codes) -> pa.Table:
+    """The images with what inserts left to a column's default: MINIMAL images do not have it, these do.
+
+    Raises:
+        Usage: The default is known from nowhere.
+    """
+    name = column_name(column.name)
+    where = absent.get(name, np.empty(0, np.int64))
+    left_out = where[np.isin(put[where], inserted)]
+    if not len(left_out):
+        return after
+    absent[name] = where[~np.isin(where, left_out)]
+    value = fill_of(column)
+    if isinstance(value, NoFill):
+        raise Usage(f"inserted rows lack {column.name}, and the log does not tell what they have there")
+    text = verbatim_name(column.name)
+    if text in after.schema.names:
+        after = with_values(after, text, left_out, pa.chunked_array([constant_text(column, value, len(left_out))]))
+    if value is None:
+        return after
+    return with_values(after, name, left_out, pa.chunked_array([constant(column, value, len(left_out))]))
+
+
+def _lists_with(lists: pa.ChunkedArray, name: str) -> Codes:
+    """Numbers of the entries that hold a text."""
+    if lists.null_count == len(lists):
+        return np.empty(0, np.int64)
+    flat = lists.combine_chunks()
+    parents, values = pc.list_parent_indices(flat), pc.list_flatten(flat)
+    return distinct(_as_numpy(parents.filter(pc.equal(values, name))).astype(np.int64))
+
+
+def refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.ChunkedArray) -> None:
+    """Images before changes have the key that the server chose, which may be another one of several unique keys.
+
+    Raises:
+        Usage: They lack columns that name a row.
+    """
+    wanted = {f"_before.{one.name}" for one in definition.columns if not key or column_name(one.name) in key}
+    lacking = set(missing.combine_chunks().flatten().unique().to_pylist()) & wanted
+    if lacking:
+        raise Usage(
+            f"images before changes lack {', '.join(sorted(lacking))}, by which rows are told apart",
+            remedy="Let the server log whole rows (binlog_row_image = FULL), and dump the table again.",
+        )
+
+
+def last_of_each_key(state: pa.Table, events: ImageChanges, after: pa.Table, key: Sequence[str]) -> pa.Table:
+    """What was last put under each key and not taken away since.
+
+    Args:
+        state: The rows before.
+        events: What was put and taken.
+        after: The images that were put, whole.
+        key: Columns that name a row.
+    """
+    rows = state.num_rows
+    codes = row_codes(pa.concat_tables([part.select(key) for part in (state, events.before, after)]))
+    # Within a change, the image before it goes first.
+    order = np.argsort(
+        np.concatenate([np.full(rows, -1, np.int64), 2 * events.taken, 2 * events.put + 1]), kind="stable"
+    )
+    last = np.empty(codes.max(initial=-1) + 1, np.int64)
+    # NumPy keeps the last of several values that are assigned to one place.
+    last[codes[order]] = order
+    taken = (last >= rows) & (last < rows + len(events.taken))
+    kept = np.sort(last[~taken])
+    kept[kept >= rows] -= len(events.taken)
+    return pa.concat_tables([state, after]).take(pa.array(kept))
+
+
+def filled(state: pa.Table, events: ImageChanges, key: Sequence[str]) -> pa.Table:
+    """The images after, with what partial ones lack taken from the last image of the same key."""
+    after = events.after
+    for name in set(key) & set(events.absent):
+        # Only an update can lack a column of its key, which it then has not changed.
+        absent = events.absent[name]
+        key_before = events.before[name].take(pa.array(np.searchsorted(events.taken, events.put[absent])))
+        after = with_values(after, name, absent, key_before)
+    # What a whole image says needs no image before it, so those may have any key.
+    in_after = distinct(np.concatenate(list(events.absent.values())))
+    in_after = in_after[np.isin(events.put[in_after], events.taken)]
+    in_before = np.searchsorted(events.taken, events.put[in_after])
+    both = row_codes(
+        pa.concat_tables(
+            [events.before.select(key).take(pa.array(in_before)), after.select(key).take(pa.array(in_after))]
+        )
+    )
+    if not np.array_equal(both[: len(in_after)], both[len(in_after) :]):
+        raise Usage("rows whose images lack columns have changed their key; their other values cannot be told")
+    images = pa.concat_tables([state, after])
+    codes = row_codes(images.select(key))
+    inserted = events.put[~np.isin(events.put, events.taken)]
+    for name, absent in events.absent.items():
+        present = np.ones(len(codes), bool)
+        present[state.num_rows + absent] = False
+        present[state.num_rows + np.searchsorted(events.put, inserted)] = True
+        source = _last_present(codes, present)[state.num_rows :]
+        after = after.set_column(after.schema.get_field_index(name), name, images[name].take(pa.array(source)))
+        if name in events.differences:
+            documents = _documents(after[name].to_pylist(), source, present, events.differences[name])
+            after = after.set_column(after.schema.get_field_index(name), name, pa.chunked_array([documents]))
+    return after
+
+
+def _documents(
+    texts: list[str | None], source: Codes, present: NDArray[np.bool_], differences: dict[int, str]
+) -> pa.Array:
+    """The documents after partial updates, each applied to what the one before it left.
+
+    Args:
+        texts: For each image after a change, the last whole document in front of it.
+        source: Which image that is of, so that equal numbers are documents of one row.
+        present: Whether an image has a whole document.
+        differences: For images that have only what changed, what that is.
+
+    Raises:
+        Usage: There is no document.
+    """
+    newest: dict[int, str | None] = {}
+    for at, whole in enumerate(source.tolist()):
+        if at in differences:
+            old = newest.get(whole, texts[at])
+            if old is None or not present[whole]:
+                raise Usage(
+                    "the log has only what changed in a JSON document, and not the document: its session had MINIMAL "
+                    "images and binlog_row_value_options=PARTIAL_JSON"
+                )
+            try:
+                newest[whole] = rebuilt(old, differences_of(differences[at]))
+            except (LookupError, ValueError, TypeError):
+                raise Usage("a partial update of JSON does not fit its document") from None
+        if whole in newest:
+            texts[at] = newest[whole]
+    return pa.array(texts, pa.string())
+
+
+def _last_present(codes: Codes, present: NDArray[np.bool_]) -> Codes:
+    """For each row, the last row of the same code up to it that is present (itself if none is)."""
+    order = np.argsort(codes, kind="stable")
+    place = np.arange(len(codes))
+    starts = np.r_[True, np.diff(codes[order]) != 0]
+    seen = np.maximum.accumulate(np.where(present[order] | starts, place, 0))
+    found = np.empty(len(codes), np.int64)
+    found[order] = order[seen]
+    return found
+
+
+def with_values(table: pa.Table, name: str, where: Codes, values: pa.ChunkedArray) -> pa.Table:
+    """A table with other values in some rows of a column."""
+    mask = np.zeros(table.num_rows, bool)
+    mask[where] = True
+    column = table[name].combine_chunks()
+    filled = pc.replace_with_mask(column, pa.array(mask), values.combine_chunks())
+    return table.set_column(table.schema.get_field_index(name), name, filled)
+
+
+def _what_is_left(state: pa.Table, events: ImageChanges) -> pa.Table:
+    after = events.after
+    if events.differences:
+        raise Usage(f"partial updates of JSON ({', '.join(events.differences)}) in a table without a primary key")
+    for name, absent in events.absent.items():
+        # Without a key an image before a change is whole, whatever the server's row image is.
+        at = np.searchsorted(events.taken, events.put[absent])
+        is_update = (at < len(events.taken)) & (
+            events.taken[np.minimum(at, len(events.taken) - 1)] == events.put[absent]
+        )
+        values = events.before[name].take(pa.array(at[is_update]))
+        after = with_values(after, name, absent[is_update], values)
+    images = pa.concat_tables([state, after, events.before])
+    codes = row_codes(images)
+    weights = np.ones(len(codes), np.int64)
+    weights[state.num_rows + after.num_rows :] = -1
+    counts = np.zeros(codes.max(initial=-1) + 1, np.int64)
+    np.add.at(counts, codes, weights)
+    first = np.empty(len(counts), np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return images.take(pa.array(np.repeat(first, np.maximum(counts, 0))))
+
+
+def row_codes(rows: pa.Table) -> Codes:
+    """A number for each row; equal rows, and only those, have equal numbers. NULL equals NULL."""
+    codes = np.zeros(rows.num_rows, np.int64)
+    most = 1
+    simple = [one for column in rows.columns for one in _simple(column)]
+    for one in simple:
+        encoded = one.combine_chunks().dictionary_encode(null_encoding="encode")
+        indices = _as_numpy(encoded.indices).astype(np.int64)
+        if len(simple) == 1:
+            return indices
+        size = max(len(encoded.dictionary), 1)
+        if most * size >= _MOST_CODES:
+            codes, most = _dense(codes)
+        codes, most = codes * size + indices, most * size
+    return _dense(codes)[0]
+
+
+def _dense(codes: Codes) -> tuple[Codes, int]:
+    values, dense = np.unique(codes, return_inverse=True)
+    return dense.astype(np.int64), max(len(values), 1)
+
+
+def _simple(column: pa.ChunkedArray) -> list[pa.ChunkedArray]:
+    """A column as columns that can be compared: structs by their fields, lists by their bytes."""
+    if pa.types.is_struct(column.type):
+        fields = [pc.struct_field(column, [at]) for at in range(column.type.num_fields)]
+        return [column.is_null(), *(simple for field in fields for simple in _simple(field))]
+    if pa.types.is_list(column.type):
+        values = [None if entry is None else np.asarray(entry, np.float32).tobytes() for entry in column.to_pylist()]
+        return [pa.chunked_array([pa.array(values, pa.binary())])]
+    return [column]
+
+
+def _as_numpy(values: pa.ChunkedArray | pa.Array) -> NDArray[np.int64]:
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    found: NDArray[np.int64] = np.asarray(array.to_numpy(zero_copy_only=False))
+    return found

@@ -1,0 +1,61 @@
+"""Statistics of a Parquet file as Delta's log keeps them (Delta protocol, "Per-file Statistics").
+Not here: the bounds of row groups, which the writer makes (`row_groups.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from strata_cdc.tables.layout import INTERVAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow.parquet as pq
+
+_STATISTICS_OF = (pa.types.is_integer, pa.types.is_date)
+"""Columns of these types get minimum and maximum into Delta's log; others need rounding rules of their own."""
+
+
+def delta_statistics(found: pq.FileMetaData) -> dict[str, Any]:
+    """Statistics of a file from those of its row groups.
+
+    Given for columns at the top whose bounds need no rounding; nested columns and texts have none.
+    """
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    arrow = found.schema.to_arrow_schema()
+    wanted = {
+        field.name for field in arrow if field.name != INTERVAL and any(test(field.type) for test in _STATISTICS_OF)
+    }
+    for group in range(found.num_row_groups):
+        for at in range(found.num_columns):
+            column = found.row_group(group).column(at)
+            name, bounds = column.path_in_schema, column.statistics
+            is_nested = found.schema.column(at).max_definition_level > 1
+            if name not in wanted or is_nested or bounds is None or not bounds.has_null_count:
+                continue
+            nulls[name] = nulls.get(name, 0) + bounds.null_count
+            if bounds.has_min_max:
+                low[name] = min(low.get(name, bounds.min), bounds.min)
+                high[name] = max(high.get(name, bounds.max), bounds.max)
+    return {
+        "numRecords": found.num_rows,
+        "minValues": {name: _as_json(value) for name, value in low.items()},
+        "maxValues": {name: _as_json(value) for name, value in high.items()},
+        "nullCount": nulls,
+    }
+
+
+def renamed_statistics(stats: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The same statistics of a file whose columns have other names."""
+    return {
+        key: {names.get(name, name): bound for name, bound in value.items()} if isinstance(value, dict) else value
+        for key, value in stats.items()
+    }
+
+
+def _as_json(value: Any) -> Any:
+    return value if isinstance(value, int) else value.isoformat()

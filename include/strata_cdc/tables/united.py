@@ -1,0 +1,102 @@
+"""The columns that one column of MySQL's table has become, a column for each type it has had, as one again.
+Not here: which columns those are (`continued.py`), types that take the values of others (`common_types.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strata_cdc.changes.arrow import BEFORE
+from strata_cdc.errors import Usage
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.tables.common_types import common_type
+from strata_cdc.tables.continued import CONTINUES, plain_name
+from strata_cdc.tables.layout import METADATA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    Columns = dict[str, pa.ChunkedArray]
+
+
+def columns_of(schema: pa.Schema, names: Sequence[str]) -> list[str]:
+    """The columns of a change table that some columns of MySQL's table have become, in the order of these."""
+    return [field.name for name in names for field in schema if fold_name(plain_name(field)) == fold_name(name)]
+
+
+def united(changes: pa.Table) -> pa.Table:
+    """Changes with one column for each column of MySQL's table.
+
+    Raises:
+        TypeError: A column has had types without a common one; the message names it.
+    """
+    if not any(CONTINUES.encode() in (field.metadata or {}) for field in changes.schema):
+        return changes
+    columns = {field.name: (field, changes[field.name]) for field in changes.schema}
+    if BEFORE in columns:
+        field, images = columns[BEFORE]
+        columns[BEFORE] = field, _struct(_united(_inside(images)), images)
+    named = _united(columns.values())
+    return pa.Table.from_arrays(list(named.values()), names=list(named))
+
+
+def as_schema(changes: pa.Table, schema: pa.Schema, before: pa.Schema | None = None) -> pa.Table:
+    """Changes that one schema version has decoded, with the columns that this version has, in their types.
+
+    Args:
+        changes: As they lie in the change table.
+        schema: The columns of the version, as a change table calls those that are alone.
+        before: Those of them that images before have; None for all.
+
+    Returns:
+        The columns of the schema, `_before` with the same or some of them, and ours.
+    """
+    images = changes[BEFORE]
+    inside = _as_fields(_inside(images), schema if before is None else before)
+    columns: Columns = _as_fields(((field, changes[field.name]) for field in changes.schema), schema)
+    columns[BEFORE] = _struct(inside, images)
+    named = {**columns, **{name: changes[name] for name in METADATA if name != BEFORE and name in changes.schema.names}}
+    return pa.Table.from_arrays(list(named.values()), names=list(named))
+
+
+def _united(columns: Iterable[tuple[pa.Field, pa.ChunkedArray]]) -> Columns:
+    found: Columns = {}
+    for field, column in columns:
+        name = plain_name(field)
+        found[name] = _filled(name, found[name], column) if name in found else column
+    return found
+
+
+def _filled(name: str, first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Of two columns, at most one has a value in each row."""
+    kind = common_type(first.type, second.type)
+    if kind is None:
+        raise TypeError(f"{name} is {first.type} in some rows and {second.type} in others")
+    return pc.coalesce(first.cast(kind), second.cast(kind))
+
+
+def _inside(images: pa.ChunkedArray) -> list[tuple[pa.Field, pa.ChunkedArray]]:
+    return [(images.type.field(at), pc.struct_field(images, [at])) for at in range(images.type.num_fields)]
+
+
+def _struct(fields: Columns, images: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A struct of these fields, NULL where the images are."""
+    arrays = [column.combine_chunks() for column in fields.values()]
+    made = pa.StructArray.from_arrays(arrays, list(fields), mask=images.is_null().combine_chunks())
+    return pa.chunked_array([made])
+
+
+def _as_fields(columns: Iterable[tuple[pa.Field, pa.ChunkedArray]], schema: pa.Schema) -> Columns:
+    by_name: dict[str, list[pa.ChunkedArray]] = {}
+    for field, column in columns:
+        by_name.setdefault(fold_name(plain_name(field)), []).append(column)
+    return {field.name: _of_type(field, by_name.get(fold_name(field.name), [])) for field in schema}
+
+
+def _of_type(field: pa.Field, found: list[pa.ChunkedArray]) -> pa.ChunkedArray:
+    for column in found:
+        if column.type == field.type or len(found) == 1:
+            return column
+    raise Usage(f"the change table has no column of type {field.type} for {field.name}")

@@ -1,0 +1,132 @@
+"""What an ALTER makes of values that no column of the lake holds, kept as texts; and what a default is as such.
+Not here: the columns of texts (`tables/verbatim.py`), values that columns hold (the modules beside this one)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec.structs import replace
+
+from strata_cdc.changes.arrow import has_many_forms, is_calendar, is_labelled, may_be_invalid
+from strata_cdc.changes.charset import characters_of_many_forms
+from strata_cdc.schema.model.conversions import keeps_values
+from strata_cdc.schema.model.types import LABELLED, STRINGS, TypeKind, parse_column_type
+from strata_cdc.tables.values.constants import constant
+from strata_cdc.tables.values.pair import Pair
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.model.definition import Column
+
+_MOMENTS: Final = frozenset({TypeKind.DATETIME, TypeKind.TIMESTAMP})
+_ZERO_DAY: Final = "0000-00-00"
+_ERROR: Final = "0"
+"""The number of an ENUM's error value, and of a SET without members."""
+
+
+def constant_text(column: Column, value: str | None, count: int) -> pa.Array:
+    """The text of a value that all rows have, if its column does not hold it; else NULL.
+
+    Args:
+        column: That may have such values.
+        value: As MySQL prints it; None for NULL, and for the zero date of a column that is never NULL.
+        count: How many rows.
+    """
+    if not is_calendar(column) or (value is None and column.nullable):
+        return pa.nulls(count, pa.string())
+    if value is not None and constant(column, value, 1).null_count == 0:
+        return pa.nulls(count, pa.string())
+    return pa.repeat(pa.scalar(_zero(column) if value is None else value, pa.string()), count)
+
+
+def converted_texts(
+    texts: pa.ChunkedArray, values: pa.ChunkedArray, found: pa.ChunkedArray, before: Column, after: Column
+) -> pa.ChunkedArray:
+    """The texts of a column in its new type.
+
+    Args:
+        texts: Before; all NULL if the column could hold all of its values.
+        values: What the column held.
+        found: What it holds afterwards.
+        before: The column.
+        after: With its new type.
+
+    Raises:
+        ReadAgainError: What the server made of some of them is not known.
+    """
+    if has_many_forms(before) or has_many_forms(after):
+        return _forms(texts, values, found, Pair.of(before, after))
+    if texts.null_count < len(texts):
+        texts = _converted(texts, Pair.of(before, after))
+    if not may_be_invalid(after):
+        return texts
+    if is_labelled(after):
+        return _numbers(texts, values, before, after)
+    # NULL where none may be becomes a zero date.
+    is_zero = pc.and_(found.is_null(), texts.is_null())
+    return texts if after.nullable or not before.nullable else pc.if_else(is_zero, _zero(after), texts)
+
+
+def _forms(texts: pa.ChunkedArray, values: pa.ChunkedArray, found: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
+    """Bytes of texts: the same where the charset is. Of another one nobody knows them, nor what the server compared or
+    read in them, where the text has other forms."""
+    before, after = pair.before, pair.after
+    are_texts = pair.one.kind in STRINGS and pair.other.kind in STRINGS
+    if are_texts and before.character_set == after.character_set:
+        if pc.any(pc.and_(texts.is_valid(), pc.not_equal(values, found))).as_py():
+            pair.refuse("values were cut")
+        return texts
+    sides = ((after, found),) if are_texts else ((before, values), (after, found))
+    for column, held in sides:
+        if has_many_forms(column) and has_other_forms(held, column):
+            pair.refuse(f"{column.character_set} has several forms of a text")
+    return pa.chunked_array([pa.nulls(len(texts), pa.string())])
+
+
+def has_other_forms(values: pa.ChunkedArray, column: Column) -> bool:
+    """Whether a text may be of several byte sequences in a column's charset."""
+    characters = characters_of_many_forms(column.character_set or "")
+    escaped = "".join(f"\\x{{{ord(character):x}}}" for character in characters)
+    return bool(pc.any(pc.match_substring_regex(values, f"[{escaped}]")).as_py())
+
+
+def _converted(texts: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
+    before, after = pair.before, pair.after
+    more = (pair.other.length or 0) - (pair.one.length or 0)
+    if pair.one.kind is pair.other.kind and pair.one.kind in _MOMENTS and more >= 0:
+        added = ("." if more and not pair.one.length else "") + "0" * more
+        return pc.binary_join_element_wise(texts, added, "") if added else texts
+    if pair.one.kind is TypeKind.DATE and pair.other.kind is TypeKind.DATETIME:
+        return pc.binary_join_element_wise(texts, _zero(after).removeprefix(_ZERO_DAY), "")
+    without_null = before if after.nullable else replace(before, nullable=False)
+    if pair.one.kind is not pair.other.kind or not keeps_values(without_null, after):
+        pair.refuse("values are on no calendar, or of labels whose text others have")
+    return texts
+
+
+def _numbers(texts: pa.ChunkedArray, values: pa.ChunkedArray, before: Column, after: Column) -> pa.ChunkedArray:
+    """Texts of labels behind a statement that gave some of them the text of another one."""
+    pair = Pair.of(before, after)
+    if len(set(pair.other.labels)) < len(pair.other.labels) and before.column_type != after.column_type:
+        pair.refuse("labels have one text")
+    if may_be_invalid(before) and pair.one.kind in LABELLED:
+        return texts
+    if "" not in pair.other.labels or pair.one.kind is TypeKind.ENUM is not pair.other.kind:
+        return texts
+    if not pa.types.is_string(values.type):
+        return texts
+    is_empty = pc.equal(values, "")
+    if pair.one.kind is pair.other.kind:
+        # Number 0 stays what it is.
+        return pc.if_else(is_empty, _ERROR, texts)
+    if pair.other.kind is TypeKind.SET and pc.any(is_empty).as_py():
+        pair.refuse("texts are empty, and so is a label")
+    return texts
+
+
+def _zero(column: Column) -> str:
+    kind = parse_column_type(column.column_type)
+    if kind.kind is TypeKind.DATE:
+        return _ZERO_DAY
+    return f"{_ZERO_DAY} 00:00:00" + (f".{'0' * kind.length}" if kind.length else "")

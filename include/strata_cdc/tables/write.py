@@ -1,0 +1,251 @@
+"""Batches of decoded changes as staged Parquet files, which nobody reads before their checks.
+Not here: publishing them (`commit.py`), names of folders and columns (`layout.py`)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Self
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from strata_cdc.binlog.events.arrow_columns import from_numbers, repeated_number, repeated_text
+from strata_cdc.errors import ErrorFacts
+from strata_cdc.files.storage import content_digest, write_file
+from strata_cdc.files.stored import decode_stored
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.layout import INTERVAL, staged_folder
+from strata_cdc.tables.limits import FileLimits
+from strata_cdc.tables.named_columns import published
+from strata_cdc.tables.row_groups import RowGroups, parquet_writer, write_row_group
+from strata_cdc.tables.statistics import delta_statistics
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows
+
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+class StagedFile(Struct, frozen=True):
+    """A Parquet file that waits for its verdict, or has been published since."""
+
+    database: str
+    table: str
+    interval: int
+    """Start of the interval that owns its rows (microseconds UTC)."""
+    version_id: int
+    """The schema version that decoded all of its rows; 0 if none did."""
+    url: str
+    size_bytes: int
+    digest: str
+    """`content_digest` of the bytes that were written: who checks, publishes or keeps the file compares them."""
+    rows: int
+    min_seq: int
+    max_seq: int
+    partial_rows: int
+    """Rows whose image lacks columns."""
+    invalid_rows: int
+    """Rows with a value that its column cannot express."""
+    stats: str
+    """Statistics as Delta's log keeps them (JSON)."""
+    reason: str = ""
+    """Why its rows must not be published, as the error's JSON; empty for rows that may be."""
+
+    @property
+    def name(self) -> TableName:
+        """The table."""
+        return TableName(self.database, self.table)
+
+    @property
+    def file_name(self) -> str:
+        """Last part of the URL. It is made from the content: equal names mean equal bytes."""
+        return self.url.rpartition("/")[2]
+
+    @property
+    def why(self) -> ErrorFacts:
+        """Why its rows must not be published, where `reason` says so.
+
+        Raises:
+            DamagedFileError: The reason is no error.
+        """
+        remedy = "Decode the run again (task `decode`): it gives the same files."
+        return decode_stored(self.reason.encode(), ErrorFacts, newest=1, file=self.url, remedy=remedy)
+
+    @property
+    def is_publishable(self) -> bool:
+        """Whether its rows are to be judged and published; else they go to quarantine as they are."""
+        return not self.reason
+
+
+class _Key(Struct, frozen=True, order=True):
+    """What shares a file."""
+
+    table: TableName
+    version_id: int
+    fault: str = ""
+
+
+class ChangeWriter:
+    """Writes the change batches of one slice, of any number of tables, as Parquet files.
+
+    Files are held in memory until they are complete and named by their content, so that a killed task leaves nothing
+    that could be taken for a file, and a repeated one gives the same names and bytes. A file holds rows of one schema
+    version.
+
+    Args:
+        staging: Folder of the run's staged files, path or URL.
+        source: The source's name; becomes `_source`.
+        interval: Start of the interval that owns the slice (microseconds UTC); becomes `_interval`.
+        slice_key: Names the slice, whatever run decodes it: the same slice must get the same key.
+        limits: What is held of a file.
+    """
+
+    def __init__(
+        self, staging: str, *, source: str, interval: int, slice_key: str, limits: FileLimits = FileLimits()
+    ) -> None:
+        self._staging, self._limits = staging, limits
+        self._source = source
+        self._interval = interval
+        self._slice_key = _short(content_digest(slice_key.encode()))
+        self._open: dict[_Key, _OpenFile] = {}
+        self._files_of: dict[TableName, int] = {}
+        self._reasons: dict[_Key, str] = {}
+        self._staged: list[StagedFile] = []
+
+    def write(self, change: ChangeBatch) -> None:
+        """Takes one batch; its buffers may be held until the row group is full.
+
+        Raises:
+            LakeUnavailableError: The storage does not take a file that became full.
+        """
+        self._add(_Key(change.table, change.version_id or 0), change.batch)
+
+    def quarantine(self, found: QuarantinedRows) -> None:
+        """Takes rows that must not be published; they get files of their own, which say why.
+
+        Raises:
+            LakeUnavailableError: The storage does not take a file that became full.
+        """
+        # Rows of the same table and fault belong together; the place is that of the first.
+        fault = f"{type(found.error).__name__}: {found.error.message}"
+        key = _Key(found.table, found.version_id or 0, fault)
+        self._reasons.setdefault(key, msgspec.json.encode(found.error.facts()).decode())
+        self._add(key, found.rows)
+
+    def _add(self, key: _Key, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        file = self._open.get(key)
+        if file is None:
+            file = self._open[key] = _OpenFile(self._limits)
+        file.add(self._with_own_columns(published(batch)))
+        if file.is_full:
+            del self._open[key]
+            self._finish(key, file)
+
+    def close(self) -> tuple[StagedFile, ...]:
+        """Writes what is held and returns all files, ordered by table and version.
+
+        Raises:
+            LakeUnavailableError: The storage does not take a file.
+        """
+        for key in sorted(self._open):
+            self._finish(key, self._open.pop(key))
+        return tuple(sorted(self._staged, key=lambda file: (file.name, file.version_id, file.min_seq, file.url)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.clear()
+
+    def _with_own_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """With the columns that a change table has beside what was decoded."""
+        fields, columns = list(batch.schema), batch.columns
+        at = 1 + batch.schema.get_field_index("_op")
+        fields.insert(at, pa.field("_source", pa.string()))
+        columns.insert(at, repeated_text(self._source, batch.num_rows))
+        fields.append(pa.field(INTERVAL, _TIMESTAMP))
+        columns.append(repeated_number(self._interval, batch.num_rows, _TIMESTAMP))
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+    def _finish(self, key: _Key, file: _OpenFile) -> None:
+        table = key.table
+        content = file.finish()
+        ordinal = self._files_of.get(table, 0)
+        self._files_of[table] = ordinal + 1
+        digest = content_digest(content)
+        name = f"{self._slice_key}-{ordinal:04d}-{_short(digest)}.parquet"
+        url = f"{staged_folder(self._staging, self._interval, table)}/{name}"
+        write_file(url, content)
+        stats = delta_statistics(pq.read_metadata(pa.BufferReader(content)))
+        self._staged.append(
+            StagedFile(
+                database=table.database,
+                table=table.table,
+                interval=self._interval,
+                version_id=key.version_id,
+                url=url,
+                size_bytes=content.size,
+                digest=digest,
+                rows=file.rows,
+                min_seq=stats["minValues"]["_seq"],
+                max_seq=stats["maxValues"]["_seq"],
+                partial_rows=file.partial_rows,
+                invalid_rows=file.invalid_rows,
+                stats=json.dumps(stats),
+                reason=self._reasons.get(key, ""),
+            )
+        )
+
+
+class _OpenFile:
+    """A Parquet file in memory, and what is known of its rows."""
+
+    def __init__(self, limits: FileLimits) -> None:
+        self._most_bytes = limits.file_bytes
+        self.rows = 0
+        self.partial_rows = 0
+        self.invalid_rows = 0
+        self._sink = pa.BufferOutputStream()
+        self._writer: pq.ParquetWriter | None = None
+        self._row_groups = RowGroups(limits)
+
+    @property
+    def is_full(self) -> bool:
+        return bool(self._sink.tell() >= self._most_bytes)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.partial_rows += _non_empty(batch.column("_missing"))
+        self.invalid_rows += _non_empty(batch.column("_invalid"))
+        self.rows += batch.num_rows
+        self._write(self._row_groups.add(batch))
+
+    def finish(self) -> pa.Buffer:
+        self._write(self._row_groups.take())
+        if self._writer is not None:
+            self._writer.close()
+        return self._sink.getvalue()
+
+    def _write(self, table: pa.Table | None) -> None:
+        if table is None:
+            return
+        if self._writer is None:
+            self._writer = parquet_writer(self._sink, table)
+        write_row_group(self._writer, table)
+
+
+def _non_empty(lists: pa.Array) -> int:
+    """Entries of a list or map column that are neither NULL nor empty; those that are NULL have no elements here."""
+    return int(np.count_nonzero(np.diff(from_numbers(lists.offsets))))
+
+
+def _short(digest: str) -> str:
+    return digest[:20]

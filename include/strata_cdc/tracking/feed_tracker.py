@@ -1,0 +1,129 @@
+"""Feeds the tracker from a change source, whatever stands behind it.
+Not here: the sources (`binlog/sources/`), where versions go (`track_schema.py`, `pipeline/decode/decode_files.py`),
+what
+becomes of transactions (`schema/tracker/track.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from strata_cdc.binlog.bytes.frames import index_events
+from strata_cdc.binlog.events.model import GtidEvent
+from strata_cdc.binlog.events.parse import parse_event
+from strata_cdc.binlog.events.salvage import describe
+from strata_cdc.binlog.sources.file_start import FileStart
+from strata_cdc.binlog.sources.port import FileEnd, Lost, Transactions
+from strata_cdc.errors import StrataError
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.tracker.stream import QuietRun, TrackedStatement, TrackedTransaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata_cdc.binlog.events.model import TransactionRecord
+    from strata_cdc.binlog.sources.port import ChangeSource, Item
+    from strata_cdc.flavour import Flavour
+    from strata_cdc.schema.tracker.stream import TrackReport
+    from strata_cdc.schema.tracker.track import Tracker
+
+
+def feed(tracker: Tracker, source: ChangeSource) -> TrackReport:
+    """Reads a source to its end, and stores what is left then; also after a fault, what came before it.
+
+    Raises:
+        CorruptEventError: Versions before the fault have been stored.
+        AlreadyRunningError: Another tracker is at work on the source.
+    """
+    try:
+        for item in source.read():
+            take_item(tracker, item)
+    except StrataError:
+        tracker.finish()
+        raise
+    return tracker.finish()
+
+
+def take_item(tracker: Tracker, item: Item) -> None:
+    """Hands the tracker one item of a source.
+
+    Raises:
+        CorruptEventError: What came before the fault has been taken.
+    """
+    if isinstance(item, FileStart):
+        tracker.begin_file(item)
+    elif isinstance(item, Transactions):
+        _take_transactions(tracker, item)
+    elif isinstance(item, Lost):
+        tracker.take(_damaged(tracker, item))
+    elif isinstance(item, FileEnd):
+        tracker.end_file(item.end_pos)
+
+
+def _take_transactions(tracker: Tracker, found: Transactions) -> None:
+    is_quiet = found.is_quiet
+    if is_quiet and tracker.take_quiet(_quiet_run(found)):
+        return
+    for number, record in enumerate(found.records()):
+        # The first of a file is taken alone, and those behind it may be taken at once.
+        if number == 1 and is_quiet and tracker.take_quiet(_quiet_run(found, 1)):
+            return
+        tracker.take(_transaction(found, record))
+
+
+def _quiet_run(found: Transactions, begin: int = 0) -> QuietRun:
+    batch = found.batch
+    return QuietRun(
+        count=len(batch) - begin,
+        spans=batch.gtid_spans(begin),
+        binlog_pos=int(batch.positions[0]),
+        end_pos=int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1]),
+        committed_at=int(batch.committed_at[-1]),
+        tables=tuple(TableName(database, table) for database, table in batch.tables),
+        last_seq=batch.last_seq if found.is_landed else None,
+    )
+
+
+def _transaction(found: Transactions, record: TransactionRecord) -> TrackedTransaction:
+    """Of a transaction without statements the bytes are not looked at, but where a table of it is not known."""
+    quiet = TrackedTransaction(
+        gtid=record.gtid,
+        binlog_pos=record.binlog_pos,
+        end_pos=record.binlog_pos + record.end - record.begin,
+        committed_at=record.committed_at,
+        seq=record.seq if found.is_landed else None,
+        incident=record.incident,
+        tables=tuple(TableName(table.database, table.table) for table in record.tables),
+        table_maps=found.table_maps(record),
+    )
+    if not record.ddl_offsets:
+        return quiet
+    return replace(quiet, ran_first_on=_ran_first_on(found, record), statements=_statements(found, record))
+
+
+def _statements(found: Transactions, record: TransactionRecord) -> Iterator[TrackedStatement]:
+    form = found.bytes().format
+    for statement in found.statements(record):
+        yield TrackedStatement(statement.query, form, statement.offset + record.binlog_pos - record.begin)
+
+
+def _ran_first_on(found: Transactions, record: TransactionRecord) -> Flavour | None:
+    """The server that ran a transaction first: a replica's binlog has the rules of its source's DDL."""
+    binlog = found.bytes()
+    index = index_events(binlog.buffer, record.begin, record.end, binlog.format, 1)
+    if not len(index):
+        return None
+    event = parse_event(binlog.buffer, record.begin, int(index.lengths[0]), binlog.format)
+    return event.ran_first_on if isinstance(event, GtidEvent) else None
+
+
+def _damaged(tracker: Tracker, lost: Lost) -> TrackedTransaction:
+    return TrackedTransaction(
+        gtid=lost.damage.gtid,
+        binlog_pos=lost.binlog_pos,
+        end_pos=lost.end_pos,
+        committed_at=tracker.position.committed_at,
+        seq=None,
+        incident=describe(lost.damage) if lost.damage.may_hide_ddl else None,
+    )

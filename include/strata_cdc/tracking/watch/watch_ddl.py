@@ -1,0 +1,208 @@
+"""Follows the stream of a live server and notices its DDL: each statement once, also those of a time without a watcher.
+Not here: the stream's transactions (`binlog/sources/live.py`), Airflow's trigger
+(`plugins/replication_watcher.py`), versions (`tracking/track_schema.py`)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.binlog.events.batch import add_gtids
+from strata_cdc.binlog.events.gtid import encode_gtid_set
+from strata_cdc.binlog.protocol.replication import BinlogStream, Until
+from strata_cdc.binlog.sources.live import LiveSource
+from strata_cdc.binlog.sources.port import Transactions
+from strata_cdc.errors import DdlError, SettingsError, SourceDivergedError, SourceUnavailableError
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.position.sets import GtidSet, GtidSetBuilder
+from strata_cdc.schema.ddl.context import context_of, statement_text
+from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
+from strata_cdc.schema.ddl.named import named_databases, named_tables
+from strata_cdc.schema.ddl.read import read_ddl_or_gap
+from strata_cdc.schema.history.versions import SYSTEM_DATABASES
+from strata_cdc.store.database import open_store
+from strata_cdc.store.notified import NotifiedLedger
+from strata_cdc.store.own import own_database
+from strata_cdc.tracking.watch.notices import MOST_TABLES, STATEMENT_CHARACTERS, DdlNotice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import sqlalchemy as sa
+
+    from strata_cdc.binlog.events.model import Query, TransactionRecord
+    from strata_cdc.binlog.sources.port import Item
+    from strata_cdc.config.settings import Settings, Source
+    from strata_cdc.schema.ddl.changes import Change
+
+_KEEP_SECONDS = 600.0
+"""How often the position is stored where there is no DDL: what is purged behind it was looked at."""
+
+
+class NoticedDdl(Struct, frozen=True):
+    """A notice, and how far the stream is with it."""
+
+    notice: DdlNotice
+    executed: GtidSet | None
+    """The stream up to and with it; None where more of its transaction follow."""
+
+
+class DdlWatch:
+    """The watch over one source; not for several threads at once."""
+
+    def __init__(self, source: Source, engine: sa.Engine) -> None:
+        """Goes on where the stored position is; a source that was never watched, with what it executes from now on."""
+        self._source = source
+        self._ledger = NotifiedLedger(engine)
+        landed = LandedStream.open(source.lake, source.name)
+        self._exclude = SYSTEM_DATABASES | own_database(engine, landed.servers())
+        self._stream: BinlogStream | None = None
+        self._items: Iterator[Item] = iter(())
+        self._executed: GtidSet | None = None
+        """The stream up to and with what was given out."""
+        self._walked = GtidSetBuilder()
+        self._unconfirmed = 0
+        self._stored: GtidSet | None = None
+        self._stored_at = time.monotonic()
+
+    @classmethod
+    def open(cls, source: str, settings: Settings) -> Self:
+        """The watch over a source of the settings; nothing of the server is asked yet.
+
+        Raises:
+            SettingsError: The settings switch it off.
+            StrataError: The store does not answer.
+        """
+        found = settings.source(source)
+        if not found.settings.watch_replication_stream:
+            raise SettingsError(
+                "the source is not watched", source=source, remedy="Set watch_replication_stream = true for it."
+            )
+        return cls(found, open_store(found.store_url))
+
+    def next(self) -> list[NoticedDdl]:
+        """What the next piece of the stream has, which is nothing after half a second without one.
+
+        After an error it may be called again: it connects anew, and passes over nothing.
+
+        Raises:
+            SourceUnavailableError: The server does not answer, or the connection broke.
+            SourceDivergedError: The server lacks transactions that have been watched.
+            SourceSettingsError: The server executes transactions without a GTID, of which nobody could say whether
+                they have been given.
+            StrataError: As `BinlogStream.read`, and of the store.
+        """
+        try:
+            found = self._connect() if self._stream is None else self._read()
+        except BaseException:
+            self.close()
+            raise
+        self._unconfirmed += len(found)
+        if not self._unconfirmed and self._executed is not None and time.monotonic() - self._stored_at > _KEEP_SECONDS:
+            self._store(self._executed)
+        return found
+
+    def confirm(self, noticed: NoticedDdl) -> None:
+        """Says that a notice has arrived where it can no longer be lost: it is not given again. In order only.
+
+        Raises:
+            StrataError: The store does not answer.
+        """
+        self._unconfirmed -= 1
+        if noticed.executed is not None:
+            self._store(noticed.executed)
+
+    def close(self) -> None:
+        """Ends the connection; what was given and not confirmed is given again by another watch."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _connect(self) -> list[NoticedDdl]:
+        stream = self._stream = BinlogStream.open(self._source.address)
+        server = stream.state()
+        server.require_gtids()
+        executed = self._executed
+        if executed is None:
+            stored = self._ledger.watched(self._source.name)
+            executed = server.executed if stored is None else GtidSet.parse(stored)
+            if stored is None:
+                self._store(executed)
+        lacking = executed - server.executed
+        if lacking:
+            raise SourceDivergedError(
+                "the server lacks transactions that have been watched",
+                source=self._source.name,
+                gtid=str(lacking),
+                remedy="Its binlog was reset, or it is another server. Point the connection at a server that has them, "
+                "or give the new one a source of its own.",
+            )
+        lost = server.purged - executed
+        executed |= lost
+        self._walked, self._executed = GtidSetBuilder(executed), executed
+        items = stream.read(encode_gtid_set(executed), Until.CLOSED)
+        self._items = LiveSource(items, executed, server.uuid).read()
+        if not lost:
+            return []
+        text = "the server purged these transactions before they were watched"
+        return [NoticedDdl(self._notice(str(lost), 0, server.now, (), text, lost=True), executed)]
+
+    def _read(self) -> list[NoticedDdl]:
+        item = next(self._items, None)
+        if item is None:
+            raise SourceUnavailableError("the server ended the stream", source=self._source.name)
+        return self._notices(item) if isinstance(item, Transactions) else []
+
+    def _notices(self, found: Transactions) -> list[NoticedDdl]:
+        """The DDL of some transactions, in order."""
+        batch, begin, notices = found.batch, 0, []
+        for record in () if batch.is_quiet() else found.records():
+            if record.ddl_offsets and record.gtid is not None:
+                end = record.seq - batch.first_seq + 1
+                add_gtids(self._walked, batch.sids, batch.sid_numbers[begin:end], batch.numbers[begin:end])
+                begin = end
+                notices += self._of_transaction(found, record)
+        add_gtids(self._walked, batch.sids, batch.sid_numbers[begin:], batch.numbers[begin:])
+        self._executed = self._walked.build()
+        return notices
+
+    def _of_transaction(self, found: Transactions, record: TransactionRecord) -> list[NoticedDdl]:
+        notices = []
+        for number, (_, query, _) in enumerate(found.statements(record), start=1):
+            text = _text(query)
+            tables = self._tables(read_ddl_or_gap(text, context_of(query, found.bytes().format)), query.database)
+            if tables is not None:
+                notice = self._notice(str(record.gtid), number, record.commit_timestamp, tables, text)
+                notices.append(NoticedDdl(notice, None))
+        # Confirmed is the whole transaction, or nothing of it.
+        return [*notices[:-1], replace(notices[-1], executed=self._walked.build())] if notices else []
+
+    def _notice(
+        self, gtid: str, number: int, committed_at: int, tables: tuple[str, ...], text: str, *, lost: bool = False
+    ) -> DdlNotice:
+        """A notice of the statement with this number in its transaction, from 1."""
+        source = self._source.name
+        name = f"{source}/{gtid}/{number}"
+        return DdlNotice(name, source, gtid, committed_at, tables, text[:STATEMENT_CHARACTERS], lost)
+
+    def _tables(self, changes: tuple[Change, ...], default_database: str) -> tuple[str, ...] | None:
+        """The tables that change, cut; None if nothing does, or only what is the server's own or ours."""
+        databases = named_databases(changes) or {default_database}
+        if not changes or databases <= self._exclude:
+            return None
+        return tuple(sorted(str(table) for table in named_tables(changes))[:MOST_TABLES])
+
+    def _store(self, executed: GtidSet) -> None:
+        if executed != self._stored:
+            self._ledger.put_watched(self._source.name, str(executed))
+        self._stored, self._stored_at = executed, time.monotonic()
+
+
+def _text(query: Query) -> str:
+    try:
+        return as_one_looks_at(statement_text(query))
+    except DdlError as fault:
+        return as_one_looks_at(fault.ddl)

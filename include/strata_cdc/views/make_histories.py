@@ -1,0 +1,70 @@
+"""Views of the histories of a source's mirrors.
+Not here: what a history is made of (`mirrors/histories/`), its SQL (`dialects/history.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.errors import Usage
+from strata_cdc.mirrors.histories.history import history_of
+from strata_cdc.mirrors.layout import mirrored_tables
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.views.make_views import MadeView, ViewKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import sqlalchemy as sa
+
+    from strata_cdc.dialects.engines import Dialect
+    from strata_cdc.dialects.relations import Through
+    from strata_cdc.mirrors.histories.history import MirrorHistory
+    from strata_cdc.schema.model.definition import TableName
+
+
+def make_histories(
+    lake: str,
+    source: str,
+    engine: sa.Engine,
+    dialect: Dialect,
+    through: Through,
+    wanted: Callable[[TableName], bool] = lambda _: True,
+) -> list[MadeView]:
+    """A view for each mirror of a table that is there, by name.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        engine: The source's store.
+        dialect: For which engine; DuckDB or Spark.
+        through: How it reads change tables.
+        wanted: Which tables.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        StoreUnavailableError: The database does not answer.
+    """
+    turns, removals = turns_of(engine, source), removals_of(engine, source)
+    made: list[MadeView] = []
+    for name in filter(wanted, mirrored_tables(lake, source)):
+        mirror = Mirror.open(lake, source, name)
+        if mirror is None or mirror.is_dropped:
+            continue
+        try:
+            history = history_of(lake, mirror, turns, removals)
+        except Usage as error:
+            made.append(MadeView(name, ViewKind.HISTORY, (), (error.facts().message,)))
+            continue
+        made.append(MadeView(name, ViewKind.HISTORY, history.sql(dialect, through), _notes(history, through)))
+    return made
+
+
+def _notes(history: MirrorHistory, through: Through) -> tuple[str, ...]:
+    again = "DDL and TRUNCATE" if through == "delta" else "DDL, TRUNCATE and whatever is published"
+    begins = history.begins_at
+    return (
+        f"made with the versions of now: make it anew after {again}",
+        f"begins behind transaction {begins.seq} ({begins.gtid_executed or 'no GTIDs'}): what was there has NULL in "
+        "_valid_from",
+    )

@@ -1,0 +1,229 @@
+"""Views over a source's change tables, for engines that read Delta or Parquet files.
+Not here: SQL (`dialects/views.py`), which rows are a table's (`lives.py`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.moved_rows import RowsWriter
+from strata_cdc.dialects.relations import Through, relation_of, schema_of, view_name
+from strata_cdc.dialects.view_source import ViewColumn, ViewSource
+from strata_cdc.dialects.views import Writer
+from strata_cdc.errors import Usage
+from strata_cdc.mirrors.current import position_now
+from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.tables.column_sources import branches_of, converted_branches_of, view_columns
+from strata_cdc.tables.layout import table_url
+from strata_cdc.tables.lifetimes import life_of
+from strata_cdc.tables.lost import open_changes
+from strata_cdc.views.mirror_rows import StatementsPast, rows_of_mirror, standing_mirror, why_no_history
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import sqlalchemy as sa
+
+    from strata_cdc.dialects.relations import Relation
+    from strata_cdc.mirrors.table import Mirror
+    from strata_cdc.tables.lifetimes import TableLifetime, VersionSpan
+
+CHANGES = "__changes"
+_ROWS: Final = {Dialect.DUCKDB: RowsWriter, Dialect.SPARK: Writer}
+"""Spark has recursive queries since 4.1, and computes all that they read once for each of their steps."""
+
+
+class ViewKind(StrEnum):
+    """What a view shows."""
+
+    CHANGES = "changes"
+    NOW = "now"
+    HISTORY = "history"
+
+
+class MadeView(Struct, frozen=True):
+    """The view of a table, or why there is none."""
+
+    table: TableName
+    kind: ViewKind
+    statements: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What it cannot show; the reason where there are no statements."""
+    columns: tuple[ViewColumn, ...] = ()
+
+
+def make_views(
+    lake: str,
+    source: str,
+    engine: sa.Engine,
+    dialect: Dialect,
+    through: Through,
+    wanted: Callable[[TableName], bool] = lambda _: True,
+    *,
+    member: str = "",
+) -> list[MadeView]:
+    """The views of all tables of a source that are there now and that something is published of.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        engine: The source's store.
+        dialect: For which engine; DuckDB or Spark.
+        through: How it reads change tables.
+        wanted: Which tables.
+        member: Stands behind the tables' names in those of the views, where several sources have such tables.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+        StoreUnavailableError: The database does not answer.
+    """
+    past = StatementsPast(turns_of(engine, source), removals_of(engine, source))
+    made: list[MadeView] = []
+    for name in sorted({turn.name for turn in past.turns}):
+        life = life_of(past.turns, name) if wanted(name) else None
+        if life is not None:
+            table = _Table(lake, source, name, life, past, member)
+            made += table.views(dialect, through)
+    return made
+
+
+def member_name(name: TableName, member: str) -> TableName:
+    """What the table of one source is called among those of several."""
+    return TableName(name.database, f"{name.table}__{member}") if member else name
+
+
+class _Written(Struct, frozen=True):
+    """What makes the two views over changes."""
+
+    changes: Writer
+    now: Writer
+    preludes: list[str]
+    """What has to run before."""
+    columns: tuple[ViewColumn, ...]
+
+
+class _Table:
+    """One table, its change tables and its life."""
+
+    def __init__(
+        self,
+        lake: str,
+        source: str,
+        name: TableName,
+        life: TableLifetime,
+        past: StatementsPast,
+        member: str,
+    ) -> None:
+        self._lake, self._past = lake, past
+        self._source_name, self._name = source, name
+        self._member, self._called = member, member_name(name, member)
+        self._life = life
+        self._versions = {turn.version_id for turn in past.turns if turn.name == name}
+        names = {era.name for era in life.eras}
+        found = {one: open_changes(lake, source, one) for one in names}
+        self._urls = {one: table_url(lake, source, one) for one in names}
+        self._tables = {one: table for one, table in found.items() if table is not None}
+        self._removals = [one for one in past.removals if life.was_called(one.name, one.seq)]
+
+    def views(self, dialect: Dialect, through: Through) -> list[MadeView]:
+        """Both views: of changes if something is published, of rows if that or a mirror tells them."""
+        made, written = [], self._writer(dialect, through)
+        if written is not None:
+            changes = view_name(self._called, CHANGES, dialect, through)
+            statements = (*schema_of(changes, dialect), *written.preludes, written.changes.changes(changes))
+            made.append(MadeView(self._name, ViewKind.CHANGES, statements, self._notes_of_changes(), written.columns))
+        standing = standing_mirror(self._lake, self._source_name, self._name, self._life.definition)
+        if standing.mirror is not None:
+            return [*made, self._rows_of(standing.mirror, dialect, through)]
+        return made if written is None else [*made, self._rows_of_changes(written, dialect, through, standing.why_not)]
+
+    def _rows_of(self, mirror: Mirror, dialect: Dialect, through: Through) -> MadeView:
+        view = view_name(self._called, "", dialect, through)
+        try:
+            statements = rows_of_mirror(self._lake, mirror, view, dialect, through, self._past)
+        except Usage as error:
+            return MadeView(self._name, ViewKind.NOW, (), (why_no_history(error),))
+        again = "DDL" if through is Through.DELTA else "each `strata mirror update`"
+        note = (
+            f"the rows of the mirror, which is at transaction {position_now(self._lake, mirror).seq} as this is written"
+        )
+        columns = view_columns(self._life.definition, ())
+        return MadeView(self._name, ViewKind.NOW, statements, (f"{note}: make it anew after {again}",), columns)
+
+    def _rows_of_changes(self, written: _Written, dialect: Dialect, through: Through, why_not: str | None) -> MadeView:
+        refusal = self._refusal()
+        if refusal is not None:
+            return MadeView(self._name, ViewKind.NOW, (), (refusal,) if why_not is None else (refusal, why_not))
+        view = view_name(self._called, "", dialect, through)
+        notes = self._notes() if why_not is None else (*self._notes(), why_not)
+        return MadeView(self._name, ViewKind.NOW, (written.now.now(view),), notes, written.columns)
+
+    def _notes(self) -> tuple[str, ...]:
+        made = "made with the versions of now: make it anew after DDL and TRUNCATE"
+        first = self._life.eras[0].version_id
+        missing = f"rows that no change since version {first} has touched are missing"
+        return made, missing if self._life.begins is None else f"{missing}: {self._life.begins}"
+
+    def _notes_of_changes(self) -> tuple[str, ...]:
+        apart = [
+            f"{value.unknown}: NULL in rows of version {era.version_id}, which the change table has in a column apart"
+            for era in self._life.eras
+            for value in era.values
+            if value.is_apart
+        ]
+        return (*self._notes()[:1], *apart)
+
+    def _refusal(self) -> str | None:
+        """Why nobody can say which rows there are."""
+        key = [fold_name(name) for name in self._life.definition.primary_key]
+        if not key:
+            return "the table has no primary key, so its changes do not say which of equal rows they are about"
+        for removal in self._removals:
+            if not removal.is_whole:
+                return f"`{removal.statement}` removed rows, and no log says which"
+        if any(table.left_beside() for table in self._tables.values()):
+            return "an older version has left rows beside the table; they are part of it once something is published"
+        return next((reason for era in self._life.eras if (reason := self._other_key(era, key))), None)
+
+    def _other_key(self, era: VersionSpan, key: Sequence[str]) -> str | None:
+        columns = self._life.definition.columns
+        then = [fold_name(name) for name in era.definition.primary_key]
+        of_key = {fold_name(column.name): value for column, value in zip(columns, era.values, strict=True)}
+        named = [of_key[name].origin.column for name in key]
+        if any(column is None for column in named) or then != [fold_name(one.name) for one in named if one is not None]:
+            return f"the table had another primary key in version {era.version_id}"
+        return None
+
+    # What views are made of ---------------------------------------------------------------------
+
+    def _writer(self, dialect: Dialect, through: Through) -> _Written | None:
+        """None if nothing is published."""
+        if not self._tables:
+            return None
+        relations: list[tuple[str, Relation]] = []
+        preludes: list[str] = []
+        for name, table in sorted(self._tables.items()):
+            relation, prelude = relation_of(
+                dialect, through, member_name(name, self._member), self._urls[name], sorted(table.files())
+            )
+            relations.append((str(name), relation))
+            preludes += prelude
+        columns = view_columns(self._life.definition, self._life.definition.primary_key)
+        known = [(str(name), tuple(sorted(self._versions))) for name in self._tables if name == self._name]
+        fields = {name: table.columns for name, table in self._tables.items()}
+        source = ViewSource(
+            columns,
+            tuple(relations),
+            tuple(branches_of(self._life, fields, columns)),
+            tuple(known),
+            max((one.seq for one in self._removals), default=0),
+            f"{self._name} has rows of a version that is newer than this view: run `strata views` again",
+        )
+        converted = replace(source, branches=tuple(converted_branches_of(self._life, fields, columns)))
+        return _Written(Writer(dialect, source), _ROWS[dialect](dialect, converted), preludes, columns)

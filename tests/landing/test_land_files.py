@@ -1,0 +1,176 @@
+"""Archives of binlogs in the place of a server: order, holes, compression, resuming."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+import zstandard
+
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.events.transactions import read_transactions
+from strata_cdc.errors import (
+    ChecksumError,
+    EncryptedBinlogError,
+    SourceSettingsError,
+    StreamHoleError,
+    TruncatedEventError,
+    Usage,
+)
+from strata_cdc.landing.land_files import land_files
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.position.sets import GtidSet
+from tests.binlog.binlogs import SERVER, Binlog
+from tests.landing.landing import assert_is_the_servers, executed, land
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def land_archive(archive: Path, lake: Path, **options):
+    return land_files(str(archive), lake=str(lake), source="s", **options)
+
+
+def landed_values(lake: Path) -> list[int]:
+    return [record.gtid.gno for _, record in LandedStream.open(str(lake), "s").records()]
+
+
+def three_files(*, transactions: int = 4) -> list[bytes]:
+    """Files of one server that follow each other; names are given by the tests."""
+    files, gno = [], 1
+    for number in range(3):
+        binlog = Binlog()
+        binlog.previous(f"{SERVER}:1-{gno - 1}" if gno > 1 else "")
+        for _ in range(transactions):
+            binlog.insert(gno, [gno, number])
+            gno += 1
+        binlog.event(4, (4).to_bytes(8, "little") + b"binlog.000009")
+        files.append(bytes(binlog.data))
+    return files
+
+
+def write(archive: Path, files: dict[str, bytes]) -> None:
+    archive.mkdir(exist_ok=True)
+    (archive / "binlog.index").write_text("./binlog.000001\n")
+    for name, data in files.items():
+        packed = gzip.compress(data) if name.endswith(".gz") else data
+        packed = zstandard.compress(data) if name.endswith(".zst") else packed
+        (archive / name).write_bytes(packed)
+
+
+@pytest.mark.parametrize("names", list(itertools.permutations(["a.000003", "b.000001.gz", "c.000002.zst"])))
+def test_order_comes_from_what_the_files_say(tmp_path, names):
+    write(tmp_path / "archive", dict(zip(names, three_files(), strict=True)))
+    report = land_archive(tmp_path / "archive", tmp_path)
+    assert (report.transactions, report.executed) == (12, f"{SERVER}:1-12")
+    assert landed_values(tmp_path) == list(range(1, 13))
+    stream = LandedStream.open(str(tmp_path), "s")
+    assert [segment.name.binlog_file for segment in stream.segments] == [
+        name.removesuffix(".gz").removesuffix(".zst") for name in names
+    ]
+    for data, segment in zip(three_files(), stream.segments, strict=True):
+        with open_binlog(segment.url) as landed:
+            assert landed.buffer.tobytes() == data
+    again = land_archive(tmp_path / "archive", tmp_path)
+    assert (again.transactions, again.segments) == (0, 0)
+
+
+def test_a_hole_is_named_and_mended(tmp_path):
+    one, two, three = three_files()
+    write(tmp_path / "archive", {"x.000001": one, "x.000003": three})
+    with pytest.raises(StreamHoleError) as caught:
+        land_archive(tmp_path / "archive", tmp_path)
+    assert caught.value.gtid == f"{SERVER}:5-8"
+    assert caught.value.file.endswith("x.000003")
+    assert caught.value.source == "s"
+    assert landed_values(tmp_path) == [1, 2, 3, 4]
+    write(tmp_path / "archive", {"x.000002": two})
+    assert land_archive(tmp_path / "archive", tmp_path).transactions == 8
+    assert landed_values(tmp_path) == list(range(1, 13))
+
+
+def test_a_file_that_was_still_written_to(tmp_path):
+    """A copy may end anywhere: whole transactions land, the rest comes with a later copy."""
+    one, two, _ = three_files()
+    for cut in range(len(one) - 400, len(one), 37):
+        lake = tmp_path / str(cut)
+        write(tmp_path / "archive", {"x.000001": one[:cut]})
+        landed = land_archive(tmp_path / "archive", lake).transactions
+        assert landed == sum(record.end <= cut for record in transactions_of(tmp_path, one))
+        write(tmp_path / "archive", {"x.000001": one, "x.000002": two})
+        land_archive(tmp_path / "archive", lake)
+        assert landed_values(lake) == list(range(1, 9))
+        (tmp_path / "archive" / "x.000002").unlink()
+
+
+def transactions_of(folder: Path, data: bytes) -> list:
+    (folder / "whole.000001").write_bytes(data)
+    with open_binlog(folder / "whole.000001") as binlog:
+        return list(read_transactions(binlog))
+
+
+def test_copies_and_overlaps_land_once(tmp_path):
+    one, two, three = three_files()
+    overlap = Binlog()
+    overlap.previous(f"{SERVER}:1-2")
+    for gno in range(3, 11):
+        overlap.insert(gno, [gno, 9])
+    write(tmp_path / "archive", {"x.1": one, "y.1.gz": one, "overlap.1": bytes(overlap.data), "x.2": two, "x.3": three})
+    assert land_archive(tmp_path / "archive", tmp_path, segment_bytes=300).transactions == 12
+    assert landed_values(tmp_path) == list(range(1, 13))
+
+
+def test_what_cannot_be_landed(tmp_path):
+    one, two, _ = three_files()
+    with pytest.raises(Usage, match="no binlog files"):
+        land_archive(tmp_path / "nowhere", tmp_path)
+    write(tmp_path / "encrypted", {"x.1": b"\xfdbin" + one[4:]})
+    with pytest.raises(EncryptedBinlogError, match=r"x\.1"):
+        land_archive(tmp_path / "encrypted", tmp_path)
+    write(tmp_path / "damaged", {"x.1": one, "x.2": two[:-300] + bytes([two[-300] ^ 1]) + two[-299:]})
+    with pytest.raises(ChecksumError, match=r"x\.2"):
+        land_archive(tmp_path / "damaged", tmp_path)
+    assert landed_values(tmp_path)[:4] == [1, 2, 3, 4]
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed" / "x.1.gz").write_bytes(gzip.compress(one)[:-20])
+    with pytest.raises(TruncatedEventError, match=r"x\.1\.gz"):
+        land_archive(tmp_path / "packed", tmp_path / "other")
+    bare = Binlog()
+    bare.event(34, b"\1" + bytes(24))
+    write(tmp_path / "bare", {"x.1": bytes(bare.data)})
+    with pytest.raises(Usage, match="does not say"):
+        land_archive(tmp_path / "bare", tmp_path / "other")
+
+
+def test_transactions_without_a_number_are_refused(tmp_path):
+    binlog = Binlog()
+    binlog.previous()
+    binlog.event(34, b"\1" + bytes(24) + b"\2" + bytes(16))
+    binlog.query("CREATE TABLE t (a INT)")
+    write(tmp_path / "archive", {"x.1": bytes(binlog.data)})
+    with pytest.raises(SourceSettingsError, match=r"has no GTID.*x\.1"):
+        land_archive(tmp_path / "archive", tmp_path)
+
+
+@pytest.mark.mysql
+def test_a_server_and_its_archive_take_turns(mysql_server, tmp_path):
+    mysql_server.run_sql("CREATE DATABASE archived; CREATE TABLE archived.t (a INT); FLUSH BINARY LOGS")
+    land(mysql_server, tmp_path)
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    for round_ in range(2):
+        mysql_server.run_sql(
+            f"INSERT INTO t VALUES ({round_}); FLUSH BINARY LOGS; INSERT INTO t VALUES (9)", "archived"
+        )
+        for path in mysql_server.binlogs():
+            shutil.copy(path, archive / path.name)
+        mysql_server.run_sql("INSERT INTO t VALUES (10)", "archived")
+        assert land_archive(archive, tmp_path).transactions == 2
+        assert land(mysql_server, tmp_path).transactions == 1
+    mysql_server.run_sql("DROP DATABASE archived")
+    land(mysql_server, tmp_path)
+    assert executed(mysql_server) == GtidSet.parse(land_archive(archive, tmp_path).executed)
+    assert_is_the_servers(mysql_server, tmp_path)

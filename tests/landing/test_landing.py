@@ -1,0 +1,276 @@
+"""Landing from a real server: byte for byte, whatever happens in between."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec.structs import asdict
+
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.bytes.segment import staging_folder
+from strata_cdc.binlog.events.index import SUFFIX
+from strata_cdc.binlog.protocol.connection import ServerAddress
+from strata_cdc.errors import (
+    AccessDeniedError,
+    AlreadyRunningError,
+    BinlogPurgedError,
+    LakeUnavailableError,
+    SourceDivergedError,
+    SourceUnavailableError,
+)
+from strata_cdc.files.storage import list_files
+from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.landing.landed import LandedStream, landing_folder
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.sets import GtidSet
+from tests.landing.landing import (
+    address_of,
+    assert_is_the_servers,
+    executed,
+    killed_at_random_instants,
+    land,
+)
+from tests.mysql_server import MysqlServer, start_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata_cdc.landing.land_state import LandProgress
+
+pytestmark = pytest.mark.mysql
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[MysqlServer]:
+    """A server of its own: these tests purge and reset its binlog."""
+    with start_server(tmp_path_factory.mktemp("landing"), "--max-allowed-packet=128M") as running:
+        running.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def short_binlog(request) -> None:
+    """Each test lands what it wrote itself: a first landing begins behind what was purged."""
+    if "server" in request.fixturenames:
+        server = request.getfixturevalue("server")
+        server.run_sql("FLUSH BINARY LOGS")
+        server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'; INSERT INTO d.t (a) VALUES ('first')")
+
+
+def test_all_kinds_of_transactions_over_rotations_and_runs(server, lake):
+    seen: list[LandProgress] = []
+    first = land(server, lake, progress=seen.append)
+    assert (first.gtid_executed, first.executed) == (str(executed(server)), str(executed(server)))
+    assert seen[-1].transactions == seen[-1].of_transactions == first.transactions
+    nothing = land(server, lake)
+    assert (nothing.segments, nothing.transactions, nothing.executed) == (0, 0, first.executed)
+    server.run_sql(
+        """
+        INSERT INTO t (a) VALUES ('x'); FLUSH BINARY LOGS;
+        SET binlog_transaction_compression = ON; INSERT INTO t (a) SELECT REPEAT('y', 1000) FROM t;
+        SET binlog_transaction_compression = OFF; SET gtid_next = 'AUTOMATIC:tag_a'; INSERT INTO t (a) VALUES ('z');
+        FLUSH BINARY LOGS; SET gtid_next = AUTOMATIC;
+        XA START 'q'; INSERT INTO t (a) VALUES ('xa'); XA END 'q'; XA PREPARE 'q'; XA COMMIT 'q';
+        CREATE TABLE t2 AS SELECT * FROM t; FLUSH BINARY LOGS; FLUSH BINARY LOGS; DROP TABLE t2;
+        """,
+        "d",
+    )
+    second = land(server, lake)
+    assert second.executed_before == first.executed
+    assert GtidSet.parse(second.executed) == executed(server)
+    assert second.last_seq == first.last_seq + second.transactions
+    assert len(asdict(second)) <= 16
+    assert_is_the_servers(server, lake)
+
+
+def test_mysqlbinlog_reads_every_segment(server, tmp_path):
+    server.run_sql("INSERT INTO t (a) VALUES (REPEAT('x', 1000000)); " * 9 + "FLUSH BINARY LOGS; DELETE FROM t", "d")
+    land(server, tmp_path, segment_bytes=2_000_000)
+    stream = LandedStream.open(str(tmp_path), "s")
+    files = [segment.name.binlog_file for segment in stream.segments]
+    assert files.count(files[0]) >= 2, "rolled by size"
+    assert len(set(files)) >= 2, "rolled by the server"
+    for segment in stream.segments:
+        command = [server.program("mysqlbinlog"), "--no-defaults", "--verify-binlog-checksum", segment.url]
+        printed = subprocess.run(command, capture_output=True, check=True, text=True, errors="replace")
+        assert printed.stderr == ""
+        expected = GtidSet.parse(segment.summary.executed) - GtidSet.parse(segment.summary.executed_before)
+        assert printed.stdout.count("GTID_NEXT= '") == expected.count() + 1
+    assert_is_the_servers(server, tmp_path)
+
+
+def test_events_over_sixteen_megabytes_and_memory(server, tmp_path):
+    server.run_sql("INSERT INTO t (a) VALUES (REPEAT('a', 16777170)), ('b'); INSERT INTO t (a) VALUES ('c')", "d")
+    server.run_sql("INSERT INTO t (a) VALUES (REPEAT('a', 100000000)); DELETE FROM t WHERE LENGTH(a) > 1000000", "d")
+    script = f"""
+import resource
+from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.binlog.protocol.connection import ServerAddress
+import strata_cdc.binlog.kernels.packets, strata_cdc.landing.recorder
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+land_binlog(ServerAddress("127.0.0.1", {server.port}), lake="{tmp_path}", source="s")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    assert_is_the_servers(server, tmp_path)
+    assert int(done.stdout) < 160_000, "kilobytes; one event alone has 100 megabytes"
+    server.run_sql("DELETE FROM t", "d")
+
+
+def test_landing_while_the_server_is_written_to(server, lake):
+    stop, written = threading.Event(), []
+
+    def write() -> None:
+        connection = server.connect("d")
+        with connection.cursor() as cursor:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                written.append(number)
+                cursor.execute("INSERT INTO t (a) VALUES (REPEAT('w', %s))", (number % 900,))
+                if number % 100 == 0:
+                    cursor.execute("FLUSH BINARY LOGS")
+        connection.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline or (len(written) < 100 and writer.is_alive()):
+            # Each file costs a store over the network some milliseconds, and the witness opens all of them.
+            report = land(server, lake, segment_bytes=500_000 if "://" in lake else 20_000)
+            assert GtidSet.parse(report.gtid_executed) <= GtidSet.parse(report.executed)
+    finally:
+        stop.set()
+        writer.join()
+    land(server, lake)
+    assert len(assert_is_the_servers(server, lake)) > 50
+
+
+def test_killed_and_resumed(server, lake):
+    server.run_sql("INSERT INTO t (a) VALUES ('seed'), ('seed')", "d")
+    killed_at_random_instants(server, lake, 3, 1, assert_is_the_servers)
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_many_times(server, lake):
+    server.run_sql("INSERT INTO t (a) VALUES ('seed'), ('seed')", "d")
+    killed_at_random_instants(server, lake, int(os.environ.get("STRATA_KILLS", "12")), 2, assert_is_the_servers)
+
+
+def test_lost_indexes_are_made_again(server, lake):
+    server.run_sql("INSERT INTO t (a) VALUES ('x'); FLUSH BINARY LOGS; INSERT INTO t (a) VALUES ('y')", "d")
+    land(server, lake, segment_bytes=400)
+    folder = landing_folder(lake, "s")
+    before = [record for _, record in LandedStream.open(lake, "s").records()]
+    for name in folder.names():
+        if name.endswith(SUFFIX):
+            folder.delete(name)
+    folder.write("landing-left.part", b"x")
+    staged = Path(staging_folder(folder), "landing-staged.part")
+    staged.write_bytes(b"x")
+    folder.write(f"0000000999-binlog.000001-000000000004.binlog{SUFFIX}", b"x")
+    land(server, lake)
+    assert [record for _, record in LandedStream.open(str(lake), "s").records()] == before
+    assert not staged.exists()
+    left = [path.rsplit("/", 1)[-1] for path in list_files(folder.url)]
+    assert not [name for name in left if name.endswith(".part") or name.startswith("0000000999")]
+
+
+def test_two_landings_of_one_source(server, lake):
+    land(server, lake)
+
+    refused = []
+
+    def refuse(_: LandProgress) -> None:
+        if refused:
+            return
+        refused.append(1)
+        with pytest.raises(AlreadyRunningError, match=f"process {os.getpid()}|connection [0-9]+ of"):
+            land(server, lake)
+
+    server.run_sql("INSERT INTO t (a) VALUES ('x')", "d")
+    assert land(server, lake, progress=refuse).transactions == 1
+    assert refused
+
+
+def test_a_binlog_without_checksums(server, tmp_path):
+    server.run_sql("SET GLOBAL binlog_checksum = NONE; INSERT INTO d.t (a) VALUES ('bare')")
+    try:
+        land(server, tmp_path)
+        with open_binlog(server.binlogs()[-1]) as binlog:
+            assert not binlog.format.has_checksum
+    finally:
+        server.run_sql("SET GLOBAL binlog_checksum = CRC32; INSERT INTO d.t (a) VALUES ('checked')")
+    land(server, tmp_path)
+    assert_is_the_servers(server, tmp_path)
+
+
+def test_look_ups(server, lake):
+    server.run_sql("INSERT INTO t (a) VALUES ('x'); FLUSH BINARY LOGS; INSERT INTO t (a) VALUES ('y'), ('z')", "d")
+    server.run_sql("INSERT INTO t (a) VALUES ('x'); " * 20, "d")
+    land(server, lake, segment_bytes=1000)
+    stream = LandedStream.open(str(lake), "s")
+    records = [record for _, record in stream.records()]
+    done = stream.executed_before()
+    for number, record in enumerate(records, 1):
+        assert stream.seq_before(record.committed_at + 1) == max(
+            other.seq for other in records if other.committed_at <= record.committed_at
+        )
+        place = BinlogPosition.of(record.binlog_file, record.binlog_pos)
+        assert stream.seq_at_position(place) == number - 1
+        done = done.add(record.gtid)
+        assert stream.executed_at(number) == done
+        assert stream.seq_at(done) == number
+        assert stream.record_at(number)[1] == record
+    assert stream.seq_before(records[0].committed_at) == 0
+    assert stream.seq_at(stream.executed_before()) == 0
+
+
+def test_wrong_password_and_missing_grants(server, tmp_path):
+    server.run_sql("CREATE USER poor IDENTIFIED BY 'sesame'; GRANT SELECT ON d.* TO poor")
+    for password in ("wrong-sesame", "sesame"):
+        with pytest.raises(AccessDeniedError) as caught:
+            land_binlog(address_of(server, user="poor", password=password), lake=str(tmp_path), source="s")
+        assert caught.value.source == "s"
+        assert "sesame" not in f"{caught.value} {caught.value.__dict__}"
+    server.run_sql("GRANT REPLICATION SLAVE ON *.* TO poor")
+    land_binlog(address_of(server, user="poor", password="sesame"), lake=str(tmp_path), source="s")
+    server.run_sql("DROP USER poor")
+
+
+def test_a_server_that_is_not_there(tmp_path):
+    with pytest.raises(SourceUnavailableError):
+        land_binlog(ServerAddress("127.0.0.1", 1), lake=str(tmp_path), source="s")
+
+
+def test_a_lake_that_cannot_be_written(server, tmp_path):
+    (tmp_path / "landing").write_text("a file")
+    with pytest.raises(LakeUnavailableError):
+        land(server, tmp_path)
+
+
+def test_purged_and_reset_binlogs(server, lake):
+    land(server, lake)
+    landed = executed(server)
+    server.run_sql("INSERT INTO t (a) VALUES ('lost'); FLUSH BINARY LOGS; INSERT INTO t (a) VALUES ('kept')", "d")
+    server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
+    with pytest.raises(BinlogPurgedError) as caught:
+        land(server, lake)
+    purged = GtidSet.parse(server.run_sql("SELECT @@GLOBAL.gtid_purged").split("\n", 1)[1].replace("\\n", ""))
+    assert str(purged) in caught.value.message
+    assert caught.value.gtid == str(purged - landed)
+    fresh = land(server, f"{lake}/fresh")
+    assert (fresh.executed_before, fresh.transactions) == (str(purged), 1)
+    assert_is_the_servers(server, f"{lake}/fresh")
+    server.run_sql("RESET BINARY LOGS AND GTIDS; INSERT INTO d.t (a) VALUES ('new life')")
+    with pytest.raises(SourceDivergedError) as diverged:
+        land(server, lake)
+    assert diverged.value.gtid == str(landed - executed(server))

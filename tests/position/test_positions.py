@@ -1,0 +1,49 @@
+"""What every kind of position has to do: the laws of `position/port.py`."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.file_position import FilePosition
+from strata_cdc.position.sets import Gtid, GtidSet
+from tests.position.test_sets import A, B, sets
+
+offsets = st.builds(BinlogPosition.of, st.sampled_from(["binlog.999999", "binlog.1000000"]), st.integers(4, 9))
+KINDS = {
+    "GTID set": (sets, st.builds(Gtid.of, st.sampled_from([A, B]), st.integers(1, 12))),
+    "file and offset": (st.builds(FilePosition, st.just(A), offsets), offsets),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_positions_of_one_kind_are_a_lattice(kind, data):
+    positions, transactions = KINDS[kind]
+    one, two, three = (data.draw(positions) for _ in range(3))
+    transaction = data.draw(transactions)
+    assert (one <= two <= one) == (one == two)
+    assert not (one <= two <= three) or one <= three
+    both = one | two
+    assert one <= both
+    assert two <= both
+    assert not (one <= three and two <= three) or both <= three
+    assert both.contains(transaction) == (one.contains(transaction) or two.contains(transaction))
+    assert not (one <= two and one.contains(transaction)) or two.contains(transaction)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_positions_that_count_one_thing_say_so(kind, data):
+    one, two = (data.draw(KINDS[kind][0]) for _ in range(2))
+    assert one.counted == two.counted
+    assert one.is_shared == two.is_shared
+    assert (one.describe() == two.describe()) == (one == two)
+
+
+def test_positions_of_two_kinds_or_of_two_servers_count_other_things():
+    at = BinlogPosition.of("binlog.000001", 4)
+    counted = {FilePosition(A, at).counted, FilePosition(B, at).counted, GtidSet().counted}
+    assert len(counted) == 3
