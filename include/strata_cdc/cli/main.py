@@ -78,7 +78,7 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001  typer calls it so
     if wanted:
-        typer.echo(f"strata {importlib.metadata.version('strata')}")
+        typer.echo(f"strata {importlib.metadata.version('strata-cdc')}")
         raise typer.Exit
 
 
