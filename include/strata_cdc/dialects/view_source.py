@@ -49,6 +49,8 @@ class ColumnSource(Struct, frozen=True):
     """What became of the values since, in order."""
     of_null: ColumnSource | None = None
     """What became of NULL; None: it still is."""
+    empty_text: str | None = None
+    """What `_invalid` would have of an empty text if the type then had had a label that is one; None: what it has."""
 
 
 class Branch(Struct, frozen=True):
@@ -74,6 +76,8 @@ class ViewColumn(Struct, frozen=True):
     """Whether `_invalid` may have to tell its values apart."""
     is_zero: bool = False
     """Whether a row that was given nothing for it has the zero date."""
+    labelled: str = ""
+    """`enum` or `set` for a column of labels."""
 
 
 class ViewSource(Struct, frozen=True):

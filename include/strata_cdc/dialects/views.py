@@ -335,10 +335,17 @@ class Writer:
         return doubts
 
     def _text(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
-        """What `_invalid` has of a column, NULL for nothing."""
+        """What tells a value apart from others that look like it: what `_invalid` has of it, NULL for nothing."""
         if not place.physical:
             is_zero = column.is_zero and place.literal is None and place.unknown is None
             return self._typed(exp.Literal.string(LONGEST) if is_zero else exp.null(), pa.string())
+        kept = self._kept_text(place, column, inside)
+        if place.empty_text is None:
+            return kept
+        is_empty = exp.EQ(this=self._value(place, column, inside), expression=exp.Literal.string(""))
+        return exp.Case(ifs=[exp.If(this=is_empty, true=exp.Literal.string(place.empty_text))], default=kept)
+
+    def _kept_text(self, place: ColumnSource, column: ViewColumn, inside: str) -> exp.Expr:
         if not place.missing:
             return self._typed(exp.null(), pa.string())
         name = f"{BEFORE}.{place.missing}" if inside else place.missing

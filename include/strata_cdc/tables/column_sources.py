@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec.structs import replace
 
-from strata_cdc.changes.arrow import arrow_type, is_calendar, may_be_invalid
+from strata_cdc.changes.arrow import arrow_type, is_calendar, is_labelled, may_be_invalid
 from strata_cdc.dialects.conversions import stay_apart
 from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewColumn
 from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.types import parse_column_type
 from strata_cdc.tables.continued import plain_name
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.lifetimes import left_out
 from strata_cdc.tables.origins import given_since
 from strata_cdc.tables.outputs import OUTPUT
+from strata_cdc.tables.values.verbatim import NUMBER_OF_NO_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -44,6 +46,7 @@ def view_columns(definition: TableDefinition, key: Collection[str]) -> tuple[Vie
             is_document=column.column_type == "json",
             has_texts=may_be_invalid(column),
             is_zero=is_calendar(column) and not column.nullable,
+            labelled=parse_column_type(column.column_type).kind.value if is_labelled(column) else "",
         )
         for column, kind in zip(definition.columns, _stored(definition), strict=True)
     )
@@ -149,7 +152,17 @@ def _place_in(
         tuple(field.name for field in exact),
         is_cast=any(field.type != column.kind for field in exact),
         missing=name,
+        empty_text=_empty_text(found, column),
     )
+
+
+def _empty_text(then: Column, column: ViewColumn) -> str | None:
+    """Without a label that is empty, an empty text is an ENUM's error value, or a SET without members. ALTER leaves it
+    that, beside the label, if it gives the type one."""
+    if not (column.has_texts and column.labelled):
+        return None
+    kind = parse_column_type(then.column_type)
+    return NUMBER_OF_NO_LABEL if kind.kind.value == column.labelled and "" not in kind.labels else None
 
 
 def _place_of_given(value: Value | ValueOrigin, column: ViewColumn) -> ColumnSource:

@@ -305,6 +305,13 @@ class _Frame:
         if not place.physical:
             is_zero = column.is_zero and place.literal is None and place.unknown is None
             return pl.lit(LONGEST if is_zero else None, pl.String)
+        kept = self._kept_text(place, column, inside)
+        if place.empty_text is None:
+            return kept
+        is_empty = self._value(place, column, inside) == ""
+        return pl.when(is_empty).then(pl.lit(place.empty_text)).otherwise(kept)
+
+    def _kept_text(self, place: ColumnSource, column: ViewColumn, inside: str) -> pl.Expr:
         if not place.missing:
             return pl.lit(None, pl.String)
         name = f"{BEFORE}.{place.missing}" if inside else place.missing

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MOMENTS: Final = frozenset({TypeKind.DATETIME, TypeKind.TIMESTAMP})
 _ZERO_DAY: Final = "0000-00-00"
-_ERROR: Final = "0"
+NUMBER_OF_NO_LABEL: Final = "0"
 """The number of an ENUM's error value, and of a SET without members."""
 
 
@@ -119,7 +119,7 @@ def _numbers(texts: pa.ChunkedArray, values: pa.ChunkedArray, before: Column, af
     is_empty = pc.equal(values, "")
     if pair.one.kind is pair.other.kind:
         # Number 0 stays what it is.
-        return pc.if_else(is_empty, _ERROR, texts)
+        return pc.if_else(is_empty, NUMBER_OF_NO_LABEL, texts)
     if pair.other.kind is TypeKind.SET and pc.any(is_empty).as_py():
         pair.refuse("texts are empty, and so is a label")
     return texts
