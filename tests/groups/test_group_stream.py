@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from strata_cdc.errors import SettingsError, SourceUnavailableError, StrataError, Usage
+from strata_cdc.errors import BinlogPurgedError, SettingsError, SourceUnavailableError, StrataError, Usage
 from strata_cdc.groups.batch import GroupBatch
 from strata_cdc.groups.pieces import SpanTransactions
 from strata_cdc.groups.stream import GroupHeartbeat, GroupStream
@@ -320,3 +320,15 @@ def test_three_under_load_and_readers_that_stop_anywhere(shards: Shards):
     assert got == whole[: len(got)]
     assert len({line["source"] for line in got}) == len(NAMES)
     assert len(got) > 300
+
+
+def test_a_time_of_what_a_server_has_purged_is_refused_where_nothing_has_landed(servers, tmp_path):
+    """The last of this file: it purges."""
+    shards = Shards.over(servers, tmp_path)
+    shards.lines("2020-01-01", until="landed")
+    gone = servers["shard_b"]
+    gone.run_sql("FLUSH BINARY LOGS")
+    gone.run_sql(f"PURGE BINARY LOGS TO '{gone.binlogs()[-1].name}'")
+    with pytest.raises(BinlogPurgedError, match="transactions of that time are nowhere any more") as caught:
+        shards.lines("2020-01-01")
+    assert caught.value.source == "shard_b"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from strata_cdc.errors import BinlogPurgedError, SchemaGapError, StatementFormatError
+from strata_cdc.store.database import open_store
+from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
+from tests.mysql_server import start_server
 from tests.streams.world import World, lines_of
 
 if TYPE_CHECKING:
     from tests.mysql_server import MysqlServer
 
 pytestmark = pytest.mark.mysql
+LONG_AGO = "2020-01-01"
 
 
 @pytest.fixture(scope="module")
@@ -68,4 +73,36 @@ def test_what_has_been_purged_is_refused_with_what_can_be_had(world: World, tmp_
     with pytest.raises(BinlogPurgedError, match="earliest that can be had is behind"):
         behind.lines("")
     with pytest.raises(BinlogPurgedError, match="nowhere any more; the first"):
-        behind.lines("2020-01-01")
+        behind.lines(LONG_AGO)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["ON", "OFF"])
+def test_a_time_of_what_has_been_purged_is_refused_where_nothing_has_landed(tmp_path, mode):
+    with start_server(tmp_path / "server", f"--gtid-mode={mode}", "--enforce-gtid-consistency=ON") as server:
+        world = World(server, tmp_path)
+        server.run_sql("CREATE DATABASE d; CREATE TABLE d.t (a INT PRIMARY KEY); INSERT INTO d.t VALUES (1)")
+        # There never was anything before.
+        assert [line["after"] for line in world.lines(LONG_AGO) if "op" in line] == [{"a": 1}]
+        purge(world)
+        with pytest.raises(BinlogPurgedError, match="the first that can be had was committed") as caught:
+            world.lines(LONG_AGO)
+        behind = World(server, tmp_path / "landed")
+        behind.land()
+        with pytest.raises(BinlogPurgedError) as landed:
+            behind.lines(LONG_AGO)
+        assert landed.value.facts().message == caught.value.facts().message
+        with pytest.raises(SchemaGapError):
+            world.lines(caught.value.earliest)
+        assert world.lines(LONG_AGO, until="landed") == []
+        server.run_sql("FLUSH BINARY LOGS")
+        server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
+        with pytest.raises(BinlogPurgedError, match="nothing was committed since") as caught:
+            world.lines(LONG_AGO)
+        assert world.lines(caught.value.earliest) == []
+        if mode == "OFF":
+            return
+        snapshot_schemas(world.address, open_store(world.store_url), world.name)
+        time.sleep(2)
+        server.run_sql("INSERT INTO d.t VALUES (1000)")
+        assert [line["after"] for line in world.lines(caught.value.earliest) if "op" in line] == [{"a": 1000}]

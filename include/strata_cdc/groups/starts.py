@@ -121,7 +121,8 @@ class Starts:
     def _begin_at_time(self, source: str, time: int | None) -> Bound:
         landed = LandedStream.open(self._sources[source].lake, source)
         earliest = _earliest(landed)
-        lost = self._gone(landed, source) - self._path.copied(source)
+        gone = self._gone(landed, source)
+        lost = gone - self._path.copied(source)
         if lost and (time is None or earliest is None or time <= earliest):
             raise BinlogPurgedError(
                 "it takes over from other sources at a time, since nobody knows its position, and what it had then may "
@@ -133,6 +134,9 @@ class Starts:
                 else f"Run `strata land --source {source}`, which finds out, or give its position in the journal "
                 "(docs/groups.md).",
             )
+        if gone and not landed.segments:
+            oldest = LiveServer(self._sources[source].address).oldest()
+            earliest = None if oldest is None else oldest.complete_from
         # What it has from before its first transaction was given by the old sources.
         is_whole = time is None or time <= 0 or (earliest is not None and time <= earliest)
         return Edge.BEGINNING if is_whole or time is None else _EPOCH + timedelta(microseconds=time)

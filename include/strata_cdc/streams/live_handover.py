@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from strata_cdc.binlog.events.gtid import encode_gtid_set
 from strata_cdc.binlog.events.index import Resume
 from strata_cdc.binlog.protocol.replication import BinlogStream, ServerState, Until
-from strata_cdc.binlog.sources.file_start import FileStart
+from strata_cdc.binlog.sources.file_start import FileStart, file_number
 from strata_cdc.binlog.sources.live import LiveSource
 from strata_cdc.binlog.sources.port import Transactions, Waiting
 from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, SourceUnavailableError
@@ -54,6 +54,20 @@ class Reached(Struct):
     """Of the server whose file that is."""
 
 
+class OldestKept(Struct, frozen=True):
+    """Where the binlog begins that a server still has, if it has purged some of it."""
+
+    created_at: int
+    """Behind the time of all that is gone: its oldest file is no older (microseconds UTC, rounded up to a second)."""
+    first_commit: int | None
+    """Of the first transaction that it still has; None if it has none."""
+
+    @property
+    def complete_from(self) -> int:
+        """All transactions of this time and of later ones can be had."""
+        return self.created_at if self.first_commit is None else min(self.created_at, self.first_commit)
+
+
 class LiveServer:
     """What is asked of the server besides its stream."""
 
@@ -79,6 +93,26 @@ class LiveServer:
         """
         with closing(BinlogStream.open(self.address)) as stream:
             return stream.files()
+
+    def oldest(self) -> OldestKept | None:
+        """Where the binlog begins that it still has; None if it has all that there ever was of it.
+
+        Raises:
+            StrataError: It does not answer.
+        """
+        with closing(BinlogStream.open(self.address)) as stream:
+            state = stream.state()
+            begin = stream.files().begin
+            is_whole = not state.purged if state.numbers_all else file_number(begin.file) <= 1
+            if is_whole:
+                return None
+            created_at = 0
+            for item in LiveSource(stream.read(begin), state.purged, state.uuid).read():
+                if isinstance(item, FileStart):
+                    created_at = created_at or item.created_at + 1_000_000
+                elif isinstance(item, Transactions):
+                    return OldestKept(created_at, int(item.batch.committed_at[0]))
+            return OldestKept(created_at, None)
 
     def end(self) -> BinlogPosition:
         """Where it writes.

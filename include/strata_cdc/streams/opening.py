@@ -6,8 +6,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from strata_cdc.binlog.events.index import Resume
 from strata_cdc.binlog.protocol.server_files import FIRST_OFFSET
 from strata_cdc.binlog.protocol.server_now import ServerNow
+from strata_cdc.binlog.sources.file_start import file_number
 from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.file_position import FilePosition
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.replication import ServerState
     from strata_cdc.binlog.protocol.server_files import ServerFiles
     from strata_cdc.landing.landed import LandedStream
-    from strata_cdc.streams.live_handover import LiveServer
+    from strata_cdc.streams.live_handover import LiveServer, OldestKept
     from strata_cdc.streams.positions import Bound, Start
 
 
@@ -93,6 +95,10 @@ class _Server:
         """As `LiveServer.files`."""
         return self._server.files()
 
+    def oldest(self) -> OldestKept | None:
+        """As `LiveServer.oldest`."""
+        return self._server.oldest()
+
     def begins_event(self, at: BinlogPosition) -> bool:
         """As `LiveServer.begins_event`."""
         return self._server.begins_event(at)
@@ -126,6 +132,8 @@ def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound
     if isinstance(start, ServerNow):
         start = (start.end or server.end()) if server.by_file else start.position
     place = asked.now() if start is Edge.NOW else start
+    if isinstance(place, datetime) and not landed.segments and until is not Edge.LANDED:
+        _refuse_before_kept(landed.source, asked, micros(place))
     skip_to, begin, executed = _find_start(landed, asked, place)
     return Opening(begin, skip_to, executed, _find_end(landed, asked, until, follow=follow))
 
@@ -136,7 +144,8 @@ def _find_start(landed: LandedStream, asked: _Server, start: Bound) -> tuple[int
         return (landed.last_seq if start is Edge.LANDED else first), Begin(None), None
     position = start.position if isinstance(start, SourcePosition) else start
     if isinstance(position, datetime):
-        _refuse_early(landed, asked, micros(position))
+        if landed.segments:
+            _refuse_before_landed(landed, micros(position))
         return (landed.seq_before(micros(position)) if landed.segments else 0), Begin(position), None
     if isinstance(position, GtidSet):
         executed = start.executed() if isinstance(start, SourcePosition) else position
@@ -186,24 +195,50 @@ def _refuse_missing(landed: LandedStream, position: GtidSet, asked: _Server) -> 
     ).beginning(earliest)
 
 
-def _refuse_early(landed: LandedStream, asked: _Server, time: int) -> None:
-    """A time in front of the first transaction that can be had, where there were others before that."""
-    if not landed.segments:
-        return
-    del asked
-    if not (landed.executed_before() or landed.first_seq > 1) or landed.last_seq < landed.first_seq:
+def _refuse_before_kept(source: str, asked: _Server, time: int) -> None:
+    """A time of which the server has purged transactions, or may have; nothing has landed."""
+    oldest = asked.oldest()
+    if oldest is not None and time < oldest.complete_from:
+        raise _early(source, oldest.first_commit, oldest.complete_from)
+
+
+def _refuse_before_landed(landed: LandedStream, time: int) -> None:
+    """A time before the first transaction that has landed, where there were others before that."""
+    if not _lacks_earlier(landed) or landed.last_seq < landed.first_seq:
         return
     first = landed.record_at(landed.first_seq)[1]
-    if time <= min(landed.clock_at(landed.first_seq - 1) or first.committed_at, first.committed_at):
-        if time == first.committed_at:
-            return
-        raise BinlogPurgedError(
-            "transactions of that time are nowhere any more; the first that can be had was committed at "
-            f"{_shown(first.committed_at)}",
-            source=landed.source,
-            gtid=str(first.gtid) if first.gtid else None,
-            remedy=f"`strata stream --source {landed.source} --from beginning` begins there.",
-        ).beginning(_shown(first.committed_at))
+    earliest = min(landed.clock_at(landed.first_seq - 1) or first.committed_at, first.committed_at)
+    if time <= earliest and time != first.committed_at:
+        raise _early(landed.source, first.committed_at, first.committed_at, str(first.gtid) if first.gtid else None)
+
+
+def _lacks_earlier(landed: LandedStream) -> bool:
+    """Whether there were transactions before those that have landed; without GTIDs the number of the file says so."""
+    if landed.executed_before() or landed.first_seq > 1:
+        return True
+    return landed.resume is Resume.FILE and file_number(landed.segments[0].name.binlog_file) > 1
+
+
+def _early(source: str, first: int | None, earliest: int, gtid: str | None = None) -> BinlogPurgedError:
+    """Nobody has what was committed at a time.
+
+    Args:
+        source: The source's name.
+        first: When the first transaction was committed that can be had; None if there is none yet.
+        earliest: From when on all can be had, microseconds UTC.
+        gtid: Of that transaction.
+    """
+    had = (
+        f"nothing was committed since {_shown(earliest)}"
+        if first is None
+        else f"the first that can be had was committed at {_shown(first)}"
+    )
+    return BinlogPurgedError(
+        f"transactions of that time are nowhere any more; {had}",
+        source=source,
+        gtid=gtid,
+        remedy=f"`strata stream --source {source} --from beginning` begins there.",
+    ).beginning(_shown(earliest))
 
 
 def _behind_file(landed: LandedStream, asked: _Server, at: BinlogPosition, uuid: str = "") -> int:
