@@ -92,3 +92,24 @@ def test_what_is_deleted_of_a_table_is_said_and_comes_again(server, lake, in_pro
         mirror = mirrors.open(str(lake), "shop", f"shop.{name}")
         wanted = int(server.run_sql(f"SELECT COUNT(*) FROM shop.{name}").split("\n")[1])
         assert mirror.to_arrow().num_rows == wanted
+
+
+@pytest.mark.parametrize("what", ["folder", "end of the log"])
+@pytest.mark.parametrize("command", [["views"], ["views", "--history"], ["views", "--through", "files"]])
+def test_views_are_not_made_of_what_is_left_of_a_table(server, lake, in_process, capsys, what, command):
+    chance = random.Random(1)
+    for _ in range(2):
+        write(server, chance)
+        assert run(["run"]) == 0
+    assert run([*command]) == 0
+    folder = Path(table_url(str(lake), "shop", TableName("shop", "a")))
+    if what == "folder":
+        shutil.rmtree(folder)
+    else:
+        max((folder / "_delta_log").glob("*.json")).unlink()
+    capsys.readouterr()
+    assert run([*command]) != 0
+    assert "shop.a" in capsys.readouterr().err
+    with pytest.raises(LostTableError, match="somebody has deleted of it"):
+        mirrors.history(str(lake), "shop", "shop.a", "sqlite:///s.db")
+    assert run([*command, "--table", "shop.b"]) == 0

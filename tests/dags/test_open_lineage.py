@@ -4,6 +4,7 @@ That a collector receives it of a real run, `tests/airflow/test_ingest.py` has."
 from __future__ import annotations
 
 import json
+import shutil
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from openlineage.client.serde import Serde
 
 from dags import lineage, lineage_facets
 from strata_cdc.config.settings import Source, load_settings
+from strata_cdc.errors import LostTableError
 from strata_cdc.ops.lineage.describe import describe_emptied, describe_published
 from strata_cdc.ops.lineage.versions import describe_versions
 from strata_cdc.pipeline.publish.publish_interval import publish_interval
@@ -104,6 +106,20 @@ def test_what_the_checks_found_is_told_of_rows_that_are_withheld_too(source: Sou
     ]
     assert failed[0]["actual"] == "1 rows break it"
     assert "lost" not in json.dumps(read), "no value of a row travels"
+
+
+@pytest.mark.parametrize("what", ["folder", "log"])
+def test_of_a_table_that_was_lost_nothing_is_told(source: Source, tmp_path: Path, what: str) -> None:
+    write_run(tmp_path, [{"id": 1, "status": "new"}])
+    check_interval(str(tmp_path), SOURCE, RUN, pytest.fail, None)
+    report = publish_interval(str(tmp_path), SOURCE, RUN)
+    folder = tmp_path / "changes" / "shop" / "shop" / "orders"
+    if what == "folder":
+        shutil.rmtree(folder)
+    else:
+        next((folder / "_delta_log").glob("*.json")).write_text("{")
+    with pytest.raises(LostTableError):
+        describe_published(str(tmp_path), report)
 
 
 def test_a_table_that_was_emptied_is_told(source: Source, tmp_path: Path) -> None:

@@ -14,14 +14,13 @@ from strata_cdc.clock import now_micros
 from strata_cdc.errors import OtherLakeError
 from strata_cdc.files.storage import list_folders, read_file
 from strata_cdc.files.stored import decode_stored
-from strata_cdc.lake.lost_tables import newest_commits
 from strata_cdc.landing.landed import LandedStream, landing_folder
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.database import find_store, open_store
 from strata_cdc.store.full_names import split_full_name
 from strata_cdc.store.lakes import LakeLedger
 from strata_cdc.tables.layout import changes_url
-from strata_cdc.tables.lost import find_lost
+from strata_cdc.tables.lost import find_lost, newest_commits
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

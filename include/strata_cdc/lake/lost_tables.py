@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 
 from strata_cdc.counted import counted
 from strata_cdc.errors import LostTableError
-from strata_cdc.schema.model.definition import TableName
-from strata_cdc.store.full_names import split_full_name
-from strata_cdc.store.ledgers import PublishedLedger
-from strata_cdc.tables.lost import find_lost
+from strata_cdc.tables.lost import find_lost, newest_commits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,16 +17,6 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.settings import Source
     from strata_cdc.errors import ErrorFacts
-
-
-def newest_commits(source: str, engine: sa.Engine) -> dict[TableName, int]:
-    """The newest commit of each change table that the store knows of.
-
-    Raises:
-        StoreUnavailableError: The store does not answer.
-    """
-    found = ((split_full_name(name), version) for name, version in PublishedLedger(engine).newest(source).items())
-    return {TableName(*name): version for name, version in found if name is not None}
 
 
 def lost_tables(source: Source, engine: sa.Engine) -> tuple[ErrorFacts, ...]:

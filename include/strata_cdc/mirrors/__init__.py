@@ -74,6 +74,7 @@ def history(
 
     Raises:
         Usage: There is no such mirror, or no state of it is left that its history could begin with.
+        LostTableError: Of a change table something was deleted, or its log is not whole.
         DamagedFileError: The mirror is not whole.
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The database does not answer.

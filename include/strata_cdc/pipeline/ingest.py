@@ -21,7 +21,7 @@ from strata_cdc.errors import (
     Usage,
 )
 from strata_cdc.lake.known_lake import known_if_stored, known_store
-from strata_cdc.lake.lost_tables import lost_tables, newest_commits, raise_if_lost
+from strata_cdc.lake.lost_tables import lost_tables, raise_if_lost
 from strata_cdc.landing.clock_readings import reading_clock
 from strata_cdc.landing.land_source import land_or_wait
 from strata_cdc.landing.landed import LandedStream
@@ -48,6 +48,7 @@ from strata_cdc.store.decisions import DecisionLedger
 from strata_cdc.store.ledgers import PublishedDetails, PublishedInterval, PublishedLedger
 from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 from strata_cdc.store.verdicts import VerdictLedger, VerdictOutcome
+from strata_cdc.tables.lost import newest_commits
 from strata_cdc.tracking.notice_ddl import track_source
 from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
 from strata_cdc.tracking.watch import notify_versions

@@ -1,6 +1,6 @@
 """Change tables that lack commits which they once had: somebody has deleted the folder, or the end of the log. Readers
 would take what is left for all there is.
-Not here: which commits were made (`store/ledgers.py`), making a table anew (`lake/rebuild.py`)."""
+Not here: the notes of commits (`store/ledgers.py`), making a table anew (`lake/rebuild.py`)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 from strata_cdc.errors import LostTableError
 from strata_cdc.files.storage import list_folders
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.full_names import split_full_name
+from strata_cdc.store.ledgers import PublishedLedger
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.outputs import OUTPUT
 from strata_cdc.tables.port import OutputError
@@ -15,8 +18,19 @@ from strata_cdc.tables.port import OutputError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from strata_cdc.schema.model.definition import TableName
+    import sqlalchemy as sa
+
     from strata_cdc.tables.port import Output, OutputTable
+
+
+def newest_commits(source: str, engine: sa.Engine) -> dict[TableName, int]:
+    """The newest commit of each change table that the store knows of.
+
+    Raises:
+        StoreUnavailableError: The store does not answer.
+    """
+    found = ((split_full_name(name), version) for name, version in PublishedLedger(engine).newest(source).items())
+    return {TableName(*name): version for name, version in found if name is not None}
 
 
 def open_changes(

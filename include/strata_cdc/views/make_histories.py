@@ -10,6 +10,7 @@ from strata_cdc.mirrors.histories.history import history_of
 from strata_cdc.mirrors.layout import mirrored_tables
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.tables.lost import newest_commits
 from strata_cdc.views.make_views import MadeView, ViewKind
 
 if TYPE_CHECKING:
@@ -42,17 +43,19 @@ def make_histories(
         wanted: Which tables.
 
     Raises:
+        LostTableError: Of a change table something was deleted, or its log is not whole.
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The database does not answer.
     """
     turns, removals = turns_of(engine, source), removals_of(engine, source)
+    commits = newest_commits(source, engine)
     made: list[MadeView] = []
     for name in filter(wanted, mirrored_tables(lake, source)):
         mirror = Mirror.open(lake, source, name)
         if mirror is None or mirror.is_dropped:
             continue
         try:
-            history = history_of(lake, mirror, turns, removals)
+            history = history_of(lake, mirror, turns, removals, commits)
         except Usage as error:
             made.append(MadeView(name, ViewKind.HISTORY, (), (error.facts().message,)))
             continue

@@ -22,7 +22,7 @@ from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.column_sources import branches_of, converted_branches_of, view_columns
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.lifetimes import life_of
-from strata_cdc.tables.lost import open_changes
+from strata_cdc.tables.lost import newest_commits, open_changes
 from strata_cdc.views.mirror_rows import StatementsPast, rows_of_mirror, standing_mirror, why_no_history
 
 if TYPE_CHECKING:
@@ -80,10 +80,11 @@ def make_views(
         member: Stands behind the tables' names in those of the views, where several sources have such tables.
 
     Raises:
+        LostTableError: Of a change table something was deleted, or its log is not whole.
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The database does not answer.
     """
-    past = StatementsPast(turns_of(engine, source), removals_of(engine, source))
+    past = StatementsPast(turns_of(engine, source), removals_of(engine, source), newest_commits(source, engine))
     made: list[MadeView] = []
     for name in sorted({turn.name for turn in past.turns}):
         life = life_of(past.turns, name) if wanted(name) else None
@@ -126,7 +127,7 @@ class _Table:
         self._life = life
         self._versions = {turn.version_id for turn in past.turns if turn.name == name}
         names = {era.name for era in life.eras}
-        found = {one: open_changes(lake, source, one) for one in names}
+        found = {one: open_changes(lake, source, one, past.commits.get(one)) for one in names}
         self._urls = {one: table_url(lake, source, one) for one in names}
         self._tables = {one: table for one, table in found.items() if table is not None}
         self._removals = [one for one in past.removals if life.was_called(one.name, one.seq)]

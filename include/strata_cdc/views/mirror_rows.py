@@ -18,7 +18,7 @@ from strata_cdc.tables.column_sources import view_columns
 from strata_cdc.tables.layout import column_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from strata_cdc.dialects.engines import Dialect
     from strata_cdc.dialects.relations import Relation, ViewName
@@ -32,6 +32,8 @@ class StatementsPast(Struct, frozen=True):
 
     turns: Sequence[Turn]
     removals: Sequence[Removal]
+    commits: Mapping[TableName, int]
+    """The newest commit of each change table that is known to have been made."""
 
 
 class Standing(Struct, frozen=True):
@@ -85,10 +87,11 @@ def rows_of_mirror(
 
     Raises:
         Usage: Its files have dead rows, and there is no history that could be read in their place.
+        LostTableError: Of a change table of that history something was deleted.
         LakeUnavailableError: The storage does not answer.
     """
     if through is Through.FILES and any(file.vector for file in mirror.snapshot.files.values()):
-        return history_of(lake, mirror, past.turns, past.removals).sql_now(view, dialect)
+        return history_of(lake, mirror, past.turns, past.removals, past.commits).sql_now(view, dialect)
     files = sorted(mirror.snapshot.files)
     its_name = TableName(mirror.table.database, f"{mirror.table.table}__{mirror.source}__mirror")
     inside = set(names_in([f"{mirror.url}/{path}" for path in files])) if through is Through.FILES else set()

@@ -4,6 +4,7 @@ Not here: where it begins (`beginning.py`), SQL (`dialects/history.py`), polars'
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -28,11 +29,11 @@ from strata_cdc.store.database import OnMissing, open_store
 from strata_cdc.tables.column_sources import branches_of, kinds_of, place_of, view_columns
 from strata_cdc.tables.layout import column_name, table_url
 from strata_cdc.tables.lifetimes import life_of
-from strata_cdc.tables.outputs import OUTPUT
+from strata_cdc.tables.lost import newest_commits, open_changes
 from strata_cdc.tables.verbatim import INVALID_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import sqlalchemy as sa
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from strata_cdc.tables.port import OutputTable
 
 HISTORY = "__history"
+_UNKNOWN: Mapping[TableName, int] = MappingProxyType({})
 _BASE = "the mirror's first rows"
 
 
@@ -227,10 +229,17 @@ def open_history(lake: str, source: str, table: str, store: sa.Engine | str) -> 
             remedy="Name it in `mirrors` of the settings; `strata mirror list` lists those that there are.",
         )
     engine = open_store(store, OnMissing.EMPTY) if isinstance(store, str) else store
-    return history_of(lake, mirror, turns_of(engine, source), removals_of(engine, source))
+    turns, removals = turns_of(engine, source), removals_of(engine, source)
+    return history_of(lake, mirror, turns, removals, newest_commits(source, engine))
 
 
-def history_of(lake: str, mirror: Mirror, turns: Sequence[Turn], removals: Sequence[Removal]) -> MirrorHistory:
+def history_of(
+    lake: str,
+    mirror: Mirror,
+    turns: Sequence[Turn],
+    removals: Sequence[Removal],
+    commits: Mapping[TableName, int] = _UNKNOWN,
+) -> MirrorHistory:
     """The history of a mirror.
 
     Args:
@@ -238,9 +247,11 @@ def history_of(lake: str, mirror: Mirror, turns: Sequence[Turn], removals: Seque
         mirror: The mirror as it is now.
         turns: The source's history, in stream order.
         removals: What DDL removed of its tables.
+        commits: The newest commit of each change table that is known to have been made.
 
     Raises:
         Usage: No state is left that it could begin with, or the mirror's version is not in the store's history.
+        LostTableError: Of a change table something was deleted, or its log is not whole.
         LakeUnavailableError: The storage does not answer.
     """
     beginning = beginning_of(mirror)
@@ -258,7 +269,12 @@ def history_of(lake: str, mirror: Mirror, turns: Sequence[Turn], removals: Seque
         raise Usage(
             "the store does not have the versions of the mirror's table", source=mirror.source, table=str(mirror.table)
         )
-    return _opened(lake, mirror, beginning, _since(life, beginning), turns, removals)
+    life = _since(life, beginning)
+    found = {
+        name: open_changes(lake, mirror.source, name, commits.get(name)) for name in {one.name for one in life.eras}
+    }
+    tables = {name: table for name, table in found.items() if table is not None}
+    return _opened(lake, mirror, beginning, life, tables, turns, removals)
 
 
 def _life(mirror: Mirror, turns: Sequence[Turn]) -> TableLifetime | None:
@@ -279,12 +295,12 @@ def _opened(
     mirror: Mirror,
     beginning: Beginning,
     life: TableLifetime,
+    tables: dict[TableName, OutputTable],
     turns: Sequence[Turn],
     removals: Sequence[Removal],
 ) -> MirrorHistory:
     begins, reached = beginning.mirror.position, position_now(lake, mirror)
     urls = {era.name: table_url(lake, mirror.source, era.name) for era in life.eras}
-    found = {name: OUTPUT.open(url) for name, url in urls.items()}
     gtids = {one.seq: one.gtid for one in removals if life.was_called(one.name, one.seq)}
     emptied = [Emptied(seq, gtids.get(seq), at.committed_at or None) for seq, at in beginning.emptied_at.items()]
     newest = life.eras[-1].version_id
@@ -297,7 +313,7 @@ def _opened(
         reached,
         life,
         urls,
-        {name: table for name, table in found.items() if table is not None},
+        tables,
         frozenset(known),
         beginning.mirror,
         tuple(sorted(emptied, key=lambda one: one.seq)),

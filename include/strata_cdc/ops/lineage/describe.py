@@ -20,6 +20,7 @@ from strata_cdc.schema.model.definition import TableName, definition_from_json
 from strata_cdc.tables.continued import place_columns, plain_name
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.layout import METADATA, column_name, table_url
+from strata_cdc.tables.lost import open_changes
 from strata_cdc.tables.outputs import OUTPUT
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def describe_published(lake: str, report: PublishReport) -> list[TableFacts]:
     Raises:
         Usage: There is no such run.
         LakeUnavailableError: The storage does not answer.
-        DamagedFileError: A file of the run, or a table's log, is not whole.
+        DamagedFileError: A file of the run is not whole.
+        LostTableError: Of a change table something was deleted, or its log is not whole.
     """
     folder = run_folder(lake, report.source, report.run)
     plan = read_plan(folder)
@@ -98,7 +100,8 @@ class _Run:
         versions.update(version for one in published for version in one.schema_versions)
         definitions = self._definitions(table, versions)
         url = table_url(lake, self._plan.source, table)
-        written = OUTPUT.open(url) if published else None
+        newest = max((one.delta_version for one in published), default=None)
+        written = open_changes(lake, self._plan.source, table, newest) if published else None
         columns = written.columns if written else ()
         return TableFacts(
             table=table,
@@ -107,7 +110,7 @@ class _Run:
             gtid_executed=self._plan.intervals[-1].gtid_executed if self._plan.intervals else "",
             rows=sum(one.rows for one in published),
             url=url,
-            delta_version=max((one.delta_version for one in published), default=None),
+            delta_version=newest,
             fields=tuple(Field(field.name, str(field.type)) for field in columns),
             came_from=_came_from(columns, definitions),
             findings=tuple(self._findings(name)),
@@ -152,6 +155,7 @@ def describe_mirrors(lake: str, source: str, tables: Iterable[str]) -> Iterator[
     Raises:
         LakeUnavailableError: The storage does not answer.
         DamagedFileError: A mirror is not whole.
+        LostTableError: The log of a change table is not whole.
     """
     wanted = set(tables)
     for table in mirrored_tables(lake, source):
@@ -162,7 +166,7 @@ def describe_mirrors(lake: str, source: str, tables: Iterable[str]) -> Iterator[
 
 def _of_mirror(lake: str, source: str, mirror: Mirror) -> MirrorPart:
     url = table_url(lake, source, mirror.table)
-    changes = OUTPUT.open(url)
+    changes = open_changes(lake, source, mirror.table)
     own = [column_name(column.name) for column in mirror.definition.columns]
     return MirrorPart(
         table=mirror.table,

@@ -21,7 +21,6 @@ from strata_cdc.errors import (
     UnreadableValueError,
     Usage,
 )
-from strata_cdc.lake.lost_tables import newest_commits
 from strata_cdc.pipeline.publish.publish_interval import rows_by_version
 from strata_cdc.pipeline.publish.stored_verdicts import digest_of
 from strata_cdc.quality.checks.run import OF_FILES
@@ -31,6 +30,7 @@ from strata_cdc.store.decisions import Decision, DecisionLedger, Verb
 from strata_cdc.store.ledgers import IntervalLedger, PublishedDetails, PublishedInterval, PublishedLedger
 from strata_cdc.store.table_intervals import IntervalState
 from strata_cdc.tables.commit import publish
+from strata_cdc.tables.lost import newest_commits
 from strata_cdc.tables.pinned import find_damage
 
 if TYPE_CHECKING:
