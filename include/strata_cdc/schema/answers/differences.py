@@ -88,6 +88,8 @@ def _difference(
     if before.version_id not in places or after.version_id not in places:
         return TableDifference(name, before.definition, after.definition)
     between = entries[places.index(before.version_id) + 1 : places.index(after.version_id) + 1]
+    # Others are of names that the table had before it came to this one.
+    between = [entry for entry in between if entry.name == name]
     renames = renames_between(*(_of_version(store, entries, one) for one in (before, after)))
     return TableDifference(name, before.definition, after.definition, renames, _effect(store, entries, between))
 

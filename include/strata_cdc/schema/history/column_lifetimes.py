@@ -4,6 +4,7 @@ Not here: the values that say it (`schema/model/lifetimes.py`), tables through t
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,12 +14,12 @@ from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.lifetimes import ColumnLife, ColumnStep, TableLife
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from strata_cdc.schema.history.identified_tables import Identified
     from strata_cdc.schema.history.sql_store import SchemaStore
     from strata_cdc.schema.history.versions import StoredEntry
-    from strata_cdc.schema.model.definition import Column, TableDefinition
+    from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
 
 
 class _Growing(Struct):
@@ -48,24 +49,39 @@ def column_lives(store: SchemaStore, entries: Sequence[StoredEntry]) -> tuple[Ta
     ]
     store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
     found: list[_Table] = []
-    before: StoredEntry | None = None
-    for entry in entries:
-        table = identified(store, entry)
-        if before is None or _is_gone(before) or (_came(before, entry) and not found[-1].has_some_of(table)):
-            found.append(_Table())
-        if table is not None:
-            found[-1].add(entry.version_id, table)
-        before = entry
-    return tuple(one.life() for one in found if one.versions)
+    named: dict[TableName, _Table] = {}
+    for _, version in groupby(entries, key=lambda entry: entry.version_id):
+        # Names swap places within one version.
+        before = dict(named)
+        for entry in version:
+            table = identified(store, entry)
+            own = _table_of(entry, table, before)
+            if own is None:
+                own = _Table()
+                found.append(own)
+            if table is not None:
+                own.add(entry.version_id, table)
+            _name(named, entry, own)
+    lives = [one.life() for one in found if one.versions]
+    return tuple(sorted(lives, key=lambda one: one.versions[-1]))
 
 
-def _is_gone(entry: StoredEntry) -> bool:
-    return entry.fingerprint is None and entry.gap is None
+def _table_of(entry: StoredEntry, table: Identified | None, before: Mapping[TableName, _Table]) -> _Table | None:
+    """The table that an entry goes on with; None if it is another than those before."""
+    own = before.get(entry.name)
+    if entry.renamed_from in {None, entry.name} or (own is not None and own.has_some_of(table)):
+        return own
+    return None if own is not None else before.get(entry.renamed_from)
 
 
-def _came(before: StoredEntry, entry: StoredEntry) -> bool:
-    """Whether a table of another name takes the name."""
-    return entry.renamed_from is not None and entry.renamed_from != before.name
+def _name(named: dict[TableName, _Table], entry: StoredEntry, table: _Table) -> None:
+    """Gives a table the name of an entry, and takes it the one that it had."""
+    former = entry.renamed_from
+    if former is not None and named.get(former) is table:
+        del named[former]
+    named[entry.name] = table
+    if entry.fingerprint is None and entry.gap is None:
+        del named[entry.name]
 
 
 class _Table:

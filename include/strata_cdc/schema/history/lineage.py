@@ -34,22 +34,30 @@ class OnlineChange(Struct, frozen=True):
 
 
 def lineage(store: SchemaStore, source: str, table: TableName) -> list[StoredEntry]:
-    """All entries of a name in stream order, and those of the names that its table had before it."""
+    """All entries of a name in stream order, and those that its tables have under the names that they had before it.
+    Other tables that had one of those names are no part of it."""
     found = store.timeline(source, {table, EVERY_TABLE})
-    name: TableName | None = table
-    before = None
-    seen = {table}
-    while name is not None:
-        own = [e for e in found if e.name == name and (before is None or e.order[:3] < before)]
-        moved = next((e for at, e in reversed([*enumerate(own)]) if _came_alone(own, at)), None)
-        name = None
-        if moved is not None and moved.renamed_from:
-            name, before = moved.renamed_from, moved.order[:3]
-            if name in seen:
-                break
-            seen.add(name)
-            found += [e for e in store.timeline(source, {name}) if e.order[:3] < before]
+    own = [entry for entry in found if entry.name == table]
+    seen = {(entry.version_id, entry.name) for entry in own}
+    for at, entry in enumerate(own):
+        moved = entry if _came_alone(own, at) else None
+        while moved is not None and moved.renamed_from is not None:
+            earlier = _last_table(store, source, moved.renamed_from, moved)
+            found += [one for one in earlier if (one.version_id, one.name) not in seen]
+            seen |= {(one.version_id, one.name) for one in earlier}
+            moved = earlier[0] if earlier and _came_alone(earlier, 0) else None
     return sorted(found, key=lambda entry: entry.order)
+
+
+def _last_table(store: SchemaStore, source: str, name: TableName, moved: StoredEntry) -> list[StoredEntry]:
+    """The entries of a name from when the table came to it that leaves it in a version."""
+    own = [entry for entry in store.timeline(source, {name}) if entry.order[:3] < moved.order[:3]]
+    begins = [at for at in range(len(own)) if at == 0 or _came_alone(own, at) or _is_gone(own[at - 1])]
+    return own[begins[-1] :] if begins else []
+
+
+def _is_gone(entry: StoredEntry) -> bool:
+    return entry.fingerprint is None and entry.gap is None
 
 
 def _came_alone(own: Sequence[StoredEntry], at: int) -> bool:
