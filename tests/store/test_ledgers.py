@@ -5,9 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import event
 
 from strata_cdc.errors import DamagedFileError
-from strata_cdc.store.database import open_store, writing
+from strata_cdc.store.database import open_store, reading, writing
 from strata_cdc.store.ledgers import (
     ClosedInterval,
     IntervalLedger,
@@ -92,6 +93,54 @@ def test_what_is_published_is_noted_and_replaced(engine):
     assert ledger.get("s", 0, "d.t") == first
     assert ledger.list("s", "d.t") == [first, second]
     assert len(ledger.list("s")) == 3
+
+
+def test_the_newest_commits_are_read_from_an_index(tmp_path):
+    engine = open_store(f"sqlite:///{tmp_path}/store.db")
+    assert_newest_by_index(engine)
+    [[plan]] = explained(engine, "EXPLAIN QUERY PLAN ", -1)
+    assert "COVERING INDEX published_interval_version" in plan
+
+
+@pytest.mark.mysql
+def test_on_mysql_an_entry_for_each_table_is_read(mysql_server):
+    mysql_server.run_sql("DROP DATABASE IF EXISTS newest")
+    engine = open_store(f"{mysql_server.url}newest")
+    try:
+        assert_newest_by_index(engine)
+        [[extra]] = explained(engine, "EXPLAIN FORMAT=TRADITIONAL ", -1)
+        assert "Using index for group-by" in extra
+    finally:
+        engine.dispose()
+
+
+def assert_newest_by_index(engine):
+    ledger = PublishedLedger(engine)
+    note = {"source": "s", "rows": 1, "published_at": 1, "details": "{}"}
+    notes = [
+        note | {"start_at": at, "table_name": name, "delta_version": at}
+        for at in range(2000)
+        for name in ("d.t", "d.u")
+    ]
+    with writing(engine) as connection:
+        connection.execute(published_interval.insert(), notes)
+    # Published again, the earliest interval has the newest commit.
+    ledger.put(PublishedInterval("s", 0, "d.t", 9999, 1, 1, PublishedDetails()))
+    ledger.put(PublishedInterval("other", 0, "d.t", 10_000, 1, 1, PublishedDetails()))
+    assert ledger.newest("s") == {"d.t": 9999, "d.u": 1999}
+    assert ledger.newest("nobody") == {}
+
+
+def explained(engine, how, column):
+    """A column of what a database says of how it reads the newest commits."""
+    asked = []
+    event.listen(engine, "before_cursor_execute", lambda _c, _u, statement, given, *_: asked.append((statement, given)))
+    PublishedLedger(engine).newest("s")
+    [statement, given] = asked[-1]
+    with reading(engine) as connection:
+        if engine.dialect.name == "mysql":
+            connection.exec_driver_sql("ANALYZE TABLE published_interval").all()
+        return [[row[column]] for row in connection.exec_driver_sql(how + statement, given)]
 
 
 @pytest.mark.parametrize(

@@ -148,3 +148,17 @@ def test_a_store_of_format_1_gets_what_it_lacks(tmp_path):
     assert SchemaStore(engine).temporary_tables("s") == TemporarySessions()
     with reading(engine) as connection:
         assert connection.execute(sa.select(store_format.c.format)).scalars().all() == [FORMAT]
+
+
+def test_a_store_of_format_10_gets_its_index(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.db"
+    with writing(open_store(url)) as connection:
+        connection.exec_driver_sql("DROP INDEX published_interval_version")
+        connection.execute(store_format.update().values(format=10))
+    for _ in range(2):
+        engine = open_store(url)
+        indexes = {one["name"] for one in sa.inspect(engine).get_indexes("published_interval")}
+        assert indexes == {"published_interval_table", "published_interval_version"}
+        with writing(engine) as connection:
+            # Killed between making it and writing the number.
+            connection.execute(store_format.update().values(format=10))

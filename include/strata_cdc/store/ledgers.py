@@ -189,8 +189,10 @@ class PublishedLedger:
         """The newest version of each change table that is known to have been committed."""
         found = published_interval.c
         query = sa.select(found.table_name, sa.func.max(found.delta_version)).where(found.source == source)
+        # By the source, too: MySQL reads one entry of `published_interval_version` for each table only then.
+        query = query.group_by(found.source, found.table_name)
         with reading(self._engine) as connection:
-            return {name: int(version) for name, version in connection.execute(query.group_by(found.table_name))}
+            return {name: int(version) for name, version in connection.execute(query)}
 
     def _select(self, condition: sa.ColumnElement[bool]) -> Sequence[PublishedInterval]:
         order = (published_interval.c.start_at, published_interval.c.table_name)

@@ -12,6 +12,7 @@ from strata_cdc.store.tables import (
     METADATA,
     notified_position,
     partition_change,
+    published_interval,
     quarantine_decision,
     read_again,
     row_removal,
@@ -27,7 +28,7 @@ from strata_cdc.store.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FORMAT: Final = 10
+FORMAT: Final = 11
 """What this version of Strata reads and writes."""
 
 
@@ -86,6 +87,12 @@ def _add_column_ids(connection: sa.Connection) -> None:
     _add_columns(connection, tracked_position, "last_column_id")
 
 
+def _add_published_version(connection: sa.Connection) -> None:
+    wanted = "published_interval_version"
+    if wanted not in {one["name"] for one in sa.inspect(connection).get_indexes(published_interval.name)}:
+        next(one for one in published_interval.indexes if one.name == wanted).create(connection)
+
+
 def _add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:
     """Empty ones, but for those that are there."""
     present = {one["name"] for one in sa.inspect(connection).get_columns(table.name)}
@@ -105,6 +112,7 @@ STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
     7: _add_sessions,
     8: _add_source_lake,
     9: _add_column_ids,
+    10: _add_published_version,
 }
 """From a format to what makes the next one of it; a step may be run again after it was killed midway."""
 

@@ -346,6 +346,8 @@ published_interval = Table(
     Column("published_at", BigInteger, nullable=False),
     Column("details", _LONG, nullable=False, comment="JSON"),
     Index("published_interval_table", "source", "table_name", "start_at"),
+    # Serves `PublishedLedger.newest`.
+    Index("published_interval_version", "source", "table_name", "delta_version"),
     **_OPTIONS,
 )
 
