@@ -3,6 +3,7 @@ gives, whoever else reads, however often the server is killed."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -23,7 +24,9 @@ from strata_cdc.config.settings import load_settings
 from strata_cdc.position.token_text import to_text
 from strata_cdc.serve.limits import Limits
 from strata_cdc.serve.sources import Sources
+from strata_cdc.serve.streaming.hub import Hub
 from strata_cdc.serve.streaming.routes import add_streams
+from strata_cdc.streams.positions import parse_bound
 from strata_cdc.tokens import of_executed
 from tests.mysql_server import start_server
 from tests.serve.conftest import TOKEN, app_of, served
@@ -449,3 +452,26 @@ def test_tokens_are_compared_and_merged(address):
         assert described["/api/streams/{source}"]["get"]["responses"].keys() >= {"200", "400", "410", "503"}
         for path in ("openapi.json", "api/tokens/show", "api/tokens/compare", "api/tokens/merge"):
             assert client.get(f"{address}/{path}", headers={"Authorization": ""}).status_code == 401
+
+
+@pytest.mark.parametrize("waiting", [0, 20])
+def test_a_loop_that_is_closed_leaves_no_thread(world, waiting):
+    """While the stream lingers for its next reader, and nothing comes, or more has come than was taken."""
+    source = load_settings(variables(world)).source("s")
+    before = set(threading.enumerate())
+    loop = asyncio.new_event_loop()
+
+    async def begin():
+        start = parse_bound(to_text(of_executed("s", executed(world), lineage=source.lineage)), "s", source.lineage)
+        return Hub(source, start, Limits(linger_seconds=3600))
+
+    hub = loop.run_until_complete(begin())
+    [thread] = [one for one in set(threading.enumerate()) - before if is_of_a_stream(one)]
+    for _ in range(waiting):
+        world.server.run_sql("INSERT INTO u (id, b) SELECT MAX(id) + 1, 0 FROM u", "d")
+    time.sleep(1)
+    assert thread.is_alive()
+    loop.close()
+    thread.join(PATIENCE_SECONDS)
+    assert not thread.is_alive()
+    assert not hub.is_over

@@ -34,6 +34,8 @@ _AHEAD: Final = 4
 """Spans that are decoded, and that the event loop has not taken yet."""
 _AT_ONCE: Final = 64
 """Spans that are written in one go; each is small where there are several."""
+_LOOK_SECONDS: Final = 1.0
+"""So often the thread looks whether the event loop is there while nothing comes, or nobody takes what has come."""
 _GATHER_SECONDS: Final = 0.02
 """What comes within so long comes together. Each span is decoded, kept, written and sent by threads that take turns."""
 
@@ -47,7 +49,7 @@ class Hub:
         self.failed: StrataError | None = None
         """Why it has ended, if it has."""
         self.recent = Recent(start, limits.recent_bytes)
-        self._stream = ChangeStream(source, start, follow=True)
+        self._stream = ChangeStream(source, start, follow=True, heartbeat_seconds=_LOOK_SECONDS)
         self._stream.gather_seconds = _GATHER_SECONDS
         self._loop: AbstractEventLoop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
@@ -64,13 +66,21 @@ class Hub:
         with suppress(RuntimeError):
             try:
                 for found in self._stream.spans():
-                    if not isinstance(found, Heartbeat):
-                        self._free.acquire()
-                        self._loop.call_soon_threadsafe(self._take, found)
+                    if isinstance(found, Heartbeat):
+                        self._refuse_closed()
+                        continue
+                    while not self._free.acquire(timeout=_LOOK_SECONDS):
+                        self._refuse_closed()
+                    self._loop.call_soon_threadsafe(self._take, found)
             except StrataError as error:
                 self._loop.call_soon_threadsafe(self._end, error)
             else:
                 self._loop.call_soon_threadsafe(self._end, None)
+
+    def _refuse_closed(self) -> None:
+        """Raises what `call_soon_threadsafe` does: a loop that is closed while this lingers stops nothing any more."""
+        if self._loop.is_closed():
+            raise RuntimeError
 
     # The event loop -------------------------------------------------------------------------------
 
