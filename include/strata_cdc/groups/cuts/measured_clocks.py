@@ -2,9 +2,14 @@
 they prove that a cut is common only if these were right when it was written.
 Not here: the cut (`common_cut.py`), measuring (`landing/clock_readings.py`).
 
-Of each source two readings stand around the cut: the last landing that ended before its time, and the first that
-began behind it and has all of it, or what the server says now. Both clocks have to agree with the group's, and the
+Of each source there are two readings around the cut: the last landing that ended before its time, and the first that
+began after it and has all of it, or what the server says now. Both clocks have to agree with the group's, and the
 transactions that landed in between have to have times that lie between the two and do not go back.
+
+That leaves a clock that was set and set back while nobody looked. A clock that is set ahead skips times: between two
+commits, or a commit and a reading, it goes on by as much. So where known times follow each other within `bound` it was
+not set ahead by more than that at once, and then it was not set back and ahead again either. A pause is no proof: what
+was committed after it may have been earlier by its length, and what was committed before it may have been later.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from strata_cdc.landing.clock_readings import clock_now, clock_readings, reading
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.config.settings import Source
     from strata_cdc.landing.clock_readings import ClockReading
     from strata_cdc.landing.landed import LandedStream
@@ -64,7 +70,7 @@ def clock_doubts(places: Mapping[str, CutPlace], bound: int) -> dict[str, str]:
             if away > bound:
                 doubts.setdefault(name, f"its clock was up to {away / 1e6:.3f} s away from the group's")
     for name, one in known.items():
-        why = _contradiction(places[name].landed, one, bound)
+        why = _contradiction(places[name].landed, one, bound) or _unproved(places[name], one, bound)
         if why:
             doubts.setdefault(name, why)
     return doubts
@@ -102,19 +108,59 @@ def _away(readings: Mapping[str, ClockReading], amounts: Mapping[str, int]) -> d
     }
 
 
+class _Times(NamedTuple):
+    """Of transactions, in order."""
+
+    seqs: Ints
+    own: Ints
+    """As the server's clock was: microseconds UTC."""
+    clock: Ints
+    """The stream's, which never goes back."""
+
+
+def _times(landed: LandedStream, first: int, last: int) -> _Times:
+    """Of those with first <= seq <= last."""
+    found = [np.empty((3, 0), np.int64)]
+    for segment in landed.segments_of(first, last):
+        for batch in segment.index.batches(first):
+            seqs = batch.first_seq + np.arange(len(batch))
+            inside = (seqs >= first) & (seqs <= last)
+            found.append(np.stack([seqs, batch.commit_timestamps, batch.committed_at]).astype(np.int64)[:, inside])
+    return _Times(*np.concatenate(found, axis=1))
+
+
 def _contradiction(landed: LandedStream, around: _Around, bound: int) -> str:
     """What commit times say against the readings around them; empty: nothing."""
     first, last = around.before.seq + 1, around.behind.seq
     if first < landed.first_seq and first <= last:
         return "what was committed around the cut has been deleted"
-    for segment in landed.segments_of(first, last):
-        for batch in segment.index.batches(first):
-            seqs = batch.first_seq + np.arange(len(batch))
-            inside = (seqs >= first) & (seqs <= last)
-            own, clock = batch.commit_timestamps[inside], batch.committed_at[inside]
-            if (back := int((clock - own).max(initial=0))) > bound:
-                return f"its clock went back by {back / 1e6:.3f} s around the cut"
-            earliest, latest = around.before.begin - bound, around.behind.end + bound
-            if np.any((own < earliest) | (own > latest)):
-                return "its commit times are not those of the clock that was measured around them"
+    times = _times(landed, first, last)
+    if (back := int((times.clock - times.own).max(initial=0))) > bound:
+        return f"its clock went back by {back / 1e6:.3f} s around the cut"
+    earliest, latest = around.before.begin - bound, around.behind.end + bound
+    if np.any((times.own < earliest) | (times.own > latest)):
+        return "its commit times are not those of the clock that was measured around them"
     return ""
+
+
+def _unproved(place: CutPlace, around: _Around, bound: int) -> str:
+    """How far transactions may be on the wrong side of the cut since nobody knows the clock in a pause; empty: not by
+    more than the bound."""
+    landed, (before, behind) = place.landed, around
+    if before.seq >= behind.seq:
+        return ""
+    # What was committed while one of the two was measured says how the clock went on then.
+    first = max(min(before.seq, landed.seq_before(before.begin)) + 1, landed.first_seq)
+    times = _times(landed, first, max(behind.seq, landed.seq_before(behind.end)))
+    known = np.maximum.accumulate(np.concatenate([[before.begin], times.own, [behind.end]]))
+    steps = np.diff(known)
+    pauses = np.where(steps > bound, steps, 0)
+    earlier, later = np.cumsum(pauses)[:-1], np.cumsum(pauses[::-1])[::-1][1:]
+    away = np.where(times.seqs > place.seq, earlier - (times.own - place.time), later - (place.time - times.own))
+    worst = int(away[(times.seqs > before.seq) & (times.seqs <= behind.seq)].max(initial=0))
+    if worst <= bound:
+        return ""
+    return (
+        f"its clock was not measured for {(behind.end - before.begin) / 1e6:.3f} s around the cut, with pauses in what "
+        f"was committed: had it been set in one, and set back, the cut would be off by up to {worst / 1e6:.3f} s"
+    )
