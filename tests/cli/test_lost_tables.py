@@ -7,19 +7,27 @@ import json
 import os
 import random
 import shutil
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from strata_cdc import mirrors
 from strata_cdc.cli.main import run
+from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import LakeUnavailableError, LostTableError, Usage
+from strata_cdc.ops.metrics import read_metrics
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.serve.numbers import Numbers
+from strata_cdc.serve.overview import Urgency, overview
+from strata_cdc.serve.sources import Sources
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.read import read_changes
 from tests.cli.lakes import assert_complete, lake, published, published_of, write
 from tests.quality.spark_in_process import in_process
+from tests.waiting import wait_until
 
 __all__ = ["in_process", "lake"]
 
@@ -113,3 +121,23 @@ def test_views_are_not_made_of_what_is_left_of_a_table(server, lake, in_process,
     with pytest.raises(LostTableError, match="somebody has deleted of it"):
         mirrors.history(str(lake), "shop", "shop.a", "sqlite:///s.db")
     assert run([*command, "--table", "shop.b"]) == 0
+
+
+def test_status_numbers_and_the_first_page_agree(server, lake, in_process, capsys):
+    chance = random.Random(2)
+    write(server, chance)
+    assert run(["run"]) == 0
+    for lost in (0, 1, 2):
+        for table in "ab"[:lost]:
+            shutil.rmtree(table_url(str(lake), "shop", TableName("shop", table)), ignore_errors=True)
+        capsys.readouterr()
+        run(["status", "--json"])
+        said = json.loads(capsys.readouterr().out)
+        assert ([one["table"] for one in said["lost"]], said["lost_count"]) == (["shop.a", "shop.b"][:lost], lost)
+        metrics = read_metrics("shop", settings=load_settings(os.environ), now=time.time_ns() // 1000)
+        assert metrics.lost_count == lost
+        numbers = Numbers(lambda _: asdict(metrics))  # noqa: B023  of this round
+        wait_until(lambda: numbers.of(["shop"]))  # noqa: B023  likewise
+        [view] = overview(Sources(lambda: load_settings(os.environ)), numbers)
+        found = [one for one in view.attention if "change table" in one.text]
+        assert [(one.text.partition(" change")[0], one.urgency) for one in found] == [(str(lost), Urgency.LOSS)][:lost]

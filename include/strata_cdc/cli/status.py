@@ -41,7 +41,6 @@ def status(
         _of_group(context, group)
         return
     # Imported here: the command's help must not load Arrow.
-    from strata_cdc.lake.lost_tables import lost_tables  # noqa: PLC0415  see above
     from strata_cdc.ops.metrics import metrics_of  # noqa: PLC0415  see above
     from strata_cdc.progress.status import source_status  # noqa: PLC0415  see above
     from strata_cdc.store.database import OnMissing, find_store, open_store  # noqa: PLC0415  see above
@@ -52,17 +51,15 @@ def status(
     now = now_micros()
     stores = [open_store(one.store_url, OnMissing.EMPTY) for one in sources]
     found = [source_status(one, store, now=now) for one, store in zip(sources, stores, strict=True)]
-    lost = [lost_tables(one, store) for one, store in zip(sources, stores, strict=True)]
     metrics = [metrics_of(of, one, now=now) for one, of in zip(found, sources, strict=True)]
     if context.obj["json"]:
-        for one, numbers, gone in zip(found, metrics, lost, strict=True):
-            plain = {**one.to_json(), "lost": [to_plain(table) for table in gone], **to_plain(numbers)}
-            typer.echo(json.dumps(plain, ensure_ascii=False))
+        for one, numbers in zip(found, metrics, strict=True):
+            typer.echo(json.dumps({**one.to_json(), **to_plain(numbers)}, ensure_ascii=False))
         return
     console = Terminal()
-    for one, numbers, of, gone in zip(found, metrics, sources, lost, strict=True):
+    for one, numbers, of in zip(found, metrics, sources, strict=True):
         _print(console, one, numbers)
-        for table in gone:
+        for table in one.lost:
             line = f"[red]lost:[/red] {escape(f'{table.table}: {table.message}. {table.remedy}')}"
             console.print(line, highlight=False, soft_wrap=True)
         if find_store(of.store_url) is None:

@@ -53,6 +53,8 @@ class SourceMetrics(Struct, frozen=True):
     mirror_count: int
     mirror_lag_seconds: float | None
     """Age of the mirror that is furthest behind; None if there are none, or one cannot be read."""
+    lost_count: int
+    """Change tables that lack a commit which they once had."""
 
 
 def read_metrics(source: str, *, settings: Settings, now: int) -> SourceMetrics:
@@ -126,6 +128,7 @@ def source_metrics(status: SourceStatus, mirrors: Sequence[MirrorPosition | None
         gap_count=sum(table.gap is not None for table in status.tables),
         mirror_count=len(mirrors),
         mirror_lag_seconds=_mirror_lags(mirrors, status, behind or 0.0, now),
+        lost_count=len(status.lost),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from strata_cdc.lake.lost_tables import lost_tables
 from strata_cdc.landing.land_state import Doing, LandState, read_state
 from strata_cdc.landing.landed import LandedStream, landing_folder
 from strata_cdc.schema.history.cascades import unlogged_cascades
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.config.settings import Source
+    from strata_cdc.errors import ErrorFacts
     from strata_cdc.store.table_intervals import StateTotal
     from strata_cdc.store.withheld import WithheldInterval
 
@@ -129,6 +131,8 @@ class SourceStatus(Struct, frozen=True):
     """Row changes that are published, or that were decoded and judged and are withheld."""
     unlogged: tuple[str, ...] = ()
     """Tables whose rows foreign keys change without row events."""
+    lost: tuple[ErrorFacts, ...] = ()
+    """What is wrong with each change table that lacks a commit which it once had."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -185,6 +189,7 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         landed_rows=sum(total.rows for total in all_totals),
         decoded_rows=sum(total.published_rows for total in all_totals) + sum(map(_judged_rows, left_out)),
         unlogged=tuple(str(one.name) for one in unlogged_cascades(engine, source.name) if wanted(one.name)),
+        lost=lost_tables(source, engine),
     )
 
 

@@ -45,7 +45,7 @@ class Urgency(IntEnum):
     """What comes first."""
 
     LOSS = 0
-    """The server may delete what is not here."""
+    """The server may delete what is not here; what was here is gone."""
     STILL = 1
     """Nothing runs, or nobody can say."""
     WITHHELD = 2
@@ -155,6 +155,10 @@ def _of_numbers(name: str, read: SourceNumbers | None) -> Iterator[Attention]:
 
 
 def _of_times(name: str, numbers: Mapping[str, float | None]) -> Iterator[Attention]:
+    lost = int(numbers.get("lost_count") or 0)
+    if lost:
+        text = f"{counted(lost, 'change table')} {'lacks' if lost == 1 else 'lack'} what was published: somebody has "
+        yield Attention(f"{text}deleted of it", f"strata status --source {name}", None, Urgency.LOSS)
     left = numbers.get("purge_distance_seconds")
     if left is not None and left <= 0:
         text = "the server may have purged what has not landed, since"
