@@ -9,9 +9,11 @@ import random
 import shutil
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from msgspec.structs import asdict
 
 from strata_cdc import mirrors
@@ -19,10 +21,12 @@ from strata_cdc.cli.main import run
 from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import LakeUnavailableError, LostTableError, Usage
 from strata_cdc.ops.metrics import read_metrics
+from strata_cdc.pipeline.housekeep.retain_landed import retain_landed
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.serve.numbers import Numbers
 from strata_cdc.serve.overview import Urgency, overview
 from strata_cdc.serve.sources import Sources
+from strata_cdc.store.database import open_store
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.read import read_changes
 from tests.cli.lakes import assert_complete, lake, published, published_of, write
@@ -141,3 +145,36 @@ def test_status_numbers_and_the_first_page_agree(server, lake, in_process, capsy
         [view] = overview(Sources(lambda: load_settings(os.environ)), numbers)
         found = [one for one in view.attention if "change table" in one.text]
         assert [(one.text.partition(" change")[0], one.urgency) for one in found] == [(str(lost), Urgency.LOSS)][:lost]
+
+
+@pytest.mark.parametrize("what", ["folder", "end of the log"])
+def test_segments_that_a_lost_table_needs_are_kept(server, lake, in_process, what):
+    """However old they are: it comes again from them, though the server has purged its own."""
+    chance = random.Random(3)
+    for _ in range(3):
+        write(server, chance)
+        server.run_sql("FLUSH BINARY LOGS")
+        assert run(["run"]) == 0
+    server.run_sql(f"PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
+    folder = Path(table_url(str(lake), "shop", TableName("shop", "a")))
+    if what == "folder":
+        shutil.rmtree(folder)
+    else:
+        max((folder / "_delta_log").glob("*.json")).unlink()
+    source = load_settings(os.environ).source("shop")
+    source = replace(source, settings=structs.replace(source.settings, keep_days=1))
+    much_later = time.time_ns() // 1000 + 30 * 86_400_000_000
+
+    def retain():
+        return retain_landed(source, open_store(source.store_url), now=much_later)
+
+    report = retain()
+    assert report.segments == ()
+    assert "shop.a was deleted in the lake" in report.held_by
+    assert "strata lake rebuild" in report.held_by
+    if what != "folder":
+        shutil.rmtree(folder)
+    assert run(["lake", "rebuild"]) == 0
+    assert run(["run"]) == 0
+    assert_complete(server, lake)
+    assert retain().segments != ()

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from strata_cdc.binlog.events.index import SUFFIX
+from strata_cdc.lake.lost_tables import lost_tables
 from strata_cdc.landing.landed import LandedSegment, LandedStream, landing_folder
 from strata_cdc.landing.prepared import decisions
 from strata_cdc.mirrors.dump.folder import begun_dumps
@@ -31,6 +33,9 @@ DELETED_FOLDER = "deleted"
 """Below the landing folder: a file for each time that something was deleted, with what it was."""
 _DAY_MICROS = 86_400 * 1_000_000
 _GIGABYTE = 1 << 30
+_PUBLISHED = (IntervalState.PUBLISHED, IntervalState.FAILED, IntervalState.HELD, IntervalState.DISCARDED)
+"""States in which an interval's table may have published rows."""
+_REBUILD = "`strata lake rebuild` makes it anew"
 
 
 class DeletedSegment(Struct, frozen=True):
@@ -144,10 +149,18 @@ class _Need:
             for piece in ledger.select(source.name, (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD))
             if wanted(TableName(piece.database, piece.table)) and piece.published_rows < piece.rows
         }
-        self._stream = stream
+        self._stream, self._source, self._engine = stream, source, engine
         # One that has not come on for so long was given up; should it go on it begins anew.
         given_up = now - source.settings.keep_runs_days * _DAY_MICROS
         self._dumps = [dump for dump, changed in begun_dumps(source.lake, source.name) if changed >= given_up]
+
+    @cached_property
+    def _lost(self) -> dict[int, str]:
+        """By start of an interval, a table that was published there and has lost something since. Which of its rows are
+        left nobody knows before it is made anew, which takes all of them from here."""
+        lost = {one.table for one in lost_tables(self._source, self._engine)}
+        published = TableIntervalLedger(self._engine).select(self._source.name, _PUBLISHED) if lost else ()
+        return {piece.start: piece.name for piece in published if piece.name in lost and piece.published_rows}
 
     def of(self, segment: LandedSegment) -> str | None:
         """Why a segment is needed; None if it is not."""
@@ -184,6 +197,9 @@ class _Need:
             if interval.start in self._open:
                 piece = self._open[interval.start]
                 return f"rows of {piece.name} {where} are {piece.state}, not published"
+            if interval.start in self._lost:
+                table = self._lost[interval.start]
+                return f"{table} was deleted in the lake, in whole or in part, and has rows {where}: {_REBUILD}"
         return None
 
     def _owners(self, first: int, last: int) -> list[ClosedInterval] | None:
