@@ -29,6 +29,7 @@ from llvmlite import binding as llvm
 from numba import carray, cfunc, types
 
 from scripts.startup.kernel_arguments import RECORDS, Argument, read_annotation
+from scripts.startup.numba_caches import delete_unreadable
 from strata_cdc.binlog.kernels import layout
 from strata_cdc.startup.linked import NAME, library_paths
 
@@ -270,6 +271,7 @@ def main() -> int:
     library, module = paths
     for old in library.parent.rglob(f"{NAME}-*"):
         old.unlink()
+    delete_unreadable(library.parent)
     functions = compile_entries()
     try:
         link(functions, library)
