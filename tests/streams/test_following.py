@@ -254,8 +254,7 @@ def test_a_server_that_has_answered_is_waited_for_from_the_first_connection_on(w
     beyond = Beyond(world.server, world.folder, world.name)
     with pytest.raises(SourceUnavailableError, match=r"127\.0\.0\.1:1 "):
         list(beyond.stream(follow=True).spans())
-    stream = beyond.stream(follow=True, heartbeat_seconds=0.1)
-    stream.has_answered = True
+    stream = beyond.stream(follow=True, heartbeat_seconds=0.1, has_answered=True)
     beats = (found for found in stream.spans() if isinstance(found, Heartbeat))
     # The whole of what has landed takes less than one of its pauses.
     assert len(list(islice(beats, 5))) == 5

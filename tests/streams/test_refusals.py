@@ -53,6 +53,16 @@ def test_rows_that_a_statement_changed_are_missing(world: World):
     assert world.lines(token, tables=["x.*"]) == []
 
 
+def test_a_stream_that_has_failed_has_reached_nothing_behind_its_fault(world: World):
+    stream = world.stream()
+    with pytest.raises(StatementFormatError):
+        list(stream)
+    reached = stream.reached()
+    assert reached is not None
+    with pytest.raises(StatementFormatError):
+        world.lines(reached)
+
+
 def test_a_gap_is_refused_with_the_command(world: World, tmp_path):
     behind = World(world.server, tmp_path)
     purge(world)

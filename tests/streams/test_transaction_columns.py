@@ -49,7 +49,7 @@ positions = (
 
 @given(batches, positions | st.none(), st.integers(0, 6))
 def test_a_reader_gets_those_that_are_behind_his_position(batch, bound, first):
-    begin, first = Begin(bound), min(first, len(batch))
+    begin, first = Begin.of(bound), min(first, len(batch))
     found = begin.rows(batch, first, len(batch)).tolist()
     assert found == [row for row, record in enumerate(batch.records()) if row >= first and begin.is_in_front_of(record)]
     assert [batch.record(row) for row in range(len(batch))] == list(batch.records())
@@ -77,9 +77,8 @@ def ends_at(bound, had, batch, first):
 
 @given(batches, positions | st.integers(1, 15), sets, st.integers(0, 5))
 def test_a_stream_ends_where_it_would_one_transaction_after_the_other(batch, bound, had, first):
-    end, first = End(bound), min(first, len(batch) - 1)
-    end.stand_behind(had)
-    assert end.stop(batch, first) == ends_at(bound, had, batch, first)
+    end, first = End.of(bound), min(first, len(batch) - 1)
+    assert end.stop(batch, first, had) == ends_at(bound, had, batch, first)
 
 
 def test_the_steps_that_a_reader_has_are_found():
@@ -91,17 +90,12 @@ def test_the_steps_that_a_reader_has_are_found():
         0,
         (PartialTransaction(Gtid.of(A, 6), 4), PartialTransaction(Gtid.of(B, 6), 9)),
     )
-    assert Begin(inside).steps_given(batch) == {4: 4}
+    assert Begin.of(inside).steps_given(batch) == {4: 4}
     at, elsewhere = BinlogPosition.of("b.000002", 4 + BYTES), BinlogPosition.of("b.000002", 5)
-    assert Begin(SourcePosition("s", FilePosition(A, at), parts=(PartialTransaction(at, 3),))).steps_given(batch) == {
-        4: 3
-    }
-    assert (
-        Begin(SourcePosition("s", FilePosition(A, elsewhere), parts=(PartialTransaction(elsewhere, 3),))).steps_given(
-            batch
-        )
-        == {}
-    )
+    inside_here = SourcePosition("s", FilePosition(A, at), parts=(PartialTransaction(at, 3),))
+    assert Begin.of(inside_here).steps_given(batch) == {4: 3}
+    inside_elsewhere = SourcePosition("s", FilePosition(A, elsewhere), parts=(PartialTransaction(elsewhere, 3),))
+    assert Begin.of(inside_elsewhere).steps_given(batch) == {}
 
 
 # Texts --------------------------------------------------------------------------------------------------

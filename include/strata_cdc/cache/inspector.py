@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from strata_cdc.cache.server import CacheServer
     from strata_cdc.cache.shapes import Shapes
     from strata_cdc.streams.events import TransactionPlace
-    from strata_cdc.streams.stream import StreamedSource
+    from strata_cdc.streams.request import StreamedSource
 
 _SHOWN: Final = 5
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from strata_cdc.position.token import Token
     from strata_cdc.streams.events import Event
     from strata_cdc.streams.positions import Bound
-    from strata_cdc.streams.stream import StreamedSource
+    from strata_cdc.streams.request import StreamedSource
 
 MARK_MILLISECONDS: Final = 60_000
 _HEARTBEAT_SECONDS: Final = 0.2

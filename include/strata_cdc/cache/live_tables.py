@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.protocol.connection import ServerAddress
     from strata_cdc.cache.shapes import Shapes
-    from strata_cdc.streams.stream import StreamedSource
+    from strata_cdc.streams.request import StreamedSource
 
 _ACTIONS: Final = ("CASCADE", "SET NULL", "SET DEFAULT")
 _REFERENCES: Final = re.compile(r"\breferences\b", re.IGNORECASE)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from strata_cdc.cache.touched import Toucher
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.events import Ddl
-    from strata_cdc.streams.stream import ChangeStream, StreamedSource
+    from strata_cdc.streams.request import StreamedSource
+    from strata_cdc.streams.stream import ChangeStream
 
 
 class Serving:

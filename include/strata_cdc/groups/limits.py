@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from strata_cdc.streams.stream import DECODE_LIMITS
+from strata_cdc.streams.request import DECODE_LIMITS
 
 if TYPE_CHECKING:
     from strata_cdc.changes.limits import DecodeLimits

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from strata_cdc.groups.hops import Hop
-    from strata_cdc.streams.stream import StreamedSource
+    from strata_cdc.streams.request import StreamedSource
 
 
 class Path:

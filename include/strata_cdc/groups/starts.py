@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from strata_cdc.groups.path import Path
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.streams.positions import Bound, Start
-    from strata_cdc.streams.stream import StreamedSource
+    from strata_cdc.streams.request import StreamedSource
 
 _LOG: Final = logging.getLogger("strata.group")
 _TOKEN = re.compile(r"\s*v\d+\.")

@@ -31,7 +31,8 @@ from strata_cdc.groups.vector import GroupPosition
 from strata_cdc.groups.watch import Watch
 from strata_cdc.schema.model.patterns import require_matchable
 from strata_cdc.streams.decoding import StreamBatch
-from strata_cdc.streams.stream import HEARTBEAT_SECONDS, ChangeStream
+from strata_cdc.streams.request import HEARTBEAT_SECONDS
+from strata_cdc.streams.stream import ChangeStream
 from strata_cdc.streams.transaction_texts import time_text
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from strata_cdc.groups.pieces import GroupHop
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.streams.events import Event
-    from strata_cdc.streams.stream import StreamedSource
+    from strata_cdc.streams.request import StreamedSource
 
 _MOST_AT_ONCE: Final = 1 << 14
 """Transactions that are given at once, if so many are due."""
@@ -151,7 +152,7 @@ class GroupStream:
         self._starts = Starts(group.name, self._path, self._sources, start, until)
         self._merge: Merge[SpanTransactions | HopPiece] = Merge(group.max_skew)
         self._vector = GroupPosition.of(self._starts.places())
-        self._inbox, self._turn = Inbox(limits), threading.Lock()
+        self._inbox, self._permit = Inbox(limits), threading.Lock()
         self._readers: dict[str, SourceReader] = {}
         self._failed: dict[str, StrataError] = {}
         addresses = {name: source.address for name, source in self._sources.items()}
@@ -260,10 +261,16 @@ class GroupStream:
         source = self._sources[name]
         start, until = self._starts.bounds(name, self._clocks)
         copied_from = self._path.copied_from(name)
-        stream = ChangeStream(source, start, until=until, copied_from=copied_from, **self._options)
-        # Who has gone since holds the group up, and does not end it.
-        stream.has_answered = bool(self._clocks.servers([name]))
-        stream.turn = self._turn
+        stream = ChangeStream(
+            source,
+            start,
+            until=until,
+            copied_from=copied_from,
+            # Who has gone since holds the group up, and does not end it.
+            has_answered=bool(self._clocks.servers([name])),
+            permit=self._permit,
+            **self._options,
+        )
         server = Server(source.address) if self._starts.asks_servers else None
         self._readers[name] = SourceReader(name, stream, server, self._inbox)
         self._readers[name].start()

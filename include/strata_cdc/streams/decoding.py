@@ -1,5 +1,6 @@
 """From transactions to what a stream gives of them: batches of rows, DDL, boundaries, in spans of the stream.
-Not here: which transactions (`stream.py`), the order within a span as events or lines (`rendering.py`)."""
+Not here: which transactions (`progress.py`), their DDL (`statements.py`), the order within a span as events or lines
+(`rendering.py`)."""
 
 from __future__ import annotations
 
@@ -17,13 +18,9 @@ from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows, decode_block
 from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
 from strata_cdc.changes.plan import Range
 from strata_cdc.changes.windows import FlushPace, read_windows
-from strata_cdc.errors import DdlError, StrataError, StreamHoleError
-from strata_cdc.schema.ddl.context import context_of, statement_text
-from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
-from strata_cdc.schema.ddl.named import named_databases, named_tables
-from strata_cdc.schema.ddl.read import read_ddl_or_gap
+from strata_cdc.errors import StrataError, StreamHoleError
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.streams.events import Ddl
+from strata_cdc.streams.statements import statements_of
 from strata_cdc.streams.unreadable import UnreadableRows
 
 if TYPE_CHECKING:
@@ -37,14 +34,15 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.events.batch import TransactionBatch
     from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.binlog.sources.port import Transactions
     from strata_cdc.changes.decode import Decoded
     from strata_cdc.changes.limits import DecodeLimits
-    from strata_cdc.streams.events import TransactionPlace
+    from strata_cdc.streams.events import Ddl, TransactionPlace
+    from strata_cdc.streams.filter import StreamFilter
     from strata_cdc.streams.places import Places
     from strata_cdc.streams.positions import Mask
-    from strata_cdc.streams.prepared import PreparedAlong, PreparedRows
-    from strata_cdc.streams.versions import StatementVersions, StreamVersions
+    from strata_cdc.streams.prepared import PreparedAlong
+    from strata_cdc.streams.progress import ChosenTransactions
+    from strata_cdc.streams.versions import StreamVersions
 
 _FACTS: Final = [field.name for field in ROW_FIELDS]
 _END: Final = 1 << 62
@@ -97,18 +95,6 @@ class StreamBatch(Struct):
         return self.places[int(self.ended[-1])] if len(self.ended) else None
 
 
-class StreamFilter(Struct, frozen=True):
-    """What of the stream a reader wants."""
-
-    table: Callable[[TableName], bool]
-    database: Callable[[str], bool]
-    """Whether a database is users'."""
-    columns: frozenset[str] | None = None
-    """In lower case; None for all."""
-    everything: bool = True
-    """Whether the boundaries of transactions are wanted that have nothing else."""
-
-
 class _SameColumns(Mapping[TableName, frozenset[str]]):
     """The same columns of every table."""
 
@@ -127,190 +113,90 @@ class _SameColumns(Mapping[TableName, frozenset[str]]):
         return 0 if self._columns is None else 1
 
 
-class _Pieces(Struct):
-    """Consecutive bytes that are decoded from one file: of the item, or of a prepared transaction."""
+class _Piece(Struct, frozen=True):
+    """Consecutive transactions of an item that are decoded from one file: the item's, or that of a prepared one."""
 
-    rows: PreparedRows | None
-    ranges: list[Range] = field(default_factory=list)
-
-
-class _Faults:
-    """The fault that stands first in the stream."""
-
-    def __init__(self) -> None:
-        self.first: StrataError | None = None
-        self.at = _END
-        """Ordinal of the first transaction that does not end any more."""
-        self.behind = _NOWHERE
-        """Transaction and row from which on none is given."""
-
-    def take(self, error: StrataError, at: int, behind: tuple[int, int]) -> None:
-        """Keeps it, if none stands in front of it."""
-        if self.first is None or behind < self.behind:
-            self.first, self.at, self.behind = error, at, behind
+    ranges: list[Range]
+    """Of the item's file."""
+    xa: TransactionRecord | None = None
+    """A transaction that has to do with XA: its rows are elsewhere, if it has any."""
 
 
-class Decoding:
-    """Decodes the transactions of one stream, in its order."""
+class _OpenItem:
+    """What was decoded of an item, and has not been given."""
 
-    def __init__(
-        self,
-        versions: StreamVersions,
-        prepared: PreparedAlong,
-        wanted: StreamFilter,
-        turn: AbstractContextManager[object],
-        limits: DecodeLimits,
-    ) -> None:
-        """Begins with none; what is decoded is decoded in a turn, which several streams may share: threads that have
-        little to do between two calls of kernels spend more on handing Python's lock to each other than they win."""
-        self._versions, self._prepared, self._wanted, self._turn = versions, prepared, wanted, turn
-        self._plans = DecodePlans(
-            versions.lookup,
-            wanted=wanted.table,
-            on_mismatch=OnMismatch.FAIL,
-            columns=_SameColumns(wanted.columns),
-        )
-        self._pace = FlushPace(limits)
-        self._unended = 0
+    def __init__(self, chosen: ChosenTransactions, ddl: list[Ddl], *, everything: bool) -> None:
+        """Begins with all that is known without rows.
+
+        Args:
+            chosen: Its transactions.
+            ddl: Of these.
+            everything: Whether the ends of transactions are wanted that have nothing else.
+        """
+        places = chosen.places
+        self._given, self._everything = chosen.given, everything
+        self._left = StreamBatch(places, ddl=ddl, ended=places.seqs)
+        self.unended = int(places.seqs[0])
         """Ordinal of the first transaction that has not ended in front of the rows that have been given."""
         self._touched: set[int] = set()
         """Ordinals of transactions that have something, and have not ended."""
+        self.fault: StrataError | None = None
+        """The one that is first in the stream."""
+        self._fault_at = _END
+        """Ordinal of the first transaction that does not end any more."""
+        self._fault_behind = _NOWHERE
+        """Transaction and row from which on none is given."""
 
-    def read(self, item: Transactions, places: Places, given: Mapping[int, int]) -> Iterator[StreamBatch]:
-        """What some transactions of an item have; then why there is no more, if that is so.
+    def put(self, step: Decoded, at: int) -> None:
+        """Takes what was decoded; `at` is the ordinal of the walk's transaction."""
+        if isinstance(step, ChangeBatch):
+            self._left.batches.append(step)
+        elif isinstance(step, QuarantinedRows):
+            self._left.unreadable.append(UnreadableRows.of(step))
+        elif isinstance(step, Hole):
+            self._fail(step.error, at, (at, 0))
 
-        Args:
-            item: The item.
-            places: Those of it that are wanted.
-            given: How many steps of a transaction a reader has, by ordinal.
+    def fail(self, error: StrataError) -> None:
+        """Of the transaction that has not ended the rows in front of the fault are given, and nothing behind it."""
+        self._fail(error, self.unended, (self.unended, _END))
 
-        Raises:
-            StrataError: Rows are missing, or nobody knows where they are; all in front of them has been given.
-        """
-        # Others need not wait for a lake.
-        item.bytes()
-        parts = self._read(item, places, given)
-        while True:
-            with self._turn:
-                part = next(parts, None)
-            if part is None:
-                return
-            yield part
+    def _fail(self, error: StrataError, at: int, behind: tuple[int, int]) -> None:
+        if self.fault is None or behind < self._fault_behind:
+            self.fault, self._fault_at, self._fault_behind = error, at, behind
 
-    def _read(self, item: Transactions, places: Places, given: Mapping[int, int]) -> Iterator[StreamBatch]:
-        open_, faults = self._open(item, places, given), _Faults()
-        last = StreamBatch(places)
-        try:
-            for at, step in self._steps(item, places):
-                _put(step, at, open_, faults)
-                if isinstance(step, Watermark):
-                    self._unended = step.unended_seq
-                    behind = min(faults.behind, step.missing_from or _NOWHERE)
-                    found = self._cut(open_, min(self._unended, faults.at), given, behind)
-                    # Behind the last rows there is mostly no more than transactions without any.
-                    yield last if step.is_last else last.joined(found)
-                    last = found if step.is_last else StreamBatch(places)
-                    if self._unended >= faults.at:
-                        break
-        except StrataError as error:
-            # Of this transaction the rows in front of the fault have been given.
-            faults.take(error, self._unended, (self._unended, _END))
-        yield last.joined(self._cut(open_, faults.at, given, faults.behind))
-        if faults.first is not None:
-            raise faults.first
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is given."""
+        return self.unended >= self._fault_at
 
-    def _open(self, item: Transactions, places: Places, given: Mapping[int, int]) -> StreamBatch:
-        """All that is known without rows."""
-        open_, seqs = StreamBatch(places, ended=places.seqs), places.with_statements()
-        if seqs:
-            made = self._versions.made_between(seqs[0], seqs[-1])
-            found = (one for seq in seqs for one in self._ddl(item, places[seq], made))
-            open_.ddl = [one for one in found if one.number > given.get(one.place.record.seq, 0)]
-        return open_
+    def cut(self, step: Watermark) -> StreamBatch:
+        """Takes away what is whole."""
+        self.unended = step.unended_seq
+        behind = min(self._fault_behind, step.missing_from or _NOWHERE)
+        return self._cut(min(self.unended, self._fault_at), behind)
 
-    def pass_over(self, item: Transactions, record: TransactionRecord) -> None:
-        """Takes a transaction that has to do with XA, and is not wanted itself."""
-        with suppress(StreamHoleError):
-            self._prepared.take(item, record)
+    def rest(self) -> StreamBatch:
+        """Takes away all that is to be given."""
+        return self._cut(self._fault_at, self._fault_behind)
 
-    # Rows -----------------------------------------------------------------------------------------
-
-    def _steps(self, item: Transactions, places: Places) -> Iterator[tuple[int, Decoded]]:
-        """Steps of decoding, each with the ordinal of the transaction that the walk is in."""
-        self._unended = int(places.seqs[0])
-        chain = None if item.is_landed else item.chain()
-        for pieces in self._pieces(item, places):
-            if pieces.rows is None:
-                yield from self._decode(item.bytes(), pieces.ranges, chain)
-            else:
-                with pieces.rows.open() as binlog:
-                    yield from self._decode(binlog, [pieces.rows.range], None)
-
-    def _decode(
-        self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None
-    ) -> Iterator[tuple[int, Decoded]]:
-        reader = RowReader(binlog, self._plans)
-        for step in decode_blocks(reader.read(read_windows(binlog, ranges, chain, self._pace)), binlog.name):
-            yield reader.seq, step
-
-    def _pieces(self, item: Transactions, places: Places) -> Iterator[_Pieces]:
-        batch, rows, begin = places.batch, places.rows, 0
-        marked = np.flatnonzero(np.isin(rows, [row for row, _ in batch.marks])) if batch.marks else _NONE
-        for at in marked.tolist():
-            if begin < at:
-                yield _Pieces(None, _ranges(batch, rows[begin:at]))
-            begin = at + 1
-            record = batch.record(int(rows[at]))
-            self._unended = record.seq
-            prepared = self._prepared.take(item, record)
-            if prepared is not None:
-                yield _Pieces(prepared)
-        if begin < len(rows):
-            yield _Pieces(None, _ranges(batch, rows[begin:]))
-
-    # Statements -----------------------------------------------------------------------------------
-
-    def _ddl(
-        self, item: Transactions, place: TransactionPlace, made: Mapping[tuple[int, int], StatementVersions]
-    ) -> Iterator[Ddl]:
-        record = place.record
-        form = item.bytes().format
-        for number, (_, query, _) in enumerate(item.statements(record), start=1):
-            try:
-                text = statement_text(query)
-            except DdlError as fault:
-                text = fault.ddl
-            changes = read_ddl_or_gap(text, context_of(query, form))
-            databases = named_databases(changes) or {query.database}
-            if not changes or not any(map(self._wanted.database, databases)):
-                continue
-            mine = made.get((record.seq, number))
-            tables = {one for one in named_tables(changes) | (mine.tables if mine else set()) if one.table}
-            if not self._wanted.everything and not any(map(self._wanted.table, tables)):
-                continue
-            version = mine.version if mine else None
-            named = tuple(sorted(map(str, tables)))
-            yield Ddl(place, as_one_looks_at(text), number, named, version, frozenset(tables))
-
-    # Spans ----------------------------------------------------------------------------------------
-
-    def _cut(self, open_: StreamBatch, at: int, given: Mapping[int, int], behind: tuple[int, int]) -> StreamBatch:
-        """Takes away what stands in front of transaction `at`, and of that one what there is of it but for its end; in
+    def _cut(self, at: int, behind: tuple[int, int]) -> StreamBatch:
+        """Takes away what is in front of transaction `at`, and of that one what there is of it but for its end; in
         front of `_END` all. From the transaction and row `behind` on no row is given."""
-        span = StreamBatch(open_.places)
-        for batch in open_.batches:
-            keep = _behind(batch.batch, open_.places, given, behind)
+        left, places = self._left, self._left.places
+        span = StreamBatch(places)
+        for batch in left.batches:
+            keep = _behind(batch.batch, places, self._given, behind)
             if keep.any():
                 span.batches.append(batch if keep.all() else replace(batch, batch=batch.batch.filter(keep)))
-        for some in open_.unreadable:
-            keep = _behind(some.batch, open_.places, given, behind)
+        for some in left.unreadable:
+            keep = _behind(some.batch, places, self._given, behind)
             if keep.any():
                 span.unreadable.append(some.chosen(keep))
-        open_.batches, open_.unreadable = [], []
-        span.ddl, open_.ddl = _parted(open_.ddl, lambda one: one.place.record.seq <= at)
-        count = int(np.searchsorted(open_.ended, at))
-        ended, open_.ended = open_.ended[:count], open_.ended[count:]
-        span.ended = ended if self._wanted.everything else self._that_have_something(span, ended)
+        span.ddl, ddl = _parted(left.ddl, lambda one: one.place.record.seq <= at)
+        count = int(np.searchsorted(left.ended, at))
+        ended = left.ended[:count]
+        self._left = StreamBatch(places, ddl=ddl, ended=left.ended[count:])
+        span.ended = ended if self._everything else self._that_have_something(span, ended)
         return span
 
     def _that_have_something(self, span: StreamBatch, ended: Ints) -> Ints:
@@ -325,14 +211,104 @@ class Decoding:
         return found
 
 
-def _put(step: Decoded, at: int, open_: StreamBatch, faults: _Faults) -> None:
-    """Puts what was decoded to what is open, or to the faults; `at` is the ordinal of the walk's transaction."""
-    if isinstance(step, ChangeBatch):
-        open_.batches.append(step)
-    elif isinstance(step, QuarantinedRows):
-        open_.unreadable.append(UnreadableRows.of(step))
-    elif isinstance(step, Hole):
-        faults.take(step.error, at, (at, 0))
+class Decoding:
+    """Decodes the transactions of one stream, in its order."""
+
+    def __init__(
+        self,
+        versions: StreamVersions,
+        prepared: PreparedAlong,
+        wanted: StreamFilter,
+        permit: AbstractContextManager[object],
+        limits: DecodeLimits,
+    ) -> None:
+        """Begins with none; what is decoded is decoded with a permit, which several streams may share: threads that
+        have little to do between two calls of kernels spend more on handing Python's lock to each other than they
+        win."""
+        self._versions, self._prepared, self._wanted, self._permit = versions, prepared, wanted, permit
+        self._plans = DecodePlans(
+            versions.lookup,
+            wanted=wanted.table,
+            on_mismatch=OnMismatch.FAIL,
+            columns=_SameColumns(wanted.columns),
+        )
+        self._pace = FlushPace(limits)
+
+    def read(self, chosen: ChosenTransactions) -> Iterator[StreamBatch]:
+        """What some transactions of an item have; then why there is no more, if that is so.
+
+        Raises:
+            StrataError: Rows are missing, or nobody knows where they are; all in front of them has been given.
+        """
+        for record in chosen.passed:
+            with suppress(StreamHoleError):
+                self._prepared.take(chosen.item, record)
+        if not chosen.places:
+            return
+        # Others need not wait for a lake.
+        chosen.item.bytes()
+        spans = self._spans(chosen)
+        while True:
+            with self._permit:
+                span = next(spans, None)
+            if span is None:
+                return
+            yield span
+
+    def _spans(self, chosen: ChosenTransactions) -> Iterator[StreamBatch]:
+        ddl = statements_of(chosen, self._versions, self._wanted)
+        open_ = _OpenItem(chosen, ddl, everything=self._wanted.everything)
+        last = StreamBatch(chosen.places)
+        try:
+            for at, step in self._steps(chosen, open_):
+                open_.put(step, at)
+                if isinstance(step, Watermark):
+                    found = open_.cut(step)
+                    # Behind the last rows there is mostly no more than transactions without any.
+                    yield last if step.is_last else last.joined(found)
+                    last = found if step.is_last else StreamBatch(chosen.places)
+                    if open_.is_over:
+                        break
+        except StrataError as error:
+            open_.fail(error)
+        yield last.joined(open_.rest())
+        if open_.fault is not None:
+            raise open_.fault
+
+    def _steps(self, chosen: ChosenTransactions, open_: _OpenItem) -> Iterator[tuple[int, Decoded]]:
+        """Steps of decoding, each with the ordinal of the transaction that the walk is in."""
+        item = chosen.item
+        chain = None if item.is_landed else item.chain()
+        for piece in _pieces(chosen.places):
+            if piece.xa is None:
+                yield from self._decode(item.bytes(), piece.ranges, chain)
+                continue
+            open_.unended = piece.xa.seq
+            prepared = self._prepared.take(item, piece.xa)
+            if prepared is not None:
+                with prepared.open() as binlog:
+                    yield from self._decode(binlog, [prepared.range], None)
+
+    def _decode(
+        self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None
+    ) -> Iterator[tuple[int, Decoded]]:
+        reader = RowReader(binlog, self._plans)
+        for step in decode_blocks(reader.read(read_windows(binlog, ranges, chain, self._pace)), binlog.name):
+            yield reader.seq, step
+
+
+def _pieces(places: Places) -> list[_Piece]:
+    """The transactions cut at those that have to do with XA."""
+    batch, rows, begin, found = places.batch, places.rows, 0, list[_Piece]()
+    marked = np.flatnonzero(np.isin(rows, [row for row, _ in batch.marks])) if batch.marks else _NONE
+    for at in marked.tolist():
+        if begin < at:
+            found.append(_Piece(_ranges(batch, rows[begin:at])))
+        begin = at + 1
+        found.append(_Piece([], batch.record(int(rows[at]))))
+    if begin < len(rows):
+        found.append(_Piece(_ranges(batch, rows[begin:])))
+    return found
 
 
 def _parted(items: list[Part], belongs: Callable[[Part], bool]) -> tuple[list[Part], list[Part]]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from strata_cdc.binlog.events.index import Resume
 from strata_cdc.binlog.protocol.server_files import FIRST_OFFSET
 from strata_cdc.binlog.protocol.server_now import ServerNow
@@ -27,22 +29,27 @@ if TYPE_CHECKING:
     from strata_cdc.streams.positions import Bound, Start
 
 
-class Opening:
-    """What a reader is to have of a stream."""
+class Opening(Struct, frozen=True):
+    """What a reader is to have of a stream: found before anything is read."""
 
-    def __init__(self, begin: Begin, skip_to: int, executed: GtidSet | None, ends: tuple[End, ...]) -> None:
-        """Takes what `open_at` found.
-
-        Args:
-            begin: Which transactions are behind the position.
-            skip_to: None is in front of this ordinal, or at it.
-            executed: What the reader has by his own word.
-            ends: The first of them counts.
-        """
-        self.begin, self.skip_to, self.executed, self._ends = begin, skip_to, executed, ends
+    begin: Begin
+    """Which transactions are behind the position."""
+    skip_to: int
+    """None is in front of this ordinal, or at it."""
+    executed: GtidSet | None
+    """What the reader has by his own word."""
+    ends: tuple[End, ...]
+    """The first of them counts."""
+    by_file: bool
+    """Whether the stream goes by file and offset: not all of its transactions have a GTID. Where nothing shows that
+    yet, the server may when it is read."""
 
     def read_from(self, landed: LandedStream, tracked_seq: int) -> int:
-        """Ordinal behind which to read: what has not been tracked is read, too, though nothing is given of it."""
+        """Ordinal behind which to read: what has not been tracked is read, too, though nothing is given of it.
+
+        Raises:
+            Usage: Versions are known of a source of which nothing has landed in this lake.
+        """
         if not landed.segments:
             if tracked_seq:
                 raise Usage(
@@ -56,39 +63,35 @@ class Opening:
     @property
     def time(self) -> int | None:
         """The time at which the stream ends, microseconds UTC."""
-        return next((end.time for end in self._ends if end.time is not None), None)
+        return next((end.time for end in self.ends if end.time is not None), None)
 
-    def stand_behind(self, executed: GtidSet) -> None:
-        """As `End.stand_behind`."""
-        for end in self._ends:
-            end.stand_behind(executed)
-
-    def stop(self, batch: TransactionBatch, first: int) -> int | None:
+    def stop(self, batch: TransactionBatch, first: int, had: GtidSet) -> int | None:
         """As `End.stop`."""
-        found = [row for end in self._ends if (row := end.stop(batch, first)) is not None]
+        found = [row for end in self.ends if (row := end.stop(batch, first, had)) is not None]
         return min(found, default=None)
 
     def rows(self, batch: TransactionBatch, first: int, stop: int) -> Ints:
         """As `Begin.rows`."""
         return self.begin.rows(batch, max(first, self.skip_to + 1 - batch.first_seq), stop)
 
-    def is_reached(self, seq: int, at: BinlogPosition | None) -> bool:
+    def is_reached(self, seq: int, had: GtidSet, at: BinlogPosition | None) -> bool:
         """As `End.is_reached`."""
-        return any(end.is_reached(seq, at) for end in self._ends)
+        return any(end.is_reached(seq, had, at) for end in self.ends)
 
 
-class _Server:
+class _AskedServer:
     """Asks the server once, if anybody wants to know."""
 
-    def __init__(self, server: LiveServer) -> None:
+    def __init__(self, server: LiveServer, *, by_file: bool) -> None:
         self._server = server
         self._state: ServerState | None = None
+        self.by_file = by_file
 
     def state(self) -> ServerState:
         """As `LiveServer.state`."""
         if self._state is None:
             self._state = self._server.state()
-            self._server.by_file |= not self._state.numbers_all
+            self.by_file |= not self._state.numbers_all
         return self._state
 
     def files(self) -> ServerFiles:
@@ -106,7 +109,7 @@ class _Server:
     def now(self) -> GtidSet | BinlogPosition:
         """Behind all that it has executed."""
         executed = self.state().executed
-        return self._server.end() if self._server.by_file else executed
+        return self._server.end() if self.by_file else executed
 
 
 def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound | None, *, follow: bool) -> Opening:
@@ -126,38 +129,37 @@ def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound
             begins.
         StrataError: The server or the lake does not answer.
     """
-    if landed.segments and landed.has_anonymous():
-        server.by_file = True
-    asked = _Server(server)
+    asked = _AskedServer(server, by_file=bool(landed.segments) and landed.has_anonymous())
     if isinstance(start, ServerNow):
-        start = (start.end or server.end()) if server.by_file else start.position
+        start = (start.end or server.end()) if asked.by_file else start.position
     place = asked.now() if start is Edge.NOW else start
     if isinstance(place, datetime) and not landed.segments and until is not Edge.LANDED:
         _refuse_before_kept(landed.source, asked, micros(place))
     skip_to, begin, executed = _find_start(landed, asked, place)
-    return Opening(begin, skip_to, executed, _find_end(landed, asked, until, follow=follow))
+    ends = _find_end(landed, asked, until, follow=follow)
+    return Opening(begin, skip_to, executed, ends, asked.by_file)
 
 
-def _find_start(landed: LandedStream, asked: _Server, start: Bound) -> tuple[int, Begin, GtidSet | None]:
+def _find_start(landed: LandedStream, asked: _AskedServer, start: Bound) -> tuple[int, Begin, GtidSet | None]:
     first = landed.first_seq - 1
     if isinstance(start, Edge):
-        return (landed.last_seq if start is Edge.LANDED else first), Begin(None), None
+        return (landed.last_seq if start is Edge.LANDED else first), Begin.of(None), None
     position = start.position if isinstance(start, SourcePosition) else start
     if isinstance(position, datetime):
         if landed.segments:
             _refuse_before_landed(landed, micros(position))
-        return (landed.seq_before(micros(position)) if landed.segments else 0), Begin(position), None
+        return (landed.seq_before(micros(position)) if landed.segments else 0), Begin.of(position), None
     if isinstance(position, GtidSet):
         executed = start.executed() if isinstance(start, SourcePosition) else position
-        return _behind_set(landed, asked, position, executed or position), Begin(start), position
+        return _behind_set(landed, asked, position, executed or position), Begin.of(start), position
     if isinstance(position, FilePosition):
-        return _behind_file(landed, asked, position.at, position.server_uuid), Begin(start), None
+        return _behind_file(landed, asked, position.at, position.server_uuid), Begin.of(start), None
     if isinstance(position, BinlogPosition):
-        return _behind_file(landed, asked, position), Begin(start), None
+        return _behind_file(landed, asked, position), Begin.of(start), None
     raise TypeError(f"a stream cannot begin at {type(position).__name__}")
 
 
-def _behind_set(landed: LandedStream, asked: _Server, position: GtidSet, executed: GtidSet) -> int:
+def _behind_set(landed: LandedStream, asked: _AskedServer, position: GtidSet, executed: GtidSet) -> int:
     """The last ordinal in front of which nothing is missing from a set."""
     _refuse_missing(landed, position, asked)
     ahead = executed - landed.executed()
@@ -181,7 +183,7 @@ def _behind_set(landed: LandedStream, asked: _Server, position: GtidSet, execute
     return low
 
 
-def _refuse_missing(landed: LandedStream, position: GtidSet, asked: _Server) -> None:
+def _refuse_missing(landed: LandedStream, position: GtidSet, asked: _AskedServer) -> None:
     earliest = landed.executed_before() if landed.segments else asked.state().purged
     gone = earliest - position
     if not gone:
@@ -195,7 +197,7 @@ def _refuse_missing(landed: LandedStream, position: GtidSet, asked: _Server) -> 
     ).beginning(earliest)
 
 
-def _refuse_before_kept(source: str, asked: _Server, time: int) -> None:
+def _refuse_before_kept(source: str, asked: _AskedServer, time: int) -> None:
     """A time of which the server has purged transactions, or may have; nothing has landed."""
     oldest = asked.oldest()
     if oldest is not None and time < oldest.complete_from:
@@ -241,7 +243,7 @@ def _early(source: str, first: int | None, earliest: int, gtid: str | None = Non
     ).beginning(_shown(earliest))
 
 
-def _behind_file(landed: LandedStream, asked: _Server, at: BinlogPosition, uuid: str = "") -> int:
+def _behind_file(landed: LandedStream, asked: _AskedServer, at: BinlogPosition, uuid: str = "") -> int:
     """The last ordinal in front of a place in the files of a server, by its UUID where the position says whose they
     are."""
     server = landed.segments[-1].summary.server_uuid if landed.segments else asked.state().uuid
@@ -307,7 +309,7 @@ def _is_landed_event(landed: LandedStream, seq: int, at: BinlogPosition) -> bool
 
 
 def _refuse_unwritten(
-    landed: LandedStream, asked: _Server, at: BinlogPosition, kind: type[SourceDivergedError | Usage]
+    landed: LandedStream, asked: _AskedServer, at: BinlogPosition, kind: type[SourceDivergedError | Usage]
 ) -> None:
     """A place that the server has not written, or where no event begins: nobody knows what is behind it."""
     files = asked.files()
@@ -353,22 +355,22 @@ def _other_server(landed: LandedStream, wanted: str, found: str) -> SourceDiverg
     )
 
 
-def _find_end(landed: LandedStream, asked: _Server, until: Bound | None, *, follow: bool) -> tuple[End, ...]:
+def _find_end(landed: LandedStream, asked: _AskedServer, until: Bound | None, *, follow: bool) -> tuple[End, ...]:
     if until is Edge.LANDED:
-        return (End(landed.last_seq),)
+        return (End.of(landed.last_seq),)
     if until is Edge.BEGINNING:
         raise Usage("a stream cannot end with the beginning", remedy="`--until` takes what `--from` takes.")
     if until is Edge.NOW or (until is None and not follow):
-        return (End(asked.now()),)
+        return (End.of(asked.now()),)
     if until is None:
         return ()
     if isinstance(until, datetime) and landed.segments and micros(until) <= landed.clock:
-        return (End(landed.seq_before(micros(until))),)
-    end = End(until)
+        return (End.of(landed.seq_before(micros(until))),)
+    end = End.of(until)
     executed = until.executed() if isinstance(until, SourcePosition) else until
     if follow or (isinstance(executed, GtidSet) and landed.segments and executed <= landed.executed()):
         return (end,)
-    return end, End(asked.now())
+    return end, End.of(asked.now())
 
 
 def _shown(time: int) -> str:

@@ -6,16 +6,18 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
+from msgspec import Struct
 
 from strata_cdc.binlog.protocol.server_now import ServerNow
 from strata_cdc.errors import Usage
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.sets import GtidSet
-from strata_cdc.position.source_position import SourcePosition
+from strata_cdc.position.source_position import PartialTransaction, SourcePosition
 from strata_cdc.position.token_text import from_text
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.position.port import Position
     from strata_cdc.position.sets import Gtid
-    from strata_cdc.position.source_position import PartialTransaction
     from strata_cdc.position.token import Token
 
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -135,80 +136,108 @@ class Held:
         return found
 
 
-class Begin:
-    """Which transactions of a stream are behind the position where a reader begins."""
+class Begin(Struct, frozen=True, dict=True):
+    """Which transactions of a stream are behind the position where a reader begins: each that comes, or by one of
+    several ways to say it."""
 
-    def __init__(self, bound: SourcePosition | GtidSet | BinlogPosition | datetime | None) -> None:
-        """Takes the position; None where each transaction that comes is behind it."""
-        self._time = micros(bound) if isinstance(bound, datetime) else None
-        self._at = bound if isinstance(bound, BinlogPosition) else None
-        self._executed = bound if isinstance(bound, GtidSet) else None
-        self._held: Held | None = None
-        self._parts: tuple[PartialTransaction, ...] = ()
-        if isinstance(bound, SourcePosition):
-            self._at, self._executed = _at_or_executed(bound.position)
-            self._parts = bound.parts
+    time: int | None = None
+    """Those that were committed then or later (microseconds UTC)."""
+    at: BinlogPosition | None = None
+    """Those that begin there or behind it."""
+    executed: GtidSet | None = None
+    """Those that it does not hold."""
+    parts: tuple[PartialTransaction, ...] = ()
+    """Of these the rest."""
+
+    @classmethod
+    def of(cls, bound: SourcePosition | GtidSet | BinlogPosition | datetime | None) -> Self:
+        """From a position; None where each transaction that comes is behind it."""
+        match bound:
+            case SourcePosition():
+                at, executed = _at_or_executed(bound.position)
+                return cls(None, at, executed, bound.parts)
+            case datetime():
+                return cls(micros(bound))
+            case BinlogPosition():
+                return cls(None, bound)
+            case _:
+                return cls(None, None, bound)
+
+    @cached_property
+    def _held(self) -> Held:
+        return Held(self.executed or GtidSet())
 
     def rows(self, batch: TransactionBatch, first: int, stop: int) -> Ints:
         """Which rows of a batch are to be given, of those from `first` to the one in front of `stop`."""
         found = np.arange(first, stop)
-        if self._time is not None:
-            return found[batch.committed_at[first:stop] >= self._time]
-        if self._at is not None:
-            return found[first_at(batch.positions[first:stop], batch, self._at) :]
-        if self._executed is None:
+        if self.time is not None:
+            return found[batch.committed_at[first:stop] >= self.time]
+        if self.at is not None:
+            return found[first_at(batch.positions[first:stop], batch, self.at) :]
+        if self.executed is None:
             return found
-        if self._held is None:
-            self._held = Held(self._executed)
         return found[~self._held.of(batch)[first:stop]]
 
     def is_in_front_of(self, record: TransactionRecord) -> bool:
         """Whether a transaction is to be given."""
-        if self._time is not None:
-            return record.committed_at >= self._time
-        if self._at is not None:
-            return BinlogPosition.of(record.binlog_file, record.binlog_pos) >= self._at
-        if self._executed is not None and record.gtid is not None:
-            return not self._executed.contains(record.gtid)
+        if self.time is not None:
+            return record.committed_at >= self.time
+        if self.at is not None:
+            return BinlogPosition.of(record.binlog_file, record.binlog_pos) >= self.at
+        if self.executed is not None and record.gtid is not None:
+            return not self.executed.contains(record.gtid)
         return True
 
     def steps_given(self, batch: TransactionBatch) -> dict[int, int]:
         """How many steps had been given of the transactions of a batch that are not new to the reader, by ordinal."""
         found: dict[int, int] = {}
-        for part in self._parts:
+        for part in self.parts:
             rows = _rows_of(batch, part.transaction)
             found |= dict.fromkeys((rows + batch.first_seq).tolist(), part.steps)
         return found
 
 
-class End:
+class End(Struct, frozen=True):
     """Where a stream ends, by one of several ways to say it."""
 
-    def __init__(self, bound: SourcePosition | GtidSet | BinlogPosition | datetime | int) -> None:
-        """Takes the position; a number is the ordinal of the last transaction."""
-        self.time = micros(bound) if isinstance(bound, datetime) else None
-        self.seq = bound if isinstance(bound, int) else None
-        self._at = bound if isinstance(bound, BinlogPosition) else None
-        self._executed = bound if isinstance(bound, GtidSet) else None
-        self._left = 0
-        """How many transactions of the set are to come."""
-        if isinstance(bound, SourcePosition):
-            self._at, _ = _at_or_executed(bound.position)
-            self._executed = bound.executed()
-        self._held = Held(self._executed or GtidSet())
-        self._before = Held(GtidSet())
-        """What the reader had in front of those that are counted."""
+    time: int | None = None
+    """In front of what was committed then or later (microseconds UTC)."""
+    seq: int | None = None
+    """Behind the transaction with this ordinal."""
+    at: BinlogPosition | None = None
+    """Behind the last transaction that begins in front of it."""
+    executed: GtidSet | None = None
+    """Where nothing of it is to come."""
 
-    def stand_behind(self, executed: GtidSet) -> None:
-        """Counts what is to come behind a GTID set."""
-        if self._executed is not None:
-            self._before, self._left = Held(executed), (self._executed - executed).count()
+    @classmethod
+    def of(cls, bound: SourcePosition | GtidSet | BinlogPosition | datetime | int) -> Self:
+        """From a position; a number is the ordinal of the last transaction."""
+        match bound:
+            case SourcePosition():
+                at, _ = _at_or_executed(bound.position)
+                return cls(None, None, at, bound.executed())
+            case datetime():
+                return cls(micros(bound))
+            case int():
+                return cls(None, bound)
+            case BinlogPosition():
+                return cls(None, None, bound)
+            case _:
+                return cls(None, None, None, bound)
 
-    def stop(self, batch: TransactionBatch, first: int) -> int | None:
-        """Takes the transactions of a batch from row `first` on. Returns the row behind the last one that is given, or
-        None if the stream goes on behind the batch."""
-        if self._executed is not None:
-            return self._stop_by_set(batch, first)
+    def stop(self, batch: TransactionBatch, first: int, had: GtidSet) -> int | None:
+        """Where it is in a batch.
+
+        Args:
+            batch: Some transactions.
+            first: Row of the first that the reader does not have.
+            had: What he has in front of it.
+
+        Returns:
+            The row behind the last one that is given, or None if the stream goes on behind the batch.
+        """
+        if self.executed is not None:
+            return _stop_by_set(self.executed - had, batch, first)
         count = len(batch) - first
         if self.seq is not None:
             given = max(self.seq + 1 - batch.first_seq - first, 0)
@@ -218,26 +247,32 @@ class End:
 
     def _edges(self, batch: TransactionBatch, first: int) -> tuple[int, int]:
         """The first transaction that is not given, and the first that is the last one, behind row `first`."""
-        if self._at is None:
+        if self.at is None:
             return _first(batch.committed_at[first:] >= (self.time or 0)), len(batch) - first
         begins = batch.positions[first:]
         behind = begins + batch.ends[first:] - batch.begins[first:]
-        return first_at(begins, batch, self._at), first_at(behind, batch, self._at)
+        return first_at(begins, batch, self.at), first_at(behind, batch, self.at)
 
-    def _stop_by_set(self, batch: TransactionBatch, first: int) -> int | None:
-        mine = (self._held.of(batch) & ~self._before.of(batch))[first:]
-        left = self._left - np.cumsum(mine)
-        self._left -= int(np.count_nonzero(mine))
-        last = _first(left <= 0)
-        return first + last + 1 if last < len(left) else None
+    def is_reached(self, seq: int, had: GtidSet, at: BinlogPosition | None) -> bool:
+        """Whether nothing is to come behind a place, as far as that tells.
 
-    def is_reached(self, seq: int, at: BinlogPosition | None) -> bool:
-        """Whether nothing is to come behind a place, as far as that tells."""
-        if self._executed is not None:
-            return self._left <= 0
-        if self._at is not None:
-            return at is not None and at >= self._at
+        Args:
+            seq: Ordinal of the last transaction that has been read.
+            had: What the reader has.
+            at: Where that is in the server's files, if the stream goes by these.
+        """
+        if self.executed is not None:
+            return self.executed <= had
+        if self.at is not None:
+            return at is not None and at >= self.at
         return self.seq is not None and seq >= self.seq
+
+
+def _stop_by_set(missing: GtidSet, batch: TransactionBatch, first: int) -> int | None:
+    """The row behind the one with which nothing is missing any more."""
+    left = missing.count() - np.cumsum(Held(missing).of(batch)[first:])
+    last = _first(left <= 0)
+    return first + last + 1 if last < len(left) else None
 
 
 def _at_or_executed(position: Position) -> tuple[BinlogPosition | None, GtidSet | None]:

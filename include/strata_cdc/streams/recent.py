@@ -130,7 +130,7 @@ class Recent:
         """Where a reader goes on who has all in front of a place, and nothing behind it; None if that is not here."""
         if place.parts or (place.source, place.lineage) != (self._head.source, self._head.lineage):
             return None
-        begin = Begin(place)
+        begin = Begin.of(place)
         at = bisect_left(
             self._spans, 1, key=lambda one: len(one.begun) > 0 and begin.is_in_front_of(_last_begun(one).record)
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from strata_cdc.binlog.events.model import SplitPoint, TableRows, TransactionRecord
-from strata_cdc.position.sets import Gtid
+from strata_cdc.position.sets import Gtid, GtidSet, Sid, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.events.model import XaMark
     from strata_cdc.binlog.events.xa import Undecided
-    from strata_cdc.position.sets import GtidSetBuilder, Sid, Span
+    from strata_cdc.position.sets import GtidSetBuilder
 
     Numbers = npt.NDArray[np.int64]
 
@@ -73,6 +73,13 @@ class TransactionBatch(Struct, frozen=True):
     def add_to(self, executed: GtidSetBuilder) -> None:
         """Adds the GTIDs to a set."""
         add_gtids(executed, self.sids, self.sid_numbers, self.numbers)
+
+    def added_to(self, executed: GtidSet, first: int = 0, stop: int | None = None) -> GtidSet:
+        """A set with the GTIDs of the rows from `first` to the one in front of `stop`, or to the last."""
+        some, spans = slice(first, stop), dict[Sid, list[Span]]()
+        for sid, span in gtid_spans(self.sids, self.sid_numbers[some], self.numbers[some]):
+            spans.setdefault(sid, []).append(span)
+        return executed | GtidSet.of(spans)
 
     def decide(self, undecided: Undecided) -> None:
         """Takes its steps of XA."""

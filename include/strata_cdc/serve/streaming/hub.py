@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from strata_cdc.serve.streaming.asked import Wish
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.recent import RecentPart
-    from strata_cdc.streams.stream import StreamedSource
+    from strata_cdc.streams.request import StreamedSource
     from strata_cdc.streams.writing import Messages
 
 _LINES_BYTES: Final = 2000
@@ -49,8 +49,9 @@ class Hub:
         self.failed: StrataError | None = None
         """Why it has ended, if it has."""
         self.recent = Recent(start, limits.recent_bytes)
-        self._stream = ChangeStream(source, start, follow=True, heartbeat_seconds=_LOOK_SECONDS)
-        self._stream.gather_seconds = _GATHER_SECONDS
+        self._stream = ChangeStream(
+            source, start, follow=True, heartbeat_seconds=_LOOK_SECONDS, gather_seconds=_GATHER_SECONDS
+        )
         self._loop: AbstractEventLoop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._readers: Counter[Wish] = Counter()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from strata_cdc.serve.streaming.asked import Wish
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.positions import Bound
-    from strata_cdc.streams.stream import StreamedSource
+    from strata_cdc.streams.request import StreamedSource
     from strata_cdc.streams.writing import Messages
 
 MOST_ALONE: Final = 32
