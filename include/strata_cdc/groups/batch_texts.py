@@ -16,7 +16,7 @@ from strata_cdc.groups.batch import shown_of
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.token_packed import array_head, growing
 from strata_cdc.streams.token_texts import sealed
-from strata_cdc.streams.transaction_texts import TransactionTexts, shown_fields
+from strata_cdc.streams.transaction_texts import EndTexts, RowTexts, TransactionTexts, shown_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -216,17 +216,27 @@ def _last_before(gtid: Gtid, place: SourcePosition) -> int:
     return max((end for _, end in spans if end < gtid.gno), default=0)
 
 
-class GroupTexts(TransactionTexts):
-    """Of some transactions of a part, what their lines say of them."""
+class GroupTexts:
+    """Of some transactions of a part, what their lines say of them: what those of their source say, but for tokens."""
 
     def __init__(self, tokens: GroupBatchTexts, places: GroupPlaces, seqs: Ints) -> None:
         """Takes the tokens of the stretch, the part, and which of its transactions are wanted."""
-        super().__init__(places.piece.own, seqs)
+        self._of_source = TransactionTexts(places.piece.own, seqs)
         self._tokens, self._group, self._ordinals = tokens, places, places.ordinals(seqs)
         self._ranks = places.ranks[self._ordinals]
 
+    def of_rows(self) -> RowTexts:
+        """As those of a source."""
+        own, ends = self._of_source, self.ends(inside=True)
+        return RowTexts(own.statements(), own.gtids(), own.times(), *self.heads(), ends)
+
+    def of_ends(self) -> EndTexts:
+        """Likewise."""
+        own = self._of_source
+        return EndTexts(own.gtids(), own.times(), self.behind(), self.ends(inside=False))
+
     def behind(self) -> Texts:
-        """As that of a source."""
+        """The tokens behind each."""
         found = []
         for segment, some in self._tokens.each(self._ranks):
             if segment.moving is None:
@@ -236,7 +246,7 @@ class GroupTexts(TransactionTexts):
         return Texts.joined(found)
 
     def heads(self) -> tuple[Texts, Ints]:
-        """As that of a source."""
+        """What the tokens inside of each begin with, and their CRCs, as `StepTexts` has them."""
         found: list[tuple[Texts, Ints]] = []
         for segment, some in self._tokens.each(self._ranks):
             if segment.moving is None:
@@ -248,7 +258,7 @@ class GroupTexts(TransactionTexts):
         return Texts.joined([texts for texts, _ in found]), np.concatenate([crcs for _, crcs in found])
 
     def ends(self, *, inside: bool) -> Texts | None:
-        """As that of a source."""
+        """As that of `RowTexts` or `EndTexts`."""
         piece = self._group.piece
         marked = piece.may_be_copy[self._group.part.begin + self._ordinals]
         segments = [(inside and one.moving is None, some) for one, some in self._tokens.each(self._ranks)]

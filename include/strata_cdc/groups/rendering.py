@@ -3,23 +3,20 @@ Not here: what is due (`merge.py`), lines and events of one source (`streams`)."
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from strata_cdc.groups.batch import GroupPlaces
 from strata_cdc.groups.batch_texts import GroupBatchTexts, GroupTexts
 from strata_cdc.streams.lines import Lines, joined
 from strata_cdc.streams.rendering import Rendering
-from strata_cdc.streams.writing import Writing
+from strata_cdc.streams.writing import SpanTexts, Writing, planned_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.groups.batch import GroupBatch
-    from strata_cdc.streams.events import Event, TransactionPlace
+    from strata_cdc.groups.batch import GroupBatch, GroupPlaces
+    from strata_cdc.streams.events import Event
 
 
 class GroupBatchLines:
@@ -31,20 +28,17 @@ class GroupBatchLines:
     def write(self, stretch: GroupBatch) -> Iterator[bytes]:
         """The JSON lines of a stretch in its order, some whole ones at once."""
         parts, lines = stretch.parts(), list[Lines]()
-        texts = partial(_texts, GroupBatchTexts(stretch, parts))
+        tokens = GroupBatchTexts(stretch, parts)
         for places in parts:
-            writing = self._writing.setdefault(places.part.source, Writing())
-            for found in writing.parts(places.span(), texts):
+            plan = self._writing.setdefault(places.part.source, Writing()).plan(places.span())
+            ended = plan.span.ended
+            rows = [GroupTexts(tokens, places, one.transactions).of_rows() for one in plan.rows]
+            ends = GroupTexts(tokens, places, ended).of_ends() if len(ended) else None
+            for found in planned_lines(plan, SpanTexts(rows, ends)):
                 # Of all that is due they are put into one order.
                 found.seqs = places.ranks[places.ordinals(found.seqs)]
                 lines.append(found)
         return joined(lines)
-
-
-def _texts(tokens: GroupBatchTexts, places: Mapping[int, TransactionPlace], seqs: Ints) -> GroupTexts:
-    if not isinstance(places, GroupPlaces):
-        raise TypeError("a transaction of a group has a place in it")
-    return GroupTexts(tokens, places, seqs)
 
 
 class GroupBatchEvents:

@@ -20,7 +20,6 @@ from strata_cdc.changes.plan import Range
 from strata_cdc.changes.windows import FlushPace, read_windows
 from strata_cdc.errors import StrataError, StreamHoleError
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.streams.statements import statements_of
 from strata_cdc.streams.unreadable import UnreadableRows
 
 if TYPE_CHECKING:
@@ -225,7 +224,7 @@ class Decoding:
         """Begins with none; what is decoded is decoded with a permit, which several streams may share: threads that
         have little to do between two calls of kernels spend more on handing Python's lock to each other than they
         win."""
-        self._versions, self._prepared, self._wanted, self._permit = versions, prepared, wanted, permit
+        self._prepared, self._permit, self._everything = prepared, permit, wanted.everything
         self._plans = DecodePlans(
             versions.lookup,
             wanted=wanted.table,
@@ -234,8 +233,12 @@ class Decoding:
         )
         self._pace = FlushPace(limits)
 
-    def read(self, chosen: ChosenTransactions) -> Iterator[StreamBatch]:
+    def read(self, chosen: ChosenTransactions, ddl: list[Ddl]) -> Iterator[StreamBatch]:
         """What some transactions of an item have; then why there is no more, if that is so.
+
+        Args:
+            chosen: The transactions.
+            ddl: Their statements, as `statements_of` gives them.
 
         Raises:
             StrataError: Rows are missing, or nobody knows where they are; all in front of them has been given.
@@ -247,7 +250,7 @@ class Decoding:
             return
         # Others need not wait for a lake.
         chosen.item.bytes()
-        spans = self._spans(chosen)
+        spans = self._spans(chosen, ddl)
         while True:
             with self._permit:
                 span = next(spans, None)
@@ -255,9 +258,8 @@ class Decoding:
                 return
             yield span
 
-    def _spans(self, chosen: ChosenTransactions) -> Iterator[StreamBatch]:
-        ddl = statements_of(chosen, self._versions, self._wanted)
-        open_ = _OpenItem(chosen, ddl, everything=self._wanted.everything)
+    def _spans(self, chosen: ChosenTransactions, ddl: list[Ddl]) -> Iterator[StreamBatch]:
+        open_ = _OpenItem(chosen, ddl, everything=self._everything)
         last = StreamBatch(chosen.places)
         try:
             for at, step in self._steps(chosen, open_):
@@ -292,8 +294,9 @@ class Decoding:
     def _decode(
         self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None
     ) -> Iterator[tuple[int, Decoded]]:
-        reader = RowReader(binlog, self._plans)
-        for step in decode_blocks(reader.read(read_windows(binlog, ranges, chain, self._pace)), binlog.name):
+        windows, reader = read_windows(binlog, ranges, chain, self._pace), RowReader(binlog, self._plans)
+        blocks = reader.read(windows)
+        for step in decode_blocks(blocks, binlog.name):
             yield reader.seq, step
 
 

@@ -21,6 +21,7 @@ from strata_cdc.streams.live_handover import LiveHandover, LiveServer
 from strata_cdc.streams.opening import open_at
 from strata_cdc.streams.prepared import PreparedAlong
 from strata_cdc.streams.progress import StreamProgress, choose
+from strata_cdc.streams.statements import statements_of
 from strata_cdc.streams.versions import StreamVersions
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.events import TransactionPlace
+    from strata_cdc.streams.filter import StreamFilter
     from strata_cdc.streams.live_handover import SourceItem
     from strata_cdc.streams.opening import Opening
     from strata_cdc.streams.progress import ChosenTransactions
@@ -68,7 +70,7 @@ def open_stream(request: StreamRequest, engine: sa.Engine, stop: Callable[[], bo
     handover = LiveHandover(landed, request.handover, stop, after_seq=after_seq, by_file=opening.by_file)
     items = handover.read()
     first = next(items, None)
-    return None if first is None else OpenedStream(request, opening, versions, decoding, first, items, stop)
+    return None if first is None else OpenedStream(request, opening, versions, wanted, decoding, first, items, stop)
 
 
 class OpenedStream:
@@ -79,6 +81,7 @@ class OpenedStream:
         request: StreamRequest,
         opening: Opening,
         versions: StreamVersions,
+        wanted: StreamFilter,
         decoding: Decoding,
         first: SourceItem,
         following: Iterator[SourceItem],
@@ -90,12 +93,14 @@ class OpenedStream:
             request: What the reader asks for.
             opening: What that is of this source.
             versions: Of its tables.
+            wanted: What the reader wants of these.
             decoding: Of its transactions.
             first: The first item of it.
             following: The others.
             stop: Whether the reader wants no more.
         """
-        self._request, self._opening, self._versions, self._decoding = request, opening, versions, decoding
+        self._request, self._opening = request, opening
+        self._versions, self._wanted, self._decoding = versions, wanted, decoding
         self._items, self._stop = chain([first], following), stop
         self.folds_names = versions.folds_names
         """Whether the server takes names of any case for the same."""
@@ -149,7 +154,7 @@ class OpenedStream:
 
     def _spans(self, chosen: ChosenTransactions) -> Iterator[StreamBatch]:
         try:
-            for span in self._decoding.read(chosen):
+            for span in self._decoding.read(chosen, statements_of(chosen, self._versions, self._wanted)):
                 if span:
                     self.unreadable_rows += sum(rows.batch.num_rows for rows in span.unreadable)
                     yield span

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from strata_cdc.streams.batch_texts import gtid_texts, time_texts
+from strata_cdc.changes.texts import moment_texts_of
 from strata_cdc.streams.events import TransactionPlace
+from strata_cdc.streams.lines import LineColumn, composed, in_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,12 +54,20 @@ class Places(Mapping[int, TransactionPlace]):
     @cached_property
     def gtid_texts(self) -> Texts:
         """Of each, as JSON. Lines of rows and of commits say them, so they are kept."""
-        return gtid_texts(self.batch, self.rows)
+        batch, rows = self.batch, self.rows
+        sids, is_none = batch.sid_numbers[rows], batch.sid_numbers[rows] < 0
+        servers = [*(f'"{sid}:'.encode() for sid in batch.sids), b"null"]
+        pieces = [
+            LineColumn.of(servers, np.where(is_none, len(batch.sids), sids)),
+            LineColumn(in_digits(batch.numbers[rows]).texts, None, is_none),
+            LineColumn.of([b'"', b""], is_none.astype(np.int64)),
+        ]
+        return composed(pieces, len(rows))
 
     @cached_property
     def time_texts(self) -> Texts:
-        """Commit time of each, likewise."""
-        return time_texts(self.batch, self.rows)
+        """Commit time of each as `time_text` gives it, likewise."""
+        return moment_texts_of(self.batch.committed_at[self.rows], "T", 6, "Z")
 
     def ordinals(self, seqs: Ints) -> Ints:
         """Which of these some are, from 0."""

@@ -1,6 +1,7 @@
 """What lines say of their transactions: GTID, commit time and tokens as texts, made a column at a time where there are
 many.
-Not here: lines (`writing.py`), the texts of tokens that are alike (`token_texts.py`), columns (`batch_texts.py`)."""
+Not here: lines (`writing.py`), the texts of tokens that are alike (`token_texts.py`), of which transactions
+(`places.py`)."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from strata_cdc.changes.texts import Texts
 from strata_cdc.position.sets import GtidSet
@@ -30,6 +32,35 @@ _MANY: Final = 48
 """Transactions from which on columns are faster than one at a time."""
 
 
+class RowTexts(Struct, frozen=True, eq=False):
+    """What lines of rows say of their transactions, which are some of a span, in order."""
+
+    statements: Ints
+    """How many each has."""
+    gtids: tuple[Texts, Ints]
+    """As JSON, in quotes, or `null`; and which of these texts each has."""
+    times: tuple[Texts, Ints]
+    """As `time_text`; likewise."""
+    heads: Texts
+    """What the tokens inside of each begin with."""
+    crcs: Ints
+    """As `StepTexts` has them."""
+    ends: Texts | None
+    """What is behind a token's number: its last numbers, a quote, and what lines of the transaction say besides; None:
+    the quote alone."""
+
+
+class EndTexts(Struct, frozen=True, eq=False):
+    """What the lines of the ends of some transactions say of these."""
+
+    gtids: tuple[Texts, Ints]
+    times: tuple[Texts, Ints]
+    tokens: Texts
+    """Behind each."""
+    ends: Texts | None
+    """What is behind the token: a quote, and what lines of the transaction say besides; None: the quote alone."""
+
+
 class TransactionTexts:
     """Of some transactions of a span, in order."""
 
@@ -38,6 +69,15 @@ class TransactionTexts:
         self._places, self._seqs = places, seqs
         self._columns = places if isinstance(places, Places) and len(seqs) >= _MANY else None
         self._rows = seqs - places.batch.first_seq if isinstance(places, Places) else seqs
+
+    def of_rows(self) -> RowTexts:
+        """What lines of rows say of them."""
+        ends = self._ends(inside=True)
+        return RowTexts(self.statements(), self.gtids(), self.times(), *self.heads(), ends)
+
+    def of_ends(self) -> EndTexts:
+        """What the lines of their ends say of them."""
+        return EndTexts(self.gtids(), self.times(), self.behind(), self._ends(inside=False))
 
     def _each(self) -> list[TransactionPlace]:
         return [self._places[seq] for seq in self._seqs.tolist()]
@@ -90,9 +130,7 @@ class TransactionTexts:
                 found.append(heads_inside(known, *rows))
         return Texts.joined([texts for texts, _ in found]), np.concatenate([crcs for _, crcs in found])
 
-    def ends(self, *, inside: bool) -> Texts | None:
-        """What stands behind a token's number, or behind the token: its last numbers, a quote, and what lines of the
-        transaction say besides; None: the quote alone."""
+    def _ends(self, *, inside: bool) -> Texts | None:
         if isinstance(self._places, Places):
             return None
         return Texts.of(

@@ -16,7 +16,7 @@ from strata_cdc.changes.texts import Texts
 from strata_cdc.position.token_seal import step_numbers
 from strata_cdc.streams.lines import ImageTexts, LineColumn, Lines, composed, in_digits, in_few_digits, joined
 from strata_cdc.streams.together import put_together
-from strata_cdc.streams.transaction_texts import TransactionTexts, time_text
+from strata_cdc.streams.transaction_texts import EndTexts, RowTexts, TransactionTexts, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.events import Ddl, TransactionPlace
     from strata_cdc.streams.unreadable import UnreadableRow, UnreadableRows
-
-    _Texts = Callable[[Mapping[int, TransactionPlace], Ints], TransactionTexts]
 
 _LAST: Final = 1 << 62
 _encode: Final = msgspec.json.encode
@@ -70,6 +68,38 @@ _LINES: Final = _Framing(lambda _, line: line + b"\n", b"", b"\n")
 _MESSAGES: Final = _Framing(message, b"id: ", b"\n\n")
 
 
+class TableRows(Struct, frozen=True, eq=False):
+    """Rows of a table whose lines are made together."""
+
+    seqs: Ints
+    rows: Ints
+    """Ordinals of the rows in their transactions."""
+    pieces: list[LineColumn]
+    """Of their images, and what is behind these."""
+    transactions: Ints
+    """Ordinals of the transactions, each once."""
+    chosen: Ints
+    """Which of these each row has."""
+
+
+class LinePlan(Struct, frozen=True, eq=False):
+    """What lines a span has."""
+
+    span: StreamBatch
+    rows: list[TableRows]
+    others: list[Iterable[dict[str, Any]]]
+    """Lines of rows that are made one by one, without the end that all of them have."""
+
+
+class SpanTexts(Struct, frozen=True, eq=False):
+    """What the lines of a span say of their transactions."""
+
+    rows: list[RowTexts]
+    """For each of the tables of its `LinePlan`."""
+    ends: EndTexts | None
+    """Of the transactions that end in it; None if none does."""
+
+
 class Writing:
     """Knows the tables of one stream."""
 
@@ -79,16 +109,8 @@ class Writing:
 
     def chunks(self, span: StreamBatch) -> Iterator[bytes]:
         """The lines of a span, some at a time."""
-        return joined(self._groups(put_together(span), _LINES))
-
-    def parts(self, span: StreamBatch, texts: _Texts) -> list[Lines]:
-        """The same, to be joined with those of others.
-
-        Args:
-            span: The span.
-            texts: What makes of places, and ordinals of some of them, what the lines say of these.
-        """
-        return self._groups(span, _LINES, texts)
+        lines = self._of_source(put_together(span), _LINES)
+        return joined(lines)
 
     def lines(self, span: StreamBatch) -> bytes:
         """All of them."""
@@ -96,7 +118,7 @@ class Writing:
 
     def messages(self, span: StreamBatch) -> Messages:
         """The same as server-sent events."""
-        groups = self._groups(put_together(span), _MESSAGES)
+        groups = self._of_source(put_together(span), _MESSAGES)
         if not groups:
             return NO_MESSAGES
         seq, step = max((int(seq), int(one.steps[one.seqs == seq].max())) for one in groups for seq in [one.seqs.max()])
@@ -104,55 +126,27 @@ class Writing:
         last = place.after_text if step == _LAST else place.steps.text(step)
         return Messages(b"".join(joined(groups)), last, seq)
 
-    def _groups(self, span: StreamBatch, framing: _Framing, texts: _Texts = TransactionTexts) -> list[Lines]:
-        found = []
-        if span.ddl:
-            lines = Texts.of([framing.whole(one.token, _ddl_line(one)) for one in span.ddl])
-            seqs, numbers = zip(*((one.place.record.seq, one.number) for one in span.ddl), strict=True)
-            found.append(Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [LineColumn(lines)]))
-        found += [self._rows(batch, span, framing, texts) for batch in span.batches]
-        found += [self._unreadable(rows, span, framing) for rows in span.unreadable]
-        if len(span.ended):
-            found.append(_commits(span, texts(span.places, span.ended), framing))
-        return found
+    def _of_source(self, span: StreamBatch, framing: _Framing) -> list[Lines]:
+        plan = self.plan(span)
+        rows = [TransactionTexts(span.places, one.transactions).of_rows() for one in plan.rows]
+        ends = TransactionTexts(span.places, span.ended).of_ends() if len(span.ended) else None
+        return planned_lines(plan, SpanTexts(rows, ends), framing)
 
-    def _rows(self, batch: ChangeBatch, span: StreamBatch, framing: _Framing, texts_of: _Texts) -> Lines:
-        values, images = self._table(batch)
-        pieces = images.pieces(batch.batch, b',"token":"')
-        if pieces is None:
-            # Images that lack columns, or have what their types cannot express.
-            return _one_by_one(values.objects(batch.batch), span, framing)
-        columns = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
-        seqs, rows = (np.asarray(columns[name].to_numpy(), np.int64) for name in ("_seq", "_row"))
-        begins = np.flatnonzero(np.diff(seqs, prepend=-1))
-        chosen = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(seqs)))
-        texts = texts_of(span.places, seqs[begins])
-        steps = rows + 1 + texts.statements()[chosen]
-        heads, crcs = texts.heads()
-        token = [LineColumn(heads, chosen), in_digits(step_numbers(crcs[chosen], steps))]
-        front = [
-            LineColumn.same(b'{"gtid":'),
-            LineColumn(*texts.gtids()),
-            LineColumn.same(b',"seq":'),
-            in_digits(seqs[begins]),
-        ]
-        end = [_ended(texts.ends(inside=True)), *_facts(texts, span, framing)]
-        return Lines(
-            seqs,
-            steps,
-            [
-                *framing.front(*token),
-                LineColumn(composed(front, len(begins)), chosen),
-                *in_few_digits(rows, b',"row":'),
-                *pieces,
-                *token,
-                LineColumn(composed(end, len(begins)), chosen),
-            ],
-        )
-
-    def _unreadable(self, rows: UnreadableRows, span: StreamBatch, framing: _Framing) -> Lines:
-        found = rows.rows(self._table(rows)[0])
-        return _one_by_one((_unreadable_line(rows.table, one, span.places) for one in found), span, framing)
+    def plan(self, span: StreamBatch) -> LinePlan:
+        """What lines a span has, as `planned_lines` takes it: which transactions they speak of is known then."""
+        plan = LinePlan(span, [], [])
+        for batch in span.batches:
+            values, images = self._table(batch)
+            pieces = images.pieces(batch.batch, b',"token":"')
+            if pieces is None:
+                # Images that lack columns, or have what their types cannot express.
+                plan.others.append(values.objects(batch.batch))
+            else:
+                plan.rows.append(_table_rows(batch, pieces))
+        for rows in span.unreadable:
+            found = rows.rows(self._table(rows)[0])
+            plan.others.append([_unreadable_line(rows.table, one, span.places) for one in found])
+        return plan
 
     def _table(self, batch: ChangeBatch | UnreadableRows) -> tuple[TableLines, ImageTexts]:
         known = self._tables.get(batch.kind)
@@ -164,31 +158,81 @@ class Writing:
         return known[:2]
 
 
-def _commits(span: StreamBatch, texts: TransactionTexts, framing: _Framing) -> Lines:
-    token = LineColumn(texts.behind())
+def _table_rows(batch: ChangeBatch, pieces: list[LineColumn]) -> TableRows:
+    columns = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
+    seqs, rows = (np.asarray(columns[name].to_numpy(), np.int64) for name in ("_seq", "_row"))
+    begins = np.flatnonzero(np.diff(seqs, prepend=-1))
+    chosen = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(seqs)))
+    return TableRows(seqs, rows, pieces, seqs[begins], chosen)
+
+
+def planned_lines(plan: LinePlan, texts: SpanTexts, framing: _Framing = _LINES) -> list[Lines]:
+    """The lines of a span, to be joined.
+
+    Args:
+        plan: Which there are.
+        texts: What they say of their transactions.
+        framing: What is around each.
+    """
+    span, found = plan.span, list[Lines]()
+    if span.ddl:
+        lines = Texts.of([framing.whole(one.token, _ddl_line(one)) for one in span.ddl])
+        seqs, numbers = zip(*((one.place.record.seq, one.number) for one in span.ddl), strict=True)
+        found.append(Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [LineColumn(lines)]))
+    end = _end(span) + framing.end if span.places else framing.end
+    found += [_rows(one, said, framing, end) for one, said in zip(plan.rows, texts.rows, strict=True)]
+    found += [_one_by_one(objects, span, framing) for objects in plan.others]
+    if texts.ends is not None:
+        found.append(_commits(span.ended, texts.ends, framing, end))
+    return found
+
+
+def _rows(rows: TableRows, texts: RowTexts, framing: _Framing, end: bytes) -> Lines:
+    steps = rows.rows + 1 + texts.statements[rows.chosen]
+    token = [LineColumn(texts.heads, rows.chosen), in_digits(step_numbers(texts.crcs[rows.chosen], steps))]
+    count = len(rows.transactions)
+    front = [
+        LineColumn.same(b'{"gtid":'),
+        LineColumn(*texts.gtids),
+        LineColumn.same(b',"seq":'),
+        in_digits(rows.transactions),
+    ]
+    behind = [_ended(texts.ends), *_facts(texts.times, end)]
+    return Lines(
+        rows.seqs,
+        steps,
+        [
+            *framing.front(*token),
+            LineColumn(composed(front, count), rows.chosen),
+            *in_few_digits(rows.rows, b',"row":'),
+            *rows.pieces,
+            *token,
+            LineColumn(composed(behind, count), rows.chosen),
+        ],
+    )
+
+
+def _commits(seqs: Ints, texts: EndTexts, framing: _Framing, end: bytes) -> Lines:
+    token = LineColumn(texts.tokens)
     pieces = [
         *framing.front(token),
         LineColumn.same(b'{"token":"'),
         token,
-        _ended(texts.ends(inside=False)),
+        _ended(texts.ends),
         LineColumn.same(b',"commit":true,"gtid":'),
-        LineColumn(*texts.gtids()),
-        *_facts(texts, span, framing),
+        LineColumn(*texts.gtids),
+        *_facts(texts.times, end),
     ]
-    return Lines(span.ended, np.full(len(span.ended), _LAST), pieces)
+    return Lines(seqs, np.full(len(seqs), _LAST), pieces)
 
 
 def _ended(texts: Texts | None) -> LineColumn:
     return LineColumn.same(b'"') if texts is None else LineColumn(texts)
 
 
-def _facts(texts: TransactionTexts, span: StreamBatch, framing: _Framing) -> list[LineColumn]:
+def _facts(times: tuple[Texts, Ints], end: bytes) -> list[LineColumn]:
     """What is at the end of the lines of some transactions."""
-    return [
-        LineColumn.same(b',"committed_at":"'),
-        LineColumn(*texts.times()),
-        LineColumn.same(_end(span) + framing.end),
-    ]
+    return [LineColumn.same(b',"committed_at":"'), LineColumn(*times), LineColumn.same(end)]
 
 
 def _end(span: StreamBatch) -> bytes:
