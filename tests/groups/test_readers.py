@@ -103,14 +103,13 @@ def test_readers_take_turns_and_none_is_waited_for_in_one(servers: dict[str, Mys
     expected = changes(shards.lines(tables=["turns.*"]))
     # Each piece is more than may wait, so that readers stop behind each.
     limits = GroupLimits(waiting_bytes=1, decode=DecodeLimits(window_bytes=1000, first_bytes=1, flush_bytes=1))
-    turn, stream = _Turn(), shards.stream(tables=["turns.*"], limits=limits)
-    stream._turn = turn
+    turn = _Turn()
+    stream = shards.stream(tables=["turns.*"], limits=limits, permit=turn)
     assert changes(list(lines_of(stream))) == expected
     assert turn.most == 1
     assert turn.turns > 12 * len(servers)
     # Of the sources that follow nobody holds a turn while nothing comes.
-    stream = shards.stream("now", follow=True, tables=["turns.*"], limits=limits)
-    stream._turn = turn
+    stream = shards.stream("now", follow=True, tables=["turns.*"], limits=limits, permit=turn)
     heartbeat = next(stream.written())
     assert b'"heartbeat":true' in heartbeat
     assert turn.holders == 0

@@ -15,6 +15,7 @@ from strata_cdc.streams.decoding import StreamBatch
 
 if TYPE_CHECKING:
     from strata_cdc.groups.hops import Hop
+    from strata_cdc.groups.readers import FromReader
 
 
 class Entered(Struct):
@@ -23,7 +24,7 @@ class Entered(Struct):
     hop: Hop
     places: dict[str, SourcePosition] = field(default_factory=dict)
     """By source; those that are known."""
-    kept: list[tuple[str, object]] = field(default_factory=list)
+    kept: list[tuple[str, FromReader]] = field(default_factory=list)
     """What has come of the sources, in order."""
 
 
@@ -43,7 +44,7 @@ class Entering:
         """Sources that are not to be read further until the others of their hop have come."""
         return {source for source, found in self._by_source.items() if source in found.places}
 
-    def keep(self, source: str, what: object, lineage: str) -> Entered | None:
+    def keep(self, source: str, what: FromReader, lineage: str) -> Entered | None:
         """Takes what has come of a source.
 
         Args:
@@ -64,13 +65,13 @@ class Entering:
             del self._by_source[name]
         return found
 
-    def waits_for(self, source: str, what: object) -> bool:
+    def waits_for(self, source: str, what: FromReader) -> bool:
         """Whether something of a source is to be kept."""
         is_fault = isinstance(what, Ended) and what.error is not None
         return source in self._by_source and isinstance(what, StreamBatch | ReaderPosition | Ended) and not is_fault
 
 
-def _place_of(what: object) -> SourcePosition | None:
+def _place_of(what: FromReader) -> SourcePosition | None:
     if isinstance(what, StreamBatch):
         place: SourcePosition | None = what.places[min(what.places)].before
     else:

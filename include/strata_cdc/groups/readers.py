@@ -14,20 +14,23 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata_cdc.binlog.protocol.server_clocks import Server
 from strata_cdc.errors import StrataError
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.token_text import from_text
+from strata_cdc.streams.decoding import StreamBatch
 from strata_cdc.streams.events import Heartbeat
+from strata_cdc.streams.stream import ChangeStream
 from strata_cdc.streams.together import put_together
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from strata_cdc.binlog.protocol.server_clocks import Server, ServerMoment
+    from strata_cdc.binlog.protocol.server_clocks import ServerMoment
     from strata_cdc.groups.limits import GroupLimits
+    from strata_cdc.groups.request import GroupRequest
     from strata_cdc.position.source_position import SourcePosition
-    from strata_cdc.streams.decoding import StreamBatch
-    from strata_cdc.streams.stream import ChangeStream
+    from strata_cdc.streams.positions import Bound, Start
 
 
 class ReaderPosition(Struct, frozen=True):
@@ -57,19 +60,23 @@ class Ended(Struct, frozen=True):
     """As `ChangeStream.last_commit`."""
 
 
+FromReader = StreamBatch | ReaderPosition | Proof | Unreachable | Ended
+"""What a reader gives."""
+
+
 class Inbox:
     """What has been read and the merge has not taken."""
 
     def __init__(self, limits: GroupLimits) -> None:
         self._limits = limits
         self._changed = threading.Condition()
-        self._found: deque[tuple[str, object]] = deque()
+        self._found: deque[tuple[str, FromReader]] = deque()
         self._waiting: Counter[str] = Counter()
         """Bytes of each source that have been put in since all were let go on."""
         self._paused: frozenset[str] = frozenset()
         self.is_closed = False
 
-    def put(self, source: str, what: object, size: int = 0) -> None:
+    def put(self, source: str, what: FromReader, size: int = 0) -> None:
         """Puts something in that has so many bytes; waits while the source is paused, or too much of it waits."""
         with self._changed:
             while not self.is_closed and (source in self._paused or self._is_much(source)):
@@ -81,7 +88,7 @@ class Inbox:
     def _is_much(self, source: str) -> bool:
         return self._waiting[source] >= self._limits.waiting_bytes
 
-    def take(self, seconds: float) -> list[tuple[str, object]]:
+    def take(self, seconds: float) -> list[tuple[str, FromReader]]:
         """All that there is; waits for something, but not longer than so many seconds."""
         with self._changed:
             if not self._found:
@@ -166,3 +173,49 @@ class SourceReader(threading.Thread):
     def _reached(self) -> SourcePosition | None:
         token = self._stream.reached()
         return None if token is None else from_text(token).places[0]
+
+
+class SourceReaders:
+    """Those of one group, and where what they have read waits."""
+
+    def __init__(self, request: GroupRequest) -> None:
+        """Nobody reads yet."""
+        self._request, self._inbox = request, Inbox(request.limits)
+        self._readers: dict[str, SourceReader] = {}
+
+    @property
+    def names(self) -> Collection[str]:
+        """Sources that are read, or have been."""
+        return self._readers.keys()
+
+    def begin(self, name: str, start: Start, until: Bound | None, *, has_answered: bool) -> None:
+        """Begins to read a source.
+
+        Args:
+            name: Its name.
+            start: Where it begins.
+            until: Where it ends.
+            has_answered: As `ChangeStream` takes it.
+        """
+        request = self._request
+        source, copied_from = request.sources[name], request.path.copied_from(name)
+        stream = ChangeStream(
+            source, start, until=until, copied_from=copied_from, has_answered=has_answered, **request.of_sources
+        )
+        server = Server(source.address) if request.starts.asks_servers else None
+        self._readers[name] = SourceReader(name, stream, server, self._inbox)
+        self._readers[name].start()
+
+    def take(self, seconds: float) -> list[tuple[str, FromReader]]:
+        """As `Inbox.take`."""
+        return self._inbox.take(seconds)
+
+    def go_on(self, paused: Collection[str]) -> None:
+        """As `Inbox.go_on`."""
+        self._inbox.go_on(paused)
+
+    def close(self) -> None:
+        """Ends all of them at the next moment."""
+        self._inbox.close()
+        for reader in self._readers.values():
+            reader.close()

@@ -7,16 +7,38 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import Struct
+
+from strata_cdc.groups.batch import GroupBatch
 from strata_cdc.groups.batch_texts import GroupBatchTexts, GroupTexts
+from strata_cdc.groups.pieces import HopPiece
 from strata_cdc.streams.lines import Lines, joined
 from strata_cdc.streams.rendering import Rendering
+from strata_cdc.streams.transaction_texts import time_text
 from strata_cdc.streams.writing import SpanTexts, Writing, planned_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata_cdc.groups.batch import GroupBatch, GroupPlaces
+    from strata_cdc.groups.batch import GroupPlaces
+    from strata_cdc.groups.pieces import GroupHop
     from strata_cdc.streams.events import Event
+
+
+class GroupHeartbeat(Struct, frozen=True):
+    """Nothing was due for a while."""
+
+    token: str
+    """Where all sources are."""
+    watermark: int
+    """All changes before this time have been given: microseconds UTC, in the group's time."""
+    skew: int
+    """How far the source that was read furthest is ahead of it (microseconds)."""
+    held_by: str | None
+    """The source that the watermark waits for."""
+    held_since: int
+    """When the watermark came to where it stands: microseconds UTC, by this machine's clock."""
 
 
 class GroupBatchLines:
@@ -56,3 +78,33 @@ class GroupBatchEvents:
     def _by_transaction(self, places: GroupPlaces) -> Iterator[tuple[int, Iterator[Event]]]:
         rendering = self._rendering.setdefault(places.part.source, Rendering())
         return groupby(rendering.events(places.span()), attrgetter("place.record.seq"))
+
+
+def rendered(
+    rendering: GroupBatchEvents, found: GroupBatch | HopPiece | GroupHeartbeat
+) -> Iterator[Event | GroupHop | GroupHeartbeat]:
+    """What is given, as events."""
+    if isinstance(found, GroupBatch):
+        return rendering.render(found)
+    return iter((found.hop if isinstance(found, HopPiece) else found,))
+
+
+def written(writing: GroupBatchLines, found: GroupBatch | HopPiece | GroupHeartbeat) -> Iterator[bytes]:
+    """The same as lines."""
+    if isinstance(found, GroupBatch):
+        return writing.write(found)
+    return iter((found.line() if isinstance(found, HopPiece) else heartbeat_line(found) + b"\n",))
+
+
+def heartbeat_line(heartbeat: GroupHeartbeat) -> bytes:
+    """The line of a heartbeat."""
+    return msgspec.json.encode(
+        {
+            "token": heartbeat.token,
+            "heartbeat": True,
+            "watermark": time_text(heartbeat.watermark),
+            "skew_seconds": round(heartbeat.skew / 1e6, 3),
+            "held_by": heartbeat.held_by,
+            "held_since": time_text(heartbeat.held_since),
+        }
+    )

@@ -26,7 +26,7 @@ from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.sets import GtidSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from strata_cdc.binlog.events.batch import TransactionBatch
     from strata_cdc.binlog.protocol.connection import ServerAddress
@@ -189,7 +189,7 @@ class LiveHandover:
         self._last: LastTransaction | None = None
         """The last transaction that was read, by which the server has to show that it is still the same."""
 
-    def read(self) -> Iterator[SourceItem]:
+    def read(self) -> Generator[SourceItem]:
         """Ends only by an error, or when `stop` says so.
 
         Raises:

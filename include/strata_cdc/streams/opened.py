@@ -25,7 +25,7 @@ from strata_cdc.streams.statements import statements_of
 from strata_cdc.streams.versions import StreamVersions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     import sqlalchemy as sa
 
@@ -84,7 +84,7 @@ class OpenedStream:
         wanted: StreamFilter,
         decoding: Decoding,
         first: SourceItem,
-        following: Iterator[SourceItem],
+        following: Generator[SourceItem],
         stop: Callable[[], bool],
     ) -> None:
         """Nothing has been given yet.
@@ -101,7 +101,7 @@ class OpenedStream:
         """
         self._request, self._opening = request, opening
         self._versions, self._wanted, self._decoding = versions, wanted, decoding
-        self._items, self._stop = chain([first], following), stop
+        self._first, self._following, self._stop = first, following, stop
         self.folds_names = versions.folds_names
         """Whether the server takes names of any case for the same."""
         self._reached = first.reached
@@ -126,10 +126,15 @@ class OpenedStream:
                 # Not from now on: it is looked for in steps, and would come a step late each time.
                 due = max(due, time.monotonic() - pause) + pause
 
+    def close(self) -> None:
+        """Lets its server go."""
+        self._following.close()
+
     def _items_in_spans(self) -> Iterator[StreamBatch | None]:
         """What each item has; None at the end of each."""
         end_time, is_over = _EndTime(self._request, self._opening.time), self._is_over()
-        while not is_over and (found := next(self._items, None)) is not None:
+        items = chain([self._first], self._following)
+        while not is_over and (found := next(items, None)) is not None:
             chosen = self._take(found)
             if chosen is not None:
                 yield from self._spans(chosen)

@@ -151,6 +151,8 @@ class ChangeStream:
         except StrataError as error:
             raise error.located(source=source.name) from None
         finally:
+            if self._opened is not None:
+                self._opened.close()
             engine.dispose()
 
     @property

@@ -1,0 +1,92 @@
+"""What has come of a group's sources, sorted out: sources of a hop that look for their places are kept back, spans are
+cut into transactions, copies are left out.
+Not here: reading the sources (`readers.py`), what becomes of what arrives (`opened.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.errors import SettingsError
+from strata_cdc.groups.copies import Copies
+from strata_cdc.groups.entering import Entering
+from strata_cdc.groups.pieces import SpanTransactions
+from strata_cdc.groups.readers import Ended
+from strata_cdc.groups.twice import Given
+from strata_cdc.streams.decoding import StreamBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata_cdc.binlog.protocol.server_clocks import Clocks
+    from strata_cdc.groups.hops import Hop
+    from strata_cdc.groups.readers import FromReader
+    from strata_cdc.groups.request import GroupRequest
+    from strata_cdc.position.source_position import SourcePosition
+
+
+class EnteredHop(Struct, frozen=True):
+    """The new sources of a hop have found their places."""
+
+    hop: Hop
+    places: list[SourcePosition]
+
+
+Arrival = tuple[str, "SpanTransactions | EnteredHop | FromReader"]
+"""A source, and what has come of it; of a span its transactions."""
+
+
+class Arrivals:
+    """Those of one group."""
+
+    def __init__(self, request: GroupRequest, clocks: Clocks) -> None:
+        """Nothing has come yet."""
+        self._sources = request.sources
+        self._entering = Entering()
+        self._copies = Copies(request.path, clocks, request.group.source_gtid_column)
+        self._given = Given(request.group.name)
+
+    def enter(self, hop: Hop) -> None:
+        """Waits for the new sources of a hop, which begin at a time."""
+        self._entering.add(hop)
+
+    @property
+    def placed(self) -> set[str]:
+        """As `Entering.placed`."""
+        return self._entering.placed
+
+    def is_holding(self, source: str) -> bool:
+        """As `Copies.is_holding`."""
+        return self._copies.is_holding(source)
+
+    def sorted_out(self, source: str, what: FromReader) -> Iterator[Arrival]:
+        """Takes what a reader has given; gives what has arrived with it.
+
+        Raises:
+            StrataError: As `Copies.take`.
+        """
+        if not self._entering.waits_for(source, what):
+            yield from self._arrived(source, what)
+            return
+        entered = self._entering.keep(source, what, self._sources[source].lineage)
+        if entered is not None:
+            yield source, EnteredHop(entered.hop, [entered.places[name] for name in sorted(entered.hop.new)])
+            for name, kept in entered.kept:
+                yield from self._arrived(name, kept)
+
+    def _arrived(self, source: str, what: FromReader) -> Iterator[Arrival]:
+        if not isinstance(what, StreamBatch):
+            yield source, what
+            return
+        for span in self._copies.take(source, what):
+            piece = SpanTransactions(span)
+            self._copies.sort_out(source, piece)
+            if not len(piece):
+                continue
+            try:
+                self._given.take(source, piece)
+            except SettingsError as error:
+                yield source, Ended(None, error)
+                return
+            yield source, piece

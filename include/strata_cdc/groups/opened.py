@@ -1,0 +1,243 @@
+"""A group that is read: what its readers give goes to the merge, and what is due is given, with where the group is
+behind it.
+Not here: reading the sources (`readers.py`), the merge (`merge.py`), lines and events (`rendering.py`)."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, cast
+
+from strata_cdc.binlog.protocol.server_clocks import Clocks
+from strata_cdc.errors import BinlogPurgedError
+from strata_cdc.groups.arrivals import Arrivals, EnteredHop
+from strata_cdc.groups.batch import GroupBatch
+from strata_cdc.groups.merge import Merge
+from strata_cdc.groups.pieces import HopPiece, SpanTransactions
+from strata_cdc.groups.progress import GroupProgress
+from strata_cdc.groups.readers import Ended, Proof, ReaderPosition, SourceReaders, Unreachable
+from strata_cdc.groups.rendering import GroupHeartbeat
+from strata_cdc.groups.twice import refuse_one_server
+from strata_cdc.groups.vector import GroupPosition
+from strata_cdc.groups.watch import Watch
+from strata_cdc.streams.decoding import StreamBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    from strata_cdc.errors import StrataError
+    from strata_cdc.groups.due import DueTransactions
+    from strata_cdc.groups.hops import Hop
+    from strata_cdc.groups.readers import FromReader
+    from strata_cdc.groups.request import GroupRequest
+    from strata_cdc.position.source_position import SourcePosition
+
+_MOST_AT_ONCE: Final = 1 << 14
+"""Transactions that are given at once, if so many are due."""
+
+
+class OpenedGroup:
+    """One reader's way along a group."""
+
+    def __init__(self, request: GroupRequest, stop: Callable[[], bool]) -> None:
+        """Nothing is read yet.
+
+        Args:
+            request: What the reader asks for.
+            stop: Whether he wants no more.
+        """
+        group = request.group
+        self._request, self._stop = request, stop
+        self._readers = SourceReaders(request)
+        addresses = {name: source.address for name, source in request.sources.items()}
+        self._clocks = Clocks(group.name, addresses, group.clock_bound)
+        self._arrivals = Arrivals(request, self._clocks)
+        self._merge: Merge[SpanTransactions | HopPiece] = Merge(group.max_skew)
+        self._watch = Watch(group.name, group.max_skew)
+        self._progress = GroupProgress(GroupPosition.of(request.starts.places()))
+        self._failed: dict[str, StrataError] = {}
+        self._last_commits: dict[str, int] = {}
+        """Of sources that have ended: as `Ended.last_commit`."""
+        self.unreadable_rows = 0
+        """Rows that cannot be read, of what has been given."""
+
+    @property
+    def token(self) -> str | None:
+        """Behind all that has been given; None until it is known of all sources where they are."""
+        return self._progress.vector.text if self._readers.names and self._is_placed() else None
+
+    @property
+    def watermark(self) -> int | None:
+        """As `Merge.watermark`."""
+        return self._merge.watermark
+
+    def read(self) -> Iterator[GroupBatch | HopPiece | GroupHeartbeat]:
+        """All that there is for the reader, up to the end."""
+        pause = self._request.heartbeat_seconds
+        last_heartbeat = time.monotonic()
+        try:
+            self._begin_all()
+            while not self._stop() and not self._merge.is_over:
+                for source, what in self._readers.take(pause):
+                    self._take(source, what)
+                if (yield from self._batches(self._merge.due())):
+                    last_heartbeat = time.monotonic()
+                self._raise_if_stuck()
+                placed = self._arrivals.placed
+                self._readers.go_on(
+                    [one for one in self._readers.names if one in placed or not self._merge.may_read(one)]
+                )
+                self._watch.look(self._merge, time.time())
+                if time.monotonic() - last_heartbeat >= pause and self._is_placed():
+                    yield self._heartbeat()
+                    last_heartbeat = time.monotonic()
+        finally:
+            self._readers.close()
+
+    # What begins ----------------------------------------------------------------------------------
+
+    def _begin_all(self) -> None:
+        path, starts = self._request.path, self._request.starts
+        if starts.asks_servers:
+            path.refuse_unknown()
+            self._measure(path.active)
+        for name in list(path.active):
+            self._merge.add(name, epoch=path.epoch(name), least=starts.least(name, self._clocks))
+            self._begin(name)
+
+    def _measure(self, names: Sequence[str]) -> None:
+        path = self._request.path
+        self._clocks.measure(names, [name for name in names if path.end(name) is not None])
+        refuse_one_server(self._request.group.name, self._clocks.servers(path.active))
+
+    def _begin(self, name: str) -> None:
+        start, until = self._request.starts.bounds(name, self._clocks)
+        # Who has gone since holds the group up, and does not end it.
+        self._readers.begin(name, start, until, has_answered=bool(self._clocks.servers([name])))
+
+    def _hop(self, hop: Hop) -> None:
+        """Lets the new sources of a hop take over from the old ones, all of which have come to their ends."""
+        path, starts = self._request.path, self._request.starts
+        new, least = sorted(hop.new), max(self._merge.newest(name) for name in hop.old)
+        if starts.asks_servers:
+            self._measure(new)
+        for name in new:
+            self._merge.add(name, epoch=path.number(hop), least=least)
+        self._progress = self._progress.hiding(new)
+        if hop.is_by_time:
+            # A copy is later than what it is of. By their own times: those of the merge never go back.
+            ends = {name: self._last_commits.get(name, 0) for name in hop.old}
+            starts.begin_at({name: self._clocks.earliest(name, ends) for name in new})
+            self._arrivals.enter(hop)
+        else:
+            self._give(hop, [place for name in new if (place := path.place(name))])
+        try:
+            for name in new:
+                self._begin(name)
+        except BinlogPurgedError as error:
+            # What the old ones have is given first.
+            self._failed.update(dict.fromkeys(new, error))
+
+    def _give(self, hop: Hop, places: Sequence[SourcePosition]) -> None:
+        first, number = min(hop.new), self._request.path.number(hop)
+        least = self._merge.newest(first)
+        self._merge.arrive(first, [least], HopPiece(hop, number, places, least))
+
+    # What comes -----------------------------------------------------------------------------------
+
+    def _take(self, source: str, what: FromReader) -> None:
+        if source in self._failed:
+            return
+        if isinstance(what, StreamBatch):
+            self._watch.answers(source)
+        for name, arrived in self._arrivals.sorted_out(source, what):
+            if name not in self._failed:
+                self._arrive(name, arrived)
+
+    def _arrive(self, source: str, what: SpanTransactions | EnteredHop | FromReader) -> None:
+        if isinstance(what, SpanTransactions):
+            self._progress = self._progress.with_begin(source, what.place(0).before)
+            self._merge.arrive(source, self._clocks.take(source, what.times), what)
+        elif isinstance(what, EnteredHop):
+            self._give(what.hop, what.places)
+        elif isinstance(what, ReaderPosition):
+            self._stand(what.place)
+        elif isinstance(what, Ended):
+            self._take_end(source, what)
+        elif isinstance(what, Proof):
+            self._clocks.note(source, what.moment)
+            self._merge.prove(source, self._clocks.in_group(source, what.moment.clock))
+            self._watch.answers(source)
+        elif isinstance(what, Unreachable):
+            self._watch.is_gone(source, what.error, time.time())
+
+    def _take_end(self, source: str, end: Ended) -> None:
+        if end.place is not None:
+            self._stand(end.place)
+        if end.error is not None:
+            self._failed[source] = end.error
+            return
+        self._last_commits[source] = end.last_commit
+        hop = self._request.path.ended(source, end.place or self._progress.vector.places.get(source))
+        if hop is not None:
+            self._hop(hop)
+        self._merge.finish(source)
+
+    def _stand(self, place: SourcePosition) -> None:
+        """Takes how far a source was read where nothing of it waits."""
+        waits = self._merge.has_waiting(place.source) or self._arrivals.is_holding(place.source)
+        if waits or place.source in self._progress.hidden:
+            return
+        self._progress = self._progress.with_place(place)
+        # Where a clock has been set back, the commit clock of its stream is in the future for a while.
+        reached = self._clocks.in_group(place.source, place.committed_at)
+        if reached <= self._clocks.now():
+            self._merge.prove(place.source, reached)
+
+    # What is given --------------------------------------------------------------------------------
+
+    def _batches(
+        self, due: DueTransactions[SpanTransactions | HopPiece]
+    ) -> Generator[GroupBatch | HopPiece, None, bool]:
+        """What is due, some at once; a hop is by itself. Whether there was something."""
+        for begin, end in pairwise(_borders(due)):
+            some = due.between(begin, end)
+            first = some.parts[0].piece
+            if isinstance(first, HopPiece):
+                self._progress = self._progress.behind_hop(first)
+                yield first
+            else:
+                batch = GroupBatch(cast("DueTransactions[SpanTransactions]", some), self._progress.vector)
+                self._progress = self._progress.behind(batch.behind)
+                self.unreadable_rows += sum(
+                    part.piece.count_unreadable(part.begin, part.end) for part in batch.due.parts
+                )
+                yield batch
+        return len(due) > 0
+
+    def _paused(self) -> list[str]:
+        """Sources that are not to be read on for now."""
+        placed = self._arrivals.placed
+        return [one for one in self._readers.names if one in placed or not self._merge.may_read(one)]
+
+    def _raise_if_stuck(self) -> None:
+        """What is in front of a fault has been given when the watermark waits for the source that has it."""
+        holder = self._merge.holder
+        if holder in self._failed and not self._merge.has_waiting(holder):
+            raise self._failed[holder]
+
+    def _is_placed(self) -> bool:
+        return self._progress.is_placed(self._readers.names)
+
+    def _heartbeat(self) -> GroupHeartbeat:
+        merge, token = self._merge, self._progress.vector.text
+        return GroupHeartbeat(token, merge.watermark or 0, merge.skew, merge.holder, int(self._watch.since * 1e6))
+
+
+def _borders(due: DueTransactions[SpanTransactions | HopPiece]) -> list[int]:
+    """Where what is due is cut."""
+    found = {*range(0, len(due), _MOST_AT_ONCE), len(due)}
+    for part, ranks in zip(due.parts, due.ranks, strict=True):
+        if isinstance(part.piece, HopPiece):
+            found |= {int(ranks[0]), int(ranks[0]) + 1}
+    return sorted(found)
