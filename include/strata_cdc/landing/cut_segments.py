@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.binlog.bytes.codes import HEADER_BYTES
 from strata_cdc.binlog.bytes.segment import staging_folder, storage_errors
@@ -93,6 +94,76 @@ def open_landing(
         raise error.located(source=source) from None
 
 
+class LandedEnd(Struct, frozen=True):
+    """Where a landed stream ends: behind what is published."""
+
+    stream: StreamEnd = StreamEnd()
+    last: LandedSegment | None = None
+    """The last published segment."""
+    position: tuple[str, int] = ("", 0)
+    """File and offset behind it in the server's files, as far as no transaction of the file was left out; ("", 0):
+    there is none."""
+
+    @classmethod
+    def of(cls, landed: LandedStream) -> LandedEnd:
+        """Behind what has landed."""
+        if not landed.segments:
+            return cls()
+        last = landed.segments[-1]
+        summary = last.summary
+        return cls(StreamEnd.of(summary, last.name.ordinal), last, (summary.binlog_file, summary.server_end))
+
+
+class _ArrivingFile(Struct, frozen=True):
+    """The server's file that arrives."""
+
+    head: FileHead
+    sender: Sender
+    published_to: int = 0
+    """Offset up to which something of it is published."""
+
+    def previous(self) -> GtidSet:
+        """What its PREVIOUS_GTIDS say, which it has."""
+        return _previous(self.head.previous_event, self.head)
+
+    def with_previous(self, event: bytes) -> _ArrivingFile:
+        """With its PREVIOUS_GTIDS."""
+        head = self.head
+        return replace(self, head=FileHead(head.binlog_file, head.form, head.format_event, event))
+
+    def begins_at(self, data: memoryview) -> int:
+        """Offset in the server's file of the event that some bytes begin with."""
+        length, log_pos = (int.from_bytes(data[at : at + 4], "little") for at in (9, 13))
+        return self.published_to + (log_pos - length - self.published_to) % _HEADER_OFFSETS
+
+    def recorder(self, folder: Folder, after: StreamEnd, offset: int) -> SegmentRecorder:
+        """Begins a segment of it at an offset."""
+        return SegmentRecorder(folder, after, self.head, offset=offset, sender=self.sender)
+
+
+class _OpenSegment:
+    """A segment that is written."""
+
+    def __init__(self, recorder: SegmentRecorder) -> None:
+        """Begins now."""
+        self.recorder = recorder
+        self._started = self._scanned = time.monotonic()
+
+    def scan(self) -> None:
+        """Looks at what arrived."""
+        self.recorder.scan()
+        self._scanned = time.monotonic()
+
+    def is_scan_due(self, most_bytes: int, max_seconds: float) -> bool:
+        """Whether so much has arrived, or the last look is so long ago."""
+        unscanned = self.recorder.unscanned
+        return bool(unscanned) and (unscanned >= most_bytes or time.monotonic() - self._scanned >= max_seconds)
+
+    def is_old(self, max_seconds: float | None) -> bool:
+        """Whether it was begun so long ago; None: it never is."""
+        return max_seconds is not None and time.monotonic() - self._started >= max_seconds
+
+
 class SegmentCutter:
     """The end of a landed stream that grows. What it holds when the process dies is lost; what is published stays."""
 
@@ -107,29 +178,31 @@ class SegmentCutter:
         Raises:
             StreamHoleError: A landed segment is missing.
         """
-        self._lake, self._source = lake, source
-        self.end = StreamEnd()
-        """Behind what is published."""
-        self.sender = Sender()
-        """Of what comes next."""
-        self.last: LandedSegment | None = None
-        """The last published segment."""
-        self._reached = ("", 0)
-        self.look_again()
-        self.is_first = not self.end.ordinal
-        """Whether nothing had landed before."""
-        self.before = self.end
-        """Behind what had landed when this began."""
-        self.published: list[str] = []
         self._begun = time.monotonic()
+        self._lake, self._source, self._segment_bytes = lake, source, segment_bytes
         self._folder: Folder = landing_folder(lake, source)
-        self._segment_bytes = segment_bytes
-        self._head: FileHead | None = None
-        self._head_end = 0
-        """Offset in its file up to which something of it is published."""
-        self._recorder: SegmentRecorder | None = None
-        self._published_bytes = 0
-        self._started = self._scanned = 0.0
+        self._landed = LandedEnd.of(LandedStream.open(lake, source))
+        self.before = self._landed.stream
+        """Behind what had landed when this began."""
+        self._published: list[tuple[str, int]] = []
+        """Name and bytes of each segment since then."""
+        self._file: _ArrivingFile | None = None
+        self._open: _OpenSegment | None = None
+
+    @property
+    def end(self) -> StreamEnd:
+        """Behind what is published."""
+        return self._landed.stream
+
+    @property
+    def last(self) -> LandedSegment | None:
+        """The last published segment."""
+        return self._landed.last
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nothing had landed before."""
+        return not self.before.ordinal
 
     def look_again(self) -> None:
         """Goes on behind what has landed by now: somebody else may have, while the lock was lost.
@@ -139,28 +212,27 @@ class SegmentCutter:
         """
         landed = LandedStream.open(self._lake, self._source)
         if landed.segments and landed.segments[-1].name.ordinal != self.end.ordinal:
-            self.last = landed.segments[-1]
-            summary = self.last.summary
-            self.end = StreamEnd.of(summary, self.last.name.ordinal)
-            self._reached = summary.binlog_file, summary.server_end
+            self._landed = LandedEnd.of(landed)
 
     def begin_at(self, executed: GtidSet, *, seq: int = 0, clock: int = 0) -> None:
         """A stream that has nothing yet begins behind this set, as the transaction behind this ordinal and time."""
-        if self.is_first and not self.published:
-            self.end = self.before = StreamEnd(seq=seq, clock=clock, executed=executed)
+        if self.is_first and not self._published:
+            self.before = StreamEnd(seq=seq, clock=clock, executed=executed)
+            self._landed = replace(self._landed, stream=self.before)
 
     def begin_behind(self, previous_event: bytes, *, seq: int, clock: int) -> None:
         """As `begin_at`, with the PREVIOUS_GTIDS of the file that was started."""
-        if self._head is not None:
-            self.begin_at(_previous(previous_event, self._head), seq=seq, clock=clock)
+        if self._file is not None:
+            self.begin_at(_previous(previous_event, self._file.head), seq=seq, clock=clock)
 
     def report(self, gtid_executed: GtidSet) -> LandReport:
         """What has become of the stream since this began."""
+        names = [name for name, _ in self._published]
         return LandReport(
             source=self._source,
-            segments=len(self.published),
-            first_segment=self.published[0] if self.published else None,
-            last_segment=self.published[-1] if self.published else None,
+            segments=len(names),
+            first_segment=names[0] if names else None,
+            last_segment=names[-1] if names else None,
             bytes=self._published_bytes,
             transactions=self.end.seq - self.before.seq,
             last_seq=self.end.seq,
@@ -172,39 +244,48 @@ class SegmentCutter:
         )
 
     @property
+    def _published_bytes(self) -> int:
+        return sum(size for _, size in self._published)
+
+    @property
     def landed_bytes(self) -> int:
         """Of all segments so far, that of the open one included."""
-        return self._published_bytes + (self._recorder.size if self._recorder else 0)
+        return self._published_bytes + (self._open.recorder.size if self._open else 0)
 
     @property
     def seq(self) -> int:
         """Ordinal of the last whole transaction that was seen."""
-        return self.end.seq + (self._recorder.transactions if self._recorder else 0)
+        return self.end.seq + (self._open.recorder.transactions if self._open else 0)
 
     @property
     def clock(self) -> int:
         """The commit clock behind it, microseconds UTC."""
-        return self._recorder.clock if self._recorder else self.end.clock
+        return self._open.recorder.clock if self._open else self.end.clock
 
     def executed(self) -> GtidSet:
         """The GTID set behind it."""
-        return self._recorder.executed() if self._recorder else self.end.executed
+        return self._open.recorder.executed() if self._open else self.end.executed
 
     def position(self) -> tuple[str, int]:
         """File and offset behind it, as far as no transaction of the file was left out; ("", 0) before the first."""
-        recorder = self._recorder
-        return (recorder.name.binlog_file, recorder.server_end) if recorder else self._reached
+        if self._open is None:
+            return self._landed.position
+        return self._open.recorder.name.binlog_file, self._open.recorder.server_end
 
-    def start_file(self, head: FileHead) -> None:
+    def start_file(self, head: FileHead, sender: Sender) -> None:
         """What comes next is from this file.
+
+        Args:
+            head: The file's first events.
+            sender: Where it comes from.
 
         Raises:
             StreamHoleError: More had been executed before the file than is here.
         """
         self.finish()
-        self._head, self._head_end = head, 0
+        self._file = _ArrivingFile(head, sender)
         if head.previous_event:
-            self.check_previous(head)
+            self._check_previous(self._file)
 
     def take_previous(self, event: bytes) -> None:
         """The PREVIOUS_GTIDS of the file that was started.
@@ -212,29 +293,25 @@ class SegmentCutter:
         Raises:
             StreamHoleError: As for `start_file`.
         """
-        if self._head is not None:
-            self._head = FileHead(self._head.binlog_file, self._head.form, self._head.format_event, event)
-            self.check_previous(self._head)
+        if self._file is not None:
+            self._file = self._file.with_previous(event)
+            self._check_previous(self._file)
 
-    def check_previous(self, head: FileHead) -> None:
-        """Whether a file goes on where the stream ends.
-
-        Raises:
-            StreamHoleError: It does not; the error names what is missing.
-        """
-        hole = _previous(head.previous_event, head) - self.end.executed
+    def _check_previous(self, file: _ArrivingFile) -> None:
+        hole = file.previous() - self.end.executed
         if hole:
+            name = file.head.binlog_file
             raise StreamHoleError(
-                f"transactions in front of {head.binlog_file} have not landed, and the stream goes on behind them",
+                f"transactions in front of {name} have not landed, and the stream goes on behind them",
                 gtid=str(hole),
-                file=head.binlog_file,
+                file=name,
                 remedy="Land what is missing first: from a server or from files that still have it.",
             )
 
     @property
     def has_begun(self) -> bool:
         """Whether anything says where the stream begins: a segment, or the transactions of a lost lake."""
-        return not self.is_first or bool(self.published) or self.end.seq > 0
+        return not self.is_first or bool(self._published) or self.end.seq > 0
 
     def begin_empty(self, offset: int) -> None:
         """Publishes a segment without transactions, from behind the head of the file that was started: the stream
@@ -246,31 +323,23 @@ class SegmentCutter:
         Raises:
             LakeUnavailableError: The storage refuses or is full.
         """
-        head = self._head
-        if self.has_begun or self._recorder is not None or head is None or not head.previous_event:
+        file = self._file
+        if self.has_begun or self._open is not None or file is None or not file.head.previous_event:
             return
-        if _previous(head.previous_event, head) != self.end.executed:
+        if file.previous() != self.end.executed:
             # The server has passed over transactions of the file, which the stream does not have.
-            head = FileHead(head.binlog_file, head.form, head.format_event)
-        self._recorder = SegmentRecorder(self._folder, self.end, head, offset=offset, sender=self.sender)
+            file = file.with_previous(b"")
+        self._open = _OpenSegment(file.recorder(self._folder, self.end, offset))
         self._publish(keep_empty=True)
 
     def append(self, data: memoryview) -> None:
         """Bytes of events of the file; they begin and end anywhere, but for the first after `start_file`."""
-        if self._recorder is None:
-            if self._head is None:
+        if self._open is None:
+            if self._file is None:
                 raise StreamHoleError("events came before a format description")
-            length, log_pos = (int.from_bytes(data[at : at + 4], "little") for at in (9, 13))
-            behind = (log_pos - length - self._head_end) % _HEADER_OFFSETS
-            self._recorder = SegmentRecorder(
-                self._folder,
-                self.end,
-                self._head,
-                offset=self._head_end + behind,
-                sender=self.sender,
-            )
-            self._started = self._scanned = time.monotonic()
-        self._recorder.append(data)
+            recorder = self._file.recorder(self._folder, self.end, self._file.begins_at(data))
+            self._open = _OpenSegment(recorder)
+        self._open.recorder.append(data)
 
     def require_room(self, size: int) -> None:
         """So many bytes of one event are still to come.
@@ -284,30 +353,24 @@ class SegmentCutter:
 
     def append_last(self, event: bytes) -> None:
         """The event that ends a file, if something of the file is here."""
-        if self._recorder is not None:
-            self._recorder.append(event)
+        if self._open is not None:
+            self._open.recorder.append(event)
 
     def scan(self, max_seconds: float = _SCAN_SECONDS) -> bool:
         """Looks at what arrived, if that is much or the last look is so long ago; whether it did so."""
-        recorder = self._recorder
-        if recorder is None or not recorder.unscanned:
-            return False
-        waited = time.monotonic() - self._scanned
-        if recorder.unscanned < min(_SCAN_BYTES, self._segment_bytes) and waited < max_seconds:
-            return False
-        recorder.scan()
-        self._scanned = time.monotonic()
-        return True
+        is_due = self._open is not None and self._open.is_scan_due(min(_SCAN_BYTES, self._segment_bytes), max_seconds)
+        if is_due and self._open is not None:
+            self._open.scan()
+        return is_due
 
     def cut(self, max_seconds: float | None = None) -> None:
         """Publishes the open segment if it is large, or old, and goes on with the transaction that is half there."""
-        recorder = self._recorder
-        if recorder is None:
+        if self._open is None:
             return
-        too_old = max_seconds is not None and time.monotonic() - self._started >= max_seconds
-        if too_old and recorder.unscanned:
+        recorder, is_old = self._open.recorder, self._open.is_old(max_seconds)
+        if is_old and recorder.unscanned:
             recorder.scan()
-        if (recorder.size < self._segment_bytes and not too_old) or not recorder.transactions:
+        if (recorder.size < self._segment_bytes and not is_old) or not recorder.transactions:
             return
         if recorder.tail and not HEADER_BYTES <= recorder.tail <= _TAIL_BYTES:
             return
@@ -326,27 +389,26 @@ class SegmentCutter:
         self._publish()
 
     def _publish(self, *, keep_empty: bool = False) -> None:
-        recorder, self._recorder = self._recorder, None
-        if recorder is None:
+        if self._open is None:
             return
+        recorder, self._open = self._open.recorder, None
         try:
             end = recorder.finish(keep_empty=keep_empty)
         except StrataError:
             recorder.discard()
             raise
         if end != self.end:
-            self.published.append(str(recorder.name))
-            self.last = LandedSegment(self._folder, recorder.name)
-            self._reached = recorder.name.binlog_file, recorder.server_end
-            self._head_end = recorder.server_end
-            self._published_bytes += recorder.size
-            self.end = end
+            self._published.append((str(recorder.name), recorder.size))
+            position = recorder.name.binlog_file, recorder.server_end
+            self._landed = LandedEnd(end, LandedSegment(self._folder, recorder.name), position)
+            if self._file is not None:
+                self._file = replace(self._file, published_to=recorder.server_end)
 
     def discard(self) -> None:
         """Drops the open segment."""
-        if self._recorder:
-            self._recorder.discard()
-            self._recorder = None
+        if self._open:
+            self._open.recorder.discard()
+            self._open = None
 
 
 def _previous(event: bytes, head: FileHead) -> GtidSet:

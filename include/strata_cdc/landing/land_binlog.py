@@ -139,7 +139,6 @@ class Landing:
         except BaseException:
             stream.close()
             raise
-        self._cutter.sender = self.resume.sender
         self._server_now, self._server_asked = server.now, time.monotonic()
         self._expire_seconds = server.expire_seconds
         self._note_arrival()
@@ -189,7 +188,8 @@ class Landing:
             self._note_arrival()
         elif kind == EventType.FORMAT_DESCRIPTION:
             event = self.resume.format_event(self._binlog_file, event)
-            self._cutter.start_file(FileHead(self._binlog_file, parse_format_description(event[HEADER_BYTES:]), event))
+            head = FileHead(self._binlog_file, parse_format_description(event[HEADER_BYTES:]), event)
+            self._cutter.start_file(head, self.resume.sender)
         elif kind == EventType.PREVIOUS_GTIDS:
             self.resume.take_previous(event)
             if self.resume.begins_empty():

@@ -15,7 +15,7 @@ from strata_cdc.errors import CorruptEventError, SourceSettingsError, StreamHole
 from strata_cdc.landing.archive import ArchivedFile, read_archive
 from strata_cdc.landing.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
-from strata_cdc.landing.recorder import FileHead
+from strata_cdc.landing.recorder import FileHead, Sender
 from strata_cdc.position.sets import GtidSetBuilder
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ class _FileLanding:
 
     def _land(self, file: ArchivedFile) -> None:
         with open_binlog(file.url) as binlog:
-            self._cutter.start_file(FileHead(file.name, file.form, file.format_event, file.previous_event))
+            head = FileHead(file.name, file.form, file.format_event, file.previous_event)
+            # Files do not say whose they are.
+            self._cutter.start_file(head, Sender())
             end = 0
             try:
                 for begin, end in self._wanted(binlog):
