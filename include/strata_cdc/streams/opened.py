@@ -1,7 +1,6 @@
 """A stream whose source has begun to give: each item is tracked, chosen from, decoded, and given in spans.
 Not here: where it begins and ends (`opening.py`), where items come from (`live_handover.py`), which transactions are
-for the
-reader (`progress.py`), what is in them (`decoding.py`)."""
+for the reader (`progress.py`), what is in them (`decoding.py`)."""
 
 from __future__ import annotations
 
