@@ -19,6 +19,7 @@ from strata_cdc.schema.live.engine import read_definition
 from strata_cdc.schema.model.charsets import CHARSETS
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.types import quoted_label
+from tests.landing.landing import address_of
 from tests.mirrors.world import MirrorWorld
 from tests.properties import TIMES
 
@@ -151,6 +152,21 @@ def test_labels_whose_bytes_are_cut_characters(world: MirrorWorld) -> None:
         found = read_definition(connection, TableName("shop", "t"))
     assert found is not None
     assert comparable(found) == comparable(tracked)
+
+
+@pytest.mark.parametrize("engine", ["InnoDB", "MyISAM", "MEMORY"])
+@pytest.mark.parametrize("rows", range(3))
+def test_defaults_of_columns_that_are_never_null(mysql_server: MysqlServer, engine: str, rows: int) -> None:
+    mysql_server.run_sql(
+        "DROP DATABASE IF EXISTS d; CREATE DATABASE d; CREATE TABLE d.t (id INT, v VARCHAR(9) NOT NULL DEFAULT '😀?',"
+        f" w VARCHAR(9) NOT NULL DEFAULT 'x?', e ENUM('😀', '?') NOT NULL DEFAULT '😀') ENGINE = {engine};"
+        + "INSERT INTO d.t VALUES (1, 'a', 'b', '?');"
+        * rows
+    )
+    with connect(address_of(mysql_server)) as connection:
+        found = read_definition(connection, TableName("d", "t"))
+    assert found is not None
+    assert [column.default for column in found.columns] == [None, "😀?", "x?", "😀"]
 
 
 class TestWhatCannotBeAsked:

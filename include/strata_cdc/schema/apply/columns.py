@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from strata_cdc.errors import DdlError
 from strata_cdc.schema.apply.charset import charset_of, collation_for, known_charset
-from strata_cdc.schema.apply.defaults import default_text
+from strata_cdc.schema.apply.defaults import default_text, exact_bytes
 from strata_cdc.schema.apply.labels import hidden_bytes, label_bytes, shown_label
 from strata_cdc.schema.ddl.changes import CurrentTimestamp, ExpressionDefault, NullDefault, WrittenColumn
 from strata_cdc.schema.ddl.literals import Literal, LiteralKind
+from strata_cdc.schema.model.binary_defaults import hidden_default, may_hide_bytes
 from strata_cdc.schema.model.definition import Column
 from strata_cdc.schema.model.types import (
     AS_BINARY,
@@ -186,6 +187,7 @@ def with_default(
     """The column with the default that a statement gives it; None for no default."""
     if default is None and column.default is None:
         return column
+    column = replace(column, default_bytes=None)
     if default is None or isinstance(default, NullDefault):
         return replace(column, default=None, default_is_expression=False)
     if isinstance(default, CurrentTimestamp):
@@ -196,4 +198,6 @@ def with_default(
         return replace(column, default=text, default_is_expression=True)
     if column.auto_increment:
         return replace(column, default=None, default_is_expression=False)  # SET DEFAULT is taken there, and forgotten
-    return replace(column, default=default_text(default, column, context), default_is_expression=False)
+    column = replace(column, default=default_text(default, column, context), default_is_expression=False)
+    raw = exact_bytes(default, context) if may_hide_bytes(column) else None
+    return column if raw is None else replace(column, default_bytes=hidden_default(column, raw))

@@ -14,6 +14,7 @@ from strata_cdc.schema.apply.columns import column_text, sized_text
 from strata_cdc.schema.apply.defaults import shown_bytes
 from strata_cdc.schema.apply.labels import codec_of, hidden_bytes, raw_labels, shown_label
 from strata_cdc.schema.apply.widths import characters_of
+from strata_cdc.schema.model.binary_defaults import hidden_default, may_hide_bytes
 from strata_cdc.schema.model.charsets import CHARSETS
 from strata_cdc.schema.model.types import (
     AS_BINARY,
@@ -86,13 +87,17 @@ class Conversion(Struct, frozen=True):
         default = column.default
         if default is not None and not is_text and not column.default_is_expression:
             default = shown_bytes(default.encode(codec_of(column.character_set or "binary")), column_type)
-        return replace(
+        changed = replace(
             column,
             column_type=column_text(column_type, self.flavour),
             character_set=charset_of(self.collation).name if is_text else None,
             collation=self.collation if is_text else None,
             default=default,
         )
+        if may_hide_bytes(changed) and (column.default or "").isascii():
+            raw = (column.default or "").encode(codec_of(column.character_set or "binary"))
+            return replace(changed, default_bytes=hidden_default(changed, raw))
+        return changed
 
     @property
     def _width(self) -> int:

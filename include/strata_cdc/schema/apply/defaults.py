@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import Column
 
 _EXACT = Context(prec=100)
+_NOT_OF_ASCII: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32", "swe7"})
+"""Charsets of a connection, which may be another than that of the statement, in which ASCII has other bytes."""
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
 """What a text begins with if it begins with a number."""
 
@@ -93,6 +95,22 @@ def _bytes(literal: Literal, context: DdlContext) -> bytes:
         return _number_text(literal.text).encode()
     # An introducer changes what the bytes mean, not the bytes.
     return literal.text.encode(charset_of(context.client_charset).codec or "utf_8", errors="replace")
+
+
+def exact_bytes(literal: Literal, context: DdlContext) -> bytes | None:
+    """What a binary column stores of a literal, without the zeros that fill a BINARY; None where the charsets of the
+    statement do not tell it."""
+    if literal.kind is not LiteralKind.TEXT:
+        return _bytes(literal, context)
+    if not literal.text.isascii():
+        is_known = context.client_charset == "utf8mb4" and literal.charset is None and "\ufffd" not in literal.text
+        return literal.text.encode() if is_known and _is_unicode(literal.text) else None
+    return None if context.client_charset in _NOT_OF_ASCII else literal.text.encode()
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it has no bytes that are no characters."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def shown_bytes(raw: bytes, column_type: ColumnType) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata_cdc.schema.ddl.literals import Literal, LiteralKind
+from strata_cdc.schema.model.binary_defaults import filled, known_bytes
 from strata_cdc.schema.model.charsets import MANY_TO_ONE
 from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
 
@@ -107,24 +108,17 @@ def _other_forms(column: Column) -> NoFill:
 
 
 def _bytes(column: Column, kind: ColumnType, literal: Literal | None) -> str | NoFill:
-    """COLUMN_DEFAULT shows bytes up to the first zero; the statement has all of them, in the client's charset.
-
-    What is shown is all there is where no further byte has room, or only the zero that ended it.
-    """
-    raw: bytes | None = None
-    room = kind.length or 0
-    if literal is not None and literal.kind in {LiteralKind.HEX, LiteralKind.BITS}:
+    """COLUMN_DEFAULT shows bytes up to the first zero; the statement has all of them, in the client's charset."""
+    raw = known_bytes(column)
+    if raw is not None:
+        pass
+    elif literal is not None and literal.kind in {LiteralKind.HEX, LiteralKind.BITS}:
         raw = literal.raw_bytes()
     elif literal is not None and literal.kind is LiteralKind.TEXT and literal.text.isascii():
         raw = literal.text.encode()
-    elif literal is None and column.default is not None and not column.default.startswith("0x"):
-        raw = column.default.encode()
-    elif literal is None and column.default is not None:
-        shown = bytes.fromhex(column.default.removeprefix("0x"))
-        raw = shown if len(shown) >= room - (kind.kind is TypeKind.BINARY) else None
     if raw is None:
         return NoFill(f"the bytes of the default of the new column {column.name} are not known: {column.default}")
-    return "0x" + raw.ljust(room if kind.kind is TypeKind.BINARY else 0, b"\0").hex().upper()
+    return "0x" + filled(raw, kind).hex().upper()
 
 
 def _floating(column: Column, kind: ColumnType, literal: Literal | None) -> str | NoFill:

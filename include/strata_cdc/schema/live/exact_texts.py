@@ -1,5 +1,6 @@
 """Labels of ENUM and SET, and defaults, as the server keeps them: information_schema shows `?` for each character
-beyond U+FFFF, and nothing of a label from a cut character on (SHOW CREATE TABLE the same; measured with 9.7.4).
+beyond U+FFFF, and nothing of a label from a cut character on (SHOW CREATE TABLE the same; measured with 9.7.4); of a
+BINARY's or VARBINARY's default it shows nothing from a zero byte on, and SHOW CREATE TABLE all.
 Not here: the rest of a definition (`engine.py`), how labels are shown (`schema/apply/labels.py`)."""
 
 from __future__ import annotations
@@ -14,22 +15,30 @@ from pymysql.constants import SERVER_STATUS
 
 from strata_cdc.errors import DdlError
 from strata_cdc.schema.apply.labels import hidden_bytes, shown_label
+from strata_cdc.schema.ddl.context import DdlContext
+from strata_cdc.schema.ddl.read import read_ddl_or_gap
+from strata_cdc.schema.model.binary_defaults import hidden_default, known_bytes, may_hide_bytes
 from strata_cdc.schema.model.charsets import CHARSETS
 from strata_cdc.schema.model.create_sql import quoted
+from strata_cdc.schema.model.definition import TableDefinition
 from strata_cdc.schema.model.types import LABELLED, Family, TypeKind, parse_column_type
+from strata_cdc.schema.replay.catalog import Catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
+    from strata_cdc.schema.model.definition import Column, TableName
 
 _COLUMNS_AT_ONCE: Final = 50
 """Of one statement; each opens a table."""
+_ANY_COLLATION: Final = "utf8mb4_0900_ai_ci"
+"""Of a database, where a statement has its own."""
 _LOST: Final = "?"
 _REFUSALS: Final = {
     1044: "the user may not read it",
     1142: "the user may not read it",
     1143: "the user may not read it",
+    1049: "its database is gone",
     1054: "a column is gone",
     1064: "servers before 8.0 do not tell it",
     1146: "it is gone",
@@ -47,6 +56,8 @@ class _Asked(NamedTuple):
     column: Column
     labels: int
     """How many it has; 0 asks for the default."""
+    is_empty: bool = False
+    """Whether the table has been seen to have no rows."""
 
     def query(self, number: int) -> str:
         """Rows of `number`, the label's number, and its bytes in hexadecimal. No row of the table is read.
@@ -57,6 +68,10 @@ class _Asked(NamedTuple):
         column = f"t.{quoted(self.column.name)}"
         database, table = quoted(self.table.database), quoted(self.table.table)
         source = f"(SELECT 1) AS one LEFT JOIN {database}.{table} AS t ON FALSE"
+        if not self.labels and not self.column.nullable:
+            # Without a row it is NULL; of no rows at all, a count has a row of the default.
+            own = f"SELECT {number}, 0, HEX(DEFAULT({column})) FROM {database}.{table} AS t"  # noqa: S608 - quoted names
+            return f"({own} {'HAVING COUNT(*) = 0' if self.is_empty else 'LIMIT 1'})"
         if not self.labels:
             return f"SELECT {number}, 0, HEX(DEFAULT({column})) FROM {source}"  # noqa: S608 - quoted names
         value = "1 << n" if parse_column_type(self.column.column_type).kind is TypeKind.SET else "n + 1"
@@ -95,7 +110,38 @@ class ExactTexts:
                     columns[one.column.name] = _told(columns.get(one.column.name, one.column), texts, one)
                 except DdlError as error:
                     self.doubtful[one.table] = f"column {one.column.name}: {error.message}"
-        return {name: _with_columns(definition, told.get(name, {})) for name, definition in page.items()}
+        for name, definition in page.items():
+            told[name].update(self._binary_defaults(name, definition))
+        return {name: _with_columns(definition, told[name]) for name, definition in page.items()}
+
+    def _binary_defaults(self, name: TableName, definition: TableDefinition) -> dict[str, Column]:
+        """The columns with the bytes that are not shown of their defaults; none where the user may not see them."""
+        hidden = [column for column in definition.columns if may_hide_bytes(column)]
+        written = self._written(name) if hidden else None
+        found: dict[str, Column] = {}
+        for column in hidden:
+            one = None if written is None else written.column(column.name)
+            raw = None if one is None or one.column_type != column.column_type else known_bytes(one)
+            if raw is not None:
+                found[column.name] = replace(column, default_bytes=hidden_default(column, raw))
+        return found
+
+    def _written(self, name: TableName) -> TableDefinition | None:
+        """A table as SHOW CREATE TABLE has it."""
+        self.has_asked = True
+        try:
+            with self._released(), self._connection.cursor() as cursor:
+                cursor.execute(f"SHOW CREATE TABLE {quoted(name.database)}.{quoted(name.table)}")
+                [(_, statement)] = cursor.fetchall()
+        except pymysql.MySQLError as error:
+            if (error.args[0] if error.args else 0) in _REFUSALS:
+                return None
+            raise
+        catalog = Catalog()
+        catalog.put_database(name.database, _ANY_COLLATION)
+        catalog.apply(read_ddl_or_gap(str(statement), DdlContext(name.database)))
+        found = catalog.get(name)
+        return found if isinstance(found, TableDefinition) else None
 
     def _answers(self, batch: Sequence[_Asked]) -> Iterable[tuple[_Asked, list[bytes | None]]]:
         try:
@@ -119,6 +165,9 @@ class ExactTexts:
             rows = cursor.fetchall()
         for at, number, text in rows:
             found[int(at)][max(int(number) - 1, 0)] = None if text is None else bytes.fromhex(text)
+        for at, one in enumerate(batch):
+            if not one.labels and found[at] == [None] and not one.is_empty:
+                found[at] = self._ask([one._replace(is_empty=True)])[0][1]
         return list(zip(batch, found, strict=True))
 
     @contextmanager
@@ -163,11 +212,13 @@ def _told(column: Column, texts: Sequence[bytes | None], asked: _Asked) -> Colum
     """The column with what the server told.
 
     Raises:
-        DdlError: A label is no text of its charset.
+        DdlError: A label is no text of its charset, or the default is not told.
     """
     charset = column.character_set or "binary"
     raw = tuple(text or b"" for text in texts)
     if not asked.labels:
+        if texts[0] is None:
+            raise DdlError("the server does not tell its default")
         return replace(column, default=shown_label(raw[0], charset))
     kind = replace(parse_column_type(column.column_type), labels=tuple(shown_label(one, charset) for one in raw))
     return replace(column, column_type=kind.text, label_bytes=hidden_bytes(raw, charset))

@@ -178,7 +178,7 @@ def _default_sql(column: Column, kind: ColumnType) -> str | None:
     if kind.kind is TypeKind.BIT:
         return text
     if kind.kind in _BINARY or (kind.kind in LABELLED and column.character_set is None):
-        return _bytes_sql(text, kind)
+        return _bytes_sql(column.default_bytes or text, kind)
     return text_literal(text)
 
 

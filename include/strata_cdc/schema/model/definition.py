@@ -17,8 +17,9 @@ from strata_cdc.schema.model.folding import fold_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FORMAT = 2
-"""Newest number of the stored form of a definition. Every older form keeps opening; 2 has lengths in doubt."""
+FORMAT = 3
+"""Newest number of the stored form of a definition. Every older form keeps opening; 2 has lengths in doubt, 3 bytes of
+defaults."""
 
 
 class TableName(Struct, frozen=True, order=True):
@@ -84,6 +85,9 @@ class Column(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     label_bytes: tuple[str, ...] | None = None
     """Members of ENUM and SET in hexadecimal, where their text is not what the server keeps: CONVERT TO leaves the
     bytes of labels and reads them in the new charset."""
+    default_bytes: str | None = None
+    """All bytes of a BINARY's or VARBINARY's constant default in hexadecimal, where `default` may lack those behind a
+    zero; None where it does not, or where nobody knows them."""
 
 
 class KeyKind(StrEnum):
@@ -187,6 +191,8 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     @property
     def stored_format(self) -> int:
         """The oldest format that says all of it, so that an older version opens what it can."""
+        if any(column.default_bytes is not None for column in self.columns):
+            return 3
         return 2 if self.in_doubt else 1
 
     @property
