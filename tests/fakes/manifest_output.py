@@ -109,11 +109,12 @@ class ManifestTable(Struct):
             schema if columns is None else pa.schema([schema.field(name) for name in columns])
         )
 
-    def batches(self) -> Iterator[pa.Table]:
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         paths, schema = [str(self.folder / path) for path in self.manifest.files], self.columns
         for file in ds.dataset(paths, schema=schema).get_fragments() if paths else ():
             for group in file.split_by_row_group():
-                yield group.to_table(schema).cast(schema)
+                found = group.to_table(schema).cast(schema)
+                yield found if columns is None else found.select(columns)
 
     def _next(self, **changes: Any) -> ManifestTable:
         manifest = replace(self.manifest, version=self.manifest.version + 1, **changes)

@@ -351,17 +351,22 @@ class Subject:
 
     def select(self) -> pa.Table:
         """All rows, by their number."""
-        columns = self.definition.columns
-        names = [_EXACTLY.get(parse_column_type(one.column_type).kind, "{}").format(one.name) for one in columns]
-        with self.observer.cursor() as cursor:
-            cursor.execute(f"SELECT {', '.join(names)} FROM t ORDER BY id")
-            rows = cursor.fetchall()
-        values = list(zip(*rows, strict=True)) or [()] * len(columns)
-        arrays = [
-            FROM_SELECT[parse_column_type(one.column_type).kind](decoded(one, value), arrow_type(one))
-            for one, value in zip(columns, values, strict=True)
-        ]
-        return pa.Table.from_arrays(arrays, schema=state_schema(self.definition))
+        return selected(self.observer, "t", self.definition)
+
+
+def selected(connection: pymysql.Connection, table: str, definition: TableDefinition) -> pa.Table:
+    """All rows of a table of the connection's database, by the number in `id`."""
+    columns = definition.columns
+    names = [_EXACTLY.get(parse_column_type(one.column_type).kind, "{}").format(one.name) for one in columns]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY id")
+        rows = cursor.fetchall()
+    values = list(zip(*rows, strict=True)) or [()] * len(columns)
+    arrays = [
+        FROM_SELECT[parse_column_type(one.column_type).kind](decoded(one, value), arrow_type(one))
+        for one, value in zip(columns, values, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=state_schema(definition))
 
 
 def decoded(column: Column, values: Sequence[Any]) -> Sequence[Any]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec.structs import replace
 from sqlglot import exp
 
@@ -20,6 +22,8 @@ from strata_cdc.schema.model.types import TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
     from strata_cdc.dialects.view_source import TypeChange
     from strata_cdc.schema.model.types import ColumnType
@@ -34,7 +38,9 @@ _UNITS: Final = {0: "second", 3: "millisecond", 6: "microsecond"}
 """Digits of a fraction to which a moment can be cut in SQL."""
 _HALF: Final = {0: 500_000, 3: 500, 6: 0}
 _LAST_MOMENT: Final = "9999-12-31 23:59:59.999999"
+_WHOLE_NUMBER: Final = "^[+-]?[0-9]{1,30}$"
 _BYTE_LENGTH: Final = {Dialect.DUCKDB: "strlen", Dialect.SPARK: "octet_length"}
+_DIMENSIONS: Final = {Dialect.DUCKDB: "len", Dialect.SPARK: "size"}
 
 
 def converted(value: exp.Expr, step: TypeChange, dialect: Dialect) -> exp.Expr | None:
@@ -45,7 +51,7 @@ def converted(value: exp.Expr, step: TypeChange, dialect: Dialect) -> exp.Expr |
         step: The conversion.
         dialect: For which engine.
     """
-    if keeps_values(replace(step.before, nullable=step.after.nullable), step.after):
+    if _keeps(step):
         return value
     one, other = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
     if not (_is_plain(step, one) and _is_plain(step, other)):
@@ -57,9 +63,37 @@ def converted(value: exp.Expr, step: TypeChange, dialect: Dialect) -> exp.Expr |
     return None if found is None else found(case)
 
 
+def is_whole(step: TypeChange) -> bool:
+    """Whether SQL has the conversion of every value that mirrors convert."""
+    return _has_sql(step) and (_keeps(step) or _certain(step) is None)
+
+
+def in_sql(values: pa.Array, step: TypeChange) -> NDArray[np.bool_]:
+    """Of which values SQL has the conversion, as far as that can be told without an engine.
+
+    Args:
+        values: In the type of `step.before`; none NULL.
+        step: The conversion.
+    """
+    if not _has_sql(step):
+        return np.zeros(len(values), np.bool_)
+    certain = None if _keeps(step) else _certain(step)
+    if certain is None:
+        return np.ones(len(values), np.bool_)
+    return np.asarray(certain(values, parse_column_type(step.after.column_type)))
+
+
+def _has_sql(step: TypeChange) -> bool:
+    return converted(exp.null(), step, Dialect.DUCKDB) is not None
+
+
+def _keeps(step: TypeChange) -> bool:
+    return keeps_values(replace(step.before, nullable=step.after.nullable), step.after)
+
+
 def stay_apart(step: TypeChange) -> bool:
     """Whether different values are different afterwards, too, those that no row had any more included."""
-    if keeps_values(replace(step.before, nullable=step.after.nullable), step.after):
+    if _keeps(step):
         return True
     one, other = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
     pair = value_class(one.kind), value_class(other.kind)
@@ -215,7 +249,7 @@ def _text_of_number(case: _Case) -> exp.Expr | None:
 
 
 def _whole_of_text(case: _Case) -> exp.Expr:
-    form = exp.Literal.string("^[+-]?[0-9]{1,30}$")
+    form = exp.Literal.string(_WHOLE_NUMBER)
     number = case.cast(case.value, pa.decimal128(38, 0))
     plain = _when(exp.RegexpLike(this=case.value, expression=form), number)
     return _to_whole(case, plain)
@@ -238,6 +272,11 @@ def _bytes_of_bytes(case: _Case) -> exp.Expr | None:
         return None
     size = exp.Anonymous(this="octet_length", expressions=[case.value])
     return _when(exp.LTE(this=size, expression=exp.Literal.number(capacity)), case.value)
+
+
+def _vector_of_vector(case: _Case) -> exp.Expr:
+    size = exp.Anonymous(this=_DIMENSIONS[case.dialect], expressions=[case.value])
+    return _when(exp.LTE(this=size, expression=exp.Literal.number(case.other.length or 0)), case.value)
 
 
 # Moments ----------------------------------------------------------------------------------------
@@ -276,6 +315,7 @@ _SQL: Final[dict[tuple[ValueClass, ValueClass], Callable[[_Case], exp.Expr | Non
     (_C.DECIMAL, _C.FLOATING): lambda case: _to_floating(case, _double(case, case.value)),
     (_C.FLOATING, _C.FLOATING): _wider_floating,
     (_C.BYTES, _C.BYTES): _bytes_of_bytes,
+    (_C.VECTOR, _C.VECTOR): _vector_of_vector,
     **{(one, _C.TEXT): _text_of_number for one in (_C.INTEGER, _C.DECIMAL, _C.YEAR)},
     **{(one, _C.TEXT): _text_of_text for one in (_C.TEXT, _C.ENUM, _C.SET)},
     (_C.TEXT, _C.INTEGER): _whole_of_text,
@@ -285,4 +325,25 @@ _SQL: Final[dict[tuple[ValueClass, ValueClass], Callable[[_Case], exp.Expr | Non
     (_C.DATETIME, _C.DATETIME): _fewer_digits,
     (_C.DATETIME, _C.DATE): _day,
 }
-"""By the classes before and afterwards; pairs of `KNOWN` that are not here only a mirror computes."""
+"""By the classes before and afterwards; of pairs of `KNOWN` that are not here a view has a mapping of the values."""
+
+
+def _certain(step: TypeChange) -> Callable[[pa.Array, ColumnType], pa.Array] | None:
+    """Which values an expression of `_SQL` converts; None for all that mirrors convert."""
+    one, other = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
+    pair = value_class(one.kind), value_class(other.kind)
+    if pair[0] in _TEXTS and pair[1] is _C.TEXT:
+        is_of_unicode = (step.after.character_set or _UNICODE) in {step.before.character_set or _UNICODE, _UNICODE}
+        return None if is_of_unicode else lambda texts, _: pc.string_is_ascii(texts)
+    return _CERTAIN.get(pair)
+
+
+_TEXTS: Final = frozenset({_C.TEXT, _C.ENUM, _C.SET})
+_CERTAIN: Final[dict[tuple[ValueClass, ValueClass], Callable[[pa.Array, ColumnType], pa.Array]]] = {
+    (_C.TEXT, _C.INTEGER): lambda texts, _: pc.match_substring_regex(texts, _WHOLE_NUMBER),
+    **{
+        pair: lambda texts, kind: pc.is_in(texts, pa.array(kind.labels, pa.string()))
+        for pair in ((_C.TEXT, _C.ENUM), (_C.ENUM, _C.ENUM), (_C.ENUM, _C.SET))
+    },
+}
+"""Pairs of `_SQL` whose expressions do not convert all that mirrors do."""

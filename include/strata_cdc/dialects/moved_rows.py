@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from sqlglot import exp
 
+from strata_cdc.dialects.made_values import query_of
 from strata_cdc.dialects.trees import aliased, along, column_of, create_view, equal, is_insert, last_of, name_of
 from strata_cdc.dialects.views import Writer
 
@@ -30,7 +31,7 @@ class RowsWriter(Writer):
     def now(self, view: exp.Table) -> str:
         """The rows that there are: what was last put under each key, and not taken away since."""
         events = aliased(self._union([*self._events(), *self._guards(self._event_columns())]), "events")
-        queries = [events, *self._origins(), aliased(self._filled(), "ranked")]
+        queries = [*self._mappings(), events, *self._origins(), aliased(self._filled(), "ranked")]
         for query in queries:
             # Else DuckDB computes all of their columns, whatever is asked for.
             query.set("materialized", False)  # noqa: FBT003  sqlglot's word for NOT MATERIALIZED
@@ -55,6 +56,15 @@ class RowsWriter(Writer):
     def _moved(self, _column: ViewColumn) -> exp.Expr:
         """It is in the image before, under the other key."""
         return exp.null()
+
+    def _mappings(self) -> list[exp.CTE]:
+        """What values are looked up in."""
+        return [
+            query_of(place, column.kind)
+            for branch in self._source.branches
+            for column, place in zip(self._source.columns, branch.places, strict=True)
+            if place.made is not None
+        ]
 
     # The rows that they belong to ---------------------------------------------------------------
 

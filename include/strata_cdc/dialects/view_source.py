@@ -28,6 +28,17 @@ class TypeChange(Struct, frozen=True):
         return f"{self.before.name} was {self.before.column_type}, and is {self.after.column_type}"
 
 
+class MadeValues(Struct, frozen=True):
+    """What conversions made of values of which SQL does not say it: a finite mapping."""
+
+    name: str
+    """Of the query that has them: no column's name begins with it."""
+    before: pa.Array
+    """As rows have them; each once, none NULL."""
+    after: pa.Array
+    """What each is by now; none NULL."""
+
+
 class ColumnSource(Struct, frozen=True):
     """Where rows of some versions have the value of a column."""
 
@@ -47,6 +58,10 @@ class ColumnSource(Struct, frozen=True):
     """Type of the values there, where they went through `steps`."""
     steps: tuple[TypeChange, ...] = ()
     """What became of the values since, in order."""
+    made: MadeValues | None = None
+    """What they made of the values of which SQL does not say it."""
+    loses_texts: bool = False
+    """Whether nobody knows what `steps` made of a value that `_invalid` tells from others."""
     of_null: ColumnSource | None = None
     """What became of NULL; None: it still is."""
     empty_text: str | None = None

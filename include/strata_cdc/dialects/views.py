@@ -15,6 +15,7 @@ from sqlglot import exp
 from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.dialects.conversions import converted
 from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.made_values import Lookup, text_of_bytes, with_lookups
 from strata_cdc.dialects.texts import LONGEST, text_of
 from strata_cdc.dialects.trees import (
     aliased,
@@ -33,7 +34,7 @@ from strata_cdc.dialects.view_source import ColumnSource, ViewColumn
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from strata_cdc.dialects.view_source import Branch, ViewSource
+    from strata_cdc.dialects.view_source import Branch, MadeValues, ViewSource
 
 BEFORE: Final = "_before"
 SHARED: Final = ("_op", "_source", "_gtid", "_seq", "_row", "_committed_at", "_binlog_file", "_binlog_pos")
@@ -44,6 +45,7 @@ _CALLS: Final = {
 
 
 _ONLY_A_MIRROR: Final = "what the server made of this value only a mirror tells (`mirrors` in the settings)"
+_NEW_VALUE: Final = f"{_ONLY_A_MIRROR}, or, if it was published later than this view was made, `strata views` run again"
 
 
 class Writer:
@@ -120,9 +122,21 @@ class Writer:
             own = exp.and_(is_in("_schema_version", branch.versions), is_left)
             is_put = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
             is_taken = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
-            relation = self._relation(branch.relation)
-            yield exp.select(*self._put(branch)).from_(relation).where(own, is_put)
-            yield exp.select(*self._taken(branch)).from_(relation.copy()).where(own.copy(), is_taken)
+            olds = self._lookups(branch, BEFORE)
+            put, taken = (
+                with_lookups(self._relation(branch.relation), lookups, self._dialect)
+                for lookups in ([*self._lookups(branch), *olds], olds)
+            )
+            yield exp.select(*self._put(branch)).from_(put).where(own, is_put)
+            yield exp.select(*self._taken(branch)).from_(taken).where(own.copy(), is_taken)
+
+    def _lookups(self, branch: Branch, inside: str = "") -> list[Lookup]:
+        """Of an image; of that before a change the key alone is wanted."""
+        return [
+            Lookup(_looked_up(place.made, inside), self._raw(place, inside), place, column.kind)
+            for column, place in zip(self._source.columns, branch.places, strict=True)
+            if place.made is not None and (column.is_key or not inside)
+        ]
 
     def _put(self, branch: Branch) -> list[exp.Expr]:
         selected = [exp.alias_(exp.Literal.number(1), "put", quoted=True), *_order()]
@@ -297,7 +311,9 @@ class Writer:
 
     def _value(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
         if not place.physical:
-            return self._typed(exp.null() if place.literal is None else _literal(place.literal), column.kind)
+            return self._typed(
+                exp.null() if place.literal is None else _literal(place.literal, self._dialect), column.kind
+            )
         if place.steps:
             return self._converted(place, column, inside)
         found = [column_of(name, inside) for name in place.physical]
@@ -315,7 +331,11 @@ class Writer:
         value: exp.Expr | None = self._raw(place, inside)
         for step in place.steps:
             value = None if value is None else converted(value, step, self._dialect)
-        found = self._typed(exp.null() if value is None else value, column.kind)
+        known = [] if value is None else [self._typed(value, column.kind)]
+        if place.made is not None:
+            known.append(column_of(_looked_up(place.made, inside)))
+        first, *rest = known or [self._typed(exp.null(), column.kind)]
+        found = exp.Coalesce(this=first, expressions=rest) if rest else first
         if place.of_null is None:
             return found
         is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
@@ -329,7 +349,11 @@ class Writer:
         is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
         lost = exp.Is(this=self._converted(replace(place, of_null=None), column, inside), expression=exp.null())
         shown = " and ".join(step.shown for step in place.steps)
-        doubts: list[tuple[exp.Expr, str]] = [(exp.and_(exp.not_(is_null), lost), f"{shown}: {_ONLY_A_MIRROR}")]
+        why = _ONLY_A_MIRROR if place.made is None else _NEW_VALUE
+        doubts: list[tuple[exp.Expr, str]] = [(exp.and_(exp.not_(is_null), lost), f"{shown}: {why}")]
+        if place.loses_texts:
+            is_text = exp.not_(exp.Is(this=self._text(place, column, inside), expression=exp.null()))
+            doubts.insert(0, (is_text, f"{shown}: {_ONLY_A_MIRROR}"))
         if place.of_null is not None and place.of_null.unknown is not None:
             doubts.append((is_null.copy(), f"the log does not tell {place.of_null.unknown}"))
         return doubts
@@ -388,6 +412,11 @@ class Writer:
         return reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), selects[1:], first)
 
 
+def _looked_up(made: MadeValues, inside: str) -> str:
+    """The column with what became of the values of an image."""
+    return f"{made.name}_old" if inside else made.name
+
+
 def _held_type(column: ViewColumn) -> pa.DataType:
     """A value, or why it is not known."""
     return pa.struct([("v", column.kind), ("u", pa.string())])
@@ -397,11 +426,14 @@ def _kind_behind(place: ColumnSource) -> pa.DataType:
     return arrow_type(place.steps[-1].after)
 
 
-def _literal(value: pa.Scalar) -> exp.Expr:
+def _literal(value: pa.Scalar, dialect: Dialect) -> exp.Expr:
     """A value that is not NULL, as what its type is cast from."""
     plain = value.as_py()
     if isinstance(plain, bytes):
         return exp.Anonymous(this="unhex", expressions=[exp.Literal.string(plain.hex())])
+    if isinstance(plain, str) and not plain.isprintable():
+        # No literal of DuckDB has a zero byte.
+        return text_of_bytes(exp.Literal.string(plain.encode().hex()), dialect)
     return exp.Literal.string(plain.isoformat(sep=" ") if isinstance(plain, datetime) else str(plain))
 
 

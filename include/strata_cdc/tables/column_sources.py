@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec.structs import replace
 
-from strata_cdc.changes.arrow import arrow_type, is_calendar, is_labelled, may_be_invalid
+from strata_cdc.changes.arrow import arrow_type, has_many_forms, is_calendar, is_labelled, may_be_invalid
 from strata_cdc.dialects.conversions import stay_apart
 from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewColumn
 from strata_cdc.schema.model.folding import fold_name
@@ -131,8 +131,18 @@ def converted_place_of(
         place,
         kind=kinds[fold_name(origin.column.name)],
         steps=origin.steps,
+        loses_texts=_loses_texts(origin.steps),
         lacking=_place_of_given(lacking, column),
         of_null=_place_of_given(of_null, column) if _refuses_null(origin.steps) else None,
+    )
+
+
+def _loses_texts(steps: Sequence[TypeChange]) -> bool:
+    """Whether values that no column of the lake holds became others: not dates that are none, as long as it is one."""
+    return any(
+        (is_calendar(step.before) and not is_calendar(step.after))
+        or (has_many_forms(step.before) and step.after.character_set is None)
+        for step in steps
     )
 
 

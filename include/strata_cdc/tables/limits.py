@@ -1,5 +1,5 @@
-"""How much of rows that become Parquet files is held in memory.
-Not here: how they are written (`row_groups.py`, `write.py`)."""
+"""How much of rows that become Parquet files is held in memory, and how much of values the text of a view has.
+Not here: how files are written (`row_groups.py`, `write.py`), the views (`views/`)."""
 
 from __future__ import annotations
 
@@ -16,3 +16,14 @@ class FileLimits:
     """Bytes of Arrow buffers that are held for one row group at most."""
     file_bytes: int = 256 << 20
     """Bytes of Parquet that are held for one staged file; the row group that passes it ends the file."""
+
+
+@dataclass(frozen=True)
+class ViewLimits:
+    """Of one column and one of the types that it had. A query reads the text of its view anew: in DuckDB 20,000 values
+    cost it a tenth of a second."""
+
+    values: int = 20_000
+    """Different values, those that nobody can convert included."""
+    characters: int = 4 << 20
+    """Of their texts, before and after."""

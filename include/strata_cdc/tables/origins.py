@@ -71,17 +71,25 @@ def given_since(value: pa.Scalar | None, column: Column, steps: Sequence[TypeCha
         column: As it was before the first of them.
         steps: The conversions, in order.
     """
-    kind = arrow_type(column)
-    found = pa.chunked_array([pa.nulls(1, kind) if value is None else pa.array([value.as_py()], kind)])
-    for step in steps:
-        effect = Effect(
-            kind=EffectKind.CONVERT,
-            truncates_fractions=step.truncates,
-            time_zone=step.time_zone,
-            numbers_zeros=step.numbers_zeros,
-        )
-        try:
-            found = convert_column(found, step.before, step.after, effect)
-        except ReadAgainError as error:
-            return ValueOrigin(unknown=error.facts().message)
+    found = pa.chunked_array([pa.array([None if value is None else value.as_py()], arrow_type(column))])
+    try:
+        for step in steps:
+            found = stepped(found, step)
+    except ReadAgainError as error:
+        return ValueOrigin(unknown=error.facts().message)
     return ValueOrigin(given=found[0] if found[0].is_valid else None)
+
+
+def stepped(values: pa.ChunkedArray, step: TypeChange) -> pa.ChunkedArray:
+    """What a conversion makes of values, as mirrors compute it.
+
+    Raises:
+        ReadAgainError: Nobody knows what the server made of some of them.
+    """
+    effect = Effect(
+        kind=EffectKind.CONVERT,
+        truncates_fractions=step.truncates,
+        time_zone=step.time_zone,
+        numbers_zeros=step.numbers_zeros,
+    )
+    return convert_column(values, step.before, step.after, effect)

@@ -116,8 +116,11 @@ class OutputTable(Protocol):
             LakeUnavailableError: The storage does not answer.
         """
 
-    def batches(self) -> Iterator[pa.Table]:
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """All rows, in no order, some at a time: memory is bounded whatever the table's size.
+
+        Args:
+            columns: Names of those that are wanted; None for all.
 
         Raises:
             LakeUnavailableError: The storage does not answer.

@@ -22,12 +22,15 @@ from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.column_sources import branches_of, converted_branches_of, view_columns
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.lifetimes import life_of
+from strata_cdc.tables.limits import ViewLimits
 from strata_cdc.tables.lost import newest_commits, open_changes
+from strata_cdc.tables.made_values import with_made_values
 from strata_cdc.views.mirror_rows import StatementsPast, rows_of_mirror, standing_mirror, why_no_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import pyarrow as pa
     import sqlalchemy as sa
 
     from strata_cdc.dialects.relations import Relation
@@ -67,6 +70,7 @@ def make_views(
     wanted: Callable[[TableName], bool] = lambda _: True,
     *,
     member: str = "",
+    limits: ViewLimits = ViewLimits(),
 ) -> list[MadeView]:
     """The views of all tables of a source that are there now and that something is published of.
 
@@ -78,6 +82,7 @@ def make_views(
         through: How it reads change tables.
         wanted: Which tables.
         member: Stands behind the tables' names in those of the views, where several sources have such tables.
+        limits: How many values the text of a view has that SQL cannot convert.
 
     Raises:
         LostTableError: Of a change table something was deleted, or its log is not whole.
@@ -89,7 +94,7 @@ def make_views(
     for name in sorted({turn.name for turn in past.turns}):
         life = life_of(past.turns, name) if wanted(name) else None
         if life is not None:
-            table = _Table(lake, source, name, life, past, member)
+            table = _Table(lake, source, name, life, past, member, limits)
             made += table.views(dialect, through)
     return made
 
@@ -103,7 +108,8 @@ class _Written(Struct, frozen=True):
     """What makes the two views over changes."""
 
     changes: Writer
-    now: Writer
+    source: ViewSource
+    """Of both."""
     preludes: list[str]
     """What has to run before."""
     columns: tuple[ViewColumn, ...]
@@ -120,8 +126,9 @@ class _Table:
         life: TableLifetime,
         past: StatementsPast,
         member: str,
+        limits: ViewLimits,
     ) -> None:
-        self._lake, self._past = lake, past
+        self._lake, self._past, self._limits = lake, past, limits
         self._source_name, self._name = source, name
         self._member, self._called = member, member_name(name, member)
         self._life = life
@@ -162,8 +169,12 @@ class _Table:
         if refusal is not None:
             return MadeView(self._name, ViewKind.NOW, (), (refusal,) if why_not is None else (refusal, why_not))
         view = view_name(self._called, "", dialect, through)
+        branches = tuple(converted_branches_of(self._life, self._fields(), written.columns))
+        tables = {str(name): table for name, table in self._tables.items()}
+        source = with_made_values(replace(written.source, branches=branches), tables, self._limits)
+        now = _ROWS[dialect](dialect, source).now(view)
         notes = self._notes() if why_not is None else (*self._notes(), why_not)
-        return MadeView(self._name, ViewKind.NOW, (written.now.now(view),), notes, written.columns)
+        return MadeView(self._name, ViewKind.NOW, (now,), notes, written.columns)
 
     def _notes(self) -> tuple[str, ...]:
         made = "made with the versions of now: make it anew after DDL and TRUNCATE"
@@ -217,14 +228,15 @@ class _Table:
             preludes += prelude
         columns = view_columns(self._life.definition, self._life.definition.primary_key)
         known = [(str(name), tuple(sorted(self._versions))) for name in self._tables if name == self._name]
-        fields = {name: table.columns for name, table in self._tables.items()}
         source = ViewSource(
             columns,
             tuple(relations),
-            tuple(branches_of(self._life, fields, columns)),
+            tuple(branches_of(self._life, self._fields(), columns)),
             tuple(known),
             max((one.seq for one in self._removals), default=0),
             f"{self._name} has rows of a version that is newer than this view: run `strata views` again",
         )
-        converted = replace(source, branches=tuple(converted_branches_of(self._life, fields, columns)))
-        return _Written(Writer(dialect, source), _ROWS[dialect](dialect, converted), preludes, columns)
+        return _Written(Writer(dialect, source), source, preludes, columns)
+
+    def _fields(self) -> dict[TableName, Sequence[pa.Field]]:
+        return {name: table.columns for name, table in self._tables.items()}

@@ -121,7 +121,7 @@ class DeltaChanges:
         except OSError as error:
             raise LakeUnavailableError(f"published files cannot be read: {error}") from error
 
-    def batches(self) -> Iterator[pa.Table]:
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """All rows, a row group at a time."""
         try:
             files, path = arrow_file_system(self._table.table_uri)  # as in `read`
@@ -132,7 +132,7 @@ class DeltaChanges:
                 # A fragment of its own: those of the dataset would keep what they have read of each file's end.
                 file = one.format.make_fragment(one.path, one.filesystem, one.partition_expression)
                 for group in file.split_by_row_group():
-                    yield group.to_table(dataset.schema)
+                    yield group.to_table(dataset.schema, None if columns is None else list(columns))
         except OSError as error:
             raise LakeUnavailableError(f"published files cannot be read: {error}") from error
 

@@ -1,0 +1,160 @@
+"""What conversions made of values, as part of a view's text: a finite mapping that an engine looks values up in.
+Not here: which values those are, and what became of each (`tables/made_values.py`).
+
+Both sides are texts, split by the engine: a view is read anew by each query, and 20,000 literals take longer to parse
+than to look up a million rows in. Texts and bytes are in hexadecimal there.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+from sqlglot import exp
+
+from strata_cdc.changes.arrow import GEOMETRY
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.trees import aliased, name_of, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.dialects.view_source import ColumnSource, MadeValues
+
+_BETWEEN: Final = ","
+"""Not in any of the texts."""
+
+
+def written(values: pa.Array) -> list[str]:
+    """Values as the text of a view has them."""
+    return [_text(value) for value in values.to_pylist()]
+
+
+def query_of(place: ColumnSource, kind: pa.DataType) -> exp.CTE:
+    """A mapping as a query of DuckDB.
+
+    Args:
+        place: Whose values they are, with their mapping.
+        kind: The type that they have by now.
+    """
+    made = _mapping(place)
+    texts = exp.select(*(exp.alias_(_unnested(side), name) for side, name in ((made.before, "k"), (made.after, "v"))))
+    before, after = _names(made)
+    known = exp.select(
+        exp.alias_(_key(exp.column("k"), _kind(place), Dialect.DUCKDB), before, quoted=True),
+        exp.alias_(_decoded(exp.column("v"), kind, Dialect.DUCKDB), after, quoted=True),
+    )
+    return aliased(known.from_(texts.subquery("texts")), made.name)
+
+
+class Lookup(NamedTuple):
+    """A value that is looked up in a mapping."""
+
+    name: str
+    """Of the column that has what became of it: NULL if it is not in the mapping."""
+    value: exp.Expr
+    """In the type that it had."""
+    place: ColumnSource
+    """Whose values they are, with their mapping."""
+    kind: pa.DataType
+    """The type that they have by now."""
+
+
+def with_lookups(relation: exp.Expr, lookups: Sequence[Lookup], dialect: Dialect) -> exp.Expr:
+    """Rows with the columns of some lookups besides their own; in DuckDB the view has the mappings' queries.
+
+    Joins, and not subqueries of the expressions: those take DuckDB minutes to plan.
+    """
+    if not lookups:
+        return relation
+    rows = exp.select("*").from_(relation).subquery("rows")
+    if dialect is Dialect.SPARK:
+        return exp.select("*", *map(_in_map, lookups)).from_(rows).subquery()
+    found = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier("rows"))).from_(rows)
+    for one in lookups:
+        made, (before, after) = _mapping(one.place), _names(_mapping(one.place))
+        found = found.select(exp.alias_(exp.column(name_of(after), name_of(one.name)), one.name, quoted=True))
+        mapping = exp.alias_(exp.to_table(made.name), one.name, quoted=True, table=True)
+        key = exp.column(name_of(before), name_of(one.name))
+        is_it = exp.EQ(this=key, expression=_comparable(one.value, _kind(one.place), dialect))
+        found = found.join(mapping, on=is_it, join_type="left")
+    return found.subquery()
+
+
+def _in_map(one: Lookup) -> exp.Expr:
+    made, dialect = _mapping(one.place), Dialect.SPARK
+    key = exp.Lambda(this=_key(exp.column("k"), _kind(one.place), dialect), expressions=[exp.to_identifier("k")])
+    keys = exp.Anonymous(this="transform", expressions=[_split(made.before, dialect), key])
+    known = exp.Anonymous(this="map_from_arrays", expressions=[keys, _split(made.after, dialect)])
+    wanted = _comparable(one.value, _kind(one.place), dialect)
+    found = exp.Anonymous(this="try_element_at", expressions=[known, wanted])
+    return exp.alias_(_decoded(found, one.kind, dialect), one.name, quoted=True)
+
+
+def _mapping(place: ColumnSource) -> MadeValues:
+    if place.made is None:
+        raise ValueError("there is no mapping")
+    return place.made
+
+
+def _names(made: MadeValues) -> tuple[str, str]:
+    return f"{made.name}_before", f"{made.name}_after"
+
+
+def _kind(place: ColumnSource) -> pa.DataType:
+    return place.kind or pa.string()
+
+
+def _unnested(values: pa.Array) -> exp.Expr:
+    return exp.Anonymous(this="unnest", expressions=[_split(values, Dialect.DUCKDB)])
+
+
+def _split(values: pa.Array, dialect: Dialect) -> exp.Expr:
+    texts = [exp.Literal.string(text) for text in (_BETWEEN.join(written(values)), _BETWEEN)]
+    return exp.Anonymous(this="string_split" if dialect is Dialect.DUCKDB else "split", expressions=texts)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value.encode().hex().upper()
+    if isinstance(value, bytes):
+        return value.hex().upper()
+    if isinstance(value, dict):
+        return f"{value['srid']}:{_text(value['wkb'])}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+
+
+def _decoded(text: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
+    """A value of its text."""
+    if pa.types.is_binary(kind):
+        return exp.Anonymous(this="unhex", expressions=[text])
+    return text_of_bytes(text, dialect) if pa.types.is_string(kind) else typed(text, kind, dialect)
+
+
+def text_of_bytes(digits: exp.Expr, dialect: Dialect) -> exp.Expr:
+    """A text whose UTF-8 is given in hexadecimal digits."""
+    raw = exp.Anonymous(this="unhex", expressions=[digits])
+    is_duckdb = dialect is Dialect.DUCKDB
+    return exp.Anonymous(this="decode", expressions=[raw]) if is_duckdb else typed(raw, pa.string(), dialect)
+
+
+def _key(text: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
+    """What `_comparable` gives for a value of a text."""
+    if kind == GEOMETRY:
+        return text
+    found = _decoded(text, kind, dialect)
+    return typed(found, pa.string(), dialect) if pa.types.is_floating(kind) else found
+
+
+def _comparable(value: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
+    """What is the same for the same values alone: 0 and -0 are two, with texts of their own."""
+    if pa.types.is_floating(kind):
+        return typed(value, pa.string(), dialect)
+    if kind != GEOMETRY:
+        return value
+    srid, wkb = (exp.Dot(this=exp.paren(value.copy()), expression=name_of(part)) for part in ("srid", "wkb"))
+    parts = [typed(srid, pa.string(), dialect), exp.Literal.string(":"), exp.Anonymous(this="hex", expressions=[wkb])]
+    return exp.Anonymous(this="concat", expressions=parts)
