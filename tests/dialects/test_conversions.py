@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from strata_cdc.changes.arrow import arrow_type
-from strata_cdc.dialects.conversions import converted, stay_apart
+from strata_cdc.dialects.conversions import converted, in_sql, stay_apart
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.dialects.trees import column_of
 from strata_cdc.dialects.view_source import TypeChange
@@ -138,6 +138,8 @@ def judge(asked: list[Question], engine: Engine) -> Counter[str]:
             question.values.to_pylist(), wanted, found.to_pylist()[: len(wanted)], strict=True
         ):
             refuses = isinstance(one, ReadAgainError)
+            if value is not None and in_sql(pa.array([value], question.values.type), question.step).all():
+                assert refuses or other is not None, (question.shown, value, one)
             assert other is None or (not refuses and other == one), (question.shown, value, one, other)
             what = "refused" if refuses else "exact" if other == one else "known to mirrors alone"
             tally[what] += 1 if value is not None else 0

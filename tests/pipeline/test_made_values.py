@@ -256,7 +256,6 @@ def test_a_value_that_was_published_later_is_an_error(floats: MirrorWorld) -> No
         publish_more(floats, id=8, c=0.1)
         assert connection.execute("SELECT * FROM shop.t ORDER BY id").fetchall() == [*FLOATS, (8, "0.1")]
         publish_more(floats, id=9, c=2.5)
-        assert connection.execute("SELECT count(*) FROM shop.t").fetchall() == [(9,)]
         with pytest.raises(duckdb.InvalidInputException, match=f"{ONLY_A_MIRROR}.*`strata views` run again"):
             connection.execute("SELECT c FROM shop.t").fetchall()
         made = make_views(floats.lake, "s", floats.engine, Dialect.DUCKDB, Through.DELTA)
@@ -295,3 +294,25 @@ def test_more_values_than_a_view_takes_are_errors(floats: MirrorWorld) -> None:
     for limits in (ViewLimits(values=3), ViewLimits(characters=20)):
         with pytest.raises(duckdb.InvalidInputException, match=ONLY_A_MIRROR):
             shown(limits)
+
+
+def test_keys_and_names_like_those_of_the_view(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are looked up in the image before a change, too."""
+    world.server.run_sql(
+        "CREATE TABLE t (id VARCHAR(5) COLLATE utf8mb4_bin PRIMARY KEY, MADE_1_1 TIME(3), made FLOAT, _made BLOB);"
+        "INSERT INTO t VALUES ('é', '10:00:00.125', 0.1, 'a'), ('ü', '-10:00:01.5', 1e10, 'b'), ('ä', NULL, 2, 'c');"
+        "UPDATE t SET id = 'ö' WHERE id = 'é'; DELETE FROM t WHERE id = 'ä';"
+        "ALTER TABLE t MODIFY id VARCHAR(9) CHARACTER SET latin1 COLLATE latin1_bin, MODIFY MADE_1_1 VARCHAR(20),"
+        " MODIFY made VARCHAR(30), MODIFY _made TEXT;"
+        "INSERT INTO t VALUES ('é', 'new', 'new', 'new'); UPDATE t SET made = 'changed' WHERE id = 'ü'",
+        "shop",
+    )
+    world.publish()
+    judge = Judge(world, monkeypatch)
+    with duckdb.connect() as connection:
+        judge.look(
+            Dialect.DUCKDB,
+            connection.execute,
+            lambda table: pa.table(connection.execute(f"SELECT * FROM shop.{table} ORDER BY id").arrow()),
+        )
+    assert judge.tally["looked up"] == 1

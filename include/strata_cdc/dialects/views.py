@@ -122,20 +122,19 @@ class Writer:
             own = exp.and_(is_in("_schema_version", branch.versions), is_left)
             is_put = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
             is_taken = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
-            olds = self._lookups(branch, BEFORE)
             put, taken = (
-                with_lookups(self._relation(branch.relation), lookups, self._dialect)
-                for lookups in ([*self._lookups(branch), *olds], olds)
+                with_lookups(self._relation(branch.relation), [*lookups, *self._lookups(branch, BEFORE)], self._dialect)
+                for lookups in (self._lookups(branch), self._lookups(branch, keys_alone=True))
             )
             yield exp.select(*self._put(branch)).from_(put).where(own, is_put)
             yield exp.select(*self._taken(branch)).from_(taken).where(own.copy(), is_taken)
 
-    def _lookups(self, branch: Branch, inside: str = "") -> list[Lookup]:
+    def _lookups(self, branch: Branch, inside: str = "", *, keys_alone: bool = False) -> list[Lookup]:
         """Of an image; of that before a change the key alone is wanted."""
         return [
             Lookup(_looked_up(place.made, inside), self._raw(place, inside), place, column.kind)
             for column, place in zip(self._source.columns, branch.places, strict=True)
-            if place.made is not None and (column.is_key or not inside)
+            if place.made is not None and (column.is_key or not (inside or keys_alone))
         ]
 
     def _put(self, branch: Branch) -> list[exp.Expr]:
