@@ -114,6 +114,8 @@ def test_the_store(state: Path) -> None:
     # The first column of `a` came last.
     given = {table: [entry.column_ids for entry in store.timeline("s", [table])] for table in (A, B)}
     assert given == {A: ["1-3", "6,1-3", "6,1-3"], B: ["4-5", "4-5"]}
+    effects = {table: [entry.effect.kind.value for entry in store.timeline("s", [table])] for table in (A, B)}
+    assert effects == {A: ["none", "fill", "none"], B: ["none", "convert"]}
 
 
 def test_the_index_beside_each_segment(state: Path) -> None:

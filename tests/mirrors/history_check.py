@@ -16,7 +16,7 @@ from strata_cdc.errors import Usage
 from strata_cdc.mirrors.histories.history import MirrorHistory, history_of
 from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import TableState
-from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.convert import state_schema
 
@@ -29,7 +29,7 @@ NOT_TOLD = ("the log has no image", "the log does not tell", "lacks it", "only w
 def opened(world: MirrorWorld, table: str) -> MirrorHistory:
     mirror = world.mirror(table)
     assert mirror is not None
-    return history_of(world.lake, mirror, turns_of(world.engine, "s"), removals_of(world.engine, "s"))
+    return history_of(world.lake, mirror, table_changes_of(world.engine, "s"), removals_of(world.engine, "s"))
 
 
 def by_duckdb(history: MirrorHistory) -> pa.Table:

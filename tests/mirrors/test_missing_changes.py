@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from strata_cdc.mirrors.follow.note_waiting import note_waiting
 from strata_cdc.mirrors.follow.schema_events import UNLOGGED
 from strata_cdc.mirrors.histories.history import history_of
-from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.read_again import ReadAgainLedger
 from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
@@ -204,7 +204,7 @@ def test_a_history_begins_behind_partitions_that_were_dropped(world: MirrorWorld
     )
     world.publish()
     assert outcomes(world)["t"].behind is None
-    turns, removals = turns_of(world.engine, "shop"), removals_of(world.engine, "shop")
-    history = history_of(world.lake, mirror_of(world, "t"), turns, removals)
+    table_changes, removals = table_changes_of(world.engine, "shop"), removals_of(world.engine, "shop")
+    history = history_of(world.lake, mirror_of(world, "t"), table_changes, removals)
     rows = history.to_polars().collect().to_dicts()
     assert sorted((row["id"], row["_valid_to"]) for row in rows) == [(20, None), (30, None)]

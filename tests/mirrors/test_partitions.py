@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata_cdc.mirrors.modes import Mode
-from strata_cdc.schema.history.effects import EffectKind
 from strata_cdc.schema.history.table_changes import removals_of
+from strata_cdc.schema.model.row_effects import EffectKind
 from tests.mirrors.random_partitions import TABLES, PartitionLife
 from tests.mirrors.test_random_lives import run
 from tests.mirrors.world import MirrorWorld
@@ -40,9 +40,7 @@ def test_mirrors_equal_select(server: MysqlServer, tmp_path: Path, seed: int) ->
             report = world.update()
             assert [(one.table, one.behind) for one in report.mirrors if one.error or one.behind] == []
             world.assert_equal()
-    held = {
-        (one.name.table, one.effect.kind) for one in removals_of(world.engine, "s") if one.effect and one.effect.held
-    }
+    held = {(one.name.table, one.effect.kind) for one in removals_of(world.engine, "s") if one.effect.held}
     seen = {kind: len(held & {(table, kind) for table in TABLES}) for kind in (EffectKind.REMOVE, EffectKind.EXCHANGE)}
     assert min(seen.values()) > 2, seen
 

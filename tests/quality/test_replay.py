@@ -9,8 +9,11 @@ import pytest
 
 from strata_cdc.errors import SchemaGapError, Usage
 from strata_cdc.quality.proof.replay import replay
-from strata_cdc.schema.history.table_changes import Removal, Turn
+from strata_cdc.schema.history.effects import effect_of_columns
+from strata_cdc.schema.history.table_changes import TableChange as Change
+from strata_cdc.schema.history.versions import RowRemoval
 from strata_cdc.schema.model.definition import TableDefinition, TableName
+from strata_cdc.schema.model.row_effects import ALL_ROWS_GO, EffectKind, RowEffect
 from tests.tables.changes import changes, definition
 
 OLD = definition({"id": "int NOT NULL", "a": "int"})
@@ -27,74 +30,88 @@ def inserted(shape: TableDefinition, version_id: int, *rows: dict[str, Any]) -> 
     return pa.Table.from_batches([changes(FIELDS[id(shape)], log, version_id=version_id).batch])
 
 
-def rows_after(turns: list[Turn], tables: dict[TableName, list[pa.Table]]) -> dict[str, list[dict[str, Any]]]:
-    found = replay(turns, lambda name: tables.get(name, []))
+def rows_after(versions: list[Change], tables: dict[TableName, list[pa.Table]]) -> dict[str, list[dict[str, Any]]]:
+    found = replay(versions, lambda name: tables.get(name, []))
     return {name.table: sorted(state.rows.to_pylist(), key=lambda row: row["id"]) for name, state in found.items()}
 
 
 def test_rows_are_carried_over_an_alter_and_its_generation() -> None:
-    turns = [Turn(1, (1,), ORDERS, OLD), Turn(2, (2,), ORDERS, NEW, renamed_columns={"b": "a"})]
+    versions = [
+        Change(1, (1,), ORDERS, OLD),
+        Change(2, (2,), ORDERS, NEW, effect=effect_of_columns(OLD, NEW, origins=[0, 1])),
+    ]
     first = inserted(OLD, 1, {"id": 1, "a": 5}, {"id": 2, "a": 6})
     update = {"op": "update", "seq": 30, "before": {"id": 1, "b": "5"}, "after": {"id": 1, "b": "x"}}
     second = pa.Table.from_batches([changes(FIELDS[id(NEW)], [update], version_id=2).batch])
-    assert rows_after(turns, {ORDERS: [first, second]}) == {"orders": [{"id": 1, "b": "x"}, {"id": 2, "b": "6"}]}
+    assert rows_after(versions, {ORDERS: [first, second]}) == {"orders": [{"id": 1, "b": "x"}, {"id": 2, "b": "6"}]}
 
 
 def test_tables_swap_names_in_one_statement() -> None:
-    turns = [
-        Turn(1, (1,), ORDERS, OLD),
-        Turn(2, (2,), COPY, NEW),
-        Turn(3, (3,), COPY, None),
-        Turn(3, (3,), GONE, OLD, renamed_from=ORDERS),
-        Turn(3, (3,), ORDERS, NEW, renamed_from=COPY),
+    versions = [
+        Change(1, (1,), ORDERS, OLD),
+        Change(2, (2,), COPY, NEW),
+        Change(3, (3,), COPY, None),
+        Change(3, (3,), GONE, OLD, renamed_from=ORDERS),
+        Change(3, (3,), ORDERS, NEW, renamed_from=COPY),
     ]
     tables = {
         ORDERS: [inserted(OLD, 1, {"id": 1, "a": 5}), inserted(NEW, 3, {"id": 2, "b": "later"})],
         COPY: [inserted(NEW, 2, {"id": 1, "b": "5"})],
     }
-    assert rows_after(turns, tables) == {
+    assert rows_after(versions, tables) == {
         "orders": [{"id": 1, "b": "5"}, {"id": 2, "b": "later"}],
         "_orders_del": [{"id": 1, "a": 5}],
     }
 
 
 def test_a_table_that_is_made_again_starts_empty() -> None:
-    turns = [Turn(1, (1,), ORDERS, OLD), Turn(2, (2,), ORDERS, None), Turn(3, (3,), ORDERS, OLD)]
+    versions = [
+        Change(1, (1,), ORDERS, OLD),
+        Change(2, (2,), ORDERS, None),
+        Change(3, (3,), ORDERS, OLD),
+    ]
     tables = {ORDERS: [inserted(OLD, 1, {"id": 1, "a": 1}), inserted(OLD, 3, {"id": 9, "a": 9})]}
-    assert rows_after(turns, tables) == {"orders": [{"id": 9, "a": 9}]}
+    assert rows_after(versions, tables) == {"orders": [{"id": 9, "a": 9}]}
 
 
 def test_tables_without_a_row_are_there() -> None:
-    assert rows_after([Turn(1, (1,), ORDERS, OLD)], {}) == {"orders": []}
+    assert rows_after([Change(1, (1,), ORDERS, OLD)], {}) == {"orders": []}
 
 
 def test_changes_behind_a_gap_are_refused() -> None:
-    turns = [Turn(1, (1,), ORDERS, OLD), Turn(2, (2,), ORDERS, None, gap="ALTER TABLE of another kind")]
+    versions = [
+        Change(1, (1,), ORDERS, OLD),
+        Change(2, (2,), ORDERS, None, gap="ALTER TABLE of another kind"),
+    ]
     with pytest.raises(SchemaGapError, match="of another kind"):
-        rows_after(turns, {ORDERS: [inserted(OLD, 2, {"id": 1, "a": 1})]})
+        rows_after(versions, {ORDERS: [inserted(OLD, 2, {"id": 1, "a": 1})]})
 
 
-def truncated(seq: int, name: TableName = ORDERS, *, is_whole: bool = True) -> Removal:
-    return Removal(
-        seq, name, "TRUNCATE orders" if is_whole else "ALTER TABLE orders DROP PARTITION p0", "u:5", is_whole
-    )
+def truncated(seq: int, name: TableName = ORDERS, *, is_whole: bool = True) -> RowRemoval:
+    statement = "TRUNCATE orders" if is_whole else "ALTER TABLE orders DROP PARTITION p0"
+    effect = ALL_ROWS_GO if is_whole else RowEffect(kind=EffectKind.REMOVE, partitions=("p0",))
+    return RowRemoval(seq, "u:5", 4, name, statement, effect)
 
 
 def test_truncated_rows_are_gone_and_later_ones_are_there() -> None:
-    turns = [Turn(1, (1,), ORDERS, OLD), Turn(2, (20,), ORDERS, OLD)]
+    versions = [Change(1, (1,), ORDERS, OLD), Change(2, (20,), ORDERS, OLD)]
     tables = {ORDERS: [inserted(OLD, 1, *({"id": number, "a": 1} for number in range(5))), inserted(OLD, 2, {"id": 9})]}
     for seq, left in ((5, [0, 1, 2, 3, 4, 9]), (12, [3, 4, 9]), (19, [9]), (25, [])):
-        found = replay(turns, lambda name: tables.get(name, []), [truncated(seq)])
+        found = replay(versions, lambda name: tables.get(name, []), [truncated(seq)])
         assert sorted(found[ORDERS].rows["id"].to_pylist()) == left, seq
 
 
 def test_a_partition_that_went_leaves_a_doubt_until_all_rows_go() -> None:
-    turns = [Turn(1, (1,), ORDERS, OLD), Turn(3, (30,), GONE, OLD, renamed_from=ORDERS), Turn(3, (30,), ORDERS, None)]
+    versions = [
+        Change(1, (1,), ORDERS, OLD),
+        Change(3, (30,), GONE, OLD, renamed_from=ORDERS),
+        Change(3, (30,), ORDERS, None),
+    ]
     tables = {ORDERS: [inserted(OLD, 1, {"id": 1, "a": 1})]}
     removals = [truncated(12, is_whole=False)]
     with pytest.raises(Usage, match="no log says which") as caught:
-        replay(turns, lambda name: tables.get(name, []), removals)
+        replay(versions, lambda name: tables.get(name, []), removals)
     assert (caught.value.table, caught.value.gtid) == (str(GONE), "u:5")
     for cured in ([truncated(13)], [truncated(35, GONE)]):
-        assert replay(turns, lambda name: tables.get(name, []), [*removals, *cured])[GONE].rows.num_rows == 0
-    assert replay([*turns, Turn(4, (40,), GONE, None)], lambda name: tables.get(name, []), removals) == {}
+        assert replay(versions, lambda name: tables.get(name, []), [*removals, *cured])[GONE].rows.num_rows == 0
+    assert replay([*versions, Change(4, (40,), GONE, None)], lambda name: tables.get(name, []), removals) == {}

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from strata_cdc.schema.ddl.changes import Change
-    from strata_cdc.schema.replay.catalog import Catalog, TableChange
+    from strata_cdc.schema.history.versions import TableEntry
+    from strata_cdc.schema.replay.catalog import Catalog
 
 
 _BROKEN_TABLE = 1034
@@ -120,7 +121,7 @@ def compare(catalog: Catalog, path: Path, recorded: Iterable[Recorded]) -> Repor
     pending = next(logged, None)
     broken: set[str] = set()
     for record in recorded:
-        touched: list[TableChange] = []
+        touched: list[TableEntry] = []
         while pending is not None and pending[0] <= record.end:
             report.statements += 1
             touched += catalog.apply(pending[1])

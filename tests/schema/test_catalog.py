@@ -7,15 +7,16 @@ from msgspec.structs import replace
 
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
+from strata_cdc.schema.history.versions import TableEntry
 from strata_cdc.schema.model.definition import TableName, Unknown
-from strata_cdc.schema.replay.catalog import Catalog, Coverage, TableChange
+from strata_cdc.schema.replay.catalog import Catalog, Coverage
 
 D = DdlContext("d")
 
 
-def run(catalog: Catalog, *statements: str, context: DdlContext = D) -> list[TableChange]:
+def run(catalog: Catalog, *statements: str, context: DdlContext = D) -> list[TableEntry]:
     """The changes of the last statement."""
-    changes: list[TableChange] = []
+    changes: list[TableEntry] = []
     for statement in statements:
         changes = catalog.apply(read_ddl_or_gap(statement, context))
     return changes
@@ -35,7 +36,10 @@ def test_a_swap_is_two_changes():
     catalog = started("CREATE TABLE a (x INT)", "CREATE TABLE b (y INT)")
     a, b = catalog.get(name("a")), catalog.get(name("b"))
     changes = run(catalog, "RENAME TABLE a TO old, b TO a, old TO b")
-    assert changes == [TableChange(name("a"), a, b, name("b")), TableChange(name("b"), b, a, name("a"))]
+    assert changes == [
+        TableEntry(name("a"), b, renamed_from=name("b")),
+        TableEntry(name("b"), a, renamed_from=name("a")),
+    ]
 
 
 def test_a_chain_of_renames_tells_where_a_table_came_from():
@@ -46,7 +50,7 @@ def test_a_chain_of_renames_tells_where_a_table_came_from():
         ("a_old", "a"),
         ("a_new", None),
     }
-    assert [change.name.table for change in changes if change.after is None] == ["a_new"]
+    assert [change.name.table for change in changes if change.definition is None] == ["a_new"]
 
 
 def test_nothing_changes_nothing():
@@ -61,7 +65,7 @@ def test_an_unreadable_statement_is_a_gap_for_its_table_alone():
     catalog = started("CREATE TABLE t (a INT)", "CREATE TABLE u (a INT)")
     (change,) = run(catalog, "ALTER TABLE t ADD b NONSENSE")
     assert change.name == name("t")
-    assert change.after is None
+    assert change.definition is None
     assert change.gap is not None
     assert "NONSENSE" in change.gap
     assert run(catalog, "ALTER TABLE t ADD c INT") == []
@@ -76,7 +80,7 @@ def test_a_gap_ends_with_the_table():
     (change,) = run(catalog, "RENAME TABLE t TO v")[1:]
     assert change.gap is not None
     (change,) = run(catalog, "DROP TABLE v")
-    assert (change.after, change.gap) == (None, None)
+    assert (change.definition, change.gap) == (None, None)
     (change,) = run(catalog, "CREATE TABLE v (a INT)")
     assert change.gap is None
 
@@ -103,7 +107,7 @@ def test_a_statement_that_does_not_fit_is_a_gap():
     ):
         (change,) = run(started("CREATE TABLE t (a INT)"), statement)
         assert change.gap is not None, statement
-        assert change.after is None
+        assert change.definition is None
 
 
 def test_create_table_from_a_query_is_a_gap():
@@ -137,14 +141,14 @@ def test_temporary_tables_hide_those_of_their_session_only():
     assert run(catalog, "CREATE TEMPORARY TABLE t (z INT)", context=mine) == []
     assert run(catalog, "ALTER TABLE t ADD y INT", context=mine) == []
     (change,) = run(catalog, "CREATE TABLE copied LIKE t", context=mine)
-    assert change.after is not None
-    assert [column.name for column in change.after.columns] == ["z", "y"]
+    assert change.definition is not None
+    assert [column.name for column in change.definition.columns] == ["z", "y"]
     (change,) = run(catalog, "ALTER TABLE t ADD b INT", context=other)
-    assert change.after is not None
-    assert [column.name for column in change.after.columns] == ["a", "b"]
+    assert change.definition is not None
+    assert [column.name for column in change.definition.columns] == ["a", "b"]
     assert run(catalog, "DROP TABLE t", context=mine) == []
     (change,) = run(catalog, "DROP TABLE t", context=mine)
-    assert change.after is None
+    assert change.definition is None
 
 
 def test_a_temporary_table_of_an_unknown_session_makes_a_gap_not_a_guess():
@@ -159,13 +163,13 @@ def test_an_event_that_uses_no_temporary_table_means_the_base_table():
     assert run(catalog, "CREATE TEMPORARY TABLE t (z INT)", context=uses) == []
     assert run(catalog, "ALTER TABLE t ADD x INT", context=uses) == []
     (change,) = run(catalog, "ALTER TABLE t ADD b INT", context=leaves)
-    assert change.after is not None
-    assert [column.name for column in change.after.columns] == ["a", "b"]
+    assert change.definition is not None
+    assert [column.name for column in change.definition.columns] == ["a", "b"]
     (change,) = run(catalog, "CREATE TABLE second LIKE t", context=leaves)
-    assert change.after is not None
-    assert [column.name for column in change.after.columns] == ["a", "b"]
+    assert change.definition is not None
+    assert [column.name for column in change.definition.columns] == ["a", "b"]
     (change,) = run(catalog, "DROP TABLE t", context=leaves)
-    assert change.after is None
+    assert change.definition is None
     assert change.gap is None
 
 
@@ -184,11 +188,12 @@ def test_whether_an_event_means_a_temporary_table_that_nobody_has_seen_is_not_kn
 @pytest.mark.parametrize("statement", ["ALTER TABLE t ADD b INT", "CREATE INDEX i ON t (a)", "ALTER TABLE t RENAME u"])
 def test_what_a_storage_engine_committed_altered_the_base_table(statement):
     catalog = started("CREATE TABLE t (a INT)")
+    before = catalog.get(name("t"))
     changes = run(catalog, statement, context=replace(USES, committed_by_engine=True))
     assert changes
     assert all(change.gap is None for change in changes)
     # The session has shown that it has no temporary table of that name.
-    catalog.put(name("t"), changes[0].before)
+    catalog.put(name("t"), before)
     (change,) = run(catalog, "CREATE TABLE copied LIKE t", context=USES)
     assert change.gap is None
 
@@ -246,7 +251,7 @@ def test_what_the_server_writes_in_place_of_a_like_has_a_charset_that_nobody_kno
     (numbers,) = run(
         catalog, "CREATE TABLE `n` (\n  `a` int NOT NULL DEFAULT '0',\n  `j` json DEFAULT NULL\n) ENGINE=MEMORY"
     )
-    assert (numbers.gap, numbers.after.collation) == (None, None)
+    assert (numbers.gap, numbers.definition.collation) == (None, None)
     (later,) = run(catalog, "ALTER TABLE n ADD t TEXT")
     assert later.gap is not None
 
@@ -260,8 +265,8 @@ def test_what_people_write_has_the_charset_of_the_database():
         "CREATE TABLE `t` (`a` varchar(10) DEFAULT NULL) ENGINE=InnoDB",
     ):
         (made,) = run(started(), text)
-        assert (made.gap, made.after.collation) == (None, "utf8mb4_0900_ai_ci"), text
+        assert (made.gap, made.definition.collation) == (None, "utf8mb4_0900_ai_ci"), text
     (said,) = run(
         started(), "CREATE TABLE `t` (\n  `a` varchar(10) DEFAULT NULL\n) ENGINE=InnoDB DEFAULT CHARSET=latin1"
     )
-    assert said.after.collation == "latin1_swedish_ci"
+    assert said.definition.collation == "latin1_swedish_ci"

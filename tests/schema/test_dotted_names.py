@@ -13,13 +13,13 @@ from strata_cdc.schema.answers.blame import column_origins
 from strata_cdc.schema.answers.catalogue import tables_page
 from strata_cdc.schema.answers.changes import changes
 from strata_cdc.schema.history.column_lifetimes import column_lives
-from strata_cdc.schema.history.effects import EffectKind
 from strata_cdc.schema.history.former_names import former_name_text, former_names
 from strata_cdc.schema.history.lineage import lineage
 from strata_cdc.schema.history.one_column import columns_by_name
 from strata_cdc.schema.history.sql_store import SchemaStore
-from strata_cdc.schema.history.table_changes import turns_of
+from strata_cdc.schema.history.table_changes import table_changes_of
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.store.database import open_store
 from strata_cdc.store.tables import table_version
 from strata_cdc.tracking.track_schema import track_files
@@ -92,8 +92,8 @@ def test_its_columns_are_the_same_columns(store: SchemaStore):
 
 @pytest.mark.mysql
 def test_its_rows_are_kept(store: SchemaStore):
-    moved = [turn for turn in turns_of(store.engine, "s") if turn.renamed_from is not None]
-    assert [(turn.renamed_from, turn.name, turn.effect.kind) for turn in moved] == [
+    moved = [change for change in table_changes_of(store.engine, "s") if change.renamed_from is not None]
+    assert [(change.renamed_from, change.name, change.effect.kind) for change in moved] == [
         (OLD, THEN, EffectKind.METADATA),
         (THEN, NOW, EffectKind.METADATA),
     ]

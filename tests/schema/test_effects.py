@@ -12,11 +12,11 @@ from strata_cdc.position.sets import Gtid
 from strata_cdc.schema.answers.changes import changes
 from strata_cdc.schema.answers.differences import differences
 from strata_cdc.schema.history.cascades import unlogged_cascades
-from strata_cdc.schema.history.effects import Effect, EffectKind
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.stream_positions import AtSeq
-from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.row_effects import EffectKind, RowEffect
 from strata_cdc.schema.tracker.stream import TrackedStatement
 from strata_cdc.schema.tracker.track import Tracker
 from strata_cdc.store.database import open_store
@@ -34,9 +34,9 @@ def store(tmp_path) -> SchemaStore:
     return SchemaStore(open_store(f"sqlite:///{tmp_path}/store.db"))
 
 
-def effects(store: SchemaStore, *statements: str) -> list[tuple[str, Effect]]:
+def effects(store: SchemaStore, *statements: str) -> list[tuple[str, RowEffect]]:
     track(store, Stream(), *START, *statements)
-    return [(str(turn.name), turn.effect) for turn in turns_of(store.engine, "s")[1:]]
+    return [(str(change.name), change.effect) for change in table_changes_of(store.engine, "s")[1:]]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_in_strict_mode_no_null_was_there(store):
     tracker.take(replace(made, statements=statements))
     tracker.end_file(stream.position)
     tracker.finish()
-    assert turns_of(store.engine, "s")[-1].effect.kind == "none"
+    assert table_changes_of(store.engine, "s")[-1].effect.kind == "none"
 
 
 def test_rows_go_along_with_names(store):
@@ -174,7 +174,7 @@ def test_what_nobody_knew_is_read_again(store):
     tracker.take(stream.transaction("ALTER TABLE t ADD z INT"))
     tracker.end_file(stream.position)
     tracker.finish()
-    assert [turn.effect.kind for turn in turns_of(store.engine, "s")] == ["none", "read_again"]
+    assert [change.effect.kind for change in table_changes_of(store.engine, "s")] == ["none", "read_again"]
 
 
 def test_history_and_differences_say_it(store, capsys):

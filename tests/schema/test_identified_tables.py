@@ -33,8 +33,7 @@ class Tables:
         for statement in statements:
             changes = read_ddl_or_gap(statement, DdlContext("d"))
             done = {one.name: one for one in self.catalog.apply(changes)}
-            entries = [TableEntry(one.name, one.after, one.gap, one.renamed_from) for one in done.values()]
-            self.identified.apply(entries, changes)
+            self.identified.apply(tuple(done.values()), changes)
 
     def forget(self, table: str) -> None:
         self.identified.apply([TableEntry(TableName("d", table), gap="a statement that nobody understood")])

@@ -20,7 +20,7 @@ from strata_cdc.quality.reconcile.report import ComparisonOutcome
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.stream_positions import AtSeq
-from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.read import published_tables, read_changes
@@ -79,9 +79,9 @@ class Witnesses:
     def histories(self) -> None:
         """The versions of rows that are open are the rows of SELECT."""
         engine = self._source.engine
-        turns, removals = turns_of(engine, NAME), removals_of(engine, NAME)
+        table_changes, removals = table_changes_of(engine, NAME), removals_of(engine, NAME)
         for table, mirror in self._mirrored():
-            history = history_of(self._source.lake, mirror, turns, removals)
+            history = history_of(self._source.lake, mirror, table_changes, removals)
             found = history_check.reported(history, history_check.by_duckdb)
             if found is None:
                 self._refuse("history", "a value is not in the log")

@@ -16,7 +16,7 @@ from strata_cdc.errors import ReadAgainError
 from strata_cdc.quality.proof.compare_rows import FROM_SELECT
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl
-from strata_cdc.schema.history.effects import Effect, effect_of
+from strata_cdc.schema.history.effects import effect_of
 from strata_cdc.schema.model.conversions import ValueClass, value_class
 from strata_cdc.schema.model.definition import TableDefinition, TableName
 from strata_cdc.schema.model.types import LABELLED, SPATIAL, TypeKind, parse_column_type
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from strata_cdc.schema.model.definition import Column
+    from strata_cdc.schema.model.row_effects import RowEffect
     from tests.mysql_server import MysqlServer
 
 DATABASE = "of_rows"
@@ -230,7 +231,7 @@ class Subject:
         effect = effect_of(before, self.definition, changes)
         name = self.class_of(what, before)
         try:
-            found = convert_rows(rows, before, self.definition, effect.renamed, effect.added, effect)
+            found = convert_rows(rows, before, self.definition, effect)
         except ReadAgainError:
             (self.tally.read_again if effect.kind == "read_again" else self.tally.refused)[name] += 1
             return
@@ -239,7 +240,7 @@ class Subject:
             return
         self.compare(found, rows, ddl, name, effect)
 
-    def compare(self, found: pa.Table, rows: pa.Table, ddl: str, name: str, effect: Effect) -> None:
+    def compare(self, found: pa.Table, rows: pa.Table, ddl: str, name: str, effect: RowEffect) -> None:
         if found.equals(self.rows):
             self.tally.exact[name] += 1
             return

@@ -10,15 +10,26 @@ import pyarrow as pa
 import pytest
 
 from strata_cdc.errors import ReadAgainError, Usage
+from strata_cdc.schema.history.effects import effect_of_columns
 from strata_cdc.schema.model.definition import Column, TableDefinition
 from strata_cdc.tables.convert import convert_exact_rows, convert_rows, exact_schema, state_schema
 from tests.tables.changes import definition
 
 
+def altered(
+    rows: pa.Table, before: TableDefinition, after: TableDefinition, origins: list[int | None] | None = None
+) -> pa.Table:
+    return convert_rows(rows, before, after, effect_of_columns(before, after, origins=origins))
+
+
+def exactly_altered(rows: pa.Table, before: TableDefinition, after: TableDefinition) -> pa.Table:
+    return convert_exact_rows(rows, before, after, effect_of_columns(before, after))
+
+
 def convert(old: str, new: str, values: list[Any]) -> list[Any]:
     before, after = definition({"c": old}, key=()), definition({"c": new}, key=())
     rows = pa.table({"c": values}, schema=state_schema(before))
-    return convert_rows(rows, before, after, {})["c"].to_pylist()
+    return altered(rows, before, after)["c"].to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -58,7 +69,7 @@ def in_charsets(old: str, charset: str, new: str, after: str, values: list[Any])
     before = TableDefinition((Column("c", old, character_set=charset, collation=f"{charset}_bin"),))
     changed = TableDefinition((Column("c", new, character_set=after, collation=f"{after}_bin"),))
     rows = pa.table({"c": values}, schema=state_schema(before))
-    return convert_rows(rows, before, changed, {})["c"].to_pylist()
+    return altered(rows, before, changed)["c"].to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -160,9 +171,9 @@ def test_bytes_of_texts_stay_or_are_refused(
     rows = pa.table({name: values[name] for name in exact_schema(before).names}, schema=exact_schema(before))
     if wanted == "refused":
         with pytest.raises(ReadAgainError):
-            convert_exact_rows(rows, before, after, {})
+            exactly_altered(rows, before, after)
     else:
-        [found] = convert_exact_rows(rows, before, after, {}).to_pylist()
+        [found] = exactly_altered(rows, before, after).to_pylist()
         assert found.get("_invalid\0c", "gone") == wanted
 
 
@@ -170,10 +181,10 @@ def test_labels_are_found_as_their_collation_compares() -> None:
     before = TableDefinition((Column("c", "enum('A','b')", character_set=UTF8, collation="utf8mb4_bin"),))
     rows = pa.table({"c": ["A", "b", ""]}, schema=state_schema(before))
     without_case = Column("c", "enum('B','a')", character_set=UTF8, collation="utf8mb4_0900_ai_ci")
-    assert convert_rows(rows, before, TableDefinition((without_case,)), {})["c"].to_pylist() == ["a", "B", ""]
+    assert altered(rows, before, TableDefinition((without_case,)))["c"].to_pylist() == ["a", "B", ""]
     with_case = Column("c", "enum('B','a')", character_set=UTF8, collation="utf8mb4_bin")
     with pytest.raises(ReadAgainError, match="no labels of it, as 'A'"):
-        convert_rows(rows, before, TableDefinition((with_case,)), {})
+        altered(rows, before, TableDefinition((with_case,)))
 
 
 def test_a_char_in_place_keeps_its_blanks() -> None:
@@ -206,7 +217,7 @@ def test_null_where_none_may_be_is_a_zero() -> None:
     for kind, zero in kinds.items():
         before, after = definition({"c": kind}, key=()), definition({"c": f"{kind} NOT NULL"}, key=())
         rows = pa.table({"c": [None]}, schema=state_schema(before))
-        assert convert_rows(rows, before, after, {})["c"].to_pylist() == [zero]
+        assert altered(rows, before, after)["c"].to_pylist() == [zero]
 
 
 def test_new_columns_have_their_defaults() -> None:
@@ -225,7 +236,7 @@ def test_new_columns_have_their_defaults() -> None:
             Column("i", "date", default="2020-01-02"),
         )
     )
-    rows = convert_rows(pa.table({"id": [1]}, schema=state_schema(old)), old, new, {})
+    rows = altered(pa.table({"id": [1]}, schema=state_schema(old)), old, new)
     assert rows.to_pylist() == [
         {"a": 7, "id": 1, "b": None, "c": "", "d": Decimal("0.00"), "e": "x", "f": "y", "g": None, "h": b"ab",
          "i": date(2020, 1, 2)},
@@ -236,22 +247,22 @@ def test_defaults_that_nobody_logged_are_refused_where_there_are_rows() -> None:
     old = definition({"id": "int"})
     new = TableDefinition((Column("id", "int"), Column("t", "datetime", default="now()", default_is_expression=True)))
     empty = state_schema(old).empty_table()
-    assert convert_rows(empty, old, new, {}).num_rows == 0
+    assert altered(empty, old, new).num_rows == 0
     with pytest.raises(Usage, match="the new column t"):
-        convert_rows(pa.table({"id": [1]}, schema=state_schema(old)), old, new, {})
+        altered(pa.table({"id": [1]}, schema=state_schema(old)), old, new)
 
 
 def test_renames_follow_the_values() -> None:
     old = definition({"a": "int", "b": "int", "Old": "int"})
     new = definition({"b": "int", "a": "int", "new": "int"})
     rows = pa.table({"a": [1], "b": [2], "Old": [3]}, schema=state_schema(old))
-    assert convert_rows(rows, old, new, {"a": "b", "b": "a", "new": "old"}).to_pylist() == [{"b": 1, "a": 2, "new": 3}]
+    assert altered(rows, old, new, [0, 1, 2]).to_pylist() == [{"b": 1, "a": 2, "new": 3}]
 
 
 def test_a_column_that_is_dropped_and_added_is_another_one() -> None:
     old = definition({"a": "int", "b": "int"})
     rows = pa.table({"a": [1], "b": [2]}, schema=state_schema(old))
-    assert convert_rows(rows, old, old, {}, added={"b"}).to_pylist() == [{"a": 1, "b": None}]
+    assert altered(rows, old, old, [0, None]).to_pylist() == [{"a": 1, "b": None}]
     # The old name of a renamed column can be given to a new one.
     new = definition({"c": "int", "a": "int"})
-    assert convert_rows(rows, old, new, {"c": "a"}).to_pylist() == [{"c": 1, "a": None}]
+    assert altered(rows, old, new, [0, None]).to_pylist() == [{"c": 1, "a": None}]

@@ -13,8 +13,8 @@ from strata_cdc.binlog.protocol.connection import connect, server_errors
 from strata_cdc.errors import Usage
 from strata_cdc.fields import near_names
 from strata_cdc.flavour import Flavour
-from strata_cdc.schema.history.cascades import LOGGED_SINCE
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES
+from strata_cdc.schema.model.engines import CASCADES_LOGGED_SINCE
 from strata_cdc.store.database import OnMissing, open_store
 from strata_cdc.store.own import own_database
 
@@ -71,7 +71,7 @@ class LiveTables(Struct, frozen=True):
 
         [(uuid, version, folding)] = rows("SELECT @@server_uuid, VERSION(), @@lower_case_table_names")
         native: dict[str, str] = dict(rows("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"))
-        logs = Flavour.parse(version).is_mysql(*LOGGED_SINCE) and "ON" not in native.values()
+        logs = Flavour.parse(version).is_mysql(*CASCADES_LOGGED_SINCE) and "ON" not in native.values()
         query = (
             "SELECT CONCAT(table_schema, '.', table_name), table_type FROM information_schema.tables"
             " WHERE table_schema IN %s"

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from strata_cdc.schema.answers.changes import ShownChange
     from strata_cdc.schema.answers.differences import TableDifference
     from strata_cdc.schema.answers.tables import TablesAt
-    from strata_cdc.schema.history.effects import Effect
     from strata_cdc.schema.history.versions import StoredEntry
     from strata_cdc.schema.model.definition import Column, TableDefinition
+    from strata_cdc.schema.model.row_effects import RowEffect
 
 _COLOURS: Final = {"+": "green", "-": "red", "~": "yellow"}
 """By the first character of a difference."""
@@ -99,7 +99,7 @@ def _print_differences(console: Terminal, texts: Iterable[str]) -> None:
         console.print(f"  [{colour}]{escape(text)}[/{colour}]", highlight=False)
 
 
-def _print_effect(console: Terminal, effect: Effect | None) -> None:
+def _print_effect(console: Terminal, effect: RowEffect | None) -> None:
     """What becomes of rows, where the differences do not say it."""
     if effect is not None and effect.text:
         console.print(f"  [cyan]rows: {escape(effect.text)}[/cyan]", highlight=False)

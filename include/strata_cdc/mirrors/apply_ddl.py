@@ -28,9 +28,8 @@ from strata_cdc.mirrors.renames import (
 )
 from strata_cdc.mirrors.schema_text import schema_text
 from strata_cdc.mirrors.table import BEGUN, GONE_COLUMNS, STOPPED, Mirror
-from strata_cdc.schema.history.column_lineage import ColumnLineage
-from strata_cdc.schema.history.effects import EffectKind
 from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.convert import convert_exact_rows, exact_schema
 from strata_cdc.tables.partition_rows import in_partitions
 from strata_cdc.tables.verbatim import INVALID_COLUMN, exact_changes, verbatim_names
@@ -42,10 +41,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from strata_cdc.mirrors.position import MirrorPosition
-    from strata_cdc.schema.history.effects import Effect
-    from strata_cdc.schema.history.table_changes import Turn
+    from strata_cdc.schema.history.table_changes import TableChange
     from strata_cdc.schema.model.definition import Column, TableDefinition
     from strata_cdc.schema.model.partitions import HeldRows
+    from strata_cdc.schema.model.row_effects import RowEffect
 
 _MOVES_ROWS: Final = (EffectKind.EXCHANGE, EffectKind.READ_AGAIN)
 
@@ -54,12 +53,12 @@ class CannotFollowError(StrataError):
     """The mirror has to stay in front of a statement; the message says why."""
 
 
-def altered(mirror: Mirror, turn: Turn, position: MirrorPosition, renames: Renames = Renames.COPY) -> Mirror:
+def altered(mirror: Mirror, change: TableChange, position: MirrorPosition, renames: Renames = Renames.COPY) -> Mirror:
     """The mirror behind an ALTER TABLE, or whatever else gave its table another definition.
 
     Args:
         mirror: The mirror in front of it.
-        turn: The statement.
+        change: The statement.
         position: Behind it.
         renames: What becomes of columns that get another name.
 
@@ -68,13 +67,13 @@ def altered(mirror: Mirror, turn: Turn, position: MirrorPosition, renames: Renam
         CommitConflictError: Somebody else has committed meanwhile.
         LakeUnavailableError: The storage does not answer.
     """
-    definition = _definition_of(turn)
-    effect = _effect_of(turn)
+    definition = _definition_of(change)
+    effect = change.effect
     refuse_unknown(effect, is_empty=mirror.snapshot.live_rows == 0)
     if effect.kind is EffectKind.REMOVE:
         return emptied(mirror, position, definition, renames)
-    columns = next_columns(mirror.schema, mirror.definition, turn, renames)
-    if _only_schema_changes(mirror, columns, turn, effect):
+    columns = next_columns(mirror.schema, mirror.definition, change, renames)
+    if _only_schema_changes(mirror, columns, change, effect):
         if INVALID_COLUMN in mirror.schema.names:
             columns = with_invalid(columns, mirror.schema, highest_number(mirror.snapshot.properties))
         gone = (mirror.gone_columns | _in_files(mirror.schema)) - _in_files(columns)
@@ -85,7 +84,7 @@ def altered(mirror: Mirror, turn: Turn, position: MirrorPosition, renames: Renam
             operation="ALTER TABLE",
             about={"strata.effect": effect.kind.value},
         )
-    return _rewritten(mirror, turn, position, columns)
+    return _rewritten(mirror, change, position, columns)
 
 
 def emptied(
@@ -166,31 +165,24 @@ def _held(rows: pa.Table, mirror: Mirror, held: HeldRows) -> NDArray[np.bool_]:
         raise CannotFollowError(error.facts().message) from error
 
 
-def converted_rows(mirror: Mirror, turn: Turn) -> Iterator[pa.Table]:
-    """The rows of a mirror as the table of a turn has them, some at a time.
+def converted_rows(mirror: Mirror, change: TableChange) -> Iterator[pa.Table]:
+    """The rows of a mirror as the table of a change has them, some at a time.
 
     Raises:
         CannotFollowError: Nothing in the log tells what they have become.
     """
-    definition = _definition_of(turn)
-    refuse_unknown(_effect_of(turn), is_empty=mirror.snapshot.live_rows == 0)
+    definition = _definition_of(change)
+    refuse_unknown(change.effect, is_empty=mirror.snapshot.live_rows == 0)
     names = exact_schema(mirror.definition).names
     for rows in mirror.exact_batches():
         try:
-            found = convert_exact_rows(
-                rows.select(names),
-                mirror.definition,
-                definition,
-                turn.renamed_columns,
-                turn.added_columns,
-                effect=turn.effect,
-            )
+            found = convert_exact_rows(rows.select(names), mirror.definition, definition, change.effect)
         except Usage as error:
             raise CannotFollowError(error.facts().message) from error
         yield found.append_column(SEQ, rows[SEQ])
 
 
-def refuse_unknown(effect: Effect, *, is_empty: bool) -> None:
+def refuse_unknown(effect: RowEffect, *, is_empty: bool) -> None:
     """Stops in front of what nothing in the log tells; of a table without rows everything is known.
 
     Raises:
@@ -211,30 +203,24 @@ def refuse_unknown(effect: Effect, *, is_empty: bool) -> None:
         raise CannotFollowError(effect.reason or "a statement exchanged rows with another table")
 
 
-def _effect_of(turn: Turn) -> Effect:
-    if turn.effect is None:
-        raise CannotFollowError("nobody has asked what the statement does to rows")
-    return turn.effect
+def _definition_of(change: TableChange) -> TableDefinition:
+    if change.definition is None:
+        raise CannotFollowError(change.gap or "the table is gone")
+    return change.definition
 
 
-def _definition_of(turn: Turn) -> TableDefinition:
-    if turn.definition is None:
-        raise CannotFollowError(turn.gap or "the table is gone")
-    return turn.definition
-
-
-def _only_schema_changes(mirror: Mirror, columns: pa.Schema, turn: Turn, effect: Effect) -> bool:
+def _only_schema_changes(mirror: Mirror, columns: pa.Schema, change: TableChange, effect: RowEffect) -> bool:
     """Whether the files can stay: each column is in them under its name there and its type, or is NULL in all rows and
     no file has a column of its name."""
     if effect.kind not in (EffectKind.NONE, EffectKind.METADATA, EffectKind.FILL):
         return False
     if any(one.value is not None for one in effect.filled):
         return False
-    if not _keeps_texts(mirror, turn):
+    if not _keeps_texts(mirror, change):
         return False
     there = {name_in_files(field): field for field in mirror.schema}
     used = mirror.gone_columns | _in_files(mirror.schema)
-    came_from = origins_of(mirror.definition, turn)
+    came_from = origins_of(mirror.definition, change)
     for field in columns:
         known, old = there.get(name_in_files(field)), came_from.get(same_as(field))
         is_kept = known is not None and old is not None and same_as(known) == old and known.type == field.type
@@ -243,11 +229,11 @@ def _only_schema_changes(mirror: Mirror, columns: pa.Schema, turn: Turn, effect:
     return True
 
 
-def _keeps_texts(mirror: Mirror, turn: Turn) -> bool:
+def _keeps_texts(mirror: Mirror, change: TableChange) -> bool:
     """Whether what files have of values that no column holds, by the names of their columns, stays as it is."""
-    if turn.definition is None:
+    if change.definition is None:
         return True
-    origins = ColumnLineage(mirror.definition, turn.definition, turn.renamed_columns, turn.added_columns).origins
+    origins = change.effect.columns(mirror.definition, change.definition)
     if any(_gets_texts(new, old) for new, old in origins):
         return mirror.snapshot.live_rows == 0
     if INVALID_COLUMN not in mirror.schema.names:
@@ -267,21 +253,21 @@ def _in_files(columns: pa.Schema) -> frozenset[str]:
     return frozenset(fold_name(name_in_files(field)) for field in columns)
 
 
-def _rewritten(mirror: Mirror, turn: Turn, position: MirrorPosition, schema: pa.Schema) -> Mirror:
-    added = list(write_rows(mirror.url, schema, converted_rows(mirror, turn), limits=mirror.limits))
+def _rewritten(mirror: Mirror, change: TableChange, position: MirrorPosition, schema: pa.Schema) -> Mirror:
+    added = list(write_rows(mirror.url, schema, converted_rows(mirror, change), limits=mirror.limits))
     if has_invalid(added):
         schema = with_invalid(schema, mirror.schema, highest_number(mirror.snapshot.properties))
     now = now_ms()
     return mirror.commit(
         [
             protocol_of(mirror.mode, schema_text(schema)),
-            mirror.metadata({GONE_COLUMNS: None, STOPPED: None}, _definition_of(turn), schema),
+            mirror.metadata({GONE_COLUMNS: None, STOPPED: None}, _definition_of(change), schema),
             *(file.removed(now) for file in mirror.snapshot.files.values()),
             *(file.added() for file in added),
         ],
         position,
         operation="ALTER TABLE",
-        about={"strata.effect": _effect_of(turn).kind.value},
+        about={"strata.effect": change.effect.kind.value},
     )
 
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from strata_cdc.changes.arrow import INVALID
 from strata_cdc.mirrors.layout import SEQ, mirror_schema
-from strata_cdc.schema.history.column_lineage import ColumnLineage
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.patterns import matches
 from strata_cdc.tables.layout import column_name
@@ -24,7 +23,7 @@ from strata_cdc.tables.verbatim import INVALID_COLUMN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from strata_cdc.schema.history.table_changes import Turn
+    from strata_cdc.schema.history.table_changes import TableChange
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
 IN_FILES: Final = b"delta.columnMapping.physicalName"
@@ -94,19 +93,19 @@ def first_columns(definition: TableDefinition, renames: Renames) -> pa.Schema:
     return pa.schema([_mapped(field, field.name, numbers) for field in columns])
 
 
-def next_columns(columns: pa.Schema, before: TableDefinition, turn: Turn, renames: Renames) -> pa.Schema:
+def next_columns(columns: pa.Schema, before: TableDefinition, change: TableChange, renames: Renames) -> pa.Schema:
     """The columns of a mirror behind an ALTER TABLE. What is called in files as it was, in its type, stays there.
 
     Args:
         columns: Those that it has.
         before: The table's definition in front of it.
-        turn: The ALTER.
+        change: The ALTER.
         renames: What becomes of names.
     """
-    if turn.definition is None:
+    if change.definition is None:
         return columns
-    came_from = origins_of(before, turn)
-    plain = mirror_schema(turn.definition)
+    came_from = origins_of(before, change)
+    plain = mirror_schema(change.definition)
     if renames is Renames.ADD:
         plain = _with_former(plain, columns, came_from)
     # Once mapped, it stays so until a RENAME that need not be one: then it is written anew for all readers.
@@ -117,13 +116,13 @@ def next_columns(columns: pa.Schema, before: TableDefinition, turn: Turn, rename
     return pa.schema([_carried(field, columns, came_from, numbers) for field in plain])
 
 
-def origins_of(before: TableDefinition, turn: Turn) -> dict[str, str | None]:
+def origins_of(before: TableDefinition, change: TableChange) -> dict[str, str | None]:
     """What each column of a mirror behind an ALTER TABLE was called in front of it; None for a new one."""
-    if turn.definition is None:
+    if change.definition is None:
         return {}
-    origins = ColumnLineage(before, turn.definition, turn.renamed_columns, turn.added_columns).origins
-    found = {column_name(new.name): None if old is None else column_name(old.name) for new, old in origins}
-    return {**found, SEQ: SEQ}
+    columns = change.effect.columns(before, change.definition)
+    origins = {column_name(new.name): None if old is None else column_name(old.name) for new, old in columns}
+    return {**origins, SEQ: SEQ}
 
 
 def _with_former(plain: pa.Schema, columns: pa.Schema, came_from: Mapping[str, str | None]) -> pa.Schema:

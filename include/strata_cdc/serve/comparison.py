@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from strata_cdc.errors import Usage
 from strata_cdc.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, ColumnRenamed, diff
-from strata_cdc.schema.history.identified_tables import Identified
-from strata_cdc.schema.history.renames import Renames, renames_between
+from strata_cdc.schema.history.identified_tables import Identified, Renames, renames_between
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -82,12 +82,15 @@ def _add_source_lake(connection: sa.Connection) -> None:
 
 
 def _add_column_ids(connection: sa.Connection) -> None:
-    # Who asks for versions first gives the ids (`schema/history/identify_versions.py`).
+    # Who asks for versions first gives the ids (`schema/history/older_versions.py`).
     _add_columns(connection, table_version, "column_ids")
     _add_columns(connection, tracked_position, "last_column_id")
 
 
-def _add_published_version(connection: sa.Connection) -> None:
+def _add_effects_and_commit_index(connection: sa.Connection) -> None:
+    # Who asks for versions or removals first decides them (`schema/history/older_versions.py`).
+    _add_columns(connection, table_version, "effect")
+    _add_columns(connection, row_removal, "effects")
     wanted = "published_interval_version"
     if wanted not in {one["name"] for one in sa.inspect(connection).get_indexes(published_interval.name)}:
         next(one for one in published_interval.indexes if one.name == wanted).create(connection)
@@ -112,7 +115,7 @@ STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
     7: _add_sessions,
     8: _add_source_lake,
     9: _add_column_ids,
-    10: _add_published_version,
+    10: _add_effects_and_commit_index,
 }
 """From a format to what makes the next one of it; a step may be run again after it was killed midway."""
 

@@ -90,6 +90,7 @@ table_version = Table(
     Column("renamed_from", _name(130), comment="database.table that it was before this version"),
     Column("gap", _LONG, comment="why the shape is not known"),
     Column("column_ids", _LONG, comment="in order: 1-5,9 or, copies of 1 to 3, 10-12<1; NULL: not given yet"),
+    Column("effect", _LONG, comment="JSON: what it does to the table's rows; empty: nothing; NULL: not decided yet"),
     Index("table_version_name", "source", "database_name", "table_name", "version_id"),
     **_OPTIONS,
 )
@@ -223,6 +224,7 @@ row_removal = Table(
     Column("gtid", _GTID),
     Column("tables", _LONG, nullable=False, comment="JSON list of database.table"),
     Column("statement", _LONG, nullable=False),
+    Column("effects", _LONG, comment="JSON list: what it does to the rows of each table; NULL: not decided yet"),
     comment="rows removed by TRUNCATE, DROP PARTITION and their kin: no row event tells of them",
     **_OPTIONS,
 )

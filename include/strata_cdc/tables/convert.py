@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 
 from strata_cdc.changes.arrow import GEOMETRY, arrow_type, may_be_invalid
 from strata_cdc.errors import ReadAgainError
-from strata_cdc.schema.history.column_lineage import ColumnLineage
-from strata_cdc.schema.history.effects import EffectKind, effect_of_shapes
 from strata_cdc.schema.model.conversions import ValueClass, keeps_values, value_class
+from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.schema.model.types import TypeKind
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.values.constants import constant
@@ -24,10 +23,8 @@ from strata_cdc.tables.values.verbatim import constant_text, converted_texts
 from strata_cdc.tables.verbatim import verbatim_name, verbatim_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from strata_cdc.schema.history.effects import Effect
     from strata_cdc.schema.model.definition import Column, TableDefinition
+    from strata_cdc.schema.model.row_effects import RowEffect
 
 
 def state_schema(definition: TableDefinition) -> pa.Schema:
@@ -41,22 +38,12 @@ def exact_schema(definition: TableDefinition) -> pa.Schema:
     return pa.schema([*state_schema(definition), *texts])
 
 
-def convert_exact_rows(
-    rows: pa.Table,
-    old: TableDefinition,
-    new: TableDefinition,
-    renamed: Mapping[str, str],
-    added: Collection[str] = (),
-    effect: Effect | None = None,
-) -> pa.Table:
+def convert_exact_rows(rows: pa.Table, old: TableDefinition, new: TableDefinition, effect: RowEffect) -> pa.Table:
     """Rows in `exact_schema` of one definition in that of another; arguments and errors as `convert_rows` has them."""
-    columns = ColumnLineage(old, new, renamed, added)
-    if effect is None:
-        effect = effect_of_shapes(old, new, renamed=renamed, added=[column.name for column in columns.added])
-    found = convert_rows(rows, old, new, renamed, added, effect)
+    found = convert_rows(rows, old, new, effect)
     fills = {one.column: one.value for one in effect.filled}
     texts_of = verbatim_names(old)
-    for column, before in columns.origins if rows.num_rows else ():
+    for column, before in effect.columns(old, new) if rows.num_rows else ():
         name, known = verbatim_name(column.name), None if before is None else texts_of.get(before.name)
         if before is None:
             texts = pa.chunked_array([constant_text(column, fills.get(column.name), rows.num_rows)])
@@ -72,23 +59,14 @@ def convert_exact_rows(
     return found.select(schema.names) if rows.num_rows else schema.empty_table()
 
 
-def convert_rows(
-    rows: pa.Table,
-    old: TableDefinition,
-    new: TableDefinition,
-    renamed: Mapping[str, str],
-    added: Collection[str] = (),
-    effect: Effect | None = None,
-) -> pa.Table:
+def convert_rows(rows: pa.Table, old: TableDefinition, new: TableDefinition, effect: RowEffect) -> pa.Table:
     """Rows of one definition in another.
 
     Args:
         rows: With the columns of `old` as the change table calls them.
         old: The definition they have.
         new: The definition they get.
-        renamed: New name -> old name, of columns that were renamed.
-        added: New columns, even where the old definition has one of that name (dropped and added in one statement).
-        effect: Of the statement, as its turn has it; without it, what the two definitions tell.
+        effect: What the statement between them does to rows.
 
     Raises:
         ReadAgainError: The server computed values that nothing in the log tells: defaults like CURRENT_TIMESTAMP,
@@ -96,9 +74,6 @@ def convert_rows(
     """
     if rows.num_rows == 0:
         return state_schema(new).empty_table()
-    columns = ColumnLineage(old, new, renamed, added)
-    if effect is None:
-        effect = effect_of_shapes(old, new, renamed=renamed, added=[column.name for column in columns.added])
     if effect.kind is EffectKind.READ_AGAIN:
         raise ReadAgainError(effect.reason, remedy="Read the table's rows from the server again.")
     fills = {one.column: one.value for one in effect.filled}
@@ -106,7 +81,7 @@ def convert_rows(
         constant(column, fills[column.name], rows.num_rows)
         if before is None
         else convert_column(rows[column_name(before.name)], before, column, effect)
-        for column, before in columns.origins
+        for column, before in effect.columns(old, new)
     ]
     return pa.Table.from_arrays(arrays, schema=state_schema(new))
 
@@ -114,7 +89,7 @@ def convert_rows(
 # Columns that were there ------------------------------------------------------------------------
 
 
-def convert_column(values: pa.ChunkedArray, before: Column, after: Column, effect: Effect) -> pa.ChunkedArray:
+def convert_column(values: pa.ChunkedArray, before: Column, after: Column, effect: RowEffect) -> pa.ChunkedArray:
     """The values of one column that was there, in its new type; arguments and errors as `convert_rows` has them."""
     if keeps_values(before, after) or after.generated is not None:
         return values
@@ -125,7 +100,7 @@ def convert_column(values: pa.ChunkedArray, before: Column, after: Column, effec
     return _without_nulls(found, pair) if before.nullable and not after.nullable and found.null_count else found
 
 
-def _require_numbers(values: pa.ChunkedArray, pair: Pair, effect: Effect) -> None:
+def _require_numbers(values: pa.ChunkedArray, pair: Pair, effect: RowEffect) -> None:
     """AUTO_INCREMENT numbers what is NULL or 0."""
     has_zeros = effect.numbers_zeros and pc.any(pc.equal(values.cast(pa.float64()), 0.0)).as_py()
     if values.null_count or has_zeros:

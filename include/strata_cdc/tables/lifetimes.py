@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.schema.history.fills import NoFill, fill_of
-from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
 from strata_cdc.tables.origins import ValueOrigin, given_since, step_of
 from strata_cdc.tables.values.constants import constant
@@ -19,8 +18,9 @@ from strata_cdc.tables.values.constants import constant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata_cdc.schema.history.table_changes import Turn
+    from strata_cdc.schema.history.table_changes import TableChange
     from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
+    from strata_cdc.schema.model.row_effects import RowEffect
 
 
 class Value(Struct, frozen=True):
@@ -66,30 +66,32 @@ class TableLifetime(Struct, frozen=True):
         return bool(then) and then[-1].name == name
 
 
-def life_of(turns: Sequence[Turn], name: TableName) -> TableLifetime | None:
+def life_of(table_changes: Sequence[TableChange], name: TableName) -> TableLifetime | None:
     """The life of the table of this name; None if there is none now.
 
     Args:
-        turns: The whole history, in stream order.
+        table_changes: The whole history, in stream order.
         name: The table.
     """
-    own = [turn for turn in turns if turn.name == name]
+    own = [change for change in table_changes if change.name == name]
     if not own or own[-1].definition is None:
         return None
-    chain, before = _chain(turns, own[-1], own[-1].definition)
+    chain, before = _chain(table_changes, own[-1], own[-1].definition)
     return TableLifetime(own[-1].definition, tuple(_eras(chain)), before)
 
 
-_Link = tuple["Turn", "TableDefinition"]
+_Link = tuple["TableChange", "TableDefinition"]
 
 
-def _chain(turns: Sequence[Turn], last: Turn, definition: TableDefinition) -> tuple[list[_Link], str | None]:
+def _chain(
+    table_changes: Sequence[TableChange], last: TableChange, definition: TableDefinition
+) -> tuple[list[_Link], str | None]:
     """The versions of one table, oldest first, under all of its names."""
     chain = [(last, definition)]
     while True:
-        turn = chain[0][0]
-        name = turn.renamed_from or turn.name
-        earlier = [one for one in turns if one.name == name and one.order[:2] < turn.order[:2]]
+        change = chain[0][0]
+        name = change.renamed_from or change.name
+        earlier = [one for one in table_changes if one.name == name and one.order[:2] < change.order[:2]]
         if not earlier:
             return chain, None
         if earlier[-1].definition is None:
@@ -100,61 +102,51 @@ def _chain(turns: Sequence[Turn], last: Turn, definition: TableDefinition) -> tu
 def _eras(chain: Sequence[_Link]) -> list[VersionSpan]:
     values = tuple(Value(column, origin=ValueOrigin(column)) for column in chain[-1][1].columns)
     eras: list[VersionSpan] = []
-    later: Turn | None = None
-    for turn, definition in reversed(chain):
+    later: TableChange | None = None
+    for change, definition in reversed(chain):
         if later is not None:
             values = tuple(_earlier(value, definition, later) for value in values)
-        eras.append(VersionSpan(turn.name, turn.version_id, turn.order[0], definition, values))
-        later = turn
+        eras.append(VersionSpan(change.name, change.version_id, change.order[0], definition, values))
+        later = change
     return eras[::-1]
 
 
-def _earlier(value: Value, before: TableDefinition, turn: Turn) -> Value:
-    """Where the value is in rows from before a turn."""
-    origin = _earlier_origin(value.origin, before, turn)
+def _earlier(value: Value, before: TableDefinition, change: TableChange) -> Value:
+    """Where the value is in rows from before a change."""
+    origin = _earlier_origin(value.origin, before, change)
     if value.column is None:
         return replace(value, origin=origin)
-    old = _source(value.column, before, turn)
+    old = change.effect.column_before(value.column, before)
     if old is None:
-        return replace(_filled(value.column, turn), origin=origin)
+        return replace(_filled(value.column, change.effect), origin=origin)
     if not keeps_values(old, value.column):
         changed = f"{old.name} was {old.column_type}, and is {value.column.column_type}"
         return Value(unknown=changed, is_apart=True, origin=origin)
     return Value(old, origin=origin)
 
 
-def _earlier_origin(origin: ValueOrigin, before: TableDefinition, turn: Turn) -> ValueOrigin:
+def _earlier_origin(origin: ValueOrigin, before: TableDefinition, change: TableChange) -> ValueOrigin:
     if origin.column is None:
         return origin
-    old = _source(origin.column, before, turn)
+    old = change.effect.column_before(origin.column, before)
     if old is None:
-        filled = _filled(origin.column, turn)
+        filled = _filled(origin.column, change.effect)
         return (
             ValueOrigin(unknown=filled.unknown)
             if filled.unknown
             else given_since(filled.given, origin.column, origin.steps)
         )
-    step = step_of(old, origin.column, turn.effect)
+    step = step_of(old, origin.column, change.effect)
     if isinstance(step, str):
         return ValueOrigin(unknown=step)
     return ValueOrigin(old, origin.steps if step is None else (step, *origin.steps))
 
 
-def _source(column: Column, before: TableDefinition, turn: Turn) -> Column | None:
-    """The column as it was before a turn; None if the turn added it."""
-    name = fold_name(column.name)
-    sources = {fold_name(new): fold_name(old) for new, old in turn.renamed_columns.items()}
-    fresh = {fold_name(one) for one in turn.added_columns}
-    if name in fresh or (name not in sources and name in sources.values()):
-        return None
-    return before.column(sources.get(name, name))
-
-
-def _filled(column: Column, turn: Turn) -> Value:
-    """What the rows that were there got in a column that a turn added."""
-    told = () if turn.effect is None else turn.effect.filled
-    found = next((one.value for one in told if one.column == column.name), fill_of(column))
-    return _given(column, found, f"what rows that were there got in the new column {column.name}")
+def _filled(column: Column, effect: RowEffect) -> Value:
+    """What the rows that were there got in a column that a statement added."""
+    unknown = NoFill(effect.reason or "no statement in the log added it")
+    value: str | NoFill | None = next((one.value for one in effect.filled if one.column == column.name), unknown)
+    return _given(column, value, f"what rows that were there got in the new column {column.name}")
 
 
 def left_out(column: Column) -> Value:

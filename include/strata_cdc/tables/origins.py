@@ -12,8 +12,7 @@ from msgspec import Struct
 from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.dialects.view_source import TypeChange
 from strata_cdc.errors import ReadAgainError
-from strata_cdc.schema.history.effects import Effect, EffectKind
-from strata_cdc.schema.model.conversions import keeps_values, unknown_conversion
+from strata_cdc.schema.model.row_effects import EffectKind, RowEffect
 from strata_cdc.tables.convert import convert_column
 
 if TYPE_CHECKING:
@@ -35,23 +34,18 @@ class ValueOrigin(Struct, frozen=True):
     """Why the log does not tell."""
 
 
-def step_of(before: Column, after: Column, effect: Effect | None) -> TypeChange | str | None:
+def step_of(before: Column, after: Column, effect: RowEffect) -> TypeChange | str | None:
     """What a statement made of the values of a column that stays.
 
     Args:
         before: The column.
         after: The column behind the statement.
-        effect: Of the statement, where somebody has asked.
+        effect: Of the statement.
 
     Returns:
         The conversion; a text where nobody knows what the server made of them; None where they are as they were.
     """
     shown = f"what became of {before.name} when it was {before.column_type} and got {after.column_type}"
-    if effect is None:
-        if keeps_values(before, after):
-            return None
-        reason = unknown_conversion(before, after)
-        return TypeChange(before, after) if reason is None else f"{shown} ({reason})"
     if after.name in {one.column for one in effect.converted}:
         return TypeChange(before, after, effect.truncates_fractions, effect.time_zone, effect.numbers_zeros)
     if effect.reason and (after.generated is not None or _type_of(before) != _type_of(after)):
@@ -71,7 +65,8 @@ def given_since(value: pa.Scalar | None, column: Column, steps: Sequence[TypeCha
         column: As it was before the first of them.
         steps: The conversions, in order.
     """
-    found = pa.chunked_array([pa.array([None if value is None else value.as_py()], arrow_type(column))])
+    kind = arrow_type(column)
+    found = pa.chunked_array([pa.nulls(1, kind) if value is None else pa.array([value.as_py()], kind)])
     try:
         for step in steps:
             found = stepped(found, step)
@@ -86,7 +81,7 @@ def stepped(values: pa.ChunkedArray, step: TypeChange) -> pa.ChunkedArray:
     Raises:
         ReadAgainError: Nobody knows what the server made of some of them.
     """
-    effect = Effect(
+    effect = RowEffect(
         kind=EffectKind.CONVERT,
         truncates_fractions=step.truncates,
         time_zone=step.time_zone,

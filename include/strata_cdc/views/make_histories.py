@@ -9,7 +9,7 @@ from strata_cdc.errors import Usage
 from strata_cdc.mirrors.histories.history import history_of
 from strata_cdc.mirrors.layout import mirrored_tables
 from strata_cdc.mirrors.table import Mirror
-from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.tables.lost import newest_commits
 from strata_cdc.views.make_views import MadeView, ViewKind
 
@@ -47,7 +47,7 @@ def make_histories(
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The database does not answer.
     """
-    turns, removals = turns_of(engine, source), removals_of(engine, source)
+    table_changes, removals = table_changes_of(engine, source), removals_of(engine, source)
     commits = newest_commits(source, engine)
     made: list[MadeView] = []
     for name in filter(wanted, mirrored_tables(lake, source)):
@@ -55,7 +55,7 @@ def make_histories(
         if mirror is None or mirror.is_dropped:
             continue
         try:
-            history = history_of(lake, mirror, turns, removals, commits)
+            history = history_of(lake, mirror, table_changes, removals, commits)
         except Usage as error:
             made.append(MadeView(name, ViewKind.HISTORY, (), (error.facts().message,)))
             continue

@@ -16,7 +16,7 @@ from strata_cdc.dialects.view_source import ViewColumn, ViewSource
 from strata_cdc.dialects.views import Writer
 from strata_cdc.errors import Usage
 from strata_cdc.mirrors.current import position_now
-from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.column_sources import branches_of, converted_branches_of, view_columns
@@ -89,10 +89,10 @@ def make_views(
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The database does not answer.
     """
-    past = StatementsPast(turns_of(engine, source), removals_of(engine, source), newest_commits(source, engine))
+    past = StatementsPast(table_changes_of(engine, source), removals_of(engine, source), newest_commits(source, engine))
     made: list[MadeView] = []
-    for name in sorted({turn.name for turn in past.turns}):
-        life = life_of(past.turns, name) if wanted(name) else None
+    for name in sorted({change.name for change in past.table_changes}):
+        life = life_of(past.table_changes, name) if wanted(name) else None
         if life is not None:
             table = _Table(lake, source, name, life, past, member, limits)
             made += table.views(dialect, through)
@@ -132,7 +132,7 @@ class _Table:
         self._source_name, self._name = source, name
         self._member, self._called = member, member_name(name, member)
         self._life = life
-        self._versions = {turn.version_id for turn in past.turns if turn.name == name}
+        self._versions = {change.version_id for change in past.table_changes if change.name == name}
         names = {era.name for era in life.eras}
         found = {one: open_changes(lake, source, one, past.commits.get(one)) for one in names}
         self._urls = {one: table_url(lake, source, one) for one in names}
@@ -197,7 +197,7 @@ class _Table:
         if not key:
             return "the table has no primary key, so its changes do not say which of equal rows they are about"
         for removal in self._removals:
-            if not removal.is_whole:
+            if not removal.effect.is_whole:
                 return f"`{removal.statement}` removed rows, and no log says which"
         if any(table.left_beside() for table in self._tables.values()):
             return "an older version has left rows beside the table; they are part of it once something is published"

@@ -23,15 +23,16 @@ if TYPE_CHECKING:
     from strata_cdc.dialects.engines import Dialect
     from strata_cdc.dialects.relations import Relation, ViewName
     from strata_cdc.errors import Usage
-    from strata_cdc.schema.history.table_changes import Removal, Turn
+    from strata_cdc.schema.history.table_changes import TableChange
+    from strata_cdc.schema.history.versions import RowRemoval
     from strata_cdc.schema.model.definition import TableDefinition
 
 
 class StatementsPast(Struct, frozen=True):
     """What DDL did to a source's tables, in stream order."""
 
-    turns: Sequence[Turn]
-    removals: Sequence[Removal]
+    table_changes: Sequence[TableChange]
+    removals: Sequence[RowRemoval]
     commits: Mapping[TableName, int]
     """The newest commit of each change table that is known to have been made."""
 
@@ -91,7 +92,7 @@ def rows_of_mirror(
         LakeUnavailableError: The storage does not answer.
     """
     if through is Through.FILES and any(file.vector for file in mirror.snapshot.files.values()):
-        return history_of(lake, mirror, past.turns, past.removals, past.commits).sql_now(view, dialect)
+        return history_of(lake, mirror, past.table_changes, past.removals, past.commits).sql_now(view, dialect)
     files = sorted(mirror.snapshot.files)
     its_name = TableName(mirror.table.database, f"{mirror.table.table}__{mirror.source}__mirror")
     inside = set(names_in([f"{mirror.url}/{path}" for path in files])) if through is Through.FILES else set()

@@ -14,7 +14,6 @@ from strata_cdc.mirrors.position import Naming
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.stream_positions import AtSeq
-from strata_cdc.schema.history.table_changes import removals_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.patterns import matches
@@ -81,10 +80,10 @@ def _at_cut(source: Source, engine: sa.Engine, table: TableName, cut: SourceCut,
 
 def _has_changed(engine: sa.Engine, source: str, table: TableName, after: int, until: int) -> bool:
     """Whether anything became of a table behind one transaction, up to another."""
-    entries = SchemaStore(engine).timeline(source, [table])
-    if any(after < entry.seq <= until for entry in entries):
+    store = SchemaStore(engine)
+    if any(after < entry.seq <= until for entry in store.timeline(source, [table])):
         return True
-    if any(after < one.seq <= until and one.name == table for one in removals_of(engine, source)):
+    if any(removal.name == table for removal in store.row_removals(source, after, until)):
         return True
     inside = {one.start for one in IntervalLedger(engine).all(source) if after < one.last_seq and one.first_seq < until}
     pieces = TableIntervalLedger(engine).select(source, list(IntervalState), table=(table.database, table.table))

@@ -21,10 +21,9 @@ from strata_cdc.landing.prepared import PreparedPlacement
 from strata_cdc.mirrors.dump.manifest import earliest
 from strata_cdc.mirrors.layout import key_columns
 from strata_cdc.position.binlog_position import ServerPlace
-from strata_cdc.schema.history.effects import EffectKind
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.stream_positions import AtSeq
-from strata_cdc.schema.history.table_changes import turns_of
+from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.convert import state_schema
 
 if TYPE_CHECKING:
@@ -125,14 +124,13 @@ def happened(
 ) -> str | None:
     """What befell a table within the window besides changes of rows, so that its rows have to be read again; None for
     nothing, or for DDL that leaves rows and columns as they are."""
-    if any(window.after_seq < entry.seq <= window.last_seq for entry in store.timeline(source, [table])):
-        for turn in turns_of(store.engine, source):
-            if turn.name == table and window.after_seq < turn.order[0] <= window.last_seq:
-                effect = turn.effect
-                if effect is None or effect.kind is not EffectKind.NONE or not _is_alike(turn.definition, definition):
-                    return store.ddl(turn.version_id) or turn.gap or "a version of its schema"
+    for entry in store.timeline(source, [table]):
+        if window.after_seq < entry.seq <= window.last_seq:
+            after = store.definition(entry.fingerprint) if entry.fingerprint else None
+            if entry.effect.kind is not EffectKind.NONE or not _is_alike(after, definition):
+                return store.ddl(entry.version_id) or entry.gap or "a version of its schema"
     for removal in store.row_removals(source, window.after_seq, window.last_seq):
-        if table in removal.tables:
+        if removal.name == table:
             return removal.statement
     return None
 
@@ -142,7 +140,7 @@ def may_lack_changes(stream: LandedStream, store: SchemaStore, window: DumpWindo
     others by then than at the window's beginning."""
     versions = {entry.seq for entry in store.timeline(stream.source, [table])}
     removals = store.row_removals(stream.source, window.after_seq, window.last_seq)
-    turned = versions | {one.seq for one in removals if table in one.tables}
+    turned = versions | {one.seq for one in removals if one.name == table}
     inside = sorted(seq for seq in turned if window.after_seq < seq <= window.last_seq)
     return len(inside) > 1 or (
         bool(inside) and _may_be_changed(stream, DumpWindow(window.after_seq, inside[0] - 1), table)

@@ -51,14 +51,14 @@ def mirror_before(follower: Following, name: TableName, one: SchemaEvent, to: Ta
 def _lacks(follower: Following, mirror: Mirror, one: SchemaEvent) -> bool:
     """Whether anything became of a table between its mirror's last state in front of something and that."""
     name, seq = mirror.table, mirror.position.seq
-    turn, coming = follower.happenings.since(mirror)
-    if turn is None or turn.definition is None or any(other.order < one.order for other in coming):
+    change, coming = follower.happenings.since(mirror)
+    if change is None or change.definition is None or any(other.order < one.order for other in coming):
         return True
-    if seq >= one.before or discards_rows(turn.definition):
+    if seq >= one.before or discards_rows(change.definition):
         return False
     if follower.published.reach(name, seq).seq < one.before:
         return True
-    span = VersionRange(seq, one.before, turn.version_id, turn.definition)
+    span = VersionRange(seq, one.before, change.version_id, change.definition)
     intervals = follower.published.intervals(name, seq, one.before)
     changes = PublishedChanges(follower.lake, follower.source, name, follower.published.newest_commit(name))
     return any(batch.changes.num_rows for batch in changes.batches(span, intervals.__contains__))

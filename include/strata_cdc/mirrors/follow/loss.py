@@ -13,7 +13,7 @@ from strata_cdc.errors import ErrorFacts, MirrorDivergedError, StrataError, one_
 from strata_cdc.mirrors.apply import refuse_foreign
 from strata_cdc.mirrors.follow.followed import MirrorProgress, NotYetError, OvertakenError
 from strata_cdc.mirrors.log import states_since
-from strata_cdc.schema.history.effects import EffectKind
+from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.port import CommitConflictError
 
 if TYPE_CHECKING:
@@ -78,8 +78,7 @@ def _keeps_unknown_rows(one: SchemaEvent) -> bool:
 
     A CREATE, too, has no effect on rows, and is none of these.
     """
-    effect = None if one.turn is None else one.turn.effect
-    return effect is not None and effect.kind is EffectKind.NONE and not one.begins_rows
+    return one.change is not None and one.change.effect.kind is EffectKind.NONE and not one.begins_rows
 
 
 def diverged(mirror: Mirror, happenings: SchemaEvents) -> Loss | None:
@@ -119,7 +118,7 @@ def lacks_older_rows(mirror: Mirror, happenings: SchemaEvents) -> bool:
     operation, made = next(states_since(mirror.url, _MADE.__eq__, mirror.snapshot.version), (None, mirror.snapshot))
     if operation != _MADE or made.files:
         return False
-    at = happenings.turn_at(mirror.table, made.position.seq, made.position.schema_version)
+    at = happenings.change_at(mirror.table, made.position.seq, made.position.schema_version)
     if at is None or at.behind != made.position.seq or not _keeps_unknown_rows(at):
         return False
     since = [one for one in happenings.of(mirror.table) if at.order < one.order and one.seq <= mirror.position.seq]

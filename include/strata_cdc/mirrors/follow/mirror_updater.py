@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.follow.followed import Following
     from strata_cdc.mirrors.follow.schema_events import Order, SchemaEvent
     from strata_cdc.mirrors.position import MirrorPosition
-    from strata_cdc.schema.history.effects import Effect
-    from strata_cdc.schema.history.table_changes import Turn
+    from strata_cdc.schema.history.table_changes import TableChange
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.model.partitions import HeldRows
+    from strata_cdc.schema.model.row_effects import RowEffect
 
 
 class MirrorUpdater:
@@ -72,7 +72,8 @@ class MirrorUpdater:
         self._until = until
         self._mirror = Mirror.open(follower.lake, follower.source, table, limits=follower.limits)
         self._applier = None if self._mirror is None else self._applier_of(self._mirror)
-        self._turn: Turn | None = None
+        self._current: TableChange | None = None
+        """That made the table what it is where the mirror is."""
         self._lost: Loss | None = None
         self._commits = 0
         self._changes: PublishedChanges | None = None
@@ -180,7 +181,7 @@ class MirrorUpdater:
         """What has not happened to the mirror yet."""
         if self._mirror is None:
             return list(self._all.happenings.of(self._table))
-        self._turn, coming = self._all.happenings.since(self._mirror)
+        self._current, coming = self._all.happenings.since(self._mirror)
         return coming
 
     def _can_reach(self, one: SchemaEvent, coming: Sequence[SchemaEvent]) -> bool:
@@ -232,13 +233,13 @@ class MirrorUpdater:
 
     def _span(self, until: int) -> VersionRange | None:
         """What is between the mirror and a transaction."""
-        mirror, turn = self._mirror, self._turn
-        if mirror is None or turn is None or turn.definition is None or until <= mirror.position.seq:
+        mirror, change = self._mirror, self._current
+        if mirror is None or change is None or change.definition is None or until <= mirror.position.seq:
             return None
-        return VersionRange(mirror.position.seq, until, turn.version_id, turn.definition)
+        return VersionRange(mirror.position.seq, until, change.version_id, change.definition)
 
     def _position(self, seq: int, version_id: int | None = None) -> MirrorPosition:
-        known = self._turn.version_id if self._turn is not None else 0
+        known = self._current.version_id if self._current is not None else 0
         mirror = self._mirror
         if mirror is not None and seq == mirror.position.seq and version_id is None:
             # The segment may be deleted by now.
@@ -259,14 +260,14 @@ class MirrorUpdater:
             self._lost = Loss(error.message)
         except Exception as error:  # noqa: BLE001  as in `_apply`
             self._lost = loss_by(error, self._table)
-        if one.turn is not None:
-            self._turn = one.turn
+        if one.change is not None:
+            self._current = one.change
 
     def _do(self, one: SchemaEvent) -> None:
         if one.lost is not None:
             self._lose(one.lost)
-        if one.turn is not None:
-            self._turn_to(one, one.turn)
+        if one.change is not None:
+            self._change_table(one, one.change)
         elif one.removal is not None:
             refuse_unknown(one.removal, is_empty=self._is_empty())
             if one.removal.held is None:
@@ -275,12 +276,12 @@ class MirrorUpdater:
                 self._rearrange(one, one.removal, one.removal.held)
 
     def _lose(self, reason: str) -> None:
-        turn = self._turn
+        change = self._current
         # Of a table that is gone nobody asks for the rows.
-        if turn is None or turn.definition is not None or turn.gap is not None:
+        if change is None or change.definition is not None or change.gap is not None:
             raise CannotFollowError(reason)
 
-    def _rearrange(self, one: SchemaEvent, effect: Effect, held: HeldRows) -> None:
+    def _rearrange(self, one: SchemaEvent, effect: RowEffect, held: HeldRows) -> None:
         """The rows of partitions go, or change places with those of another table."""
         position = self._position(one.behind)
         other = effect.exchanged_with
@@ -290,8 +291,8 @@ class MirrorUpdater:
         before = mirror_before(self._all, other, one, self._table)
         if self._mirror is None or mirror_schema(before.definition) != mirror_schema(self._mirror.definition):
             raise CannotFollowError(f"{other}, whose rows it took, has other columns")
-        if effect.takes_partition and self._turn is not None:
-            self._make(self._turn, rows_held(before, held), position, RowsFrom.MIRROR)
+        if effect.takes_partition and self._current is not None:
+            self._make(self._current, rows_held(before, held), position, RowsFrom.MIRROR)
         else:
             self._commit(lambda at: rearranged(at, position, held, before.exact_batches(), "EXCHANGE PARTITION"))
 
@@ -300,15 +301,15 @@ class MirrorUpdater:
 
     def _empty(self, one: SchemaEvent) -> None:
         """All rows go: whatever they were, it is known from here on."""
-        if self._turn is None or self._turn.definition is None:
+        if self._current is None or self._current.definition is None:
             return
         # Nothing of what was before counts any more.
         self._taken = ""
         position = self._position(one.behind)
-        definition = self._turn.definition
+        definition = self._current.definition
         mirror = self._mirror
         if mirror is None or mirror.is_dropped:
-            self._make(self._turn, [], position)
+            self._make(self._current, [], position)
         elif self._applier is not None:
             self._commit(lambda at: emptied(at, position, definition, self._renames))
         self._lost = None
@@ -329,34 +330,34 @@ class MirrorUpdater:
         applier.mirror = step(now)
         self._take(applier.mirror)
 
-    def _turn_to(self, one: SchemaEvent, turn: Turn) -> None:
+    def _change_table(self, one: SchemaEvent, change: TableChange) -> None:
         # Of what was before the stream nobody knows the position, nor asks for it.
-        position = partial(self._position, one.behind, turn.version_id)
-        if turn.definition is None:
-            self._gone(turn, position)
+        position = partial(self._position, one.behind, change.version_id)
+        if change.definition is None:
+            self._gone(change, position)
         elif one.begins_rows:
-            self._begin(one, turn, position())
-        elif turn.renamed_from is not None and turn.renamed_from != self._table:
-            self._come_from(one, turn, turn.renamed_from, position())
+            self._begin(one, change, position())
+        elif change.renamed_from is not None and change.renamed_from != self._table:
+            self._come_from(one, change, change.renamed_from, position())
         elif self._mirror is None or self._mirror.is_dropped:
             raise CannotFollowError(NEVER_DUMPED if self._lost is None else self._lost.reason)
         elif self._lost is None:
             behind = position()
-            self._commit(lambda at: altered(at, turn, behind, self._renames))
+            self._commit(lambda at: altered(at, change, behind, self._renames))
 
-    def _begin(self, one: SchemaEvent, turn: Turn, position: MirrorPosition) -> None:
+    def _begin(self, one: SchemaEvent, change: TableChange, position: MirrorPosition) -> None:
         """The rows are those that the statement brings, whatever there was before."""
-        if self._mirror is None or self._mirror.is_dropped or turn.effect is None or turn.effect.makes_table:
-            self._make(turn, self._rows_with(one, turn), position)
-        elif turn.definition is not None:
-            definition, self._taken = turn.definition, ""
+        if self._mirror is None or self._mirror.is_dropped or change.effect.makes_table:
+            self._make(change, self._rows_with(one, change), position)
+        elif change.definition is not None:
+            definition, self._taken = change.definition, ""
             self._commit(lambda at: emptied(at, replace(position, taken=""), definition, self._renames))
             self._lost = None
 
-    def _gone(self, turn: Turn, position: Callable[[], MirrorPosition]) -> None:
+    def _gone(self, change: TableChange, position: Callable[[], MirrorPosition]) -> None:
         """The table is dropped or has another name, or nobody knows what it is."""
-        if turn.gap is not None:
-            raise CannotFollowError(turn.gap)
+        if change.gap is not None:
+            raise CannotFollowError(change.gap)
         if self._mirror is not None and not self._mirror.is_dropped:
             behind, lost = position(), self._lost
             # Two commits: whoever takes the rows along under another name finds the one in front.
@@ -364,15 +365,15 @@ class MirrorUpdater:
             self._commit(lambda at: at.dropped(behind))
         self._lost = None
 
-    def _come_from(self, one: SchemaEvent, turn: Turn, name: TableName, position: MirrorPosition) -> None:
+    def _come_from(self, one: SchemaEvent, change: TableChange, name: TableName, position: MirrorPosition) -> None:
         """The rows of another table, which has this name now."""
         self._make(
-            turn, converted_rows(mirror_before(self._all, name, one, self._table), turn), position, RowsFrom.MIRROR
+            change, converted_rows(mirror_before(self._all, name, one, self._table), change), position, RowsFrom.MIRROR
         )
 
-    def _rows_with(self, one: SchemaEvent, turn: Turn) -> Iterable[pa.Table]:
+    def _rows_with(self, one: SchemaEvent, change: TableChange) -> Iterable[pa.Table]:
         """The rows that CREATE TABLE ... SELECT has put in the transaction that made the table."""
-        if turn.definition is None or not one.is_statement or discards_rows(turn.definition):
+        if change.definition is None or not one.is_statement or discards_rows(change.definition):
             return
         reach = self._all.published.reach(self._table, one.before)
         if reach.is_discarded and reach.seq < one.seq:
@@ -380,16 +381,20 @@ class MirrorUpdater:
         if reach.seq < one.seq:
             raise NotYetError(reach.withheld or "it is not published yet")
         changes = self._opened()
-        span = VersionRange(one.before, one.seq, turn.version_id, turn.definition)
+        span = VersionRange(one.before, one.seq, change.version_id, change.definition)
         intervals = self._all.published.intervals(self._table, one.before, one.seq)
         for batch in changes.batches(span, intervals.__contains__):
             for piece in chain([batch.changes], batch.rest()):
-                yield put_rows(piece, turn.definition)
+                yield put_rows(piece, change.definition)
 
     def _make(
-        self, turn: Turn, rows: Iterable[pa.Table], position: MirrorPosition, rows_from: RowsFrom = RowsFrom.CREATE
+        self,
+        change: TableChange,
+        rows: Iterable[pa.Table],
+        position: MirrorPosition,
+        rows_from: RowsFrom = RowsFrom.CREATE,
     ) -> None:
-        if turn.definition is None:
+        if change.definition is None:
             return
         self._taken = ""
         self._be_alone()
@@ -397,7 +402,7 @@ class MirrorUpdater:
             self._all.lake,
             self._all.source,
             self._table,
-            turn.definition,
+            change.definition,
             rows,
             replace(position, taken=""),
             mode=self._all.mode if self._mirror is None else self._mirror.mode,
@@ -424,7 +429,7 @@ class MirrorUpdater:
         return self._stands(self._mirror)
 
     def _stands(self, mirror: Mirror | None) -> MirrorProgress:
-        is_there = self._turn is not None and self._turn.definition is not None
+        is_there = self._current is not None and self._current.definition is not None
         if self._lost is None and mirror is None and is_there:
             self._lost = Loss(NEVER_DUMPED)
         if self._lost is None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from strata_cdc.schema.history.cascades import unlogged_cascades
 from strata_cdc.schema.history.sql_store import SchemaStore
-from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.engines import discards_rows
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.mirrors.table import Mirror
-    from strata_cdc.schema.history.effects import Effect
-    from strata_cdc.schema.history.table_changes import Turn
+    from strata_cdc.schema.history.table_changes import TableChange
     from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.schema.model.row_effects import RowEffect
 
 UNLOGGED: Final = "a foreign key changes its rows without row events, as servers before MySQL 9.6 do"
 
@@ -30,11 +30,11 @@ Order = tuple[int, int, int]
 
 
 class SchemaEvent(Struct, frozen=True):
-    """One thing: a turn, a removal of rows, or the reason why nobody knows the rows from here on."""
+    """One thing: a change of the table, a removal of rows, or the reason why nobody knows the rows from here on."""
 
     order: Order
-    turn: Turn | None = None
-    removal: Effect | None = None
+    change: TableChange | None = None
+    removal: RowEffect | None = None
     lost: str | None = None
 
     @property
@@ -45,22 +45,22 @@ class SchemaEvent(Struct, frozen=True):
     @property
     def is_statement(self) -> bool:
         """Whether it is a transaction of its own; else it is in front of the transaction."""
-        return self.turn is None or self.order[1] > 0
+        return self.change is None or self.order[1] > 0
 
     @property
     def ends_rows(self) -> bool:
         """Whether the rows in front of it are of no account behind it: the table is dropped, renamed or emptied."""
-        if self.turn is not None:
-            return self.turn.definition is None and self.turn.gap is None
+        if self.change is not None:
+            return self.change.definition is None and self.change.gap is None
         return self.removal is not None and self.removal.is_whole
 
     @property
     def begins_rows(self) -> bool:
         """Whether the rows behind it are known, whatever was in front of it."""
-        turn = self.turn
-        if turn is not None and turn.definition is not None and discards_rows(turn.definition):
+        change = self.change
+        if change is not None and change.definition is not None and discards_rows(change.definition):
             return True
-        effect = self.removal if turn is None else turn.effect
+        effect = self.removal if change is None else change.effect
         return effect is not None and (effect.makes_table or effect.is_whole)
 
     @property
@@ -84,9 +84,9 @@ class SchemaEvents:
     def __init__(self, engine: sa.Engine, source: str) -> None:
         store = SchemaStore(engine)
         self._of: dict[TableName, list[SchemaEvent]] = {}
-        for turn in turns_of(engine, source):
-            seq, statement, version = turn.order
-            self._add(turn.name, SchemaEvent((seq, statement, version), turn=turn))
+        for change in table_changes_of(engine, source):
+            seq, statement, version = change.order
+            self._add(change.name, SchemaEvent((seq, statement, version), change=change))
         for removal in removals_of(engine, source):
             # In front of the version that the same statement may make: DROP PARTITION makes one, TRUNCATE does not.
             self._add(removal.name, SchemaEvent((removal.seq, 0, 1 << 62), removal=removal.effect))
@@ -105,38 +105,38 @@ class SchemaEvents:
 
     def is_there(self, table: TableName) -> bool:
         """Whether the server has it at the end of what is tracked, by a definition that is known."""
-        turns = [one.turn for one in self.of(table) if one.turn is not None]
-        return bool(turns) and turns[-1].definition is not None
+        changes = [one.change for one in self.of(table) if one.change is not None]
+        return bool(changes) and changes[-1].definition is not None
 
     def unlogged(self, table: TableName) -> str | None:
         """Why the log cannot have all changes of a table's rows, or None."""
         return self._unlogged.get(table)
 
-    def turn_at(self, table: TableName, seq: int, version_id: int) -> SchemaEvent | None:
-        """The turn that holds where a mirror of the table is.
+    def change_at(self, table: TableName, seq: int, version_id: int) -> SchemaEvent | None:
+        """The change that holds where a mirror of the table is.
 
         Args:
             table: The table.
             seq: Ordinal of the mirror's last transaction.
             version_id: Its schema version; 0 if nobody has told it.
         """
-        turns = [one for one in self.of(table) if one.turn is not None]
-        known = next((one for one in turns if one.turn is not None and one.turn.version_id == version_id), None)
+        changes = [one for one in self.of(table) if one.change is not None]
+        known = next((one for one in changes if one.change is not None and one.change.version_id == version_id), None)
         if known is not None:
             return known
-        at = bisect_right(turns, seq, key=lambda one: one.behind)
-        return turns[at - 1] if at else None
+        at = bisect_right(changes, seq, key=lambda one: one.behind)
+        return changes[at - 1] if at else None
 
-    def since(self, mirror: Mirror) -> tuple[Turn | None, list[SchemaEvent]]:
-        """The turn that holds where a mirror is, and what has happened behind it."""
+    def since(self, mirror: Mirror) -> tuple[TableChange | None, list[SchemaEvent]]:
+        """The change that holds where a mirror is, and what has happened behind it."""
         found, position = self.of(mirror.table), mirror.position
-        now = self.turn_at(mirror.table, position.seq, position.schema_version)
+        now = self.change_at(mirror.table, position.seq, position.schema_version)
         order = (position.seq, 1 << 62, 0) if now is None else now.order
         if mirror.is_dropped:
             coming = [one for one in found if one.order > order]
         else:
-            coming = [one for one in found if (one.order > order if one.turn is not None else one.seq > position.seq)]
-        return (None if now is None else now.turn), coming
+            coming = [one for one in found if (one.order > order if one.change is not None else one.seq > position.seq)]
+        return (None if now is None else now.change), coming
 
     def _add(self, table: TableName, one: SchemaEvent) -> None:
         self._of.setdefault(table, []).append(one)

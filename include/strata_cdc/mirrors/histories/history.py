@@ -22,7 +22,7 @@ from strata_cdc.mirrors.layout import key_columns
 from strata_cdc.mirrors.position import UNNAMED, Naming
 from strata_cdc.mirrors.renames import is_former, name_in_files
 from strata_cdc.mirrors.table import Mirror
-from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.store.database import OnMissing, open_store
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.histories.beginning import Beginning
     from strata_cdc.mirrors.position import MirrorPosition
     from strata_cdc.position.token import Token
-    from strata_cdc.schema.history.table_changes import Removal, Turn
+    from strata_cdc.schema.history.table_changes import TableChange
+    from strata_cdc.schema.history.versions import RowRemoval
     from strata_cdc.tables.lifetimes import TableLifetime, VersionSpan
     from strata_cdc.tables.port import OutputTable
 
@@ -229,15 +230,15 @@ def open_history(lake: str, source: str, table: str, store: sa.Engine | str) -> 
             remedy="Name it in `mirrors` of the settings; `strata mirror list` lists those that there are.",
         )
     engine = open_store(store, OnMissing.EMPTY) if isinstance(store, str) else store
-    turns, removals = turns_of(engine, source), removals_of(engine, source)
-    return history_of(lake, mirror, turns, removals, newest_commits(source, engine))
+    table_changes, removals = table_changes_of(engine, source), removals_of(engine, source)
+    return history_of(lake, mirror, table_changes, removals, newest_commits(source, engine))
 
 
 def history_of(
     lake: str,
     mirror: Mirror,
-    turns: Sequence[Turn],
-    removals: Sequence[Removal],
+    table_changes: Sequence[TableChange],
+    removals: Sequence[RowRemoval],
     commits: Mapping[TableName, int] = _UNKNOWN,
 ) -> MirrorHistory:
     """The history of a mirror.
@@ -245,7 +246,7 @@ def history_of(
     Args:
         lake: Folder or URL of the lake.
         mirror: The mirror as it is now.
-        turns: The source's history, in stream order.
+        table_changes: The source's history, in stream order.
         removals: What DDL removed of its tables.
         commits: The newest commit of each change table that is known to have been made.
 
@@ -264,7 +265,7 @@ def history_of(
             remedy="Dump the table again (`strata dump`): its history begins there. A longer `--retain-hours` of "
             "`strata mirror vacuum` keeps more.",
         )
-    life = _life(mirror, turns)
+    life = _life(mirror, table_changes)
     if life is None or all(one.version_id != beginning.mirror.position.schema_version for one in life.eras):
         raise Usage(
             "the store does not have the versions of the mirror's table", source=mirror.source, table=str(mirror.table)
@@ -274,14 +275,16 @@ def history_of(
         name: open_changes(lake, mirror.source, name, commits.get(name)) for name in {one.name for one in life.eras}
     }
     tables = {name: table for name, table in found.items() if table is not None}
-    return _opened(lake, mirror, beginning, life, tables, turns, removals)
+    return _opened(lake, mirror, beginning, life, tables, table_changes, removals)
 
 
-def _life(mirror: Mirror, turns: Sequence[Turn]) -> TableLifetime | None:
+def _life(mirror: Mirror, table_changes: Sequence[TableChange]) -> TableLifetime | None:
     """Up to the version that the mirror has."""
     version = mirror.position.schema_version
-    at = next((at for at, one in enumerate(turns) if (one.name, one.version_id) == (mirror.table, version)), None)
-    return None if at is None else life_of(turns[: at + 1], mirror.table)
+    at = next(
+        (at for at, one in enumerate(table_changes) if (one.name, one.version_id) == (mirror.table, version)), None
+    )
+    return None if at is None else life_of(table_changes[: at + 1], mirror.table)
 
 
 def _since(life: TableLifetime, beginning: Beginning) -> TableLifetime:
@@ -296,15 +299,15 @@ def _opened(
     beginning: Beginning,
     life: TableLifetime,
     tables: dict[TableName, OutputTable],
-    turns: Sequence[Turn],
-    removals: Sequence[Removal],
+    table_changes: Sequence[TableChange],
+    removals: Sequence[RowRemoval],
 ) -> MirrorHistory:
     begins, reached = beginning.mirror.position, position_now(lake, mirror)
     urls = {era.name: table_url(lake, mirror.source, era.name) for era in life.eras}
     gtids = {one.seq: one.gtid for one in removals if life.was_called(one.name, one.seq)}
     emptied = [Emptied(seq, gtids.get(seq), at.committed_at or None) for seq, at in beginning.emptied_at.items()]
     newest = life.eras[-1].version_id
-    names = [one for one in turns if one.name == mirror.table]
+    names = [one for one in table_changes if one.name == mirror.table]
     known = [one.version_id for one in names[: [one.version_id for one in names].index(newest) + 1]]
     return MirrorHistory(
         lake,

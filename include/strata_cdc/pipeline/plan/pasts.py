@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.runs.run_plan import RunPlan
-    from strata_cdc.schema.history.versions import RowRemoval, StatementChange
     from strata_cdc.selection.failing import FailingTables
 
 
@@ -65,11 +64,9 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingT
 def _unlogged(store: SchemaStore, source: str, last_seq: int) -> dict[TableName, set[int]]:
     """Transactions that changed rows without row events, by table; `EVERY_TABLE` for those that do not tell theirs."""
     found: dict[TableName, set[int]] = {}
-    changes: tuple[RowRemoval | StatementChange, ...] = (
-        *store.row_removals(source, 0, last_seq),
-        *store.statement_changes(source, 0, last_seq),
-    )
-    for change in changes:
+    for removal in store.row_removals(source, 0, last_seq):
+        found.setdefault(removal.name, set()).add(removal.seq)
+    for change in store.statement_changes(source, 0, last_seq):
         for name in change.tables or (EVERY_TABLE,):
             found.setdefault(name, set()).add(change.seq)
     return found

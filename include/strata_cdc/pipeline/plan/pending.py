@@ -372,7 +372,7 @@ class _Taker:
         name, first, last = self._source.name, interval.first_seq, interval.last_seq
         rows: dict[TableName, int] = count_rows(self._stream, first, last)
         for removal in self._schema.row_removals(name, first, last):
-            rows |= {table: rows.get(table, 0) for table in removal.tables}
+            rows.setdefault(removal.name, 0)
         placement = PreparedPlacement(self._stream, first, last)
         rows |= {table: rows.get(table, 0) for table, _ in lost_rows(placement)}
         for change in statement_changes(self._schema, name, placement):

@@ -308,10 +308,9 @@ class _Draft:
         """What DDL removed of the work's tables without row events."""
         interval = work.interval
         return [
-            RowsRemoved(interval.start, str(table), removal.gtid, removal.statement[:_SHOWN_STATEMENT])
+            RowsRemoved(interval.start, str(removal.name), removal.gtid, removal.statement[:_SHOWN_STATEMENT])
             for removal in self._store.row_removals(self._source.name, interval.first_seq, interval.last_seq)
-            for table in removal.tables
-            if table in work.tables
+            if removal.name in work.tables
         ]
 
 

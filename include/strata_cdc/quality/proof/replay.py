@@ -1,7 +1,6 @@
 """Replays change tables into the rows that the tables have: the proof that nothing was lost on the way.
 Not here: what each version makes of a table (`schema/history/table_changes.py`), single changes (`tables/state.py`),
-what DDL
-does to rows (`tables/convert.py`)."""
+what DDL does to rows (`tables/convert.py`)."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from strata_cdc.errors import SchemaGapError, Usage
-from strata_cdc.schema.history.table_changes import removals_of, turns_of
+from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.tables.convert import convert_exact_rows, exact_schema, state_schema
 from strata_cdc.tables.read import read_columns
 from strata_cdc.tables.state import apply_changes
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import sqlalchemy as sa
 
-    from strata_cdc.schema.history.table_changes import Removal, Turn
+    from strata_cdc.schema.history.table_changes import TableChange
+    from strata_cdc.schema.history.versions import RowRemoval
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
     Apply = Callable[[pa.Table, pa.Table, TableDefinition], pa.Table]
@@ -58,20 +58,20 @@ def replay_source(
         StoreUnavailableError: The database does not answer.
     """
     removals = removals_of(engine, source)
-    return replay(turns_of(engine, source), lambda name: read_columns(lake, source, name), removals, wanted)
+    return replay(table_changes_of(engine, source), lambda name: read_columns(lake, source, name), removals, wanted)
 
 
 def replay(
-    turns: Sequence[Turn],
+    table_changes: Sequence[TableChange],
     read: Callable[[TableName], Sequence[pa.Table]],
-    removals: Sequence[Removal] = (),
+    removals: Sequence[RowRemoval] = (),
     wanted: Callable[[TableName], bool] = lambda _: True,
     apply: Apply = apply_changes,
 ) -> dict[TableName, TableState]:
-    """As `replay_source`, from the turns of the schema and the removals in stream order and a reader of change tables.
+    """As `replay_source`, from the changes of tables and the removals in stream order and a reader of change tables.
 
     Args:
-        turns: Of the schema.
+        table_changes: What versions make of them.
         read: Gives the change table of a name.
         removals: What DDL removed.
         wanted: Which tables to give.
@@ -83,10 +83,10 @@ def replay(
     """
     stage = _Stage(read, apply)
     left = list(reversed(removals))
-    for order, together in groupby(turns, key=lambda turn: turn.order):
+    for order, together in groupby(table_changes, key=lambda change: change.order):
         while left and left[-1].seq < order[0]:
             stage.remove(left.pop())
-        stage.turn(list(together))
+        stage.take_version(list(together))
     for removal in reversed(left):
         stage.remove(removal)
     return stage.end(wanted)
@@ -99,32 +99,34 @@ class _Stage:
         self._read, self._apply = read, apply
         self._changes: dict[TableName, Sequence[pa.Table]] = {}
         self._states: dict[TableName, TableState] = {}
-        self._current: dict[TableName, Turn] = {}
+        self._current: dict[TableName, TableChange] = {}
         self._removed_at: dict[TableName, int] = {}
         """Ordinal of the transaction that removed all rows of a table last."""
-        self._in_doubt: dict[TableName, Removal] = {}
+        self._in_doubt: dict[TableName, RowRemoval] = {}
         """Tables that lost rows, and nobody knows which."""
 
-    def turn(self, together: Sequence[Turn]) -> None:
-        """Plays the changes of the touched tables since their last turn, then what one statement does to them all."""
-        for name in {name for turn in together for name in (turn.name, turn.renamed_from) if name is not None}:
+    def take_version(self, together: Sequence[TableChange]) -> None:
+        """Plays the changes of the touched tables since their last version, then what a statement does to them all."""
+        for name in {name for change in together for name in (change.name, change.renamed_from) if name is not None}:
             self._play(name)
         before, in_doubt = dict(self._states), dict(self._in_doubt)
-        for turn in together:
-            self._states.pop(turn.name, None)
-            self._in_doubt.pop(turn.name, None)
-            if (turn.renamed_from or turn.name) in in_doubt:
-                self._in_doubt[turn.name] = in_doubt[turn.renamed_from or turn.name]
-            if turn.definition is not None:
-                self._states[turn.name] = _entered(turn, turn.definition, before.get(turn.renamed_from or turn.name))
-            self._current[turn.name] = turn
+        for change in together:
+            self._states.pop(change.name, None)
+            self._in_doubt.pop(change.name, None)
+            if (change.renamed_from or change.name) in in_doubt:
+                self._in_doubt[change.name] = in_doubt[change.renamed_from or change.name]
+            if change.definition is not None:
+                self._states[change.name] = _entered(
+                    change, change.definition, before.get(change.renamed_from or change.name)
+                )
+            self._current[change.name] = change
 
-    def remove(self, removal: Removal) -> None:
+    def remove(self, removal: RowRemoval) -> None:
         """Removes what a DDL removed without row events."""
         state = self._states.get(removal.name)
         if state is None:
             return
-        if not removal.is_whole:
+        if not removal.effect.is_whole:
             self._in_doubt[removal.name] = removal
             return
         self._in_doubt.pop(removal.name, None)
@@ -147,28 +149,25 @@ class _Stage:
         return {name: state for name, state in sorted(self._states.items()) if wanted(name)}
 
     def _play(self, name: TableName) -> None:
-        turn = self._current.get(name)
-        if turn is None:
+        change = self._current.get(name)
+        if change is None:
             return
         if name not in self._changes:
             self._changes[name] = self._read(name)
         for changes in self._changes[name]:
             is_left = pc.greater(changes["_seq"], self._removed_at.get(name, 0))
-            of_turn = changes.filter(pc.and_(pc.equal(changes["_schema_version"], turn.version_id), is_left))
+            of_version = changes.filter(pc.and_(pc.equal(changes["_schema_version"], change.version_id), is_left))
             state = self._states.get(name)
-            if of_turn.num_rows == 0:
+            if of_version.num_rows == 0:
                 continue
             if state is None:
-                raise SchemaGapError(turn.gap or "there are changes of a table that is not there", table=str(name))
-            shaped = exact_changes(as_schema(of_turn, state_schema(state.definition)), state.definition)
+                raise SchemaGapError(change.gap or "there are changes of a table that is not there", table=str(name))
+            shaped = exact_changes(as_schema(of_version, state_schema(state.definition)), state.definition)
             played = self._apply(state.rows, shaped, state.definition)
             self._states[name] = TableState(state.definition, played)
 
 
-def _entered(turn: Turn, definition: TableDefinition, before: TableState | None) -> TableState:
+def _entered(change: TableChange, definition: TableDefinition, before: TableState | None) -> TableState:
     if before is None:
         return TableState(definition, exact_schema(definition).empty_table())
-    rows = convert_exact_rows(
-        before.rows, before.definition, definition, turn.renamed_columns, turn.added_columns, turn.effect
-    )
-    return TableState(definition, rows)
+    return TableState(definition, convert_exact_rows(before.rows, before.definition, definition, change.effect))

@@ -116,7 +116,7 @@ class LakeTable:
 
     def _replayed(self, read: Read) -> TableState:
         wanted = self._past.name.__eq__
-        found = replay(self._until.turns, read, self._until.removals, wanted)
+        found = replay(self._until.table_changes, read, self._until.removals, wanted)
         return found[self._past.name]
 
     def _as_inserts(self, name: TableName) -> list[pa.Table]:

@@ -17,7 +17,7 @@ from strata_cdc.tables.verbatim import column_of_verbatim, exact_names
 
 if TYPE_CHECKING:
     from strata_cdc.quality.reconcile.past import TablePast
-    from strata_cdc.schema.history.table_changes import Turn
+    from strata_cdc.schema.history.table_changes import TableChange
     from strata_cdc.schema.model.definition import TableDefinition
 
 Fill = tuple[Column, Any]
@@ -39,38 +39,40 @@ def row_columns(definition: TableDefinition) -> tuple[str, ...]:
 def part_columns(past: TablePast) -> tuple[str, ...]:
     """Columns that name a row, or are among those that do, in all versions of a table, and that no DDL has changed;
     none if there are none. Rows that are the same row in any version have the same values there."""
-    turns = [turn for turn in past.turns if turn.definition is not None]
-    if past.definition is None and not turns:
+    versions = [change for change in past.table_changes if change.definition is not None]
+    if past.definition is None and not versions:
         return ()
-    last = past.definition or turns[-1].definition
+    last = past.definition or versions[-1].definition
     names = row_columns(last) if last is not None else ()
-    return tuple(name for name in names if all(_keeps(turn, name, last, turn is turns[0]) for turn in turns))
+    return tuple(
+        name for name in names if all(_keeps(change, name, last, change is versions[0]) for change in versions)
+    )
 
 
 def defaults_of(past: TablePast, columns: tuple[str, ...]) -> Defaults:
     """What inserts without a value of some columns have put there, in each version."""
     found: dict[str, dict[int, Fill]] = {}
-    for turn in past.turns:
-        for column in turn.definition.columns if turn.definition is not None else ():
+    for change in past.table_changes:
+        for column in change.definition.columns if change.definition is not None else ():
             value = fill_of(column) if column_name(column.name) in columns else None
             is_zero = value is None and is_calendar(column) and not column.nullable
             if (value is not None or is_zero) and not isinstance(value, NoFill):
-                found.setdefault(column_name(column.name), {})[turn.version_id] = column, value
+                found.setdefault(column_name(column.name), {})[change.version_id] = column, value
     return found
 
 
-def _keeps(turn: Turn, name: str, last: TableDefinition | None, is_first: bool) -> bool:  # noqa: FBT001  of its caller
+def _keeps(change: TableChange, name: str, last: TableDefinition | None, is_first: bool) -> bool:  # noqa: FBT001  of its caller
     """Whether a version has a column as the last one has it, and names rows by it."""
     of = column_of_verbatim(name)
     name = name if of is None else column_name(of)
-    then, now = (_column(one, name) for one in (turn.definition, last))
-    if turn.definition is None or then is None or now is None or name not in row_columns(turn.definition):
+    then, now = (_column(one, name) for one in (change.definition, last))
+    if change.definition is None or then is None or now is None or name not in row_columns(change.definition):
         return False
     if arrow_type(then) != arrow_type(now) or then.generated != now.generated:
         return False
     if of is not None and then.character_set != now.character_set:
         return False
-    if not is_first and name in {*map(column_name, turn.added_columns), *map(column_name, turn.renamed_columns)}:
+    if not is_first and name in {*map(column_name, change.effect.added), *map(column_name, change.effect.renamed)}:
         return False
     words = {one.column_type.partition("(")[0].partition(" ")[0] for one in (then, now)}
     return then.column_type == now.column_type or (len(words) == 1 and words <= (_PLAIN | _PLAIN_TOO))

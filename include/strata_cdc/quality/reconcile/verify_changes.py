@@ -129,7 +129,7 @@ class _Found:
         """Looks at some changes, of a part at those that are of it."""
         table = LakeTable(read, self._past, self._reach)
         chain = Chain(self._until.complete_since(), self._shown, part, count)
-        replay(self._until.turns, table.changes, self._until.removals, self._past.name.__eq__, chain.apply)
+        replay(self._until.table_changes, table.changes, self._until.removals, self._past.name.__eq__, chain.apply)
         definition = self._until.definition
         if definition is not None:
             twice = table.doubled(definition)

@@ -21,11 +21,8 @@ from strata_cdc.schema.answers.lines import (
 )
 from strata_cdc.schema.answers.tables import require_table
 from strata_cdc.schema.apply.diff import ColumnAdded, ColumnChanged, ColumnRemoved, ColumnRenamed, diff
-from strata_cdc.schema.history.entry_effects import EntryEffects
-from strata_cdc.schema.history.identified_tables import Identified, identified
+from strata_cdc.schema.history.identified_tables import Identified, Renames, identified, renames_between
 from strata_cdc.schema.history.lineage import OnlineChange, lineage, online_changes
-from strata_cdc.schema.history.renames import Renames, renames_between
-from strata_cdc.schema.history.statements import changes_asked
 from strata_cdc.schema.history.versions import EVERY_TABLE, Session, StoredEntry, VersionOrigin
 from strata_cdc.schema.model.folding import fold_name
 
@@ -33,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from strata_cdc.schema.apply.diff import Difference
-    from strata_cdc.schema.history.effects import Effect
     from strata_cdc.schema.history.sql_store import SchemaStore
     from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
+    from strata_cdc.schema.model.row_effects import RowEffect
 
 _PAGE: Final = 1000
 """Changes whose definitions and statements are read at once."""
@@ -57,7 +54,7 @@ class ShownChange(Struct, frozen=True):
     """Whether an online change that is listed, too, consists of it."""
     renames: Renames
     """Columns of `before` that have another name in `after`."""
-    effect: Effect
+    effect: RowEffect
     """What it does to the rows that are there."""
     session: Session | None = None
     """Who ran the statement; None where nobody noted it."""
@@ -123,10 +120,9 @@ def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterat
         (drift.seq, drift.name): TableDifference(drift.name, drift.replayed, drift.found)
         for drift in store.drifts(source)
     }
-    newest, along = _Newest(), EntryEffects(store)
+    newest = _Newest()
     for page in (entries[at : at + _PAGE] for at in range(0, len(entries), _PAGE)):
         store.load_definitions(entry.fingerprint for entry in page if entry.fingerprint)
-        effects = along.take(page, changes_asked(store.engine, (entry.version_id for entry in page)))
         sessions = store.sessions(entry.version_id for entry in page)
         for entry, before, after, ddl in _with_definitions(store, page, newest):
             key = (entry.version_id, entry.name)
@@ -140,7 +136,7 @@ def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterat
                 drift,
                 key in parts,
                 renames_between(before, after),
-                effects[key],
+                entry.effect,
                 sessions.get(entry.version_id),
             )
 

@@ -10,22 +10,19 @@ from msgspec import UNSET, Struct, field
 from strata_cdc.schema.answers.lines import DifferenceLine, EffectLine
 from strata_cdc.schema.answers.tables import versions_at
 from strata_cdc.schema.apply.diff import diff
-from strata_cdc.schema.history.effects import ALL_ROWS_GO, together
-from strata_cdc.schema.history.entry_effects import EntryEffects
 from strata_cdc.schema.history.historian import History
-from strata_cdc.schema.history.identified_tables import Identified, identified
+from strata_cdc.schema.history.identified_tables import Identified, Renames, identified, renames_between
 from strata_cdc.schema.history.lineage import lineage
-from strata_cdc.schema.history.renames import Renames, renames_between
-from strata_cdc.schema.history.statements import changes_asked
+from strata_cdc.schema.model.row_effects import ALL_ROWS_GO, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata_cdc.schema.history.effects import Effect
     from strata_cdc.schema.history.sql_store import SchemaStore
     from strata_cdc.schema.history.stream_positions import StreamPosition
     from strata_cdc.schema.history.versions import SchemaVersion, StoredEntry
     from strata_cdc.schema.model.definition import TableDefinition, TableName
+    from strata_cdc.schema.model.row_effects import RowEffect
 
 
 class TableDifference(Struct, frozen=True):
@@ -36,7 +33,7 @@ class TableDifference(Struct, frozen=True):
     after: TableDefinition | None
     renames: Renames = field(default_factory=dict)
     """Columns of `before` that have another name in `after`."""
-    effect: Effect | None = None
+    effect: RowEffect | None = None
     """What the statements that made them did to rows; None where nobody has asked."""
 
     @property
@@ -91,20 +88,15 @@ def _difference(
     # Others are of names that the table had before it came to this one.
     between = [entry for entry in between if entry.name == name]
     renames = renames_between(*(_of_version(store, entries, one) for one in (before, after)))
-    return TableDifference(name, before.definition, after.definition, renames, _effect(store, entries, between))
+    return TableDifference(
+        name, before.definition, after.definition, renames, together([entry.effect for entry in between])
+    )
 
 
 def _of_version(store: SchemaStore, entries: Sequence[StoredEntry], version: SchemaVersion) -> Identified | None:
     """The table of a version, which may have an entry of another name besides."""
     wanted = (version.version_id, version.fingerprint)
     return next((identified(store, one) for one in entries if (one.version_id, one.fingerprint) == wanted), None)
-
-
-def _effect(store: SchemaStore, entries: Sequence[StoredEntry], between: Sequence[StoredEntry]) -> Effect:
-    """The effects of the statements in between as one: what the strongest is, and which columns they touch."""
-    store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
-    along = EntryEffects(store).take(entries, changes_asked(store.engine, (entry.version_id for entry in between)))
-    return together([along[entry.version_id, entry.name] for entry in between])
 
 
 def _fingerprint(version: SchemaVersion | None) -> str | None:

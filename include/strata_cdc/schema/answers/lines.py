@@ -13,8 +13,8 @@ from strata_cdc.schema.apply.diff import lengths_in_doubt
 from strata_cdc.schema.model.types import shown_text
 
 if TYPE_CHECKING:
-    from strata_cdc.schema.history.effects import Effect
     from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
+    from strata_cdc.schema.model.row_effects import RowEffect
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 EVERY: Final = "*"
@@ -73,7 +73,7 @@ class EffectLine(Struct, frozen=True, omit_defaults=True):
     exchanged_with: str = ""
 
     @classmethod
-    def of(cls, effect: Effect) -> EffectLine:
+    def of(cls, effect: RowEffect) -> EffectLine:
         """The line of an effect."""
         return cls(
             effect.kind.value,

@@ -1,6 +1,6 @@
 """What is different between two definitions of a table, as values that can be shown and applied.
 Not here: what a statement asks for (`schema/ddl/changes.py`), which columns have another name
-(`schema/history/renames.py`): two definitions alone do not tell that from drop and add."""
+(`schema/history/identified_tables.py`): two definitions alone do not tell that from drop and add."""
 
 from __future__ import annotations
 

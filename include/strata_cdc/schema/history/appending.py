@@ -3,6 +3,7 @@ Not here: what belongs into one transaction of the store, and reading (`sql_stor
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -11,6 +12,7 @@ from strata_cdc.errors import AlreadyRunningError
 from strata_cdc.schema.history.former_names import former_name_text
 from strata_cdc.schema.history.name_columns import names_to_column
 from strata_cdc.schema.history.versions import TrackedFile, TrackedPosition, VersionOrigin
+from strata_cdc.schema.model.row_effects import effects_to_text
 from strata_cdc.store.tables import (
     database_version,
     schema_version,
@@ -57,6 +59,7 @@ def append_versions(
                 "renamed_from": former_name_text(entry.renamed_from) if entry.renamed_from else None,
                 "gap": entry.gap,
                 "column_ids": entry.columns.to_text() if entry.columns else None,
+                "effect": entry.effect.to_text() if entry.effect else None,
             }
             for version_id, version in zip(ids, versions, strict=True)
             for entry in version.tables
@@ -193,16 +196,23 @@ def statement_row(source: str, change: StatementChange) -> dict[str, Any]:
     }
 
 
-def removal_row(source: str, removal: RowRemoval) -> dict[str, Any]:
-    """A DDL that removed rows."""
-    return {
-        "source": source,
-        "seq": removal.seq,
-        "gtid": removal.gtid,
-        "binlog_pos": removal.binlog_pos,
-        "tables": names_to_column(removal.tables),
-        "statement": removal.statement,
-    }
+def removal_rows(source: str, removals: Sequence[RowRemoval]) -> list[dict[str, Any]]:
+    """DDL that removed rows, a row for each statement."""
+    rows = []
+    for (seq, binlog_pos), group in groupby(removals, key=lambda one: (one.seq, one.binlog_pos)):
+        tables = list(group)
+        rows.append(
+            {
+                "source": source,
+                "seq": seq,
+                "gtid": tables[0].gtid,
+                "binlog_pos": binlog_pos,
+                "tables": names_to_column(one.name for one in tables),
+                "statement": tables[0].statement,
+                "effects": effects_to_text(one.effect for one in tables),
+            }
+        )
+    return rows
 
 
 def partition_row(source: str, change: PartitionChange) -> dict[str, Any]:

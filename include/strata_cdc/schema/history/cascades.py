@@ -4,30 +4,22 @@ Not here: what DDL does to rows (`effects.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from msgspec import Struct
 
-from strata_cdc.flavour import Flavour, Vendor
-from strata_cdc.schema.ddl.changes import AddKey, AlterTable, CreateTable
 from strata_cdc.schema.history.snapshot_ledger import told_cascades
 from strata_cdc.schema.history.sql_store import SchemaStore
-from strata_cdc.schema.history.statements import changes_asked
 from strata_cdc.store.database import reading
-from strata_cdc.store.tables import schema_version
+from strata_cdc.store.tables import table_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from strata_cdc.schema.ddl.changes import Change, WrittenKey
     from strata_cdc.schema.history.snapshot_ledger import ReportedCascades
     from strata_cdc.schema.history.versions import StoredEntry
     from strata_cdc.schema.model.definition import TableName
-
-LOGGED_SINCE: Final = (9, 6)
-"""From here on the server carries cascades out itself, and logs them, unless `innodb_native_foreign_keys` is ON: then
-row events lack the flag USE_SQL_FOREIGN_KEY_F (measured with 9.7.4)."""
 
 
 class Cascade(Struct, frozen=True):
@@ -48,18 +40,22 @@ def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    asked, told = changes_asked(engine, _that_may_make_cascades(engine, source)), told_cascades(engine, source)
-    if not asked and not told:
+    told = told_cascades(engine, source)
+    if not told and not _may_have_some(engine, source):
         return []
-    entries = sorted(
-        (one for one in SchemaStore(engine).all_entries(source) if one.name.table), key=lambda one: one.order
-    )
-    return [cascade for _, cascade in sorted(_followed(entries, asked, told).items())]
+    entries = [one for one in SchemaStore(engine).all_entries(source) if one.name.table]
+    return [cascade for _, cascade in sorted(_followed(entries, told).items())]
 
 
-def _followed(
-    entries: Iterable[StoredEntry], asked: Mapping[int, tuple[Change, ...]], told: list[ReportedCascades]
-) -> dict[TableName, Cascade]:
+def _may_have_some(engine: sa.Engine, source: str) -> bool:
+    """Whether a version may have made one: to read all of them would take long."""
+    version = table_version.c
+    may_be = version.effect.is_(None) | version.effect.contains("makes_cascade")
+    with reading(engine) as connection:
+        return connection.execute(sa.select(1).where(version.source == source, may_be).limit(1)).first() is not None
+
+
+def _followed(entries: Iterable[StoredEntry], told: list[ReportedCascades]) -> dict[TableName, Cascade]:
     """Cascades by what their tables are called at the end, through renames and drops in stream order."""
     found: dict[TableName, Cascade] = {}
     before: dict[TableName, Cascade] = {}
@@ -72,42 +68,15 @@ def _followed(
             before, version_id = dict(found), entry.version_id
         known = before.get(entry.renamed_from) if entry.renamed_from is not None else found.get(entry.name)
         found.pop(entry.name, None)
-        is_there = entry.fingerprint is not None or entry.gap is not None
-        if is_there and _makes_cascade(asked.get(entry.version_id, ())):
+        if entry.effect.makes_cascade:
             found[entry.name] = Cascade(entry.name, entry.seq)
-        elif is_there and known is not None:
+        elif (entry.fingerprint is not None or entry.gap is not None) and known is not None:
             found[entry.name] = Cascade(entry.name, known.since_seq)
     for one in told:
         _tell(one, found)
     return found
 
 
-def _that_may_make_cascades(engine: sa.Engine, source: str) -> list[int]:
-    """The versions whose statement may make such a foreign key: to read all statements would take long."""
-    found, text = schema_version.c, sa.func.upper(schema_version.c.ddl)
-    acts = text.contains("CASCADE") | text.contains("NULL")
-    before = found.server_version < Flavour(Vendor.MYSQL, (*LOGGED_SINCE, 0)).number
-    query = sa.select(found.id).where(found.source == source, before, text.contains("REFERENCES"), acts)
-    with reading(engine) as connection:
-        return list(connection.execute(query).scalars())
-
-
 def _tell(told: ReportedCascades, found: dict[TableName, Cascade]) -> None:
     for name in told.names:
         found.setdefault(name, Cascade(name, told.seq))
-
-
-def _makes_cascade(changes: Iterable[Change]) -> bool:
-    """Whether a statement makes a foreign key with an action that no binlog has."""
-    return any(
-        key.cascades and not change.context.flavour.is_mysql(*LOGGED_SINCE)
-        for change in changes
-        if isinstance(change, (CreateTable, AlterTable))
-        for key in _keys_of(change)
-    )
-
-
-def _keys_of(change: CreateTable | AlterTable) -> Iterable[WrittenKey]:
-    if isinstance(change, CreateTable):
-        return change.keys
-    return [step.key for step in change.steps if isinstance(step, AddKey)]

@@ -1,16 +1,19 @@
-"""Rows of `table_version` as entries of timelines, each with the place of its version.
+"""Rows of `table_version` as entries of timelines, each with the place of its version; rows of `row_removal`, table by
+table.
 Not here: which entries are asked for (`sql_store.py`), writing them (`appending.py`)."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from strata_cdc.schema.history.former_names import former_names
-from strata_cdc.schema.history.versions import StoredEntry, VersionOrigin
+from strata_cdc.schema.history.name_columns import names_from_column
+from strata_cdc.schema.history.versions import RowRemoval, StoredEntry, VersionOrigin
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.row_effects import effects_from_text, read_again
 from strata_cdc.store.database import reading
 from strata_cdc.store.tables import schema_version, table_version
 
@@ -33,12 +36,14 @@ _COLUMNS: Final = (
     table_version.c.gap,
     table_version.c.renamed_from,
     table_version.c.column_ids,
+    table_version.c.effect,
 )
 _ENTRIES: Final = (
     sa.select(*_COLUMNS)
     .join(schema_version, schema_version.c.id == table_version.c.version_id)
     .order_by(*STREAM_ORDER, table_version.c.database_name, table_version.c.table_name)
 )
+_UNDECIDED: Final = read_again("nobody has decided what became of the rows")
 
 
 def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:
@@ -64,9 +69,24 @@ def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[b
                     fingerprint=row.fingerprint,
                     gap=row.gap,
                     column_ids=row.column_ids,
+                    effect_text=row.effect,
                 )
             )
         former = former_names(connection, set(renamed.values()))
     for at, where in renamed.items():
         found[at] = replace(found[at], renamed_from=former.get(where))
     return found
+
+
+def removals_from_row(row: Any) -> list[RowRemoval]:
+    """What a statement did to the rows of each of its tables.
+
+    Raises:
+        DamagedFileError: The row has something else.
+    """
+    names = names_from_column(row.tables, "row_removal.tables")
+    effects = [_UNDECIDED] * len(names) if row.effects is None else effects_from_text(row.effects)
+    return [
+        RowRemoval(row.seq, row.gtid, row.binlog_pos, name, row.statement, effect)
+        for name, effect in zip(names, effects, strict=True)
+    ]

@@ -1,6 +1,8 @@
 """Which column is which: every column gets an id when it comes, and keeps it through all names of its own, of its table
 and of its database. The one place that decides it.
-Not here: the ids as values (`schema/model/column_ids.py`), those of older stores (`identify_versions.py`).
+With the ids it decides what a version does to the rows of its tables, as it is tracked.
+Not here: the ids as values (`schema/model/column_ids.py`), the effect of one statement (`effects.py`), those of older
+stores (`older_versions.py`).
 
 | a column | has |
 |---|---|
@@ -20,18 +22,32 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.schema.ddl.changes import AlterTable, CreateTable, CreateTableLike
-from strata_cdc.schema.history.column_lineage import added_columns, column_origins, renamed_columns
+from strata_cdc.schema.ddl.changes import (
+    AddColumn,
+    AlterTable,
+    ChangeColumn,
+    CreateTable,
+    CreateTableLike,
+    RenameColumn,
+)
+from strata_cdc.schema.history.effects import effect_of, makes_cascade
 from strata_cdc.schema.history.swaps import copied_table, is_swap
+from strata_cdc.schema.history.versions import EVERY_TABLE, VersionOrigin, every_table_of
 from strata_cdc.schema.model.column_ids import ColumnIds
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.row_effects import NO_EFFECT, read_again
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from strata_cdc.schema.ddl.changes import AlterStep, Change
     from strata_cdc.schema.history.version_store import VersionStore
     from strata_cdc.schema.history.versions import StoredEntry, TableEntry
     from strata_cdc.schema.model.definition import TableDefinition, TableName
+    from strata_cdc.schema.model.row_effects import RowEffect
+
+Renames = dict[str, str]
+"""From the name of a column, folded, to its later name as it is written. A column that keeps its name is not in it."""
 
 
 class Identified(Struct, frozen=True):
@@ -39,11 +55,22 @@ class Identified(Struct, frozen=True):
 
     definition: TableDefinition
     columns: ColumnIds
+    is_known: bool = True
+    """Whether it is so now; else it was so before nobody knew the table any more."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Of its columns, in order."""
         return _names(self.definition)
+
+
+def renames_between(before: Identified | None, after: Identified | None) -> Renames:
+    """The columns that have another name in a later version; none where one of the two is not there."""
+    if before is None or after is None:
+        return {}
+    later = dict(zip(after.columns.ids, after.names, strict=True))
+    pairs = ((name, later.get(column)) for column, name in zip(before.columns.ids, before.names, strict=True))
+    return {fold_name(old): new for old, new in pairs if new is not None and fold_name(old) != fold_name(new)}
 
 
 class IdentifiedTables:
@@ -59,34 +86,91 @@ class IdentifiedTables:
         self.last_id = last_id
         self._stored = stored
         self._tables: dict[TableName, Identified | None] = {}
+        self._forgotten: set[str] = set()
+        """Databases of whose tables nothing stored is known any more; '' for all."""
 
     def get(self, name: TableName) -> Identified | None:
         """A table that is there; where its definition is not known by now, as it was last."""
         if name not in self._tables:
-            self._tables[name] = self._stored(name) if self._stored is not None else None
+            table = self._stored(name) if self._stored is not None else None
+            is_forgotten = not self._forgotten.isdisjoint({"", name.database})
+            self._tables[name] = replace(table, is_known=False) if table is not None and is_forgotten else table
         return self._tables[name]
 
-    def apply(self, entries: Sequence[TableEntry], asked: Sequence[Change] = ()) -> tuple[TableEntry, ...]:
-        """The tables of the next version, with the ids of their columns.
+    def apply(
+        self,
+        entries: Sequence[TableEntry],
+        asked: Sequence[Change] = (),
+        origin: VersionOrigin = VersionOrigin.DDL,
+    ) -> tuple[TableEntry, ...]:
+        """The tables of the next version, with the ids of their columns and what becomes of their rows.
 
         Args:
-            entries: All of one version; those that have ids keep them.
+            entries: All of one version; those that have ids or an effect keep them.
             asked: What the version's statement asked for; nothing where none made it.
+            origin: How the version became known.
         """
-        found = tuple(
+        # What a snapshot tells of the past, at the place of a gap, takes nothing away that is known since.
+        is_of_the_past = origin is VersionOrigin.RELOAD
+        if not is_of_the_past:
+            for entry in entries:
+                if not entry.name.table:
+                    self._forget(entry.name.database)
+        identified = tuple(
             replace(entry, columns=self._identify(entry, entry.definition, entries, asked))
             if entry.definition is not None and entry.columns is None
             else entry
             for entry in entries
         )
+        cascades = makes_cascade(asked)
+        decided = tuple(
+            entry if entry.effect is not None else replace(entry, effect=self._effect(entry, asked, cascades=cascades))
+            for entry in identified
+        )
         # Names swap places within one version.
-        self._tables |= {entry.name: self._after(entry) for entry in found if entry.name.table}
-        return found
+        self._tables |= {
+            entry.name: self._after(entry)
+            for entry in decided
+            if entry.name.table and not (is_of_the_past and entry.gap is not None)
+        }
+        return decided
+
+    def _forget(self, database: str) -> None:
+        """The definitions of all tables, or of a database's, are not known any more."""
+        self._forgotten.add(database)
+        for name, table in self._tables.items():
+            if table is not None and database in {"", name.database}:
+                self._tables[name] = replace(table, is_known=False)
 
     def _after(self, entry: TableEntry) -> Identified | None:
         if entry.definition is not None and entry.columns is not None:
             return Identified(entry.definition, entry.columns)
-        return None if entry.gap is None else self.get(entry.renamed_from or entry.name)
+        table = None if entry.gap is None else self.get(entry.renamed_from or entry.name)
+        return None if table is None else replace(table, is_known=False)
+
+    def _effect(self, entry: TableEntry, asked: Sequence[Change], *, cascades: bool) -> RowEffect:
+        """What a version does to the rows of one of its tables."""
+        effect = self._effect_on_rows(entry, asked)
+        is_there = bool(entry.name.table) and (entry.definition is not None or entry.gap is not None)
+        return replace(effect, makes_cascade=True) if cascades and is_there else effect
+
+    def _effect_on_rows(self, entry: TableEntry, asked: Sequence[Change]) -> RowEffect:
+        if entry.gap is not None:
+            return read_again(entry.gap)
+        if not entry.name.table:
+            return NO_EFFECT
+        before = self.get(entry.renamed_from or entry.name)
+        if before is not None and not before.is_known:
+            before = None
+        origins = None if before is None or entry.columns is None else entry.columns.origins_in(before.columns)
+        return effect_of(
+            None if before is None else before.definition,
+            entry.definition,
+            asked,
+            origins=origins,
+            name=entry.name,
+            came_from=entry.renamed_from,
+        )
 
     def _identify(
         self, entry: TableEntry, after: TableDefinition, entries: Sequence[TableEntry], asked: Sequence[Change]
@@ -117,11 +201,11 @@ class IdentifiedTables:
     def _kept(self, after: TableDefinition, before: Identified | None, steps: Sequence[AlterStep]) -> ColumnIds:
         if before is None:
             return self._copied([None] * len(after.columns))
-        names, renamed, added = _names(after), renamed_columns(steps), added_columns(steps)
+        names, renamed, added = _names(after), _renamed(steps), _added(steps)
         if names == before.names and not renamed and not added:
             return before.columns
         ids, sources = before.columns.ids, before.columns.copied_from
-        origins = column_origins(before.names, names, renamed, added)
+        origins = _origins(before.names, names, renamed, added)
         return ColumnIds(
             tuple([self._new_id() if origin is None else ids[origin] for origin in origins]),
             tuple([None if origin is None else sources[origin] for origin in origins]),
@@ -158,13 +242,17 @@ def stored_table(
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    for entry in reversed(store.timeline(source, {name})):
+    is_known = True
+    for entry in reversed(store.timeline(source, {name, every_table_of(name.database), EVERY_TABLE})):
         if before is not None and entry.order[:3] >= before:
             continue
+        if entry.name.table and entry.gap is None:
+            table = identified(store, entry)
+            return table if table is None or is_known else replace(table, is_known=False)
+        is_known = is_known and not entry.name.table and entry.origin is VersionOrigin.RELOAD
         if entry.gap is not None and entry.renamed_from is not None:
-            return stored_table(store, source, entry.renamed_from, entry.order[:3])
-        if entry.gap is None:
-            return identified(store, entry)
+            table = stored_table(store, source, entry.renamed_from, entry.order[:3])
+            return table and replace(table, is_known=False)
     return None
 
 
@@ -184,5 +272,41 @@ def _names(definition: TableDefinition) -> tuple[str, ...]:
 
 def _of_names(table: Identified, after: TableDefinition) -> list[int | None]:
     """The ids of a table's columns that have the names of others."""
-    origins = column_origins(table.names, _names(after), {}, ())
+    origins = _origins(table.names, _names(after), {}, ())
     return [None if origin is None else table.columns.ids[origin] for origin in origins]
+
+
+def _renamed(steps: Iterable[AlterStep]) -> dict[str, str]:
+    """New name -> old name, of columns that a statement renames."""
+    renamed: dict[str, str] = {}
+    for step in steps:
+        if isinstance(step, RenameColumn):
+            renamed[step.new] = step.old
+        elif isinstance(step, ChangeColumn) and fold_name(step.old) != fold_name(step.column.name):
+            renamed[step.column.name] = step.old
+    return renamed
+
+
+def _added(steps: Iterable[AlterStep]) -> frozenset[str]:
+    """Names of the columns that a statement adds."""
+    return frozenset(step.column.name for step in steps if isinstance(step, AddColumn))
+
+
+def _origins(
+    before: Sequence[str], after: Sequence[str], renamed: Mapping[str, str], added: Iterable[str]
+) -> list[int | None]:
+    """Where each column of a newer definition was in the older one; None for a new one.
+
+    Args:
+        before: Names of the older definition's columns, in order.
+        after: Those of the newer one.
+        renamed: New name -> old name.
+        added: New columns, also where the older definition has one of the name.
+    """
+    sources = {fold_name(name): fold_name(source) for name, source in renamed.items()}
+    # A column that was renamed is not the one that has its former name now.
+    new = {fold_name(name) for name in added} | (set(sources.values()) - sources.keys())
+    places = {fold_name(name): at for at, name in enumerate(before)}
+    if not new and not sources:
+        return [places.get(fold_name(name)) for name in after]
+    return [None if (name := fold_name(one)) in new else places.get(sources.get(name, name)) for one in after]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.snapshot import SchemaSnapshot
     from strata_cdc.schema.history.versions import Version, VersionBatch
     from strata_cdc.schema.model.definition import TableDefinition, TableName
+    from strata_cdc.schema.model.partitions import Partitioning
 
 
 class MemoryStore:
@@ -85,6 +86,7 @@ class MemoryStore:
                 gap=entry.gap,
                 renamed_from=entry.renamed_from,
                 column_ids=entry.columns.to_text() if entry.columns else None,
+                effect_text=entry.effect.to_text() if entry.effect else None,
             )
 
     # Reading ------------------------------------------------------------------------------------
@@ -134,6 +136,10 @@ class MemoryStore:
 
     def load_definitions(self, fingerprints: Iterable[str]) -> None:
         """As `VersionStore.load_definitions`; they are in memory."""
+
+    def partitions(self, source: str, table: TableName) -> Partitioning | str:  # noqa: ARG002 - the contract's
+        """Not known: whoever asks what became of rows of partitions has a store that stays."""
+        return "what was done to partitions is not kept"
 
     def ddl(self, version_id: int) -> str | None:
         """As `VersionStore.ddl`."""

@@ -30,14 +30,22 @@ class PlacedChange(Struct, frozen=True):
     """Tables that it took rows from or gave rows to, besides."""
 
 
-def partition_changes(engine: sa.Engine, source: str) -> Iterator[PartitionChange]:
+def partition_changes(engine: sa.Engine, source: str, table: TableName | None = None) -> Iterator[PartitionChange]:
     """All of a source, in stream order.
+
+    Args:
+        engine: The store.
+        source: The source's name.
+        table: Only those that tell of this table; with those without a table.
 
     Raises:
         StoreUnavailableError: The database does not answer.
     """
     found = partition_change.c
     query = sa.select(*found).where(found.source == source).order_by(found.seq, found.binlog_pos)
+    if table is not None:
+        is_its = (found.database_name == table.database) & (found.table_name == table.table)
+        query = query.where(is_its | (found.table_name == ""))
     with reading(engine) as connection:
         rows = connection.execute(query).all()
     yield from map(_from_row, rows)

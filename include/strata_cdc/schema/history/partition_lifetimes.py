@@ -1,4 +1,5 @@
-"""Which partitions a table has at each point of its history, from the statements that made them.
+"""Which partitions a table has at each point of its history, from the statements that made them: what those that remove
+rows of partitions do to rows follows from it, when they are tracked.
 Not here: reading the statements (`schema/ddl/partitions.py`), what becomes of rows (`effects.py`).
 
 A table that a snapshot found has partitions that nobody knows here: definitions have the PARTITION BY clause as it was
@@ -15,96 +16,103 @@ from strata_cdc.flavour import NEWEST, Flavour
 from strata_cdc.schema.ddl.changes import CreateTable, CreateTableLike
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.partitions import PartitionVerb, read_partition_step, read_partitioning_clause
-from strata_cdc.schema.history.versions import PartitionChange
+from strata_cdc.schema.history.versions import VersionOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from strata_cdc.schema.ddl.changes import Change
     from strata_cdc.schema.ddl.partitions import PartitionStep
-    from strata_cdc.schema.history.sql_store import SchemaStore
-    from strata_cdc.schema.history.versions import StoredEntry
+    from strata_cdc.schema.history.versions import PartitionChange, TableEntry
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.model.partitions import Partitioning
 
 FOUND: Final = "a snapshot found the table, and its partitions are not in the log"
 _OTHER: Final = "which rows such a partition has is not known here"
 _NONE: Final = "the table has no partitions that are known"
+NOT_NOTED: Final = "its partitions were changed before they were noted"
 
 
-class PartitionLives:
-    """The partitions of all tables, as statement after statement is taken."""
+class PartitionedTables:
+    """The partitions of all tables of a source, at one place in its stream; a text says why they are not known."""
 
-    def __init__(self, store: SchemaStore) -> None:
-        self._store = store
-        self._now: dict[TableName, Partitioning | str] = {}
-
-    def run(
-        self,
-        entries: Iterable[StoredEntry],
-        asked: Mapping[int, Sequence[Change]],
-        changes: Iterable[PartitionChange],
-    ) -> dict[tuple[int, TableName], Partitioning | str]:
-        """The partitions in front of each of the changes, by its transaction and table; a text says why not.
+    def __init__(self, stored: Callable[[TableName], Partitioning | str] | None = None) -> None:
+        """Begins where something else has stopped.
 
         Args:
-            entries: All of a source, in order; definitions have been loaded.
-            asked: What the statements asked for, by version.
-            changes: Statements that name partitions.
+            stored: What is known of a table by then, asked when a statement names it; None where nothing is.
         """
-        found: dict[tuple[int, TableName], Partitioning | str] = {}
-        steps = sorted(
-            [((one.seq, 0), one) for one in changes]
-            + [((one.seq, 1 if one.statement_no else -1), one) for one in entries],
-            key=lambda one: one[0],
-        )
-        before: dict[TableName, Partitioning | str] = {}
-        version_id = 0
-        for _, one in steps:
-            if isinstance(one, PartitionChange):
-                found |= self._change(one)
-                continue
-            if one.version_id != version_id:
-                # Names may be swapped within one version.
-                before, version_id = dict(self._now), one.version_id
-            self._entry(one, asked.get(one.version_id, ()), before)
-        return found
+        self._stored = stored
+        self._now: dict[TableName, Partitioning | str] = {}
+        self._forgotten: set[str] = set()
+        """Databases of whose tables nothing stored is known any more; '' for all."""
 
-    def _change(self, one: PartitionChange) -> dict[tuple[int, TableName], Partitioning | str]:
+    def get(self, name: TableName) -> Partitioning | str:
+        """The partitions of a table."""
+        if name not in self._now:
+            is_forgotten = self._stored is None or not self._forgotten.isdisjoint({"", name.database})
+            self._now[name] = FOUND if self._stored is None or is_forgotten else self._stored(name)
+        return self._now[name]
+
+    def change(self, one: PartitionChange) -> Partitioning | str:
+        """Takes a statement that names partitions; returns what they were before it."""
         if not one.name.table:
             # What was tracked by a version that noted no such statements.
-            self._now = dict.fromkeys(self._now, "its partitions were changed before they were noted")
-            return {}
-        known = self._now.get(one.name, FOUND)
-        self._now[one.name] = _behind(known, one)
-        return {(one.seq, one.name): known}
+            self._now = dict.fromkeys(self._now, NOT_NOTED)
+            return NOT_NOTED
+        before = self.get(one.name)
+        self._now[one.name] = partitions_after(before, one)
+        return before
 
-    def _entry(
-        self, entry: StoredEntry, asked: Sequence[Change], before: Mapping[TableName, Partitioning | str]
-    ) -> None:
-        if not entry.name.table:
-            for name in [one for one in self._now if entry.name.database in {"", one.database}]:
-                del self._now[name]
+    def apply(self, entries: Sequence[TableEntry], asked: Sequence[Change], origin: VersionOrigin) -> None:
+        """Takes the tables of the next version.
+
+        Args:
+            entries: All of it.
+            asked: What its statement asked for; nothing where none made it.
+            origin: How it became known.
+        """
+        if origin is VersionOrigin.RELOAD:
+            # It speaks of the past, at a place where nothing was known.
             return
-        came_from = entry.renamed_from
-        known = before.get(came_from or entry.name, FOUND)
-        self._now.pop(entry.name, None)
-        if entry.fingerprint is None or entry.gap is not None or not entry.is_statement:
-            return
-        text = self._store.definition(entry.fingerprint).options
-        self._now[entry.name] = _defined(known, text, asked, before)
+        for entry in entries:
+            if not entry.name.table:
+                self._forget(entry.name.database)
+        # Names may be swapped within one version.
+        self._now |= {
+            entry.name: partitions
+            for entry in entries
+            if entry.name.table and (partitions := self._after(entry, asked, origin)) is not None
+        }
+
+    def _forget(self, database: str) -> None:
+        self._forgotten.add(database)
+        for name in [name for name in self._now if database in {"", name.database}]:
+            del self._now[name]
+
+    def _after(self, entry: TableEntry, asked: Sequence[Change], origin: VersionOrigin) -> Partitioning | str | None:
+        """None where they are what they were."""
+        if entry.definition is None or origin is not VersionOrigin.DDL:
+            return FOUND
+        made = partitions_made(entry.definition.options, asked)
+        if made is not None:
+            return made
+        source = next((change.like for change in asked if isinstance(change, CreateTableLike)), entry.renamed_from)
+        if source is None:
+            return None
+        # Without a clause there is nothing that could be known.
+        return self.get(source) if source in self._now or entry.definition.options else FOUND
 
 
-def _defined(
-    known: Partitioning | str, text: str, asked: Sequence[Change], before: Mapping[TableName, Partitioning | str]
-) -> Partitioning | str:
-    """What a statement that made the table says of its partitions; of any other they are what they were."""
-    for change in asked:
-        if isinstance(change, CreateTableLike):
-            return before.get(change.like, FOUND)
-        if isinstance(change, CreateTable):
-            return _clause(text, change.context)
-    return known
+def partitions_made(clause: str, asked: Sequence[Change]) -> Partitioning | str | None:
+    """What a CREATE TABLE says of the partitions of its table; None if a statement is none.
+
+    Args:
+        clause: PARTITION BY of the definition; empty without one.
+        asked: What the statement asked for.
+    """
+    made = next((change for change in asked if isinstance(change, CreateTable)), None)
+    return None if made is None else _clause(clause, made.context)
 
 
 def _clause(text: str, context: DdlContext) -> Partitioning | str:
@@ -116,7 +124,8 @@ def _clause(text: str, context: DdlContext) -> Partitioning | str:
         return error.facts().message
 
 
-def _behind(known: Partitioning | str, one: PartitionChange) -> Partitioning | str:
+def partitions_after(known: Partitioning | str, one: PartitionChange) -> Partitioning | str:
+    """What the partitions are after a statement that names some."""
     flavour = Flavour.mysql(one.server_version) if one.server_version else NEWEST
     context = DdlContext(one.name.database, one.sql_mode, flavour, time_zone=one.time_zone)
     try:

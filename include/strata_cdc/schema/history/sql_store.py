@@ -18,19 +18,19 @@ from strata_cdc.schema.history.appending import (
     ignore_duplicates,
     insert_rows,
     partition_row,
-    removal_row,
+    removal_rows,
     statement_row,
 )
-from strata_cdc.schema.history.entry_rows import STREAM_ORDER, stored_entries
-from strata_cdc.schema.history.identify_versions import identify_versions, lacks_ids
+from strata_cdc.schema.history.entry_rows import STREAM_ORDER, removals_from_row, stored_entries
 from strata_cdc.schema.history.name_columns import names_from_column
+from strata_cdc.schema.history.older_versions import complete_versions, lacks_decisions
 from strata_cdc.schema.history.snapshot_ledger import pending_snapshots, settle
+from strata_cdc.schema.history.stored_partitions import stored_partitions
 from strata_cdc.schema.history.versions import (
     Before,
     DatabaseEntry,
     Drift,
     NamePresence,
-    RowRemoval,
     Session,
     StatementChange,
     StoredEntry,
@@ -62,8 +62,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from strata_cdc.schema.history.snapshot import SchemaSnapshot
-    from strata_cdc.schema.history.versions import VersionBatch
+    from strata_cdc.schema.history.versions import RowRemoval, VersionBatch
     from strata_cdc.schema.model.definition import TableDefinition
+    from strata_cdc.schema.model.partitions import Partitioning
 
 _CHUNK: Final = 500
 """Values in one IN (...): SQLite takes 32,766 parameters, older ones 999."""
@@ -94,7 +95,7 @@ class SchemaStore:
             append_versions(connection, position.source, batch.versions, self._add_definitions)
             insert_rows(connection, tracked_file, file_rows(connection, position.source, batch.files))
             insert_rows(connection, statement_change, [statement_row(position.source, s) for s in batch.statements])
-            insert_rows(connection, row_removal, [removal_row(position.source, one) for one in batch.removals])
+            insert_rows(connection, row_removal, removal_rows(position.source, batch.removals))
             insert_rows(connection, partition_change, [partition_row(position.source, one) for one in batch.partitions])
             if batch.temporary_tables is not None:
                 connection.execute(temporary_tables.delete().where(temporary_tables.c.source == position.source))
@@ -159,7 +160,7 @@ class SchemaStore:
         with reading(self.engine) as connection:
             row = connection.execute(query).mappings().one_or_none()
         if row is not None and row["last_column_id"] is None:
-            identify_versions(self.engine, self, source)
+            complete_versions(self.engine, self, source)
             return self.position(source)
         return None if row is None else TrackedPosition(**row)
 
@@ -224,8 +225,8 @@ class SchemaStore:
 
     def _entries(self, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:
         found = stored_entries(self.engine, source, condition)
-        if lacks_ids(found):
-            identify_versions(self.engine, self, source)
+        if lacks_decisions(found):
+            complete_versions(self.engine, self, source)
             found = stored_entries(self.engine, source, condition)
         return found
 
@@ -401,24 +402,24 @@ class SchemaStore:
         ]
 
     def row_removals(self, source: str, after_seq: int, last_seq: int) -> list[RowRemoval]:
-        """DDL that removed rows without row events, of transactions after_seq < seq <= last_seq."""
+        """What DDL did to rows without row events, table by table, of transactions after_seq < seq <= last_seq."""
         found = row_removal.c
         query = (
-            sa.select(found.seq, found.gtid, found.binlog_pos, found.tables, found.statement)
+            sa.select(found.seq, found.gtid, found.binlog_pos, found.tables, found.statement, found.effects)
             .where(found.source == source, found.seq > after_seq, found.seq <= last_seq)
             .order_by(found.seq, found.binlog_pos)
         )
         with reading(self.engine) as connection:
-            return [
-                RowRemoval(
-                    row.seq,
-                    row.gtid,
-                    row.binlog_pos,
-                    names_from_column(row.tables, "row_removal.tables"),
-                    row.statement,
-                )
-                for row in connection.execute(query)
-            ]
+            rows = connection.execute(query).all()
+        if any(row.effects is None for row in rows):
+            complete_versions(self.engine, self, source)
+            with reading(self.engine) as connection:
+                rows = connection.execute(query).all()
+        return [one for row in rows for one in removals_from_row(row)]
+
+    def partitions(self, source: str, table: TableName) -> Partitioning | str:
+        """The partitions that a table has at the position; a text says why they are not known."""
+        return stored_partitions(self.engine, self, source, table)
 
     def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
         """Parts of binlog files that have been read, in stream order."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         VersionPlace,
     )
     from strata_cdc.schema.model.definition import TableDefinition, TableName
+    from strata_cdc.schema.model.partitions import Partitioning
 
 
 class VersionStore(Protocol):
@@ -66,6 +67,9 @@ class VersionStore(Protocol):
 
     def load_definitions(self, fingerprints: Iterable[str]) -> None:
         """Reads many definitions at once, so that `definition` finds them in memory."""
+
+    def partitions(self, source: str, table: TableName) -> Partitioning | str:
+        """The partitions that a table has at the position; a text says why they are not known."""
 
     def ddl(self, version_id: int) -> str | None:
         """The statement of a version."""

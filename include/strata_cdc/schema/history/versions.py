@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from strata_cdc.schema.model.column_ids import ColumnIds
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.row_effects import RowEffect, read_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,6 +63,8 @@ class TableEntry(Struct, frozen=True):
     renamed_from: TableName | None = None
     columns: ColumnIds | None = None
     """Of the definition's columns; None without one, and where nobody has given them yet."""
+    effect: RowEffect | None = None
+    """What it does to the table's rows; None where nobody has decided it yet."""
 
 
 class NamePresence(StrEnum):
@@ -221,13 +224,14 @@ class StatementChange(Struct, frozen=True):
 
 
 class RowRemoval(Struct, frozen=True):
-    """A DDL that removed rows without row events: TRUNCATE, DROP PARTITION and their kin."""
+    """What a DDL did to rows of one table without row events: TRUNCATE, DROP PARTITION and their kin."""
 
     seq: int
     gtid: str | None
     binlog_pos: int
-    tables: tuple[TableName, ...]
+    name: TableName
     statement: str
+    effect: RowEffect
 
 
 class PartitionChange(Struct, frozen=True):
@@ -321,11 +325,24 @@ class StoredEntry(Struct, frozen=True, gc=False):
     renamed_from: TableName | None = None
     column_ids: str | None = None
     """As `ColumnIds.to_text`; None without a definition."""
+    effect_text: str | None = None
+    """As `RowEffect.to_text`."""
 
     @property
     def columns(self) -> ColumnIds | None:
         """The ids of the definition's columns."""
         return None if self.column_ids is None else ColumnIds.from_text(self.column_ids)
+
+    @property
+    def effect(self) -> RowEffect:
+        """What it does to the table's rows.
+
+        Raises:
+            DamagedFileError: The store has something else.
+        """
+        if self.effect_text is None:
+            return read_again("nobody has decided what became of the rows")
+        return RowEffect.from_text(self.effect_text)
 
     @property
     def order(self) -> tuple[int, int, int, TableName]:

@@ -14,12 +14,12 @@ from msgspec import Struct
 from strata_cdc.binlog.protocol.server_files import ServerFiles
 from strata_cdc.errors import AccessDeniedError, SchemaGapError, SourceSettingsError, SourceUnavailableError
 from strata_cdc.flavour import Flavour
-from strata_cdc.schema.history.cascades import LOGGED_SINCE
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, NamePresence
 from strata_cdc.schema.live.exact_texts import ExactTexts
 from strata_cdc.schema.live.grants import Grants, Sight
 from strata_cdc.schema.model.charsets import charset_of_collation
 from strata_cdc.schema.model.definition import Column, Generated, Key, KeyKind, KeyPart, TableDefinition, TableName
+from strata_cdc.schema.model.engines import CASCADES_LOGGED_SINCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -216,7 +216,7 @@ class LiveSchema(_Dictionary):
         return [TableName(database, table) for database, table in rows if database not in self._exclude]
 
     def _logs_cascades(self) -> bool:
-        if not self.server.flavour.is_mysql(*LOGGED_SINCE):
+        if not self.server.flavour.is_mysql(*CASCADES_LOGGED_SINCE):
             return False
         [[is_native]] = self._rows("SELECT @@GLOBAL.innodb_native_foreign_keys")
         return not int(is_native)

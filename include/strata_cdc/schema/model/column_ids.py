@@ -32,6 +32,11 @@ class ColumnIds(Struct, frozen=True):
         pairs = [pair for run in filter(None, text.split(",")) for pair in _pairs(run)]
         return cls(tuple(column for column, _ in pairs), tuple(source for _, source in pairs))
 
+    def origins_in(self, before: ColumnIds) -> list[int | None]:
+        """For each of these columns its place among those of another version; None where that does not have it."""
+        places = {column: at for at, column in enumerate(before.ids)}
+        return [places.get(column) for column in self.ids]
+
     def to_text(self) -> str:
         """Runs of ids: `1-5,9`; `10-12<1` are copies of 1, 2 and 3."""
         ids, sources = self.ids, self.copied_from

@@ -17,3 +17,8 @@ ENGINES_WITH_ROWS: Final = frozenset(
 def discards_rows(table: TableDefinition) -> bool:
     """Whether the server logs rows that are inserted into a table and keeps none of them (BLACKHOLE)."""
     return (table.engine or "").upper() == BLACKHOLE
+
+
+CASCADES_LOGGED_SINCE: Final = (9, 6)
+"""From here on the server carries cascades out itself, and logs them, unless `innodb_native_foreign_keys` is ON: then
+row events lack the flag USE_SQL_FOREIGN_KEY_F (measured with 9.7.4). Before it InnoDB does, and no binlog has them."""

@@ -46,6 +46,14 @@ class Partitioning(Struct, frozen=True):
         """Whether it has partitions of all these names."""
         return {fold_name(name) for name in wanted} <= {fold_name(one.name) for one in self.partitions}
 
+    def around(self, names: tuple[str, ...]) -> Partitioning:
+        """As much of it as tells the rows of some partitions: those, and of RANGE the one below each."""
+        wanted = {fold_name(name) for name in names}
+        places = {at for at, one in enumerate(self.partitions) if fold_name(one.name) in wanted}
+        if self.is_range:
+            places |= {at - 1 for at in places}
+        return replace(self, partitions=tuple(one for at, one in enumerate(self.partitions) if at in places))
+
     def with_added(self, added: tuple[Partition, ...]) -> Partitioning:
         """Behind the last one."""
         return replace(self, partitions=self.partitions + added)

@@ -31,6 +31,7 @@ from strata_cdc.schema.ddl.changes import (
     RenameTables,
     Unreadable,
 )
+from strata_cdc.schema.history.versions import TableEntry
 from strata_cdc.schema.model.definition import TableDefinition, TableName, Unknown
 from strata_cdc.schema.replay.temporary import TemporaryTables
 
@@ -54,19 +55,6 @@ class Database(Struct):
     coverage: Coverage = Coverage.COMPLETE
     tables: dict[str, TableDefinition | Unknown] = field(default_factory=dict)
     views: set[str] = field(default_factory=set)
-
-
-class TableChange(Struct, frozen=True):
-    """What a statement did to one name."""
-
-    name: TableName
-    before: TableDefinition | None
-    """What the name stood for; None for nothing, or for what was not known."""
-    after: TableDefinition | None
-    """None: the table is gone, or not known if `gap` says so."""
-    renamed_from: TableName | None = None
-    gap: str | None = None
-    """Why the table is not known from here on."""
 
 
 class Catalog:
@@ -127,17 +115,17 @@ class Catalog:
 
     # Applying -----------------------------------------------------------------------------------
 
-    def apply(self, changes: Iterable[Change]) -> list[TableChange]:
+    def apply(self, changes: Iterable[Change]) -> list[TableEntry]:
         """Applies the changes of one statement; returns what is different afterwards, table by table.
 
         Nothing is raised for a statement that does not fit: its tables get a gap, all others go on.
         """
-        found: list[TableChange] = []
+        found: list[TableEntry] = []
         for change in changes:
             found.extend(self._apply(change))
         return found
 
-    def _apply(self, change: Change) -> list[TableChange]:
+    def _apply(self, change: Change) -> list[TableEntry]:
         match change:
             case CreateTable() | CreateTableLike():
                 return self._create(change)
@@ -196,14 +184,11 @@ class Catalog:
         inherited = change.context.collation_of_server() if change.charset == "" else database.collation
         database.collation = _collation_or_none(change, inherited)
 
-    def _drop_database(self, change: DropDatabase) -> list[TableChange]:
+    def _drop_database(self, change: DropDatabase) -> list[TableEntry]:
         database = self.databases.pop(change.database, None)
         if database is None:
             return []
-        return [
-            TableChange(TableName(change.database, table), _known(definition), None)
-            for table, definition in database.tables.items()
-        ]
+        return [TableEntry(TableName(change.database, table)) for table in database.tables]
 
     def _collation_of(self, database: str) -> str | None:
         known = self.databases.get(database)
@@ -211,7 +196,7 @@ class Catalog:
 
     # Tables -------------------------------------------------------------------------------------
 
-    def _create(self, change: CreateTable | CreateTableLike) -> list[TableChange]:
+    def _create(self, change: CreateTable | CreateTableLike) -> list[TableEntry]:
         name = change.name
         if change.temporary:
             if change.existing is not Existing.KEEP or self.temporary.get(change.context, name) is None:
@@ -251,7 +236,7 @@ class Catalog:
             return Unknown(f"CREATE TABLE ... LIKE {change.like}, which is not known: {original.reason}")
         return replace(original, keys=copied(original.keys))
 
-    def _alter(self, change: AlterTable) -> list[TableChange]:
+    def _alter(self, change: AlterTable) -> list[TableEntry]:
         name = change.name
         if change.new_name is None and change.keeps_definition:
             return []  # REPAIR PARTITION and its kin are logged whether the table is there or not
@@ -277,7 +262,7 @@ class Catalog:
         except DdlError as fault:
             return Unknown(fault.message)
 
-    def _alter_hidden(self, change: AlterTable) -> list[TableChange]:
+    def _alter_hidden(self, change: AlterTable) -> list[TableEntry]:
         """Alters the session's temporary table, or one that may be there: then nobody can say which was meant."""
         context, name = change.context, change.name
         temporary = self.temporary.get(context, name)
@@ -288,7 +273,7 @@ class Catalog:
         self.temporary.put(context, change.new_name or name, self._altered(change, temporary))
         return []
 
-    def _rename(self, change: RenameTables) -> list[TableChange]:
+    def _rename(self, change: RenameTables) -> list[TableEntry]:
         """Pairs run one after the other; what is told is the sum: a swap is two changes, not three."""
         touched: dict[TableName, TableDefinition | Unknown | None] = {}
         origin: dict[TableName, TableName] = {}
@@ -304,7 +289,7 @@ class Catalog:
             self.put(new, moved)
             origin[new] = origin.pop(old, old)
         return [
-            _change(name, before, after, source if after is not None else None)
+            _entry(name, after, source if after is not None else None)
             for name, before in touched.items()
             for after, source in [(self.get(name), origin.get(name))]
             if after is not before or source not in {None, name}
@@ -317,7 +302,7 @@ class Catalog:
         self.put_view(new)
         return True
 
-    def _drop(self, change: DropTables) -> list[TableChange]:
+    def _drop(self, change: DropTables) -> list[TableEntry]:
         # The server logs a DROP of temporary tables as DROP TEMPORARY, apart from that of others.
         is_of_base_tables = change.context.uses_temporary is not None and not change.temporary
         if is_of_base_tables:
@@ -330,7 +315,7 @@ class Catalog:
                 found.extend(self._set(name, None, missing=name))
         return found
 
-    def _mark_unreadable(self, change: Unreadable) -> list[TableChange]:
+    def _mark_unreadable(self, change: Unreadable) -> list[TableEntry]:
         names = list(change.tables)
         if not names and change.database is not None and change.database in self.databases:
             names = [TableName(change.database, table) for table in self.databases[change.database].tables]
@@ -348,13 +333,13 @@ class Catalog:
         *,
         renamed_from: TableName | None = None,
         missing: TableName | None = None,
-    ) -> list[TableChange]:
+    ) -> list[TableEntry]:
         """Sets a table and tells what changed; nothing if nothing did, but for a name `missing` from the catalog."""
         before = self.get(name)
         if before == after and renamed_from is None and not (before is None and missing is not None):
             return []
         self.put(name, after)
-        return [_change(name, before, after, renamed_from)]
+        return [_entry(name, after, renamed_from)]
 
     def _is_view(self, name: TableName) -> bool:
         database = self.databases.get(name.database)
@@ -365,18 +350,10 @@ class Catalog:
         return (known.coverage if known else self.coverage) is Coverage.COMPLETE
 
 
-def _known(definition: TableDefinition | Unknown | None) -> TableDefinition | None:
-    return definition if isinstance(definition, TableDefinition) else None
-
-
-def _change(
-    name: TableName,
-    before: TableDefinition | Unknown | None,
-    after: TableDefinition | Unknown | None,
-    renamed_from: TableName | None,
-) -> TableChange:
-    gap = after.reason if isinstance(after, Unknown) else None
-    return TableChange(name, _known(before), _known(after), renamed_from, gap)
+def _entry(name: TableName, after: TableDefinition | Unknown | None, renamed_from: TableName | None) -> TableEntry:
+    if isinstance(after, Unknown):
+        return TableEntry(name, gap=after.reason, renamed_from=renamed_from)
+    return TableEntry(name, after, renamed_from=renamed_from)
 
 
 def _collation_or_none(change: CreateDatabase | AlterDatabase, inherited: str | None) -> str | None:

@@ -100,8 +100,7 @@ class Replay:
                 databases += entry
                 tables |= emptied
                 continue
-            for done in self.catalog.apply([change]):
-                tables[done.name] = TableEntry(done.name, done.after, done.gap, done.renamed_from)
+            tables |= {entry.name: entry for entry in self.catalog.apply([change])}
             tables |= {entry.name: entry for entry in self._still_in_doubt(change) if entry.name not in tables}
             views += self._view_entries(change)
         return Changed(tuple(tables.values()), tuple(databases), tuple(views))
@@ -243,7 +242,7 @@ class Replay:
     ) -> tuple[list[DatabaseEntry], dict[TableName, TableEntry]]:
         before = self.catalog.databases.get(change.database)
         was_covered = self._is_covered(change.database)
-        tables = {done.name: TableEntry(done.name, done.after, done.gap) for done in self.catalog.apply([change])}
+        tables = {entry.name: entry for entry in self.catalog.apply([change])}
         after = self.catalog.databases.get(change.database)
         if isinstance(change, DropDatabase):
             entries = [DatabaseEntry(change.database, NamePresence.DROPPED)]

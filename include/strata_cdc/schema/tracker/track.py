@@ -15,6 +15,7 @@ from strata_cdc.schema.apply.diff import lengths_in_doubt
 from strata_cdc.schema.ddl.context import context_of, statement_text
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
 from strata_cdc.schema.history.identified_tables import IdentifiedTables, stored_table
+from strata_cdc.schema.history.partition_lifetimes import PartitionedTables
 from strata_cdc.schema.history.snapshot import APPLIED, USELESS
 from strata_cdc.schema.history.versions import (
     EVERY_TABLE,
@@ -98,7 +99,8 @@ class Tracker:
             None if self._is_new else store, source, lower_case_table_names=self._at.lower_case_table_names
         )
         stored = None if known is None else partial(stored_table, store, source)
-        self._columns = IdentifiedTables(self._at.last_column_id, stored)
+        self._tables = IdentifiedTables(self._at.last_column_id, stored)
+        self._partitioned = PartitionedTables(None if known is None else partial(store.partitions, source))
         self._temporary = store.temporary_tables(source)
         """As it is stored."""
         self._replay.catalog.temporary = TemporaryTables.of(self._temporary, _UNSEEN)
@@ -114,7 +116,7 @@ class Tracker:
         """Tables of which it has been said that the length of a key is not known."""
         self._unknown = UnknownTables(store.names_in_doubt(source), self._exclude)
         self.report = TrackReport(source)
-        self._unlogged = UnloggedRows(self._exclude, self.report, sensitive)
+        self._unlogged = UnloggedRows(self._exclude, self.report, self._partitioned, sensitive)
 
     # The stream ---------------------------------------------------------------------------------
 
@@ -343,7 +345,7 @@ class Tracker:
 
     def _append(self, version: Version, changed: Changed, asked: Sequence[Change] = ()) -> None:
         tables = tuple(entry for entry in changed.tables if entry.name.database not in self._exclude)
-        tables = self._columns.apply(tables, asked)
+        tables = self._decided(tables, asked, version.origin)
         databases = tuple(entry for entry in changed.databases if entry.name not in self._exclude)
         views = tuple(entry for entry in changed.views if entry.name.database not in self._exclude)
         if not (tables or databases or views):
@@ -361,6 +363,13 @@ class Tracker:
             self.report.note(NoticeKind.GAP, name, f"gap: {name}: {where}: {entry.gap}")
         for entry in tables:
             self._note_lengths_in_doubt(entry)
+
+    def _decided(
+        self, entries: tuple[TableEntry, ...], asked: Sequence[Change], origin: VersionOrigin
+    ) -> tuple[TableEntry, ...]:
+        """The tables of a version with the ids of their columns, and what becomes of their rows."""
+        self._partitioned.apply(entries, asked, origin)
+        return self._tables.apply(entries, asked, origin)
 
     def _note_lengths_in_doubt(self, entry: TableEntry) -> None:
         if entry.definition is None or not entry.definition.in_doubt or entry.name in self._in_doubt:
@@ -407,7 +416,9 @@ class Tracker:
             self.flush(outcome=SnapshotOutcome(snapshot.id, USELESS, text))
 
     def _take_reconciled(self, reconciled: Reconciliation) -> None:
-        self._versions += [replace(one, tables=self._columns.apply(one.tables)) for one in reconciled.versions]
+        self._versions += [
+            replace(one, tables=self._decided(one.tables, (), one.origin)) for one in reconciled.versions
+        ]
         self.report.versions += len(reconciled.versions)
         self.report.drifts += len(reconciled.drifts)
         for drift in reconciled.drifts:
@@ -425,7 +436,7 @@ class Tracker:
         """Stores what has been read so far; the stream goes on."""
         if not self._moved:
             return
-        self._at = replace(self._at, gtid_executed=str(self._executed.build()), last_column_id=self._columns.last_id)
+        self._at = replace(self._at, gtid_executed=str(self._executed.build()), last_column_id=self._tables.last_id)
         statements, removals, partitions = self._unlogged.drain()
         temporary = self._replay.catalog.temporary.kept()
         self._at = self._store.append(

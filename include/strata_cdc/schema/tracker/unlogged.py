@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from strata_cdc.schema.ddl.changes import AlterTable, RemoveRows, RowsGone
 from strata_cdc.schema.ddl.dml import tables_changed_by, without_values
 from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
+from strata_cdc.schema.history.effects import effect_of_removal
 from strata_cdc.schema.history.versions import PartitionChange, RowRemoval, StatementChange
 from strata_cdc.schema.tracker.notices import NoticeKind
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from strata_cdc.schema.ddl.changes import Change
     from strata_cdc.schema.ddl.context import DdlContext
+    from strata_cdc.schema.history.partition_lifetimes import PartitionedTables
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.schema.model.partitions import Partitioning
     from strata_cdc.schema.replay.temporary import TemporaryTables
     from strata_cdc.schema.tracker.stream import TrackReport
 
@@ -36,18 +40,26 @@ class LoggedStatement(NamedTuple):
 class UnloggedRows:
     """Collects them until they are stored, and tells the report."""
 
-    def __init__(self, exclude: Set[str], report: TrackReport, sensitive: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        exclude: Set[str],
+        report: TrackReport,
+        partitioned: PartitionedTables,
+        sensitive: Collection[str] = (),
+    ) -> None:
         """Begins with none.
 
         Args:
             exclude: Databases that are no users'.
             report: What is counted in.
+            partitioned: The partitions of all tables; what is done to them is told there.
             sensitive: Patterns of sensitive columns. Where there are any, no value of a statement is kept: what its
                 table is called now need not be what they say.
         """
         self._sensitive = sensitive
         self._exclude = exclude
         self._report = report
+        self._partitioned = partitioned
         self._changes: list[StatementChange] = []
         self._removals: list[RowRemoval] = []
         self._partitions: list[PartitionChange] = []
@@ -81,43 +93,57 @@ class UnloggedRows:
     def take_ddl(self, statement: LoggedStatement, changes: Sequence[Change], temporary: TemporaryTables) -> None:
         """Notes rows that DDL removed without row events, and what it did to partitions; temporary tables are
         nobody's."""
-        self._take_partitions(statement, changes)
-        removals = [change for change in changes if isinstance(change, RemoveRows)]
-        tables = tuple(
-            name
-            for change in removals
+        partitions = self._take_partitions(statement, changes)
+        removals = [
+            (change, name)
+            for change in changes
+            if isinstance(change, RemoveRows)
             for name in change.names
             if name.database not in self._exclude and temporary.get(change.context, name) is None
-        )
-        if not tables:
+        ]
+        if not removals:
             return
-        self._removals.append(
-            RowRemoval(statement.seq, statement.gtid, statement.binlog_pos, tables, as_one_looks_at(statement.text))
-        )
+        text = as_one_looks_at(statement.text)
+        self._removals += [
+            RowRemoval(
+                statement.seq,
+                statement.gtid,
+                statement.binlog_pos,
+                name,
+                text,
+                effect_of_removal(change, name, partitions.get(change.names[0], "")),
+            )
+            for change, name in removals
+        ]
         self._report.removals += 1
-        come = any(change.gone is RowsGone.IMPORTED for change in removals)
+        come = any(change.gone is RowsGone.IMPORTED for change, _ in removals)
         what = "came without insert rows" if come else "are gone without delete rows"
-        for table in map(str, tables):
+        for table in (str(name) for _, name in removals):
             self._report.note(NoticeKind.REMOVAL, table, f"rows of {table} {what}: {_quoted(statement)}")
 
-    def _take_partitions(self, statement: LoggedStatement, changes: Iterable[Change]) -> None:
-        """Notes an ALTER TABLE that names partitions: which rows the next DROP PARTITION removes follows from it."""
+    def _take_partitions(
+        self, statement: LoggedStatement, changes: Iterable[Change]
+    ) -> dict[TableName, Partitioning | str]:
+        """Notes an ALTER TABLE that names partitions: which rows the next DROP PARTITION removes follows from it.
+        Returns the partitions before it."""
+        before: dict[TableName, Partitioning | str] = {}
         if _PARTITION not in statement.text.upper():
-            return
+            return before
         for change in changes:
             if isinstance(change, AlterTable) and change.name.database not in self._exclude:
                 context = change.context
-                self._partitions.append(
-                    PartitionChange(
-                        statement.seq,
-                        statement.binlog_pos,
-                        change.name,
-                        as_one_looks_at(statement.text),
-                        context.sql_mode,
-                        context.flavour.number,
-                        context.time_zone,
-                    )
+                noted = PartitionChange(
+                    statement.seq,
+                    statement.binlog_pos,
+                    change.name,
+                    as_one_looks_at(statement.text),
+                    context.sql_mode,
+                    context.flavour.number,
+                    context.time_zone,
                 )
+                before[change.name] = self._partitioned.change(noted)
+                self._partitions.append(noted)
+        return before
 
     def drain(self) -> tuple[tuple[StatementChange, ...], tuple[RowRemoval, ...], tuple[PartitionChange, ...]]:
         """What has been noted since the last time."""

@@ -1,0 +1,218 @@
+"""What a DDL does to the rows of a table, for which the binlog has no row events: a value, stored with each version of
+a table and with each statement that removed rows.
+Not here: who decides it (`schema/history/effects.py`), doing it to rows (`tables/convert.py`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from strata_cdc.errors import DamagedFileError
+from strata_cdc.schema.model.definition import TableName  # noqa: TC001  msgspec asks for it when it reads
+from strata_cdc.schema.model.partitions import HeldRows  # noqa: TC001  likewise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import TypeVar
+
+    from strata_cdc.schema.model.definition import Column, TableDefinition
+
+    Found = TypeVar("Found")
+
+
+class EffectKind(StrEnum):
+    """What happens to rows, the strongest last."""
+
+    NONE = "none"
+    """They stay as they are."""
+    METADATA = "metadata"
+    """Columns are renamed, dropped or moved, or the table gets another name: no value changes."""
+    FILL = "fill"
+    """New columns have the same value in all rows."""
+    CONVERT = "convert"
+    """Values become others by a function of each alone."""
+    REMOVE = "remove"
+    """Rows go."""
+    EXCHANGE = "exchange"
+    """Rows change places with those of another table."""
+    READ_AGAIN = "read_again"
+    """Nothing in the log tells: they have to be read from the server, unless there are none."""
+
+
+STRENGTH: Final = {kind: number for number, kind in enumerate(EffectKind)}
+
+
+class Filled(Struct, frozen=True):
+    """A new column, and what all rows get in it."""
+
+    column: str
+    value: str | None
+    """As MySQL prints it, binary values in hexadecimal behind `0x`; None for NULL."""
+
+    @property
+    def shown(self) -> str:
+        """The value for people."""
+        return "NULL" if self.value is None else repr(self.value)
+
+
+class Converted(Struct, frozen=True):
+    """A column whose values become others."""
+
+    column: str
+    """Its name afterwards."""
+    before: str
+    """COLUMN_TYPE, with the charset where that differs."""
+    after: str
+
+
+class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a statement does to the rows of one table. Parts are done all at once: names may be swapped."""
+
+    kind: EffectKind
+    """The strongest of its parts."""
+    reason: str = ""
+    """Why they must be read again."""
+    brings_rows: bool = False
+    """Whether rows may come that were never in the log: a table without rows has to be read again, too."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """New name of a column -> old name, those in other case, too."""
+    added: tuple[str, ...] = ()
+    """Columns that are new, whether or not there was one of the name before."""
+    dropped: tuple[str, ...] = ()
+    filled: tuple[Filled, ...] = ()
+    converted: tuple[Converted, ...] = ()
+    is_reordered: bool = False
+    truncates_fractions: bool = False
+    """Fractions of seconds for which there is no room are cut, not rounded (TIME_TRUNCATE_FRACTIONAL)."""
+    time_zone: str | None = None
+    """Of the session, where the statement used it."""
+    numbers_zeros: bool = True
+    """An AUTO_INCREMENT gives numbers to zeros, not only to NULLs (unless NO_AUTO_VALUE_ON_ZERO)."""
+    makes_table: bool = False
+    """Whether it is a CREATE: there were no rows before it."""
+    is_whole: bool = False
+    """Whether all rows go."""
+    partitions: tuple[str, ...] = ()
+    """Whose rows go, or change places."""
+    held: HeldRows | None = None
+    """The rows that these partitions hold, where that is known."""
+    exchanged_with: TableName | None = None
+    takes_partition: bool = False
+    """Whether it is the table that has the partition's rows afterwards, not the one that gave them."""
+    came_from: TableName | None = None
+    """The table that had the rows before."""
+    makes_cascade: bool = False
+    """Whether the statement gave the table a foreign key by which the server changes rows without row events."""
+
+    def to_text(self) -> str:
+        """As the store has it: JSON, or nothing where rows stay as they are."""
+        return "" if self == NO_EFFECT else msgspec.json.encode(self).decode()
+
+    @staticmethod
+    def from_text(text: str) -> RowEffect:
+        """The inverse of `to_text`.
+
+        Raises:
+            DamagedFileError: The text is something else.
+        """
+        return _from_text(text)
+
+    def columns(self, before: TableDefinition, after: TableDefinition) -> list[tuple[Column, Column | None]]:
+        """Each column of the table afterwards, in order, with what it was before; None for a new one."""
+        return [(column, self.column_before(column, before)) for column in after.columns]
+
+    def column_before(self, column: Column, before: TableDefinition) -> Column | None:
+        """What a column was in the definition before the statement; None if it was added."""
+        return None if column.name in self.added else before.column(self.renamed.get(column.name, column.name))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the log tells what the rows are afterwards, but for values that a conversion refuses."""
+        return self.kind is not EffectKind.READ_AGAIN and not (self.reason or self.brings_rows)
+
+    @property
+    def text(self) -> str:
+        """In one line, for people; empty where rows stay as they are, which the differences of columns say as well."""
+        if STRENGTH[self.kind] <= STRENGTH[EffectKind.METADATA]:
+            return ""
+        said = [f"all get {', '.join(f'{one.column} = {one.shown}' for one in self.filled)}" if self.filled else ""]
+        said += [f"{one.column} changes from {one.before} to {one.after}" for one in self.converted]
+        which = "all" if self.is_whole else f"those of partition {', '.join(self.partitions)}"
+        if self.exchanged_with is not None:
+            said.append(f"{which} change places with those of {self.exchanged_with}")
+        elif self.is_whole or self.partitions:
+            said.append(f"{which} are removed")
+        if self.kind is EffectKind.READ_AGAIN or self.reason:
+            said.append(f"must be read from the server again{self.reason and f': {self.reason}'}")
+        return "; ".join(filter(None, said))
+
+    @property
+    def parts(self) -> tuple[EffectKind, ...]:
+        """Everything that happens, the weakest first."""
+        found = {
+            EffectKind.METADATA: bool(self.renamed or self.dropped or self.is_reordered or self.came_from),
+            EffectKind.FILL: bool(self.filled),
+            EffectKind.CONVERT: bool(self.converted),
+        }
+        return (*(kind for kind, happens in found.items() if happens and kind is not self.kind), self.kind)
+
+
+NO_EFFECT: Final = RowEffect(kind=EffectKind.NONE)
+NEW_TABLE: Final = RowEffect(kind=EffectKind.NONE, makes_table=True)
+ALL_ROWS_GO: Final = RowEffect(kind=EffectKind.REMOVE, is_whole=True)
+
+
+@lru_cache(maxsize=4096)
+def _from_text(text: str) -> RowEffect:
+    return _decoded(text, RowEffect, "table_version.effect") if text else NO_EFFECT
+
+
+def effects_to_text(effects: Iterable[RowEffect]) -> str:
+    """Effects on several tables, as the store has them."""
+    return msgspec.json.encode(list(effects)).decode()
+
+
+def effects_from_text(text: str) -> tuple[RowEffect, ...]:
+    """The inverse of `effects_to_text`.
+
+    Raises:
+        DamagedFileError: The text is something else.
+    """
+    return _decoded(text, tuple[RowEffect, ...], "row_removal.effects")
+
+
+def _decoded(text: str, kind: type[Found], column: str) -> Found:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise DamagedFileError(
+            f"the column has no effect on rows: {error}",
+            file=column,
+            remedy="The store was changed by hand, or is damaged: restore it from a backup.",
+        ) from None
+
+
+def read_again(reason: str) -> RowEffect:
+    """The effect of what is not known, whether or not there were rows."""
+    return RowEffect(kind=EffectKind.READ_AGAIN, reason=reason, brings_rows=True)
+
+
+def together(effects: Sequence[RowEffect]) -> RowEffect:
+    """Several statements, one behind the other, as one: its kind is the strongest of theirs. Columns have the names
+    that they had when they were filled or converted."""
+    if not effects:
+        return NO_EFFECT
+    strongest = max((effect.kind for effect in effects), key=STRENGTH.__getitem__)
+    return RowEffect(
+        kind=strongest,
+        reason="; ".join(dict.fromkeys(effect.reason for effect in effects if effect.reason)),
+        filled=tuple(one for effect in effects for one in effect.filled),
+        converted=tuple(one for effect in effects for one in effect.converted),
+        is_whole=any(effect.is_whole for effect in effects),
+        brings_rows=any(effect.brings_rows for effect in effects),
+        partitions=tuple(name for effect in effects for name in effect.partitions),
+    )
