@@ -23,7 +23,7 @@ from strata_cdc.mirrors.modes import Mode
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl
-from strata_cdc.schema.history.effects import effect_of
+from strata_cdc.schema.history.effects import effect_of, origins_by_name
 from strata_cdc.schema.history.table_changes import TableChange
 from strata_cdc.schema.model.definition import Column
 from tests.mirrors.delta_readers import READERS, by_deltalake, by_polars
@@ -33,7 +33,11 @@ from tests.tables.changes import ORDERS, definition
 from tests.views.test_views import load_delta
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from strata_cdc.schema.ddl.changes import Change
+    from strata_cdc.schema.model.definition import TableDefinition
+    from strata_cdc.schema.model.row_effects import RowEffect
 
 
 MODES = list(Mode)
@@ -212,7 +216,7 @@ def test_a_log_of_an_older_version_is_read_behind_a_change_of_type(tmp_path: Pat
     (value,) = mirror.to_arrow(["n"])["n"].drop_null()[:1].to_pylist()
     after = definition({**COLUMNS, "n": "varchar(9)"})
     changes = read_ddl("ALTER TABLE t MODIFY n VARCHAR(9)", DdlContext("shop", 90704))
-    change = TableChange(2, (36, 1, 2), ORDERS, after, effect=effect_of(mirror.definition, after, changes))
+    change = TableChange(2, (36, 1, 2), ORDERS, after, effect=effect(mirror.definition, after, changes))
     mirror = altered(mirror, change, position(36))
     wanted = mirror.to_arrow(["n"])["n"].to_pylist().count(str(value))
     with duckdb.connect() as connection:
@@ -220,6 +224,10 @@ def test_a_log_of_an_older_version_is_read_behind_a_change_of_type(tmp_path: Pat
         found = connection.execute(f"SELECT count(*) FROM delta_scan('{mirror.url}') WHERE n = '{value}'").fetchone()
     assert found == (wanted,)
     assert wanted
+
+
+def effect(before: TableDefinition, after: TableDefinition, changes: Iterable[Change]) -> RowEffect:
+    return effect_of(before, after, changes, origins=origins_by_name(before, after))
 
 
 def _text(value: object) -> str | None:
@@ -249,7 +257,7 @@ def test_every_reader_sees_the_rows_behind_an_alter(tmp_path: Path, alter: str) 
     after = definition({**COLUMNS, "n": "bigint" if "BIGINT" in alter else "int"})
     after = replace(after, columns=(*added, *after.columns) if "FIRST" in alter else (*after.columns, *added))
     changes = read_ddl(f"ALTER TABLE t {alter}", DdlContext("shop", 90704))
-    change = TableChange(2, (61, 1, 2), ORDERS, after, effect=effect_of(mirror.definition, after, changes))
+    change = TableChange(2, (61, 1, 2), ORDERS, after, effect=effect(mirror.definition, after, changes))
     mirror = altered(mirror, change, position(61))
     assert_read(mirror, model.states[60])
     for reader in READERS:

@@ -62,6 +62,7 @@ def effects(store: SchemaStore, *statements: str) -> list[tuple[str, RowEffect]]
         ("ADD c TIMESTAMP NULL DEFAULT '2020-01-01 00:00:00'", "read_again", {"reason": "time zone"}),
         ("RENAME COLUMN b TO B", "metadata", {"renamed": {"B": "b"}}),
         ("DROP b, ADD b DATE", "fill", {"filled": [("b", None)], "dropped": ("b",)}),
+        ("DROP e, ADD e ENUM('x','y') AFTER b", "fill", {"filled": [("e", None)], "dropped": ("e",)}),
         ("ADD c INT, MODIFY id BIGINT", "convert", {"filled": [("c", None)], "converted": ["id"]}),
         ("MODIFY b VARCHAR(20) NOT NULL", "convert", {"converted": ["b"]}),
         ("ENGINE = FEDERATED", "read_again", {"brings_rows": True}),
@@ -213,6 +214,11 @@ CHILD = "CREATE TABLE c (id INT PRIMARY KEY, a INT, CONSTRAINT f FOREIGN KEY (a)
         ("8.0.40", [CHILD.format("CASCADE"), "RENAME TABLE c TO d, t TO c", "DROP TABLE d"], []),
         ("8.0.40", [CHILD.format("CASCADE"), "CREATE TABLE e LIKE c", "RENAME TABLE c TO d, e TO c"], ["d"]),
         ("8.0.40", ["ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES t (id) ON UPDATE SET NULL"], ["t"]),
+        (
+            "8.0.40",
+            ["ALTER TABLE t ADD KEY (a)", "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES t (id) ON DELETE CASCADE"],
+            ["t"],
+        ),
         ("9.6.0", [CHILD.format("CASCADE")], []),
     ],
 )

@@ -68,6 +68,8 @@ T = "CREATE TABLE t (a INT, b INT)"
         (("ALTER TABLE t RENAME COLUMN a TO c, ADD a INT FIRST",), {"a": "3", "c": "1", "b": "2"}),
         (("ALTER TABLE t DROP a", "ALTER TABLE t ADD a INT"), {"b": "2", "a": "3"}),
         (("ALTER TABLE t DROP a, ADD a INT",), {"b": "2", "a": "3"}),
+        (("ALTER TABLE t DROP b, ADD b INT",), {"a": "1", "b": "3"}),
+        (("ALTER TABLE t CHANGE a b INT, CHANGE b a INT FIRST",), {"a": "2", "b": "1"}),
         (("ALTER TABLE t COMMENT 'x', ADD KEY (a)",), {"a": "1", "b": "2"}),
         (("DROP TABLE t", T), {"a": "3", "b": "4"}),
         (("CREATE TABLE u (b INT)", "RENAME TABLE t TO v, u TO t"), {"b": "3"}),

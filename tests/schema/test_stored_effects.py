@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,10 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata_cdc.errors import DamagedFileError
+from strata_cdc.flavour import Flavour
+from strata_cdc.position.sets import GtidSet
+from strata_cdc.schema.ddl.changes import CreateTable, RemoveRows
+from strata_cdc.schema.ddl.context import DdlContext
+from strata_cdc.schema.ddl.read import read_ddl_or_gap
 from strata_cdc.schema.history.cascades import unlogged_cascades
+from strata_cdc.schema.history.snapshot import SchemaSnapshot
+from strata_cdc.schema.history.snapshot_ledger import add_snapshot
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
-from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.history.versions import DatabaseEntry, NamePresence
+from strata_cdc.schema.model.definition import TableDefinition, TableName
 from strata_cdc.schema.model.partitions import Function, HeldRows, Partition, Partitioning
 from strata_cdc.schema.model.row_effects import (
     NO_EFFECT,
@@ -24,9 +33,10 @@ from strata_cdc.schema.model.row_effects import (
     effects_from_text,
     effects_to_text,
 )
+from strata_cdc.schema.replay.catalog import Catalog
 from strata_cdc.store.database import open_store, reading, writing
 from strata_cdc.store.tables import row_removal, table_version, tracked_position
-from tests.schema.streams import Stream, track
+from tests.schema.streams import A, Stream, track
 
 if TYPE_CHECKING:
     from strata_cdc.schema.history.table_changes import TableChange
@@ -86,16 +96,79 @@ def effects(store: SchemaStore) -> list[tuple[object, ...]]:
     ]
 
 
+def forget(store: SchemaStore) -> None:
+    """As a former version has stored it."""
+    with writing(store.engine) as connection:
+        connection.execute(table_version.update().values(column_ids=None, effect=None))
+        connection.execute(row_removal.update().values(effects=None))
+        connection.execute(tracked_position.update().values(last_column_id=None))
+
+
 @given(RUNS)
 @settings(max_examples=60, deadline=None)
 def test_an_older_store_gets_the_effects_that_tracking_decides(runs: list[list[str]]) -> None:
     store = tracked(runs)
     expected = decided(store)
-    with writing(store.engine) as connection:
-        connection.execute(table_version.update().values(column_ids=None, effect=None))
-        connection.execute(row_removal.update().values(effects=None))
-        connection.execute(tracked_position.update().values(last_column_id=None))
+    forget(store)
     assert decided(SchemaStore(store.engine)) == expected
+
+
+class Server:
+    """A server whose tables are older than the stream, and who tracks it; snapshots find what is there."""
+
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+        self.executed(("create database d", *OLDER))
+        self.store = SchemaStore(open_store("sqlite://"))
+        self.stream = Stream(gno=10, executed=GtidSet.parse(f"{A}:1-10"))
+
+    def executed(self, statements: tuple[str, ...]) -> bool:
+        """Whether the server takes them."""
+        catalog = deepcopy(self.catalog)
+        for statement in statements:
+            for change in read_ddl_or_gap(statement, DdlContext("d", flavour=Flavour.mysql(90704))):
+                if isinstance(change, CreateTable) and catalog.get(change.name) is not None:
+                    return False
+                done = catalog.apply([change])
+                if any(one.gap is not None for one in done) or (not done and not isinstance(change, RemoveRows)):
+                    return False
+        self.catalog = catalog
+        return True
+
+    def take_snapshot(self, *, sees: frozenset[str] | None) -> None:
+        """Of all tables, or of those of one database."""
+        tables = {name: one for name, one in self.catalog if isinstance(one, TableDefinition)}
+        fingerprints = self.store.store_definitions(tables.values())
+        executed = str(self.stream.executed)
+        found = dict(zip(tables, fingerprints, strict=True))
+        databases = (DatabaseEntry("d", NamePresence.PRESENT, "utf8mb4", "utf8mb4_0900_ai_ci"),)
+        taken = SchemaSnapshot(
+            id=0, source="s", gtid_before=executed, gtid_executed=executed, taken_at=1, server_version=90704,
+            lower_case_table_names=0, tables=found, databases=databases, seen_databases=sees,
+        )  # fmt: skip
+        add_snapshot(self.store.engine, taken)
+
+
+OLDER = (STATEMENTS[2], "create table u (z int, key (z desc))", "create table _t_gho (a int)")
+SNAPSHOT, OF_D, STOP = "snapshot", "snapshot of d", "stop"
+LIFE = st.lists(st.sampled_from([*STATEMENTS[4:], SNAPSHOT, OF_D, STOP, STOP]), max_size=30)
+
+
+@given(LIFE)
+@settings(max_examples=80, deadline=None)
+def test_an_older_store_with_snapshots_gets_the_effects_that_tracking_decides(life: list[str]) -> None:
+    server, pending = Server(), []
+    for at, step in enumerate([*life, SNAPSHOT, STOP, STOP]):
+        if step in {SNAPSHOT, OF_D}:
+            server.take_snapshot(sees=None if step == SNAPSHOT else frozenset({"d"}))
+        elif step == STOP:
+            track(server.store, server.stream, *pending, "", file=f"binlog.{at + 1:06d}")
+            pending = []
+        elif server.executed((step,)):
+            pending.append(step)
+    expected = decided(server.store)
+    forget(server.store)
+    assert decided(SchemaStore(server.store.engine)) == expected
 
 
 @given(RUNS)

@@ -16,9 +16,10 @@ from strata_cdc.errors import ReadAgainError
 from strata_cdc.quality.proof.compare_rows import FROM_SELECT
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl
-from strata_cdc.schema.history.effects import effect_of
+from strata_cdc.schema.history.identified_tables import IdentifiedTables
 from strata_cdc.schema.model.conversions import ValueClass, value_class
 from strata_cdc.schema.model.definition import TableDefinition, TableName
+from strata_cdc.schema.model.row_effects import NO_EFFECT
 from strata_cdc.schema.model.types import LABELLED, SPATIAL, TypeKind, parse_column_type
 from strata_cdc.schema.replay.catalog import Catalog
 from strata_cdc.tables.convert import convert_rows, state_schema
@@ -171,6 +172,7 @@ class Subject:
         run(self.session, "DROP TABLE IF EXISTS t")
         self.catalog = Catalog()
         self.catalog.put_database(DATABASE, "utf8mb4_0900_ai_ci")
+        self.identified = IdentifiedTables()
         self.mode = 0
         columns = [self.column(f"c{number}", self.random.choice(TYPES)) for number in range(self.random.randint(1, 4))]
         extra = self.random.choice(["", "", "", ", g int as (id + 1) virtual", ", g varchar(99) as (hex(c0)) stored"])
@@ -221,14 +223,12 @@ class Subject:
         except pymysql.Error:
             self.tally.failed += 1
             return
-        changes = read_ddl(ddl, self.context)
-        self.apply(ddl)
+        effect = self.apply(ddl)
         try:
             self.rows = self.select()
         except (pa.ArrowInvalid, ValueError):
             self.make()  # outside strict mode the server makes vectors and geometries that are none
             return
-        effect = effect_of(before, self.definition, changes)
         name = self.class_of(what, before)
         try:
             found = convert_rows(rows, before, self.definition, effect)
@@ -347,8 +347,11 @@ class Subject:
         assert isinstance(found, TableDefinition), found
         return found
 
-    def apply(self, ddl: str) -> None:
-        self.catalog.apply(read_ddl(ddl, self.context))
+    def apply(self, ddl: str) -> RowEffect:
+        """What the tracker makes of a statement."""
+        changes = read_ddl(ddl, self.context)
+        decided = self.identified.apply(self.catalog.apply(changes), changes)
+        return next((entry.effect for entry in decided if entry.effect is not None), NO_EFFECT)
 
     def select(self) -> pa.Table:
         """All rows, by their number."""

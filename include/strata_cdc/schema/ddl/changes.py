@@ -307,6 +307,17 @@ class AlterTable(Struct, frozen=True):
         sql/sql_table.cc), or what is done to partitions and tablespaces."""
         return all(isinstance(step, SwitchKeys) for step in self.steps)
 
+    @property
+    def may_change_rows(self) -> bool:
+        """Whether rows may be others, or become others, although the definition is as before: a column is dropped and
+        made again, columns exchange their names, or a foreign key comes by which the server changes rows."""
+        return any(
+            isinstance(step, (AddColumn, RenameColumn))
+            or (isinstance(step, ChangeColumn) and step.old != step.column.name)
+            or (isinstance(step, AddKey) and step.key.cascades)
+            for step in self.steps
+        )
+
 
 class RenameTables(Struct, frozen=True):
     """RENAME TABLE: pairs, one after the other."""

@@ -63,7 +63,7 @@ def effect_of(
     after: TableDefinition | None,
     asked: Iterable[Change] = (),
     *,
-    origins: Sequence[int | None] | None = None,
+    origins: Sequence[int | None] | None,
     name: TableName | None = None,
     came_from: TableName | None = None,
 ) -> RowEffect:
@@ -73,7 +73,7 @@ def effect_of(
         before: The table whose rows these are; None if there was none, or nobody knew it.
         after: What it is afterwards; None if it is gone.
         asked: What the statement asks for, as read from its text; nothing where no statement made the difference.
-        origins: As of `effect_of_columns`.
+        origins: As of `effect_of_columns`; None where one of the two definitions is not there.
         name: The table's name afterwards, or the one that it has lost.
         came_from: The table's name before, if it had another.
     """
@@ -127,7 +127,7 @@ def effect_of_columns(
         time_zone: Likewise, where the statement used it.
         came_from: The table's name before, if it had another.
     """
-    places = _by_name(before, after) if origins is None else origins
+    places = origins_by_name(before, after) if origins is None else origins
     pairs = [
         (column, None if place is None else before.columns[place])
         for column, place in zip(after.columns, places, strict=True)
@@ -151,6 +151,7 @@ def effect_of_columns(
         truncates_fractions=bool(sql_mode & TIME_TRUNCATE_FRACTIONAL),
         time_zone=time_zone,
         numbers_zeros=not sql_mode & _NO_AUTO_VALUE_ON_ZERO,
+        refuses_nulls=columns.is_strict and bool(columns.converted),
         came_from=came_from,
         reason="; ".join(columns.reasons),
     )
@@ -158,7 +159,8 @@ def effect_of_columns(
     return _with_kind(parts, strongest)
 
 
-def _by_name(before: TableDefinition, after: TableDefinition) -> list[int | None]:
+def origins_by_name(before: TableDefinition, after: TableDefinition) -> list[int | None]:
+    """For each column of a newer definition the place of the one that has its name in the older one."""
     places = {fold_name(column.name): at for at, column in enumerate(before.columns)}
     return [places.get(fold_name(column.name)) for column in after.columns]
 

@@ -92,6 +92,9 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the session, where the statement used it."""
     numbers_zeros: bool = True
     """An AUTO_INCREMENT gives numbers to zeros, not only to NULLs (unless NO_AUTO_VALUE_ON_ZERO)."""
+    refuses_nulls: bool = False
+    """Of a statement that converts values: whether it would have failed if a column that is NOT NULL afterwards had had
+    a NULL."""
     makes_table: bool = False
     """Whether it is a CREATE: there were no rows before it."""
     is_whole: bool = False

@@ -246,7 +246,7 @@ class Catalog:
             return self._alter_hidden(change)
         after = self._altered(change, self.get(name))
         if change.new_name is None or change.new_name == name:
-            return self._set(name, after)
+            return self._set(name, after, may_change_rows=change.may_change_rows)
         return [
             *self._set(name, None, missing=change.new_name),
             *self._set(change.new_name, after, renamed_from=name),
@@ -333,10 +333,13 @@ class Catalog:
         *,
         renamed_from: TableName | None = None,
         missing: TableName | None = None,
+        may_change_rows: bool = False,
     ) -> list[TableEntry]:
-        """Sets a table and tells what changed; nothing if nothing did, but for a name `missing` from the catalog."""
+        """Sets a table and tells what changed; nothing if nothing did, but for a name `missing` from the catalog, and
+        for what may have changed the rows of a table that is known."""
         before = self.get(name)
-        if before == after and renamed_from is None and not (before is None and missing is not None):
+        is_told = (before is None and missing is not None) or (isinstance(after, TableDefinition) and may_change_rows)
+        if before == after and renamed_from is None and not is_told:
             return []
         self.put(name, after)
         return [_entry(name, after, renamed_from)]
