@@ -83,6 +83,13 @@ def _branches(
     return [Branch(relation, tuple(versions), places) for (relation, places), versions in found.items()]
 
 
+def held_branches_of(
+    life: TableLifetime, fields: Mapping[TableName, Sequence[pa.Field]], columns: Sequence[ViewColumn]
+) -> list[Branch]:
+    """As `branches_of`, of values that the table's rows have by now; the same arguments."""
+    return _branches(life, fields, columns, held_place_of)
+
+
 def converted_branches_of(
     life: TableLifetime, fields: Mapping[TableName, Sequence[pa.Field]], columns: Sequence[ViewColumn]
 ) -> list[Branch]:
@@ -110,6 +117,17 @@ def place_of(
         return _place_of_given(value, column)
     place = _place_in(value.column, column, there, kinds)
     return replace(place, lacking=_place_of_given(left_out(value.column), column))
+
+
+def held_place_of(
+    value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
+) -> ColumnSource:
+    """As `place_of`; what the server may have made another value of is not known."""
+    if value.column is None and value.origin.column is None:
+        return _place_of_given(value.origin, column)
+    if value.changed is not None:
+        return ColumnSource(unknown=value.changed)
+    return place_of(value, column, there, kinds)
 
 
 def converted_place_of(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.schema.history.fills import NoFill, fill_of
 from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
-from strata_cdc.tables.origins import ValueOrigin, given_since, step_of
+from strata_cdc.tables.origins import ValueOrigin, given_since, shown_step, step_of
 from strata_cdc.tables.values.constants import constant
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class Value(Struct, frozen=True):
     """Why the log does not tell."""
     is_apart: bool = False
     """Whether that is because the value has another type."""
+    changed: str | None = None
+    """With a column: what is not known of the rows that had the value and have another by now, it may be."""
     origin: ValueOrigin = ValueOrigin()
     """The same, through changes of the type."""
 
@@ -119,10 +121,29 @@ def _earlier(value: Value, before: TableDefinition, change: TableChange) -> Valu
     old = change.effect.column_before(value.column, before)
     if old is None:
         return replace(_filled(value.column, change.effect), origin=origin)
-    if not keeps_values(old, value.column):
+    if not is_shown_by_cast(old, value.column):
         changed = f"{old.name} was {old.column_type}, and is {value.column.column_type}"
         return Value(unknown=changed, is_apart=True, origin=origin)
-    return Value(old, origin=origin)
+    return Value(old, changed=value.changed or _changed(old, value.column, change.effect), origin=origin)
+
+
+def _changed(before: Column, after: Column, effect: RowEffect) -> str | None:
+    """What is not known of values where a statement may have made others of them than a cast does."""
+    step = step_of(before, after, effect)
+    if step is None or isinstance(step, str):
+        return step
+    may_have_nulls = before.nullable and not after.nullable and not effect.refuses_nulls
+    return shown_step(before, after) if may_have_nulls or not _is_widened(before, after) else None
+
+
+def _is_widened(before: Column, after: Column) -> bool:
+    """Whether the server makes of every value what a cast makes of it, given that a cast can show it; not of NULL, nor
+    of what AUTO_INCREMENT gives numbers, behind which no mirror goes."""
+    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    families = one.kind.facts.family, other.kind.facts.family
+    if families[0] is Family.LABELS:
+        return families[1] is Family.TEXT
+    return families[0] in {Family.INTEGER, Family.DECIMAL} or other.kind is TypeKind.DOUBLE
 
 
 def _earlier_origin(origin: ValueOrigin, before: TableDefinition, change: TableChange) -> ValueOrigin:
@@ -161,8 +182,8 @@ def _given(column: Column, found: str | NoFill | None, what: str) -> Value:
     return Value(given=value if value.is_valid else None)
 
 
-def keeps_values(before: Column, after: Column) -> bool:
-    """Whether a change of a column's type leaves every value as it is, so that a cast says what the server has."""
+def is_shown_by_cast(before: Column, after: Column) -> bool:
+    """Whether a cast to a column's later type shows every value as it was, whatever the server made of it."""
     one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
     if one == other:
         return True

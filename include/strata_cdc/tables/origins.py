@@ -45,12 +45,16 @@ def step_of(before: Column, after: Column, effect: RowEffect) -> TypeChange | st
     Returns:
         The conversion; a text where nobody knows what the server made of them; None where they are as they were.
     """
-    shown = f"what became of {before.name} when it was {before.column_type} and got {after.column_type}"
     if after.name in {one.column for one in effect.converted}:
         return TypeChange(before, after, effect.truncates_fractions, effect.time_zone, effect.numbers_zeros)
     if effect.reason and (after.generated is not None or _type_of(before) != _type_of(after)):
-        return f"{shown} ({effect.reason})"
+        return f"{shown_step(before, after)} ({effect.reason})"
     return None
+
+
+def shown_step(before: Column, after: Column) -> str:
+    """What is asked for where nobody knows what a statement made of a column's values, for people."""
+    return f"what became of {before.name} when it was {before.column_type} and got {after.column_type}"
 
 
 def _type_of(column: Column) -> tuple[object, ...]:

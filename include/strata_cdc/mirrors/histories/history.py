@@ -26,7 +26,7 @@ from strata_cdc.schema.history.table_changes import removals_of, table_changes_o
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.store.database import OnMissing, open_store
-from strata_cdc.tables.column_sources import branches_of, kinds_of, place_of, view_columns
+from strata_cdc.tables.column_sources import held_branches_of, held_place_of, kinds_of, view_columns
 from strata_cdc.tables.layout import column_name, table_url
 from strata_cdc.tables.lifetimes import life_of
 from strata_cdc.tables.lost import newest_commits, open_changes
@@ -168,7 +168,7 @@ class MirrorHistory(Struct, frozen=True):
         view = ViewSource(
             columns,
             tuple(relations),
-            tuple(branches_of(self.life, fields, columns)),
+            tuple(held_branches_of(self.life, fields, columns)),
             tuple((name, tuple(sorted(self.versions))) for name in own),
             0,
             f"{self.mirror.table} has rows of a version that is newer than this view: make it anew",
@@ -185,7 +185,7 @@ class MirrorHistory(Struct, frozen=True):
         there = [field for field in self.base.schema if name_in_files(field) in inside and not is_former(field)]
         in_files = {field.name: name_in_files(field) for field in there}
         kinds = kinds_of(era.definition)
-        places = [place_of(value, column, there, kinds) for value, column in zip(era.values, columns, strict=True)]
+        places = [held_place_of(value, column, there, kinds) for value, column in zip(era.values, columns, strict=True)]
         found = [replace(one, physical=tuple(in_files[name] for name in one.physical)) for one in places]
         if INVALID_COLUMN not in inside:
             found = [replace(one, missing="") if one.physical else one for one in found]
