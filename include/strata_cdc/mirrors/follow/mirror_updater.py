@@ -1,5 +1,6 @@
 """One table's mirror on its way through the stream: changes, then what happens, then changes.
-Not here: beginning anew (`follow.py`), what a DDL does to a mirror (`mirrors/apply_ddl.py`)."""
+Not here: which steps that takes (`follow_plan.py`), beginning anew (`follow.py`), what a DDL does to a mirror
+(`mirrors/apply_ddl.py`)."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ from strata_cdc.mirrors.apply_ddl import (
 )
 from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
 from strata_cdc.mirrors.exactness import EXACT
+from strata_cdc.mirrors.follow.follow_plan import FollowAction, plan_follow
 from strata_cdc.mirrors.follow.followed import MirrorProgress, NotYetError, OvertakenError
 from strata_cdc.mirrors.follow.former_rows import mirror_before
 from strata_cdc.mirrors.follow.loss import NEVER_DUMPED, Loss, diverged, is_proven, loss_by
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from strata_cdc.mirrors.follow.follow_plan import FollowStep
     from strata_cdc.mirrors.follow.followed import Following
     from strata_cdc.mirrors.follow.schema_events import Order, SchemaEvent
     from strata_cdc.mirrors.position import MirrorPosition
@@ -99,13 +102,13 @@ class MirrorUpdater:
         """As far as the mirror can be brought."""
         self._lost = self._cannot_go_on() or self._inexact()
         is_unlogged = self._all.happenings.unlogged(self._table) is not None
-        coming = [] if is_unlogged else [one for one in self._pending() if self._is_asked(one)]
+        steps = [] if is_unlogged else plan_follow(self._table, self._pending(), self._until)
         self._note_proof()
-        for at, one in enumerate(coming):
-            if not self._can_reach(one, coming[at:]):
+        for at, step in enumerate(steps):
+            if not self._can_reach(step.event, [one.event for one in steps[at:]]):
                 break
             try:
-                self._happen(one)
+                self._happen(step)
             except NotYetError as error:
                 return MirrorProgress(self._mirror, None, self._commits, str(error))
         return self._end()
@@ -253,27 +256,32 @@ class MirrorUpdater:
             self._commits += 1
         self._mirror = mirror
 
-    def _happen(self, one: SchemaEvent) -> None:
+    def _happen(self, step: FollowStep) -> None:
         try:
-            self._do(one)
+            self._do(step)
         except (CannotFollowError, StreamHoleError) as error:
             self._lost = Loss(error.message)
         except Exception as error:  # noqa: BLE001  as in `_apply`
             self._lost = loss_by(error, self._table)
-        if one.change is not None:
-            self._current = one.change
+        if step.event.change is not None:
+            self._current = step.event.change
 
-    def _do(self, one: SchemaEvent) -> None:
-        if one.lost is not None:
-            self._lose(one.lost)
+    def _do(self, step: FollowStep) -> None:
+        one = step.event
         if one.change is not None:
-            self._change_table(one, one.change)
+            self._change_table(step, one.change)
         elif one.removal is not None:
-            refuse_unknown(one.removal, is_empty=self._is_empty())
-            if one.removal.held is None:
-                self._empty(one)
-            elif self._lost is None:
-                self._rearrange(one, one.removal, one.removal.held)
+            self._remove(step, one.removal)
+        else:
+            self._lose(one.lost or "")
+
+    def _remove(self, step: FollowStep, effect: RowEffect) -> None:
+        """Rows go, or change places, without row events."""
+        refuse_unknown(effect, is_empty=self._is_empty())
+        if step.action is FollowAction.EMPTY:
+            self._empty(step.event)
+        elif self._lost is None and effect.held is not None:
+            self._rearrange(step.event, effect, effect.held)
 
     def _lose(self, reason: str) -> None:
         change = self._current
@@ -330,18 +338,26 @@ class MirrorUpdater:
         applier.mirror = step(now)
         self._take(applier.mirror)
 
-    def _change_table(self, one: SchemaEvent, change: TableChange) -> None:
+    def _change_table(self, step: FollowStep, change: TableChange) -> None:
         # Of what was before the stream nobody knows the position, nor asks for it.
-        position = partial(self._position, one.behind, change.version_id)
-        if change.definition is None:
-            self._gone(change, position)
-        elif one.begins_rows:
-            self._begin(one, change, position())
-        elif change.renamed_from is not None and change.renamed_from != self._table:
-            self._come_from(one, change, change.renamed_from, position())
-        elif self._mirror is None or self._mirror.is_dropped:
+        position = partial(self._position, step.event.behind, change.version_id)
+        match step.action:
+            case FollowAction.FORGET:
+                raise CannotFollowError(change.gap or "")
+            case FollowAction.DROP:
+                self._drop(position)
+            case FollowAction.BEGIN:
+                self._begin(step.event, change, position())
+            case FollowAction.TAKE_OVER:
+                self._take_over(step.event, change, position())
+            case _:
+                self._alter(change, position)
+
+    def _alter(self, change: TableChange, position: Callable[[], MirrorPosition]) -> None:
+        """The rows that are there become what the statement's effect makes of them."""
+        if self._mirror is None or self._mirror.is_dropped:
             raise CannotFollowError(NEVER_DUMPED if self._lost is None else self._lost.reason)
-        elif self._lost is None:
+        if self._lost is None:
             behind = position()
             self._commit(lambda at: altered(at, change, behind, self._renames))
 
@@ -354,10 +370,8 @@ class MirrorUpdater:
             self._commit(lambda at: emptied(at, replace(position, taken=""), definition, self._renames))
             self._lost = None
 
-    def _gone(self, change: TableChange, position: Callable[[], MirrorPosition]) -> None:
-        """The table is dropped or has another name, or nobody knows what it is."""
-        if change.gap is not None:
-            raise CannotFollowError(change.gap)
+    def _drop(self, position: Callable[[], MirrorPosition]) -> None:
+        """The table is dropped or has another name."""
         if self._mirror is not None and not self._mirror.is_dropped:
             behind, lost = position(), self._lost
             # Two commits: whoever takes the rows along under another name finds the one in front.
@@ -365,11 +379,10 @@ class MirrorUpdater:
             self._commit(lambda at: at.dropped(behind))
         self._lost = None
 
-    def _come_from(self, one: SchemaEvent, change: TableChange, name: TableName, position: MirrorPosition) -> None:
+    def _take_over(self, one: SchemaEvent, change: TableChange, position: MirrorPosition) -> None:
         """The rows of another table, which has this name now."""
-        self._make(
-            change, converted_rows(mirror_before(self._all, name, one, self._table), change), position, RowsFrom.MIRROR
-        )
+        before = mirror_before(self._all, change.renamed_from or change.name, one, self._table)
+        self._make(change, converted_rows(before, change), position, RowsFrom.MIRROR)
 
     def _rows_with(self, one: SchemaEvent, change: TableChange) -> Iterable[pa.Table]:
         """The rows that CREATE TABLE ... SELECT has put in the transaction that made the table."""
