@@ -26,15 +26,19 @@ from strata_cdc.binlog.kernels.stream import walk_events
 from strata_cdc.binlog.kernels.words import Request, State, Word
 from strata_cdc.changes.maps_in_force import MapsInForce
 from strata_cdc.changes.row_buffers import RowBuffers
+from strata_cdc.changes.unlogged_rows import reported_loss, unlogged_rows
 from strata_cdc.changes.windows import FlushPoint, PayloadEnd, RangeStart, Window
-from strata_cdc.errors import StatementFormatError, StrataError, StreamHoleError
+from strata_cdc.errors import StrataError
 from strata_cdc.position.sets import Gtid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from strata_cdc.binlog.bytes.files import BinlogFile
+    from strata_cdc.binlog.bytes.format import FormatDescription
+    from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.decode_plans import DecodePlan, DecodePlans, MapPlan
+    from strata_cdc.changes.plan import Range
     from strata_cdc.changes.region import Region
     from strata_cdc.changes.row_buffers import BufferedRows
     from strata_cdc.changes.windows import Source
@@ -61,6 +65,8 @@ class Hole(Struct, frozen=True):
 
     error: StrataError
     """What is missing, with its place; a table only if one can be told."""
+    seq: int = 0
+    """Ordinal of the transaction that the walk was in; 0: of none."""
 
 
 class Watermark(Struct, frozen=True):
@@ -78,6 +84,92 @@ class Watermark(Struct, frozen=True):
 Step = RowBlock | Hole | Watermark
 
 
+class _WalkedFile(Struct, frozen=True):
+    """What a walk over a file goes by."""
+
+    path: str
+    name: str
+    form: FormatDescription
+    post_headers: Ints
+    is_piece: bool
+    """Whether it is a landed segment, which may be a piece of the server's file."""
+
+    @classmethod
+    def of(cls, binlog: BinlogFile) -> _WalkedFile:
+        """From the open file."""
+        return cls(binlog.path, binlog.name, binlog.format, post_headers(binlog.format), binlog.segment is not None)
+
+
+class _WalkPlace:
+    """Where a walk is, as the kernels keep it, and the servers that it has met."""
+
+    def __init__(self) -> None:
+        """In front of all events."""
+        self.states = records(WalkState, 1)
+        self.state = self.states[0]
+        self.servers = ServerRegistry()
+        self.key = np.zeros(GTID_BYTES, np.uint8)
+        """Of the server that is new."""
+
+    def begin(self, start: RangeStart, *, is_piece: bool) -> None:
+        """Goes to the beginning of a range."""
+        piece, state = start.range, self.state
+        state.seq = piece.first_seq - 1 if piece.inside is None else piece.first_seq
+        state.row = piece.first_row
+        state.clock = piece.clock
+        state.sid = -1
+        state.statement += 1
+        state.position = piece.binlog_pos
+        state.delta = piece.binlog_pos - piece.begin
+        state.is_piece = is_piece
+        state.place = start.state
+        if piece.inside:
+            gtid = Gtid.parse(piece.inside)
+            state.sid, state.gno = self.servers.number_of(gtid.sid), gtid.gno
+            state.keys = self.servers.count
+
+    def add_server(self) -> None:
+        """Takes the new server in."""
+        self.servers.add(self.key)
+        self.state.keys = self.servers.count
+
+    def gtid(self) -> str | None:
+        """GTID of the transaction that the walk is in."""
+        sid = int(self.state.sid)
+        if sid < 0 or self.state.place == State.BETWEEN:
+            return None
+        return str(Gtid(self.servers.sids[sid], int(self.state.gno)))
+
+
+class _PlannedBuffers:
+    """The row buffers of a walk, each with the plan of its rows."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.arrays = RowBuffers()
+        self._numbers: dict[MapPlan, int] = {}
+        """The row buffer of each plan; `_plans` is the other way round."""
+        self._plans: list[MapPlan] = []
+        self.region: Region | None = None
+        """Of the rows in all buffers."""
+
+    def number_of(self, plan: MapPlan) -> int:
+        """The row buffer of a plan."""
+        number = self._numbers.get(plan)
+        if number is None:
+            number = self.arrays.add(plan.cells, plan.targets, counted_only=plan.decode is None)
+            self._numbers[plan] = number
+            self._plans.append(plan)
+        return number
+
+    def blocks(self, servers: Sequence[Sid], number: int | None = None) -> Iterator[RowBlock]:
+        """Takes what is in a row buffer, or in all."""
+        for one in self.arrays.waiting() if number is None else (number,):
+            plan = self._plans[one].decode
+            if plan is not None and self.region is not None:
+                yield RowBlock(plan, self.arrays.take(one), self.region, tuple(servers))
+
+
 class RowReader:
     """Where a walk over one file stands.
 
@@ -87,25 +179,12 @@ class RowReader:
     """
 
     def __init__(self, binlog: BinlogFile, plans: DecodePlans) -> None:
-        self._path, self._name, self._form = binlog.path, binlog.name, binlog.format
-        self._is_piece = binlog.segment is not None
-        self._plans = plans
-        self._states = records(WalkState, 1)
-        self._state = self._states[0]
-        self._key = np.zeros(GTID_BYTES, np.uint8)
-        self._post_headers = post_headers(binlog.format)
-        self._servers = ServerRegistry()
-        self._maps = MapsInForce()
-        self._buffers = RowBuffers()
-        self._planned: dict[MapPlan, int] = {}
-        """The row buffer of each plan; `_by_buffer` is the other way round."""
-        self._by_buffer: list[MapPlan] = []
-        self._region: Region | None = None
-        """Of the rows in all buffers."""
-        self._prepared_seq: int | None = None
+        self._file, self._plans = _WalkedFile.of(binlog), plans
+        self._place, self._maps, self._buffers = _WalkPlace(), MapsInForce(), _PlannedBuffers()
+        self._range: Range | None = None
+        """The one that is walked over."""
         self._changed_seq = 0
         """Ordinal of the last transaction with a statement."""
-        self._end = 0
 
     def read(self, source: Iterable[Source]) -> Iterator[Step]:
         """Blocks in the order in which buffers fill up; then the fault that ended the walk, if there was one.
@@ -121,24 +200,17 @@ class RowReader:
             fault = error
         yield from self._flush(is_last=True)
         if fault is not None:
-            raise fault.located(file=self._path, gtid=self.gtid())
+            raise fault.located(file=self._file.path, gtid=self._place.gtid())
 
     @property
     def seq(self) -> int:
         """Ordinal of the last transaction that began."""
-        return int(self._state.seq)
+        return int(self._place.state.seq)
 
     @property
     def clock(self) -> int:
         """The commit clock at that transaction, microseconds UTC."""
-        return int(self._state.clock)
-
-    def gtid(self) -> str | None:
-        """GTID of the transaction that the walk is in."""
-        sid = int(self._state.sid)
-        if sid < 0 or self._state.place == State.BETWEEN:
-            return None
-        return str(Gtid(self._servers.sids[sid], int(self._state.gno)))
+        return int(self._place.state.clock)
 
     def check_end(self) -> None:
         """Says that the file ends with the last range, all of which has been walked.
@@ -146,10 +218,11 @@ class RowReader:
         Raises:
             TruncatedEventError: A transaction has begun and not ended.
         """
+        end = 0 if self._range is None else self._range.end
         try:
-            check_end(self._state.place, self._end, Word.FILE_END)
+            check_end(self._place.state.place, end, Word.FILE_END)
         except StrataError as error:
-            raise error.located(file=self._path, gtid=self.gtid()) from None
+            raise error.located(file=self._file.path, gtid=self._place.gtid()) from None
 
     def _take(self, item: Source) -> Iterator[Step]:
         match item:
@@ -158,43 +231,28 @@ class RowReader:
             case RangeStart():
                 self._begin(item)
             case PayloadEnd():
-                self._state.place = check_end(self._state.place, item.position, Word.PAYLOAD_END)
+                state = self._place.state
+                state.place = check_end(state.place, item.position, Word.PAYLOAD_END)
             case FlushPoint():
                 yield from self._flush()
 
     def _begin(self, start: RangeStart) -> None:
         """Goes to the beginning of a range."""
-        piece, state = start.range, self._state
-        self._end = piece.end
-        self._forget_changed(piece.prepared_seq)
-        state.seq = piece.first_seq - 1 if piece.inside is None else piece.first_seq
-        state.row = piece.first_row
-        state.clock = piece.clock
-        state.sid = -1
-        state.statement += 1
-        state.position = piece.binlog_pos
-        state.delta = piece.binlog_pos - piece.begin
-        state.is_piece = self._is_piece
-        state.place = start.state
-        if piece.inside:
-            gtid = Gtid.parse(piece.inside)
-            state.sid, state.gno = self._servers.number_of(gtid.sid), gtid.gno
-            state.keys = self._servers.count
+        before, self._range = self._range, start.range
+        # No TABLE_MAP is known by its bytes on the other side of a DDL, which may have changed what they mean.
+        sides = (None if before is None else before.prepared_seq, start.range.prepared_seq)
+        if any(seq is not None and seq < self._changed_seq for seq in sides):
+            self._maps.forget()
+        self._place.begin(start, is_piece=self._file.is_piece)
         for body in start.table_maps:
             self._take_table_map(body)
-
-    def _forget_changed(self, prepared_seq: int | None) -> None:
-        """Lets no TABLE_MAP be known by its bytes on the other side of a DDL, which may have changed what they mean."""
-        before, self._prepared_seq = self._prepared_seq, prepared_seq
-        if any(seq is not None and seq < self._changed_seq for seq in (before, prepared_seq)):
-            self._maps.forget()
 
     # Events -----------------------------------------------------------------------------------------
 
     def _walk(self, window: Window) -> Iterator[Step]:
-        state, region = self._state, window.region
+        state, region = self._place.state, window.region
         state.event = state.at = 0
-        state.foreign = region is not self._region
+        state.foreign = region is not self._buffers.region
         while state.event < len(window):
             status = int(walk_events(region.buffer, region.base, window.trailer, window.events, self._tables()))
             if status == codes.FULL:
@@ -205,49 +263,41 @@ class RowReader:
             raise window.fault
 
     def _tables(self) -> Tables:
-        buffers = self._buffers
+        place, maps, buffers = self._place, self._maps, self._buffers.arrays
         return Tables(
-            self._states,
-            self._servers.keys,
-            self._key,
-            self._maps.entries,
-            self._maps.bodies,
+            place.states,
+            place.servers.keys,
+            place.key,
+            maps.entries,
+            maps.bodies,
             buffers.entries,
             buffers.columns,
             buffers.scratch,
             buffers.cells,
             buffers.facts,
-            self._post_headers,
+            self._file.post_headers,
         )
 
     def _give(self, region: Region) -> Iterator[RowBlock]:
         """The rows of the buffer that is full; of all, where the next row's cells lie in another region."""
-        buffer = int(self._state.buffer)
+        state, servers = self._place.state, self._place.servers.sids
+        buffer = int(state.buffer)
         if buffer >= 0:
-            yield from self._block(buffer)
+            yield from self._buffers.blocks(servers, buffer)
             return
-        yield from self._all_blocks()
-        self._region = region
-        self._state.foreign = 0
-
-    def _all_blocks(self) -> Iterator[RowBlock]:
-        for buffer in self._buffers.waiting():
-            yield from self._block(buffer)
+        yield from self._buffers.blocks(servers)
+        self._buffers.region = region
+        state.foreign = 0
 
     def _flush(self, *, is_last: bool = False) -> Iterator[Step]:
-        yield from self._all_blocks()
-        yield Watermark(self.seq + 1 if self._state.place == State.BETWEEN else self.seq, is_last)
-
-    def _block(self, buffer: int) -> Iterator[RowBlock]:
-        plan = self._by_buffer[buffer].decode
-        if plan is not None and self._region is not None:
-            yield RowBlock(plan, self._buffers.take(buffer), self._region, tuple(self._servers.sids))
+        yield from self._buffers.blocks(self._place.servers.sids)
+        yield Watermark(self.seq + 1 if self._place.state.place == State.BETWEEN else self.seq, is_last)
 
     # Rare events ------------------------------------------------------------------------------------
 
     def _located(self, status: int, window: Window) -> Iterator[Step]:
         """As `_answer`, with the event's offset in what is wrong with it."""
-        at = int(self._state.event)
+        at = int(self._place.state.event)
         try:
             yield from self._answer(status, window, at)
         except StrataError as error:
@@ -257,69 +307,44 @@ class RowReader:
 
     def _answer(self, status: int, window: Window, at: int) -> Iterator[Step]:
         """Does what the walk asks for at event number `at`, and goes on behind it, or with it once more."""
-        state = self._state
         if status == Request.NEW_SERVER:
-            self._servers.add(self._key)
-            state.keys = self._servers.count
+            self._place.add_server()
         elif status == Request.NEW_TABLE_MAP:
             refused = self._take_table_map(window.body(at))
             if refused is not None:
                 yield self._hole(refused)
         else:
             yield from self._pass(status, window, at)
+            state = self._place.state
             state.place = state.following
             state.event = at + 1
 
     def _pass(self, status: int, window: Window, at: int) -> Iterator[Hole]:
         """Does what an event asks for that is not met again. The inner events of a payload are the next windows."""
+        form = self._file.form
         if status == Request.READ_STATEMENT:
-            yield from self._take_statement(window, at)
+            # A DDL may have changed what any TABLE_MAP means.
+            self._maps.forget()
+            self._changed_seq = max(self._changed_seq, self.seq)
+            query = parse_query(window.body(at), form, int(window.events.types[at]))
+            yield from map(self._hole, unlogged_rows(query, form, self._plans))
         elif status == Request.REPORT_LOSS:
-            yield self._lost(parse_incident(window.body(at)).message)
+            yield self._hole(reported_loss(parse_incident(window.body(at)).message))
         elif status == Request.COMPARE_FORMAT:
-            compare_format(window.region.buffer, *window.place(at), self._form)
+            compare_format(window.region.buffer, *window.place(at), form)
         elif status != Request.INFLATE:
             packed = window.payload is not None
-            raise fault_of(status, window.region.buffer, *window.place(at), self._form, packed=packed)
-
-    def _lost(self, message: str) -> Hole:
-        return self._hole(
-            StreamHoleError(
-                f"the server reports that it lost events here: {message}",
-                remedy="What was changed is not in the binlog: take a new baseline behind this point.",
-            )
-        )
+            raise fault_of(status, window.region.buffer, *window.place(at), form, packed=packed)
 
     def _hole(self, error: StrataError) -> Hole:
-        position = int(self._state.position)
-        return Hole(error.located(gtid=self.gtid(), file=self._name, offset=position))
+        position = int(self._place.state.position)
+        return Hole(error.located(gtid=self._place.gtid(), file=self._file.name, offset=position), self.seq)
 
     def _take_table_map(self, body: bytes) -> StrataError | None:
         """Puts a TABLE_MAP in force; gives the reason why its rows cannot be decoded as they are, the first time."""
-        table_map = parse_table_map(body, self._form.header_length(EventType.TABLE_MAP))
-        plan, refused = self._plans.find(table_map, self.seq if self._prepared_seq is None else self._prepared_seq)
-        if plan not in self._planned:
-            self._planned[plan] = self._buffers.add(plan.cells, plan.targets, counted_only=plan.decode is None)
-            self._by_buffer.append(plan)
-        statement = int(self._state.statement)
-        self._maps.add(table_map.table_id, table_map.body, self._planned[plan], statement)
+        table_map = parse_table_map(body, self._file.form.header_length(EventType.TABLE_MAP))
+        prepared_seq = None if self._range is None else self._range.prepared_seq
+        plan, refused = self._plans.find(table_map, self.seq if prepared_seq is None else prepared_seq)
+        number, statement = self._buffers.number_of(plan), int(self._place.state.statement)
+        self._maps.add(table_map.table_id, table_map.body, number, statement)
         return refused
-
-    def _take_statement(self, window: Window, at: int) -> Iterator[Hole]:
-        # Imported here: the grammar takes its time to load, and most slices have no statement.
-        from strata_cdc.schema.ddl.context import context_of, statement_text  # noqa: PLC0415  see above
-        from strata_cdc.schema.ddl.dml import tables_changed_by  # noqa: PLC0415  see above
-
-        query = parse_query(window.body(at), self._form, int(window.events.types[at]))
-        # A DDL may have changed what any TABLE_MAP means.
-        self._maps.forget()
-        self._changed_seq = max(self._changed_seq, self.seq)
-        for table in tables_changed_by(statement_text(query), context_of(query, self._form)) or ():
-            if self._plans.is_decoded(table):
-                yield self._hole(
-                    StatementFormatError(
-                        f"rows of {table} were changed by a statement, so the binlog does not hold them",
-                        table=str(table),
-                        remedy="Set `binlog_format=ROW` on the server; take a new baseline behind this point.",
-                    )
-                )

@@ -146,14 +146,14 @@ class _OpenItem:
         self._fault_behind = _NOWHERE
         """Transaction and row from which on none is given."""
 
-    def put(self, step: Decoded, at: int) -> None:
-        """Takes what was decoded; `at` is the ordinal of the walk's transaction."""
+    def put(self, step: Decoded) -> None:
+        """Takes what was decoded."""
         if isinstance(step, ChangeBatch):
             self._left.batches.append(step)
         elif isinstance(step, QuarantinedRows):
             self._left.unreadable.append(UnreadableRows.of(step))
         elif isinstance(step, Hole):
-            self._fail(step.error, at, (at, 0))
+            self._fail(step.error, step.seq, (step.seq, 0))
 
     def fail(self, error: StrataError) -> None:
         """Of the transaction that has not ended the rows in front of the fault are given, and nothing behind it."""
@@ -262,8 +262,8 @@ class Decoding:
         open_ = _OpenItem(chosen, ddl, everything=self._everything)
         last = StreamBatch(chosen.places)
         try:
-            for at, step in self._steps(chosen, open_):
-                open_.put(step, at)
+            for step in self._steps(chosen, open_):
+                open_.put(step)
                 if isinstance(step, Watermark):
                     found = open_.cut(step)
                     # Behind the last rows there is mostly no more than transactions without any.
@@ -277,8 +277,7 @@ class Decoding:
         if open_.fault is not None:
             raise open_.fault
 
-    def _steps(self, chosen: ChosenTransactions, open_: _OpenItem) -> Iterator[tuple[int, Decoded]]:
-        """Steps of decoding, each with the ordinal of the transaction that the walk is in."""
+    def _steps(self, chosen: ChosenTransactions, open_: _OpenItem) -> Iterator[Decoded]:
         item = chosen.item
         chain = None if item.is_landed else item.chain()
         for piece in _pieces(chosen.places):
@@ -291,13 +290,10 @@ class Decoding:
                 with prepared.open() as binlog:
                     yield from self._decode(binlog, [prepared.range], None)
 
-    def _decode(
-        self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None
-    ) -> Iterator[tuple[int, Decoded]]:
-        windows, reader = read_windows(binlog, ranges, chain, self._pace), RowReader(binlog, self._plans)
-        blocks = reader.read(windows)
-        for step in decode_blocks(blocks, binlog.name):
-            yield reader.seq, step
+    def _decode(self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None) -> Iterator[Decoded]:
+        windows = read_windows(binlog, ranges, chain, self._pace)
+        blocks = RowReader(binlog, self._plans).read(windows)
+        return decode_blocks(blocks, binlog.name)
 
 
 def _pieces(places: Places) -> list[_Piece]:

@@ -1,0 +1,45 @@
+"""Rows that changed and are not in the log: a statement changed them, or the server lost them.
+Not here: where that is in the log (`blocks.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strata_cdc.errors import StatementFormatError, StreamHoleError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata_cdc.binlog.bytes.format import FormatDescription
+    from strata_cdc.binlog.events.model import Query
+    from strata_cdc.changes.decode_plans import DecodePlans
+
+
+def unlogged_rows(query: Query, form: FormatDescription, plans: DecodePlans) -> Iterator[StatementFormatError]:
+    """What a statement changed of tables whose rows are wanted, an error for each.
+
+    Args:
+        query: The statement.
+        form: Of its file.
+        plans: Which rows are wanted.
+    """
+    # Imported here: the grammar takes its time to load, and most slices have no statement.
+    from strata_cdc.schema.ddl.context import context_of, statement_text  # noqa: PLC0415  see above
+    from strata_cdc.schema.ddl.dml import tables_changed_by  # noqa: PLC0415  see above
+
+    for table in tables_changed_by(statement_text(query), context_of(query, form)) or ():
+        if plans.is_decoded(table):
+            yield StatementFormatError(
+                f"rows of {table} were changed by a statement, so the binlog does not hold them",
+                table=str(table),
+                remedy="Set `binlog_format=ROW` on the server; take a new baseline behind this point.",
+            )
+
+
+def reported_loss(message: str) -> StreamHoleError:
+    """What the server says that it lost."""
+    return StreamHoleError(
+        f"the server reports that it lost events here: {message}",
+        remedy="What was changed is not in the binlog: take a new baseline behind this point.",
+    )
