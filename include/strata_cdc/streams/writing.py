@@ -68,7 +68,7 @@ _LINES: Final = _Framing(lambda _, line: line + b"\n", b"", b"\n")
 _MESSAGES: Final = _Framing(message, b"id: ", b"\n\n")
 
 
-class TableRows(Struct, frozen=True, eq=False):
+class LineRows(Struct, frozen=True, eq=False):
     """Rows of a table whose lines are made together."""
 
     seqs: Ints
@@ -86,7 +86,7 @@ class LinePlan(Struct, frozen=True, eq=False):
     """What lines a span has."""
 
     span: StreamBatch
-    rows: list[TableRows]
+    rows: list[LineRows]
     others: list[Iterable[dict[str, Any]]]
     """Lines of rows that are made one by one, without the end that all of them have."""
 
@@ -142,7 +142,7 @@ class Writing:
                 # Images that lack columns, or have what their types cannot express.
                 plan.others.append(values.objects(batch.batch))
             else:
-                plan.rows.append(_table_rows(batch, pieces))
+                plan.rows.append(_line_rows(batch, pieces))
         for rows in span.unreadable:
             found = rows.rows(self._table(rows)[0])
             plan.others.append([_unreadable_line(rows.table, one, span.places) for one in found])
@@ -158,12 +158,12 @@ class Writing:
         return known[:2]
 
 
-def _table_rows(batch: ChangeBatch, pieces: list[LineColumn]) -> TableRows:
+def _line_rows(batch: ChangeBatch, pieces: list[LineColumn]) -> LineRows:
     columns = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
     seqs, rows = (np.asarray(columns[name].to_numpy(), np.int64) for name in ("_seq", "_row"))
     begins = np.flatnonzero(np.diff(seqs, prepend=-1))
     chosen = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(seqs)))
-    return TableRows(seqs, rows, pieces, seqs[begins], chosen)
+    return LineRows(seqs, rows, pieces, seqs[begins], chosen)
 
 
 def planned_lines(plan: LinePlan, texts: SpanTexts, framing: _Framing = _LINES) -> list[Lines]:
@@ -187,7 +187,7 @@ def planned_lines(plan: LinePlan, texts: SpanTexts, framing: _Framing = _LINES) 
     return found
 
 
-def _rows(rows: TableRows, texts: RowTexts, framing: _Framing, end: bytes) -> Lines:
+def _rows(rows: LineRows, texts: RowTexts, framing: _Framing, end: bytes) -> Lines:
     steps = rows.rows + 1 + texts.statements[rows.chosen]
     token = [LineColumn(texts.heads, rows.chosen), in_digits(step_numbers(texts.crcs[rows.chosen], steps))]
     count = len(rows.transactions)
