@@ -1,7 +1,6 @@
-"""Feeds the tracker from a change source, whatever stands behind it.
+"""Feeds the tracker from a change source of any kind.
 Not here: the sources (`binlog/sources/`), where versions go (`track_schema.py`, `pipeline/decode/decode_files.py`),
-what
-becomes of transactions (`schema/tracker/track.py`)."""
+what becomes of transactions (`schema/tracker/track.py`)."""
 
 from __future__ import annotations
 
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
 
 
 def feed(tracker: Tracker, source: ChangeSource) -> TrackReport:
-    """Reads a source to its end, and stores what is left then; also after a fault, what came before it.
+    """Reads a source to its end, and stores what is not stored then; after an error, what came before it.
 
     Raises:
         CorruptEventError: Versions before the fault have been stored.
-        AlreadyRunningError: Another tracker is at work on the source.
+        AlreadyRunningError: Another tracker works on the source.
     """
     try:
         for item in source.read():
@@ -49,7 +48,7 @@ def take_item(tracker: Tracker, item: Item) -> None:
     """Hands the tracker one item of a source.
 
     Raises:
-        CorruptEventError: What came before the fault has been taken.
+        CorruptEventError: What came before the fault has been tracked.
     """
     if isinstance(item, FileStart):
         tracker.begin_file(item)
@@ -61,19 +60,19 @@ def take_item(tracker: Tracker, item: Item) -> None:
         tracker.end_file(item.end_pos)
 
 
-def _take_transactions(tracker: Tracker, found: Transactions) -> None:
-    is_quiet = found.is_quiet
-    if is_quiet and tracker.take_quiet(_quiet_run(found)):
+def _take_transactions(tracker: Tracker, transactions: Transactions) -> None:
+    is_quiet = transactions.is_quiet
+    if is_quiet and tracker.take_quiet(_quiet_run(transactions)):
         return
-    for number, record in enumerate(found.records()):
-        # The first of a file is taken alone, and those behind it may be taken at once.
-        if number == 1 and is_quiet and tracker.take_quiet(_quiet_run(found, 1)):
+    for number, record in enumerate(transactions.records()):
+        # The first transaction of a file is tracked alone; those after it may be tracked at once.
+        if number == 1 and is_quiet and tracker.take_quiet(_quiet_run(transactions, 1)):
             return
-        tracker.take(_transaction(found, record))
+        tracker.take(_transaction(transactions, record))
 
 
-def _quiet_run(found: Transactions, begin: int = 0) -> QuietRun:
-    batch = found.batch
+def _quiet_run(transactions: Transactions, begin: int = 0) -> QuietRun:
+    batch = transactions.batch
     return QuietRun(
         count=len(batch) - begin,
         spans=batch.gtid_spans(begin),
@@ -81,36 +80,38 @@ def _quiet_run(found: Transactions, begin: int = 0) -> QuietRun:
         end_pos=int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1]),
         committed_at=int(batch.committed_at[-1]),
         tables=tuple(TableName(database, table) for database, table in batch.tables),
-        last_seq=batch.last_seq if found.is_landed else None,
+        last_seq=batch.last_seq if transactions.is_landed else None,
     )
 
 
-def _transaction(found: Transactions, record: TransactionRecord) -> TrackedTransaction:
-    """Of a transaction without statements the bytes are not looked at, but where a table of it is not known."""
+def _transaction(transactions: Transactions, record: TransactionRecord) -> TrackedTransaction:
+    """The bytes of a transaction without statements are not read, except if a table of it is not known."""
     quiet = TrackedTransaction(
         gtid=record.gtid,
         binlog_pos=record.binlog_pos,
         end_pos=record.binlog_pos + record.end - record.begin,
         committed_at=record.committed_at,
-        seq=record.seq if found.is_landed else None,
+        seq=record.seq if transactions.is_landed else None,
         incident=record.incident,
         tables=tuple(TableName(table.database, table.table) for table in record.tables),
-        table_maps=found.table_maps(record),
+        table_maps=transactions.table_maps(record),
     )
     if not record.ddl_offsets:
         return quiet
-    return replace(quiet, ran_first_on=_ran_first_on(found, record), statements=_statements(found, record))
+    return replace(
+        quiet, ran_first_on=_ran_first_on(transactions, record), statements=_statements(transactions, record)
+    )
 
 
-def _statements(found: Transactions, record: TransactionRecord) -> Iterator[TrackedStatement]:
-    form = found.bytes().format
-    for statement in found.statements(record):
+def _statements(transactions: Transactions, record: TransactionRecord) -> Iterator[TrackedStatement]:
+    form = transactions.bytes().format
+    for statement in transactions.statements(record):
         yield TrackedStatement(statement.query, form, statement.offset + record.binlog_pos - record.begin)
 
 
-def _ran_first_on(found: Transactions, record: TransactionRecord) -> Flavour | None:
-    """The server that ran a transaction first: a replica's binlog has the rules of its source's DDL."""
-    binlog = found.bytes()
+def _ran_first_on(transactions: Transactions, record: TransactionRecord) -> Flavour | None:
+    """The server that ran a transaction first: in a replica's binlog, DDL follows the rules of the replica's source."""
+    binlog = transactions.bytes()
     index = index_events(binlog.buffer, record.begin, record.end, binlog.format, 1)
     if not len(index):
         return None

@@ -1,5 +1,5 @@
-"""The tracking step as the settings want it: versions stored, or DDL only noticed (`track_schema_versions = false`).
-Not here: tracking (`track_schema.py`)."""
+"""The tracking step as the settings say: versions are stored, or with `track_schema_versions = false` DDL is only
+reported. Not here: tracking (`track_schema.py`)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 def track_source(source: Source, engine: sa.Engine) -> TrackReport:
-    """Tracks what has been landed of a source, or only notices its DDL if the settings switch versions off.
+    """Tracks what has been landed of a source, or only reports its DDL if the settings switch versions off.
 
     Raises:
         CorruptEventError: Versions before the fault have been stored.
-        AlreadyRunningError: Another tracker is at work on the source.
+        AlreadyRunningError: Another tracker works on the source.
         StreamHoleError: A segment is missing.
     """
     if source.settings.track_schema_versions:
@@ -42,8 +42,8 @@ def track_source(source: Source, engine: sa.Engine) -> TrackReport:
 
 
 def notice_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
-    """Reports the DDL that has been landed behind what is tracked. Nothing is stored: the position stays, no row behind
-    it can be decoded, and a later tracking begins there, so that nothing is lost.
+    """Reports the DDL that has been landed after the tracked position. Nothing is stored: the position stays, no row
+    after it can be decoded, and a later tracking begins there, so that nothing is lost.
 
     Raises:
         CorruptEventError: A segment is damaged.
@@ -53,25 +53,25 @@ def notice_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
     report = TrackReport(source, seq=at.seq, gtid_executed=at.gtid_executed, committed_at=at.committed_at)
     stream = LandedStream.open(lake, source)
     exclude = SYSTEM_DATABASES | own_database(engine, stream.servers())
-    for found in LandedSource(stream, at.seq).read():
-        if not isinstance(found, Transactions):
+    for item in LandedSource(stream, at.seq).read():
+        if not isinstance(item, Transactions):
             continue
-        for record in found.records():
+        for record in item.records():
             report.transactions += 1
-            for text in _statements(found, record, exclude):
+            for text in _statements(item, record, exclude):
                 report.statements += 1
                 where = record.gtid or f"transaction {record.seq}"
                 report.note(NoticeKind.UNSTORED, "", f"not stored: {where}: {text}")
     return report
 
 
-def _statements(found: Transactions, record: TransactionRecord, exclude: frozenset[str]) -> Iterator[str]:
+def _statements(transactions: Transactions, record: TransactionRecord, exclude: frozenset[str]) -> Iterator[str]:
     """The text of each statement of a transaction that can change a table."""
-    for event in found.statements(record):
+    for event in transactions.statements(record):
         try:
             text = statement_text(event.query)
         except DdlError as fault:
             text = fault.ddl
-        context = context_of(event.query, found.bytes().format)
+        context = context_of(event.query, transactions.bytes().format)
         if context.default_database not in exclude and read_ddl_or_gap(text, context):
             yield as_one_looks_at(text)

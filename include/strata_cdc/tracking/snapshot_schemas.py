@@ -1,5 +1,5 @@
-"""The step that reads a live server's schema and notes it for the tracker.
-Not here: what follows for the history (`track_schema.py`), the reading itself (`schema/live/engine.py`)."""
+"""The step that reads a live server's schema and stores it for the tracker.
+Not here: what the history makes of it (`track_schema.py`), the reading itself (`schema/live/engine.py`)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SnapshotReport(Struct, frozen=True):
     gtid_executed: str
     """The snapshot is of a moment before or at this GTID set."""
     binlog_position: str | None
-    """FILE:OFFSET of the moment, where GTIDs do not tell it."""
+    """FILE:OFFSET of the moment, if GTIDs do not identify it."""
     hidden: tuple[str, ...]
     """What the user's grants hide; tables that are not seen stay unknown."""
     seconds: float
@@ -44,18 +44,18 @@ class SnapshotReport(Struct, frozen=True):
 def snapshot_schemas(
     address: ServerAddress, engine: sa.Engine, source: str, moment: ReadingMoment = ReadingMoment.BY_SERVER
 ) -> SnapshotReport:
-    """Reads all tables of a server without keeping writers out, and stores what they look like.
+    """Reads all tables of a server without blocking writers, and stores their definitions.
 
-    Versions come of it when the tracker has reached that moment in the stream: see `strata track`.
+    The tracker makes versions of it when it has reached that moment in the stream: see `strata track`.
 
     Args:
         address: Of the server.
         engine: The store.
         source: Name of the source.
-        moment: By what its moment is told.
+        moment: How the moment of the snapshot is determined.
 
     Raises:
-        SourceSettingsError: The server runs without GTIDs, and DDL could not be kept out for a moment.
+        SourceSettingsError: The server runs without GTIDs, and DDL could not be blocked for a moment.
         SourceUnavailableError: The server does not answer, or went away.
         AccessDeniedError: Wrong user or password.
         StoreUnavailableError: The store does not answer.
@@ -72,7 +72,7 @@ def snapshot_schemas(
         executed = live.end()
     sight = live.sight
     seen = frozenset(d.name for d in databases if sight.sees_all_of(d.name))
-    taken = SchemaSnapshot(
+    snapshot = SchemaSnapshot(
         source=source,
         gtid_before=live.gtid_before,
         gtid_executed=executed,
@@ -91,12 +91,12 @@ def snapshot_schemas(
     )
     return SnapshotReport(
         source=source,
-        snapshot_id=add_snapshot(store.engine, taken),
+        snapshot_id=add_snapshot(store.engine, snapshot),
         tables=len(tables),
         databases=len(databases),
         gtid_executed=executed,
         binlog_position=str(live.position) if live.position else None,
-        hidden=taken.hidden,
+        hidden=snapshot.hidden,
         seconds=round(time.monotonic() - began, 3),
     )
 
@@ -105,8 +105,8 @@ def _pages(
     tables: Iterable[tuple[TableName, TableDefinition]],
 ) -> Iterator[list[tuple[TableName, TableDefinition]]]:
     page: list[tuple[TableName, TableDefinition]] = []
-    for one in tables:
-        page.append(one)
+    for entry in tables:
+        page.append(entry)
         if len(page) == PAGE_TABLES:
             yield page
             page = []

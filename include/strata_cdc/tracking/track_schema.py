@@ -1,4 +1,4 @@
-"""The step that turns DDL in binlogs into versions: files, or what has been landed of a source.
+"""The step that turns DDL into versions, from binlog files or from the landed stream of a source.
 Not here: reading them (`binlog/sources/`), what a version is (`schema/tracker/track.py`), the live server
 (`snapshot_schemas.py`)."""
 
@@ -33,20 +33,20 @@ def track_files(
     progress: Callable[[str, int, int], None] | None = None,
     skip_corrupt: bool = False,
 ) -> TrackReport:
-    """Tracks binlog files. What has been tracked before is passed over; kill it anywhere and run it again.
+    """Tracks binlog files. What has been tracked before is skipped; it may be killed at any point, and run again.
 
     Args:
-        paths: Files of one source; put into the order of their numbers where they have one name.
+        paths: Files of one source; sorted by their numbers if they differ only in these.
         engine: The store; `sqlite://` tracks in memory.
         source: Name of the source.
-        baseline: What there was before the first file; used only where tracking begins.
-        lower_case_table_names: Of the server, 0 to 2; no binlog has it.
-        progress: Called with a file's name, the bytes of it that are done and its size.
-        skip_corrupt: Goes on behind damage, which is a gap of all tables where a DDL may be lost with it.
+        baseline: The schema before the first file; used only if tracking begins here.
+        lower_case_table_names: The server's setting, 0 to 2; no binlog has it.
+        progress: Called with a file's name, how many of its bytes are done, and its size.
+        skip_corrupt: Continues after damage, which is a gap of all tables if a DDL may be lost with it.
 
     Raises:
         CorruptEventError: Versions before the fault have been stored.
-        AlreadyRunningError: Another tracker is at work on the source.
+        AlreadyRunningError: Another tracker works on the source.
     """
     tracker = Tracker(
         SchemaStore(engine),
@@ -61,18 +61,18 @@ def track_files(
 def track_landed(lake: str, source: str, engine: sa.Engine, sensitive: Sequence[str] = ()) -> TrackReport:
     """Tracks what has been landed of a source since the last time; only segments with statements are opened.
 
-    Where that is nothing but what the store itself wrote, on the source, nothing is noted: it would be written there,
-    too, and be landed by the next run, for ever. It is passed over with the next change.
+    If these are only changes of the store's own tables on this source, the new position is not stored: storing it would
+    be another change on the source, which the next run would land, for ever. They are skipped with the next change.
 
     Args:
         lake: Folder or URL of the lake.
         source: Name of the source.
         engine: The store.
-        sensitive: Patterns of `database.table.column`; where there are any, no value of a statement is kept.
+        sensitive: Patterns of `database.table.column`; if there are any, no value of a statement is kept.
 
     Raises:
         CorruptEventError: Versions before the fault have been stored.
-        AlreadyRunningError: Another tracker is at work on the source.
+        AlreadyRunningError: Another tracker works on the source.
         StreamHoleError: A segment is missing.
     """
     stream = LandedStream.open(lake, source)

@@ -1,1 +1,1 @@
-"""Who is told of DDL, and when: following a live server's stream, and versions that nobody was told of yet."""
+"""Notices of DDL for others: from a live server's stream, and of stored versions that were not reported yet."""

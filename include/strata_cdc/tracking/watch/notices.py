@@ -1,5 +1,5 @@
-"""What others are told of: a DDL statement on a live server, a schema version. Airflow stores them with its events.
-Not here: finding them (`watch_ddl.py`, `notify_versions.py`), telling them (`dags/`, `plugins/`)."""
+"""Notices for others: of a DDL statement on a live server, of a schema version. Airflow stores them with its events.
+Not here: finding what they report (`watch_ddl.py`, `notify_versions.py`), sending them (`dags/`, `plugins/`)."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from strata_cdc.files.stored import take_stored
 
 STATEMENT_CHARACTERS = 1000
 MOST_TABLES = 20
-"""What a notice holds of a statement; the whole of it is in the version table."""
+"""How much of a statement a notice holds; the version table has the whole statement."""
 
 
 class DdlNotice(Struct, frozen=True):
-    """One DDL statement in a server's stream; where `lost` is set, transactions that can no longer be looked at."""
+    """One DDL statement in a server's stream; where `lost` is set, transactions that can no longer be read."""
 
     id: str
     """`SOURCE/GTID/NUMBER`: the same wherever and however often the notice is made."""
     source: str
     gtid: str
-    """Of the statement's transaction; of all that was lost."""
+    """Of the statement's transaction; or of all transactions that were lost."""
     committed_at: int
     """Microseconds UTC."""
     tables: tuple[str, ...]
-    """Those that it names, at most `MOST_TABLES`."""
+    """The tables that the statement names, at most `MOST_TABLES`."""
     statement: str
     """At most `STATEMENT_CHARACTERS`."""
     lost: bool = False
 
 
 def read_notice(payload: Any) -> DdlNotice:
-    """What Airflow has stored of a notice; it has no number yet.
+    """Reads the form of a notice that Airflow has stored; it has no format number yet.
 
     Raises:
-        DamagedFileError: It is something else.
+        DamagedFileError: The payload is no notice.
     """
     return take_stored(payload, DdlNotice, newest=1, file="payload of an asset event", remedy="Look who wrote it.")
 
@@ -48,11 +48,11 @@ class VersionNotice(Struct, frozen=True):
     source: str
     gtid: str
     statement_no: int
-    """In its transaction, from 1."""
+    """Number of the statement in its transaction, from 1."""
     committed_at: int
     """Microseconds UTC."""
     origin: str
     tables: tuple[str, ...]
-    """The first `MOST_TABLES` by name; `*` stands for all."""
+    """The first `MOST_TABLES` by name; `*` means all tables."""
     statement: str
     """At most `STATEMENT_CHARACTERS`."""

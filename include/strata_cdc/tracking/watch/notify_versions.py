@@ -1,5 +1,5 @@
-"""Which schema versions others have not been told of yet, as small notices.
-Not here: telling them (`dags/steps.py`), DDL that has not landed (`watch_ddl.py`)."""
+"""Notices of the schema versions that were not reported to others yet.
+Not here: sending them (`dags/steps.py`), DDL that has not landed (`watch_ddl.py`)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_VERSIONS: Final = 500
-"""At a time: a first run over years of DDL tells of the rest in the runs that follow."""
+"""At a time: after a first run over years of DDL, the runs that follow report the rest."""
 
 
 def unsent_versions(engine: sa.Engine, source: str, sent: int, most: int = MOST_VERSIONS) -> list[VersionNotice]:
-    """The oldest versions of a source behind those that were told of, in the order in which they were stored.
+    """The oldest versions of a source that were not reported yet, in the order in which they were stored.
 
     A source's versions are stored by one tracker at a time, so their ids grow.
 
     Args:
         engine: The store.
         source: Name of the source.
-        sent: The newest version of which the receiver has the notice; 0 if it has none, or forgets old ones. The
-            newest that was ever given here is remembered.
-        most: So many at a time.
+        sent: The newest version of which the receiver has the notice; 0 if it has none, or forgets old notices. The
+            store remembers the newest version that was ever passed here.
+        most: Versions at a time, at most.
 
     Raises:
         StrataError: The store does not answer.
@@ -61,14 +61,14 @@ def unsent_versions(engine: sa.Engine, source: str, sent: int, most: int = MOST_
 
 
 def _tables(connection: sa.Connection, versions: Sequence[int]) -> dict[int, list[str]]:
-    """The first tables of each version by name; `*` stands for all."""
+    """The first tables of each version by name; `*` means all tables."""
     if not versions:
         return {}
-    found = table_version.c
+    columns = table_version.c
     query = (
-        sa.select(found.version_id, found.database_name, found.table_name)
-        .where(found.version_id.in_(versions))
-        .order_by(found.version_id, found.database_name, found.table_name)
+        sa.select(columns.version_id, columns.database_name, columns.table_name)
+        .where(columns.version_id.in_(versions))
+        .order_by(columns.version_id, columns.database_name, columns.table_name)
     )
     tables: dict[int, list[str]] = {}
     for version, database, table in connection.execute(query):

@@ -1,4 +1,4 @@
-"""Follows the stream of a live server and notices its DDL: each statement once, also those of a time without a watcher.
+"""Follows the stream of a live server and reports its DDL: each statement once, also from times without a watcher.
 Not here: the stream's transactions (`binlog/sources/live.py`), Airflow's trigger
 (`plugins/replication_watcher.py`), versions (`tracking/track_schema.py`)."""
 
@@ -39,22 +39,22 @@ if TYPE_CHECKING:
     from strata_cdc.schema.ddl.changes import Change
 
 _KEEP_SECONDS = 600.0
-"""How often the position is stored where there is no DDL: what is purged behind it was looked at."""
+"""How often the position is stored while there is no DDL: whatever the server purges up to it has been read."""
 
 
 class NoticedDdl(Struct, frozen=True):
-    """A notice, and how far the stream is with it."""
+    """A notice, and the position of the stream after it."""
 
     notice: DdlNotice
     executed: GtidSet | None
-    """The stream up to and with it; None where more of its transaction follow."""
+    """All transactions up to and including its own; None if more notices of its transaction follow."""
 
 
 class DdlWatch:
-    """The watch over one source; not for several threads at once."""
+    """Watches one source; not for several threads at once."""
 
     def __init__(self, source: Source, engine: sa.Engine) -> None:
-        """Goes on where the stored position is; a source that was never watched, with what it executes from now on."""
+        """Continues at the stored position; a source that was never watched begins with its next transaction."""
         self._source = source
         self._ledger = NotifiedLedger(engine)
         landed = LandedStream.open(source.lake, source.name)
@@ -62,7 +62,7 @@ class DdlWatch:
         self._stream: BinlogStream | None = None
         self._items: Iterator[Item] = iter(())
         self._executed: GtidSet | None = None
-        """The stream up to and with what was given out."""
+        """All transactions up to and including the last one whose notices were returned."""
         self._walked = GtidSetBuilder()
         self._unconfirmed = 0
         self._stored: GtidSet | None = None
@@ -70,43 +70,43 @@ class DdlWatch:
 
     @classmethod
     def open(cls, source: str, settings: Settings) -> Self:
-        """The watch over a source of the settings; nothing of the server is asked yet.
+        """The watch over a source of the settings; it sends nothing to the server yet.
 
         Raises:
             SettingsError: The settings switch it off.
             StrataError: The store does not answer.
         """
-        found = settings.source(source)
-        if not found.settings.watch_replication_stream:
+        watched = settings.source(source)
+        if not watched.settings.watch_replication_stream:
             raise SettingsError(
                 "the source is not watched", source=source, remedy="Set watch_replication_stream = true for it."
             )
-        return cls(found, open_store(found.store_url))
+        return cls(watched, open_store(watched.store_url))
 
     def next(self) -> list[NoticedDdl]:
-        """What the next piece of the stream has, which is nothing after half a second without one.
+        """The notices of the next batch of the stream; none if no batch arrives for half a second.
 
-        After an error it may be called again: it connects anew, and passes over nothing.
+        After an error it may be called again: it connects anew, and skips nothing.
 
         Raises:
             SourceUnavailableError: The server does not answer, or the connection broke.
             SourceDivergedError: The server lacks transactions that have been watched.
-            SourceSettingsError: The server executes transactions without a GTID, of which nobody could say whether
-                they have been given.
+            SourceSettingsError: The server executes transactions without a GTID, of which nobody could know whether
+                their notices were returned.
             StrataError: As `BinlogStream.read`, and of the store.
         """
         try:
-            found = self._connect() if self._stream is None else self._read()
+            notices = self._connect() if self._stream is None else self._read()
         except BaseException:
             self.close()
             raise
-        self._unconfirmed += len(found)
+        self._unconfirmed += len(notices)
         if not self._unconfirmed and self._executed is not None and time.monotonic() - self._stored_at > _KEEP_SECONDS:
             self._store(self._executed)
-        return found
+        return notices
 
     def confirm(self, noticed: NoticedDdl) -> None:
-        """Says that a notice has arrived where it can no longer be lost: it is not given again. In order only.
+        """Confirms that a notice has arrived where it can no longer be lost: it is not returned again. In order only.
 
         Raises:
             StrataError: The store does not answer.
@@ -116,7 +116,7 @@ class DdlWatch:
             self._store(noticed.executed)
 
     def close(self) -> None:
-        """Ends the connection; what was given and not confirmed is given again by another watch."""
+        """Ends the connection; another watch returns the notices again that were not confirmed."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
@@ -156,28 +156,28 @@ class DdlWatch:
             raise SourceUnavailableError("the server ended the stream", source=self._source.name)
         return self._notices(item) if isinstance(item, Transactions) else []
 
-    def _notices(self, found: Transactions) -> list[NoticedDdl]:
+    def _notices(self, transactions: Transactions) -> list[NoticedDdl]:
         """The DDL of some transactions, in order."""
-        batch, begin, notices = found.batch, 0, []
-        for record in () if batch.is_quiet() else found.records():
+        batch, begin, notices = transactions.batch, 0, []
+        for record in () if batch.is_quiet() else transactions.records():
             if record.ddl_offsets and record.gtid is not None:
                 end = record.seq - batch.first_seq + 1
                 add_gtids(self._walked, batch.sids, batch.sid_numbers[begin:end], batch.numbers[begin:end])
                 begin = end
-                notices += self._of_transaction(found, record)
+                notices += self._of_transaction(transactions, record)
         add_gtids(self._walked, batch.sids, batch.sid_numbers[begin:], batch.numbers[begin:])
         self._executed = self._walked.build()
         return notices
 
-    def _of_transaction(self, found: Transactions, record: TransactionRecord) -> list[NoticedDdl]:
+    def _of_transaction(self, transactions: Transactions, record: TransactionRecord) -> list[NoticedDdl]:
         notices = []
-        for number, (_, query, _) in enumerate(found.statements(record), start=1):
+        for number, (_, query, _) in enumerate(transactions.statements(record), start=1):
             text = _text(query)
-            tables = self._tables(read_ddl_or_gap(text, context_of(query, found.bytes().format)), query.database)
+            tables = self._tables(read_ddl_or_gap(text, context_of(query, transactions.bytes().format)), query.database)
             if tables is not None:
                 notice = self._notice(str(record.gtid), number, record.commit_timestamp, tables, text)
                 notices.append(NoticedDdl(notice, None))
-        # Confirmed is the whole transaction, or nothing of it.
+        # Only a whole transaction is confirmed, with its last notice.
         return [*notices[:-1], replace(notices[-1], executed=self._walked.build())] if notices else []
 
     def _notice(
@@ -189,7 +189,8 @@ class DdlWatch:
         return DdlNotice(name, source, gtid, committed_at, tables, text[:STATEMENT_CHARACTERS], lost)
 
     def _tables(self, changes: tuple[Change, ...], default_database: str) -> tuple[str, ...] | None:
-        """The tables that change, cut; None if nothing does, or only what is the server's own or ours."""
+        """The first tables that change, at most `MOST_TABLES`; None if none does, or only the server's own tables or
+        Strata's."""
         databases = named_databases(changes) or {default_database}
         if not changes or databases <= self._exclude:
             return None
