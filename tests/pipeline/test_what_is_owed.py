@@ -188,7 +188,7 @@ def test_different_selections_never_share_a_folder(world: World) -> None:
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("d", "matches no table, since it has no dot: do you mean d.*?"),
+        ("d", "matches no table, because it has no dot: do you mean d.*?"),
         ("D.*", "matches no table: do you mean d.*?"),
         ("d.bb", "matches no table: do you mean d.b?"),
         ("other.*", "matches no table"),
@@ -206,7 +206,7 @@ def test_settings_that_want_no_table_are_refused_and_told_of_the_rest(world: Wor
     live(world, "a", "b")
     world.land()
     report = world.plan(RunRequest(tables=("d.b", "d.a")))
-    assert report.unmatched == ('"d.b" matches only tables that the settings leave out', '"ext.*" matches no table')
+    assert report.unmatched == ('"d.b" matches only tables that the settings exclude', '"ext.*" matches no table')
     world.wanted = ("D.*",)
     with pytest.raises(SettingsError, match=re.escape('sources.s.tables: "D.*" matches no table: do you mean d.*?')):
         world.plan(RunRequest())

@@ -1,4 +1,4 @@
-"""Tables of which planning fails, for whatever reason: each is held, and the others are planned.
+"""Tables whose planning fails, for whatever reason: each is blocked, and the others are planned.
 Not here: rows whose schema is not known (`changes/plan.py` refuses them)."""
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 
 class FailingTables(Struct):
-    """Those that were met so far, and why."""
+    """The tables that failed so far, and why."""
 
     why: dict[TableName, ErrorFacts] = field(default_factory=dict)
 
     @contextmanager
     def note(self, table: TableName) -> Iterator[None]:
-        """Whatever is raised inside is this table's fault; what says something of the moment is raised as it is."""
+        """Whatever is raised inside is noted as this table's error; errors of the moment (`may_pass`) are raised as
+        they are."""
         try:
             yield
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Which columns of a run's tables hold values that must not be shown: by the settings, and through all their names.
+"""Which columns of a run's tables hold values that must not be shown: by the settings, under all names of the column.
 Not here: hiding the values (`quality/checks/sensitive.py`), the settings (`config/settings.py`)."""
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def sensitive_columns(source: Source, engine: sa.Engine, tables: Iterable[TableName]) -> dict[str, tuple[str, ...]]:
-    """The sensitive columns of some tables, by `database.table`; tables that have none are left out.
+    """The sensitive columns of some tables, by `database.table`; tables without sensitive columns are not in it.
 
-    A column is sensitive under every name that it ever had, of its own and of its table, if one of them is.
+    A column is sensitive under every name that it or its table ever had, if the settings match one of these names.
 
     Raises:
         StoreUnavailableError: The store does not answer.
@@ -39,22 +39,22 @@ def sensitive_columns(source: Source, engine: sa.Engine, tables: Iterable[TableN
     named = [pattern.rpartition(".")[0] for pattern in patterns]
     planned = set(tables)
     renamed = store.renamed_tables(source.name)
-    # A table that is called otherwise by now, or was before, may be one that the settings name.
-    looked_at = {table for table in planned if table in renamed or matches(table, named, folded=folded)}
-    looked_at |= {table for table in renamed if matches(table, named, folded=folded)}
-    found: dict[str, set[str]] = {}
-    for names in columns_by_name(store, source.name, looked_at):
+    # A table that has, or had, another name may be a table that the settings name.
+    candidates = {table for table in planned if table in renamed or matches(table, named, folded=folded)}
+    candidates |= {table for table in renamed if matches(table, named, folded=folded)}
+    sensitive: dict[str, set[str]] = {}
+    for names in columns_by_name(store, source.name, candidates):
         if any(matches_column(table, column, patterns, folded=folded) for table, column in names):
             for table, column in names:
                 if table in planned:
-                    found.setdefault(str(table), set()).add(column)
-    return {table: tuple(sorted(columns)) for table, columns in sorted(found.items())}
+                    sensitive.setdefault(str(table), set()).add(column)
+    return {table: tuple(sorted(columns)) for table, columns in sorted(sensitive.items())}
 
 
 def sensitive_of_each(
     source: Source, engine: sa.Engine, tables: Collection[TableName], failing: FailingTables
 ) -> dict[str, tuple[str, ...]]:
-    """As `sensitive_columns`, of all tables but those that fail: these are looked at one by one then.
+    """As `sensitive_columns`, of all tables but those that fail: if one fails, each table is computed alone.
 
     Raises:
         StoreUnavailableError: The store does not answer.
@@ -64,15 +64,15 @@ def sensitive_of_each(
     except Exception as error:
         if may_pass(error):
             raise
-    found: dict[str, tuple[str, ...]] = {}
+    sensitive: dict[str, tuple[str, ...]] = {}
     for table in sorted(tables):
         with failing.note(table):
-            found |= sensitive_columns(source, engine, [table])
-    return found
+            sensitive |= sensitive_columns(source, engine, [table])
+    return sensitive
 
 
 def unmatched_columns(source: Source, engine: sa.Engine) -> list[str]:
-    """What is to be said of `sensitive` patterns that spell a table out and match no column of it, ever: values that
+    """Messages about `sensitive` patterns that name a table and match no column that it ever had: values that
     somebody wants hidden are shown.
 
     Raises:
@@ -92,7 +92,7 @@ def unmatched_columns(source: Source, engine: sa.Engine) -> list[str]:
     except Exception as error:
         if may_pass(error):
             raise
-        return [f"sensitive: nobody knows whether each pattern matches a column: {what_happened(error)}"]
+        return [f"sensitive: it is not known whether each pattern matches a column: {what_happened(error)}"]
     return [
         f'sensitive: "{pattern}" matches no column that the history knows, and hides nothing'
         for pattern in spelled

@@ -1,5 +1,5 @@
-"""Which tables of a source are wanted: by its settings, and by what a run is asked for.
-Not here: what is owed of them (`pipeline/plan/pending.py`), what a pattern matches (`schema/model/patterns.py`)."""
+"""Which tables of a source are wanted: by its settings, and by the request of a run.
+Not here: what is pending of them (`pipeline/plan/pending.py`), what a pattern matches (`schema/model/patterns.py`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 def wanted_tables(
     source: Source, engine: sa.Engine, stream: LandedStream, patterns: Sequence[str] = ()
 ) -> Callable[[TableName], bool]:
-    """Whether a table is to be decoded: by the settings, and by the request's own patterns; never the store's own."""
+    """Whether a table is to be decoded: by the settings, and by the patterns of the request; never the store's own
+    tables."""
     settings = source.settings
     others = SYSTEM_DATABASES | own_database(engine, stream.servers())
     folded = folds_names(source.name, engine)
@@ -46,7 +47,7 @@ def wanted_tables(
 
 
 def _copies_by_name(source: Source, engine: sa.Engine) -> frozenset[TableName]:
-    """Tables that the settings leave out since they are called as the tools call their copies of another."""
+    """Tables that the settings exclude, because tools for schema changes give such names to their copies of tables."""
     if source.settings.leave_out_copies != "all":
         return frozenset()
     known = frozenset(SchemaStore(engine).tables(source.name))
@@ -55,13 +56,13 @@ def _copies_by_name(source: Source, engine: sa.Engine) -> frozenset[TableName]:
 
 
 def folds_names(source: str, engine: sa.Engine) -> bool:
-    """Whether the server takes names of tables for the same whatever their case is, as far as the tracker knows."""
+    """Whether the server ignores the case of table names, as far as the tracker knows."""
     position = SchemaStore(engine).position(source)
     return position is not None and position.lower_case_table_names != 0
 
 
 def known_tables(source: Source, engine: sa.Engine, stream: LandedStream) -> frozenset[TableName]:
-    """All tables of users that the history or the ledger names, whether they are there now or not."""
+    """All tables of users that the history or the ledger names, whether they exist now or not."""
     others = SYSTEM_DATABASES | own_database(engine, stream.servers())
     counted = (TableName(*name) for name in TableIntervalLedger(engine).names(source.name))
     return frozenset(
@@ -74,25 +75,25 @@ def known_tables(source: Source, engine: sa.Engine, stream: LandedStream) -> fro
 def unmatched_patterns(
     source: Source, engine: sa.Engine, stream: LandedStream, requested: Sequence[str] = ()
 ) -> list[str]:
-    """What is to be said of patterns that match nothing: of the settings' `tables` so far, of a request's own where
-    the settings leave out all that they match.
+    """Messages about patterns that match nothing: patterns of the settings' `tables`, and patterns of a request whose
+    matches are all excluded by the settings.
 
     Raises:
-        Usage: A pattern of the request matches no table: nothing would be done, and nobody told.
-        SettingsError: No pattern of the settings matches any, and there are tables: the same for every run.
+        Usage: A pattern of the request matches no table: otherwise nothing would be done, without a message.
+        SettingsError: There are tables, and no pattern of the settings matches any of them: the same for every run.
     """
     known = known_tables(source, engine, stream)
     folded = folds_names(source.name, engine)
     for pattern in unmatched(requested, known, folded=folded):
         raise Usage(no_match(pattern, known), source=source.name, remedy=NAMES_OF_TABLES)
     wanted = wanted_tables(source, engine, stream)
-    left_out = unmatched(requested, [table for table in known if wanted(table)], folded=folded)
-    unmet = [f'"{pattern}" matches only tables that the settings leave out' for pattern in left_out]
+    excluded = unmatched(requested, [table for table in known if wanted(table)], folded=folded)
+    unmet = [f'"{pattern}" matches only tables that the settings exclude' for pattern in excluded]
     return [*unmet, *_refused_settings(source, known, folded=folded)]
 
 
 def unmatched_settings(source: Source, engine: sa.Engine, stream: LandedStream) -> list[str]:
-    """What is to be said of patterns of the settings' `tables` that match nothing, though there are tables."""
+    """Messages about patterns of the settings' `tables` that match nothing, although there are tables."""
     known = known_tables(source, engine, stream)
     return _unmet(source, known, folded=folds_names(source.name, engine)) if known else []
 
@@ -114,7 +115,7 @@ NAMES_OF_TABLES = "`strata schema show` lists the tables; patterns are database.
 
 
 def no_match(pattern: str, known: Collection[TableName]) -> str:
-    """Says of a pattern that it matches no table, and which one may be meant."""
+    """The message that a pattern matches no table, with the table that may be meant."""
     near = meant_by(pattern, known)
-    why = "" if can_match(pattern) else ", since it has no dot"
+    why = "" if can_match(pattern) else ", because it has no dot"
     return f'"{pattern}" matches no table{why}' + (f": do you mean {near}?" if near else "")
