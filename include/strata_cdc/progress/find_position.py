@@ -21,7 +21,7 @@ class StreamPoint(Struct, frozen=True):
     seq: int
     """Ordinal of the last transaction before it; 0 at the beginning of the stream."""
     gtid: str | None
-    """Of that transaction."""
+    """GTID of that transaction."""
     committed_at: str | None
     """Its time on the commit clock, ISO 8601, UTC."""
     binlog_position: str | None
@@ -29,7 +29,7 @@ class StreamPoint(Struct, frozen=True):
     segment: str | None
     """The landed segment that holds it."""
     gtid_executed: str
-    """All that had been executed up to there."""
+    """All transactions that had been executed up to there."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -44,14 +44,14 @@ def find_position(
     gtid_set: str | None = None,
     file: str | None = None,
 ) -> StreamPoint:
-    """The point that one of the three names.
+    """The point that one of the three arguments names.
 
     Args:
         lake: Folder or URL of the lake.
         source: Name of the source.
-        time: Microseconds UTC: behind all that was committed before it.
-        gtid_set: Behind exactly these transactions.
-        file: `FILE:OFFSET`: behind all transactions that begin before it.
+        time: Microseconds UTC: the point after all transactions that were committed before it.
+        gtid_set: The point after exactly these transactions.
+        file: `FILE:OFFSET`: the point after all transactions that begin before it.
 
     Raises:
         Usage: The stream has no such point.

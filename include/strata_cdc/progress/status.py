@@ -1,5 +1,5 @@
-"""How far each step of a source has come, from what lies in the lake and the store; the server is not asked.
-Not here: what a server's settings lack (`ops/doctor/check_source.py`)."""
+"""How far each step of a source has come, from what lies in the lake and the store; the server is not queried.
+Not here: what is wrong with a server's settings (`ops/doctor/check_source.py`)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ReasonStatus(Struct, frozen=True):
     """A check that failed, or the name of an error."""
     intervals: int
     rows: int
-    """That are withheld in these; some of them for other reasons, too."""
+    """Withheld rows in these intervals; some of them also for other reasons."""
 
 
 class TableStatus(Struct, frozen=True):
@@ -51,25 +51,25 @@ class TableStatus(Struct, frozen=True):
 
     table: str
     rows: int
-    """That are published."""
+    """Published rows."""
     intervals: int
-    """In which it has rows, published or not."""
+    """Intervals in which the table has rows, published or not."""
     published_until: int
     """Start of the newest interval with published rows, microseconds UTC; 0 if there is none."""
     owed_rows: int
-    """That a run is still to publish."""
+    """Rows that a run is still to publish."""
     failed_rows: int
-    """Whose checks or decoding failed."""
+    """Rows whose checks or decoding failed."""
     held_rows: int
-    """That a gap, quarantine or a statement holds back."""
+    """Rows that a gap, quarantine or a statement blocks."""
     reason: str | None
-    """Why the oldest of them failed or are held."""
+    """Why the oldest of them failed or are blocked."""
     gap: str | None
     """Why its schema is not known at the end of the stream."""
     reasons: tuple[ReasonStatus, ...] = ()
-    """Why rows failed or are held, those of the most rows first."""
+    """Why rows failed or are blocked; the reason of the most rows first."""
     discarded_rows: int = 0
-    """That somebody has decided to do without."""
+    """Rows that somebody has decided to discard."""
 
 
 class PreparedStatus(Struct, frozen=True):
@@ -80,11 +80,11 @@ class PreparedStatus(Struct, frozen=True):
     seq: int
     gtid: str | None
     since: int
-    """Commit time of its XA PREPARE, microseconds UTC; 0 if its segment is not here any more."""
+    """Commit time of its XA PREPARE, microseconds UTC; 0 if its segment no longer exists."""
     position: str
-    """FILE:OFFSET in the server's files; empty if its segment is not here any more."""
+    """FILE:OFFSET in the server's files; empty if its segment no longer exists."""
     rows: dict[str, int]
-    """By table; held until it is decided."""
+    """By table; blocked until it is committed or rolled back."""
 
 
 class SourceStatus(Struct, frozen=True):
@@ -96,35 +96,36 @@ class SourceStatus(Struct, frozen=True):
     """Commit time of the last landed transaction, microseconds UTC; 0 if there is none."""
     landed_gtid_set: str
     landed_position: str | None
-    """FILE:OFFSET in the server's files behind the last landed segment; None if nothing has landed."""
+    """FILE:OFFSET in the server's files, after the last landed segment; None if nothing has landed."""
     segments: int
     landing: LandState | None
-    """What the newest landing said of itself last; a landing that was killed says nothing more."""
+    """The last state that the newest landing stored; a landing that was killed stores no other."""
     tracked_seq: int
     owned_seq: int
     """Last transaction that a closed interval owns."""
     owned_until: int
     """End of the newest interval, microseconds UTC; 0 if there is none."""
     behind_seconds: float
-    """From the end of the newest interval to now; of an idle source from when its landing looked last."""
+    """From the end of the newest interval to now; for an idle source, from the time of its last landing."""
     unowned: int
     """Landed transactions that no interval owns yet: the next run closes them, unless they are the store's own."""
     gone: int
-    """Transactions that closed intervals own and that the lake does not reach: it was deleted, or is another one."""
+    """Transactions that closed intervals own and that the lake does not have: the lake was deleted, or it is another
+    lake."""
     uncounted: int
-    """Intervals of an older version whose rows nobody has counted: the next run does."""
+    """Intervals that an older version of Strata closed and whose rows are not counted yet: the next run counts them."""
     owed_since: int
-    """Start of the oldest interval with owed rows, microseconds UTC; 0 if nothing is owed."""
+    """Start of the oldest interval with pending rows, microseconds UTC; 0 if nothing is pending."""
     statements: int
     """Changes that were logged as statements: the binlog does not hold their rows."""
     prepared: tuple[PreparedStatus, ...]
     tables: tuple[TableStatus, ...]
     progress_at: int = 0
-    """When a landing looked or a run stored what it had done, microseconds UTC; 0: never."""
+    """When a landing last read from the server or a run last stored its result, microseconds UTC; 0: never."""
     read_again: tuple[TableToRead, ...] = ()
-    """Tables whose mirrors stand until a dump has read their rows."""
+    """Tables whose mirrors are blocked until a dump has read their rows."""
     landed_bytes: int = 0
-    """Of the landed segments that are here; those that were deleted by age are not among them."""
+    """Of the landed segments that exist; those that were deleted by age do not count."""
     landed_rows: int = 0
     """Row changes that closed intervals own, of all tables, wanted or not."""
     decoded_rows: int = 0
@@ -149,7 +150,7 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
 
     Raises:
         StoreUnavailableError: The store does not answer.
-        LakeUnavailableError: The lake does not.
+        LakeUnavailableError: The lake does not answer.
     """
     stream = LandedStream.open(source.lake, source.name)
     position = SchemaStore(engine).position(source.name)
@@ -158,11 +159,11 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
     wanted = wanted_tables(source, engine, stream)
     all_totals = TableIntervalLedger(engine).totals(source.name)
     totals = [total for total in all_totals if wanted(TableName(total.database, total.table))]
-    left_out = withheld(engine, source.name)
+    withheld_intervals = withheld(engine, source.name)
     landing = read_state(source.lake, source.name)
     owned = max([stream.first_seq - 1, *(interval.last_seq for interval in closed)])
     is_idle = stream.is_only_of(own_database(engine, stream.servers()), owned + 1, stream.last_seq)
-    # What an idle source has published reaches to where its landing has looked.
+    # What an idle source has published is complete up to the time of its last landing.
     until = landing.at if is_idle and landing and newest and landing.doing is Doing.ENDED else 0
     return SourceStatus(
         source=source.name,
@@ -176,32 +177,38 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         owned_seq=newest.last_seq if newest else 0,
         owned_until=newest.end if newest else 0,
         behind_seconds=max(0.0, (now - max(newest.end, until)) / 1e6) if newest else 0.0,
-        unowned=0 if is_idle else max(0, stream.last_seq - sum(one.last_seq - one.first_seq for one in closed)),
+        unowned=0
+        if is_idle
+        else max(0, stream.last_seq - sum(interval.last_seq - interval.first_seq for interval in closed)),
         gone=max(0, owned - stream.last_seq),
         uncounted=len(TableIntervalLedger(engine).uncounted(source.name)),
         owed_since=min((total.first_start for total in totals if total.state is IntervalState.OWED), default=0),
         statements=len(SchemaStore(engine).statement_changes(source.name, 0, stream.last_seq)),
         prepared=tuple(_prepared(stream)),
-        tables=_tables(source, engine, totals, left_out),
+        tables=_tables(source, engine, totals, withheld_intervals),
         progress_at=max(landing.at if landing else 0, TableIntervalLedger(engine).changed_at(source.name)),
         read_again=tuple(ReadAgainLedger(engine).all(source.name)),
         landed_bytes=_landed_bytes(source, stream),
         landed_rows=sum(total.rows for total in all_totals),
-        decoded_rows=sum(total.published_rows for total in all_totals) + sum(map(_judged_rows, left_out)),
-        unlogged=tuple(str(one.name) for one in unlogged_cascades(engine, source.name) if wanted(one.name)),
+        decoded_rows=sum(total.published_rows for total in all_totals) + sum(map(_judged_rows, withheld_intervals)),
+        unlogged=tuple(str(cascade.name) for cascade in unlogged_cascades(engine, source.name) if wanted(cascade.name)),
         lost=lost_tables(source, engine),
     )
 
 
 def _landed_bytes(source: Source, stream: LandedStream) -> int:
-    # By one listing: to ask each segment's index would read a file for each.
+    # One listing of the folder: reading each segment's index would read one file per segment.
     stamps = landing_folder(source.lake, source.name).stamps() if stream.segments else {}
     return sum(stamps[str(segment.name)][0] for segment in stream.segments if str(segment.name) in stamps)
 
 
-def _judged_rows(one: WithheldInterval) -> int:
-    """Rows that were decoded and judged, beside those that are published."""
-    return max(0, one.verdict.details.rows - one.piece.published_rows) if one.verdict else 0
+def _judged_rows(withheld_interval: WithheldInterval) -> int:
+    """Rows that were decoded and checked, without those that are published."""
+    return (
+        max(0, withheld_interval.verdict.details.rows - withheld_interval.piece.published_rows)
+        if withheld_interval.verdict
+        else 0
+    )
 
 
 def _position(stream: LandedStream) -> str | None:
@@ -212,17 +219,17 @@ def _position(stream: LandedStream) -> str | None:
 
 
 def _prepared(stream: LandedStream) -> Iterator[PreparedStatus]:
-    for one in stream.undecided_at(stream.last_seq).prepared():
-        if one.seq < stream.first_seq:
-            yield PreparedStatus(one.xid, one.seq, None, 0, "", {})
+    for prepared in stream.undecided_at(stream.last_seq).prepared():
+        if prepared.seq < stream.first_seq:
+            yield PreparedStatus(prepared.xid, prepared.seq, None, 0, "", {})
             continue
-        _, record = stream.record_at(one.seq)
+        _, record = stream.record_at(prepared.seq)
         rows: Counter[str] = Counter()
         for table in record.tables:
             rows[f"{table.database}.{table.table}"] += table.rows
         yield PreparedStatus(
-            xid=one.xid,
-            seq=one.seq,
+            xid=prepared.xid,
+            seq=prepared.seq,
             gtid=str(record.gtid) if record.gtid else None,
             since=record.committed_at,
             position=f"{record.binlog_file}:{record.binlog_pos}",
@@ -231,47 +238,47 @@ def _prepared(stream: LandedStream) -> Iterator[PreparedStatus]:
 
 
 def _tables(
-    source: Source, engine: sa.Engine, totals: Sequence[StateTotal], left_out: Sequence[WithheldInterval]
+    source: Source, engine: sa.Engine, totals: Sequence[StateTotal], withheld_intervals: Sequence[WithheldInterval]
 ) -> tuple[TableStatus, ...]:
     gaps = _gaps(source, engine)
     reasons: dict[str, str] = {}
-    for one in left_out:
-        if one.piece.reason:
-            reasons.setdefault(one.piece.name, one.piece.reason.message)
-    counts = _reasons(left_out)
-    found = []
+    for interval in withheld_intervals:
+        if interval.piece.reason:
+            reasons.setdefault(interval.piece.name, interval.piece.reason.message)
+    counts = _reasons(withheld_intervals)
+    statuses = []
     for table in sorted({*(total.name for total in totals), *gaps}):
-        mine = [total for total in totals if total.name == table]
-        left = {total.state: total.rows - total.published_rows for total in mine}
-        published = [total for total in mine if total.published_rows]
-        found.append(
+        totals_of_table = [total for total in totals if total.name == table]
+        unpublished = {total.state: total.rows - total.published_rows for total in totals_of_table}
+        published = [total for total in totals_of_table if total.published_rows]
+        statuses.append(
             TableStatus(
                 table=table,
-                rows=sum(total.published_rows for total in mine),
-                intervals=sum(total.intervals for total in mine),
+                rows=sum(total.published_rows for total in totals_of_table),
+                intervals=sum(total.intervals for total in totals_of_table),
                 published_until=max((total.last_start for total in published), default=0),
-                owed_rows=left.get(IntervalState.OWED, 0),
-                failed_rows=left.get(IntervalState.FAILED, 0),
-                held_rows=left.get(IntervalState.HELD, 0),
+                owed_rows=unpublished.get(IntervalState.OWED, 0),
+                failed_rows=unpublished.get(IntervalState.FAILED, 0),
+                held_rows=unpublished.get(IntervalState.HELD, 0),
                 reason=reasons.get(table),
                 gap=gaps.get(table),
                 reasons=counts.get(table, ()),
-                discarded_rows=left.get(IntervalState.DISCARDED, 0),
+                discarded_rows=unpublished.get(IntervalState.DISCARDED, 0),
             )
         )
-    return tuple(found)
+    return tuple(statuses)
 
 
-def _reasons(left_out: Sequence[WithheldInterval]) -> dict[str, tuple[ReasonStatus, ...]]:
+def _reasons(withheld_intervals: Sequence[WithheldInterval]) -> dict[str, tuple[ReasonStatus, ...]]:
     intervals, rows = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for one in left_out:
-        for reason in one.reasons:
-            intervals[one.piece.name, reason] += 1
-            rows[one.piece.name, reason] += one.rows
-    found: dict[str, list[ReasonStatus]] = {}
+    for withheld_interval in withheld_intervals:
+        for reason in withheld_interval.reasons:
+            intervals[withheld_interval.piece.name, reason] += 1
+            rows[withheld_interval.piece.name, reason] += withheld_interval.rows
+    statuses: dict[str, list[ReasonStatus]] = {}
     for (table, reason), count in sorted(rows.items(), key=lambda item: (-item[1], item[0])):
-        found.setdefault(table, []).append(ReasonStatus(reason, intervals[table, reason], count))
-    return {table: tuple(each) for table, each in found.items()}
+        statuses.setdefault(table, []).append(ReasonStatus(reason, intervals[table, reason], count))
+    return {table: tuple(each) for table, each in statuses.items()}
 
 
 def _gaps(source: Source, engine: sa.Engine) -> dict[str, str]:
@@ -281,7 +288,7 @@ def _gaps(source: Source, engine: sa.Engine) -> dict[str, str]:
         return {}
     known = History(store, source.name).tables(AtSeq(position.seq))
     return {
-        str(table): found.reason
-        for table, found in known
-        if isinstance(found, Gap) and table.database not in SYSTEM_DATABASES
+        str(table): state.reason
+        for table, state in known
+        if isinstance(state, Gap) and table.database not in SYSTEM_DATABASES
     }
