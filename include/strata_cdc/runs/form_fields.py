@@ -1,5 +1,5 @@
-"""What a field of a run's form may say, by itself: what is wrong is told in words, with an example of what is right.
-Not here: the forms, and what only several of their fields tell (`dags/forms.py`); asking before a run starts
+"""Checks of the single fields of a run's form: an error says what is wrong, with an example of a correct value.
+Not here: the forms, and checks of several fields together (`dags/forms.py`); checking before a run starts
 (`plugins/form_words.py`)."""
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _MOST_SHOWN: Final = 60
 
 
 def micros_of(time: str | None) -> int | None:
-    """A time as text, as microseconds UTC. Airflow's own times come this way too: their differences cannot be divided.
+    """A time as text, as microseconds UTC. Airflow's own times are converted here too: differences of its times cannot
+    be divided.
 
     Raises:
         Usage: The text is no time, or has no zone.
@@ -65,7 +66,7 @@ def check_tables(value: object) -> None:
     """
     if value is None:
         return
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(pattern, str) for pattern in value):
         raise Usage(
             f"{_shown(value)} is no list of tables",
             remedy='Write a pattern of database.table a line, as in shop.orders; in JSON ["shop.orders", "app.*"].',
@@ -104,7 +105,7 @@ CHECKS: Final[Mapping[str, Callable[[object], None]]] = {
     SWITCH: check_switch,
     COUNT: check_count,
 }
-"""What says what is wrong with a value, by the kind of its field."""
+"""The check of a value by the kind of its field."""
 
 
 def _no_time(value: object) -> Usage:

@@ -1,4 +1,4 @@
-"""The folder of one run: what its steps leave for each other, and the one reader of each.
+"""The folder of one run: the files that its steps leave for each other, and one reader for each file.
 Not here: the decoded rows (`tables/`), the ledgers (`store/`), what the values mean (`specs.py`)."""
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ PLAN = "plan.json"
 DECODED = "decoded.json"
 VERDICT = "verdict.json"
 FORMAT = 3
-"""Number of the stored forms of `decoded.json` and `verdict.json`. Every older form keeps opening, but for files whose
-digests were not noted (`decoded.json` of format 1): nobody can tell whether they are what was decoded. Format 3 says
-whether the staged files were cleared."""
+"""Number of the stored forms of `decoded.json` and `verdict.json`. Every older form can still be opened, except
+files whose digests were not stored (`decoded.json` of format 1): it cannot be known whether they are what was decoded.
+Format 3 says whether the staged files were cleared."""
 
 
 class FailedSlice(Struct, frozen=True):
-    """A slice that cannot be decoded, however often it is tried."""
+    """A slice that cannot be decoded, even if it is tried again."""
 
     interval: int
     """Start of the interval that owns it (microseconds UTC)."""
@@ -41,7 +41,7 @@ class FailedSlice(Struct, frozen=True):
 
 
 class Decoded(Struct, frozen=True):
-    """What the decoding of a run left."""
+    """The result of decoding a run."""
 
     files: tuple[StagedFile, ...]
     failed: tuple[FailedSlice, ...] = ()
@@ -53,11 +53,11 @@ class Decoded(Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """Of all files."""
+        """Rows of all files."""
         return sum(file.rows for file in self.files)
 
     def put_aside(self) -> Counter[tuple[str, str]]:
-        """Rows that are not publishable, by table and reason."""
+        """Number of rows that cannot be published, by table and reason."""
         aside = Counter[tuple[str, str]]()
         for file in self.files:
             if not file.is_publishable:
@@ -65,11 +65,17 @@ class Decoded(Struct, frozen=True):
         return aside
 
     def lost(self, interval: int) -> dict[tuple[str, str], ErrorFacts]:
-        """Database and table of everything of an interval that has a slice which cannot be decoded, and why."""
-        return {name: one.error for one in reversed(self.failed) if one.interval == interval for name in one.tables}
+        """The tables (database, table) of an interval that have a slice which cannot be decoded, and why."""
+        return {
+            name: failed.error
+            for failed in reversed(self.failed)
+            if failed.interval == interval
+            for name in failed.tables
+        }
 
     def publishable(self, interval: int) -> list[StagedFile]:
-        """The files of an interval that are to be judged and published: of tables that were decoded whole."""
+        """The files of an interval that are to be checked and published: those of tables that were decoded
+        completely."""
         lost = self.lost(interval)
         return [
             file
@@ -78,7 +84,7 @@ class Decoded(Struct, frozen=True):
         ]
 
     def unreadable(self, interval: int) -> list[StagedFile]:
-        """The files of an interval with rows that the decoder itself put aside."""
+        """The files of an interval with rows that the decoder itself put into quarantine."""
         return [file for file in self.files if file.interval == interval and not file.is_publishable]
 
 
@@ -93,21 +99,21 @@ def runs_url(lake: str, source: str) -> str:
 
 
 def run_folder(lake: str, source: str, run: str) -> Folder:
-    """`<lake>/runs/<source>/<run>`; a run is named by what it does, so doing it again finds it again."""
+    """`<lake>/runs/<source>/<run>`; a run is named by what it does, so the same work has the same folder."""
     return Folder.open(lake).folder(f"runs/{source}/{run}")
 
 
 def write_plan(folder: Folder, plan: RunPlan) -> None:
-    """Stores what is to be done."""
+    """Stores the plan of a run."""
     folder.write(PLAN, msgspec.json.encode(plan))
 
 
 def read_plan(folder: Folder) -> RunPlan:
-    """What `write_plan` stored; a plan without tables, of which nothing was, is known by its name.
+    """What `write_plan` stored; a plan without tables, which is never stored, is recognized by its name.
 
     Raises:
         Usage: There is no such run.
-        DamagedFileError: The plan is not whole.
+        DamagedFileError: The plan is incomplete.
         LakeUnavailableError: The storage does not answer.
     """
     if not folder.exists(PLAN):
@@ -125,13 +131,13 @@ def _no_run(lake: str, source: str, run: str) -> Usage:
     return Usage(
         f"there is no run {run}" + (f"; did you mean {near[0]}" if near else ""),
         source=source,
-        remedy=f"`strata plan --source {source}` plans what is owed and prints the run's name"
+        remedy=f"`strata plan --source {source}` plans what is pending and prints the run's name"
         + (f"; the newest run is {max(known)}." if known else "; there has been no run yet."),
     )
 
 
 def plan_digest(folder: Folder) -> str:
-    """`content_digest` of the plan, to be noted by who decodes it; empty where none is stored.
+    """`content_digest` of the plan, to be stored with the result of decoding; empty if no plan is stored.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -140,10 +146,10 @@ def plan_digest(folder: Folder) -> str:
 
 
 def refuse_other_plan(folder: Folder, decoded: Decoded) -> None:
-    """Lets nobody judge or publish rows by another plan than the one that was decoded.
+    """Refuses to check or publish rows by a plan other than the decoded plan.
 
     Raises:
-        DamagedFileError: The plan was edited, or made anew, since.
+        DamagedFileError: The plan was edited or replaced after it was decoded.
         LakeUnavailableError: The storage does not answer.
     """
     if decoded.plan and not decoded.cleared and plan_digest(folder) != decoded.plan:
@@ -155,7 +161,7 @@ def refuse_other_plan(folder: Folder, decoded: Decoded) -> None:
 
 
 def write_decoded(folder: Folder, decoded: Decoded) -> None:
-    """Stores what all slices of a run became; from here on the run counts as decoded."""
+    """Stores the result of all slices of a run; from then on the run counts as decoded."""
     folder.write(DECODED, msgspec.json.encode(decoded))
 
 
@@ -165,7 +171,7 @@ def read_decoded(folder: Folder) -> Decoded:
     Raises:
         Usage: The run has not been decoded.
         LakeUnavailableError: The storage does not answer.
-        DamagedFileError: The file is not whole.
+        DamagedFileError: The file is incomplete.
     """
     if not folder.exists(DECODED):
         raise Usage(
@@ -183,19 +189,19 @@ def _decode(folder: Folder) -> str:
 
 
 def read_staged(folder: Folder) -> Decoded:
-    """What `write_decoded` stored, of a run whose files are still there.
+    """What `write_decoded` stored, for a run whose files still exist.
 
     Raises:
         Usage: The run has not been decoded, or its files were cleared.
         LakeUnavailableError: The storage does not answer.
-        DamagedFileError: The file is not whole, or the plan is another one since.
+        DamagedFileError: The file is incomplete, or the plan has been replaced.
     """
     decoded = read_decoded(folder)
     if decoded.cleared:
         raise Usage(
             "the run is published, and its staged files were cleared",
             file=folder.join(DECODED),
-            remedy=f"Its verdict and Data Docs are still there. To judge it anew, decode it again: {_decode(folder)}.",
+            remedy=f"Its verdict and Data Docs still exist. To check it again, decode it again: {_decode(folder)}.",
         )
     refuse_other_plan(folder, decoded)
     return decoded
@@ -205,7 +211,7 @@ def write_verdicts(folder: Folder, verdicts: Iterable[IntervalVerdict]) -> None:
     """Stores the verdicts of a run.
 
     Raises:
-        LakeUnavailableError: The storage does not take them.
+        LakeUnavailableError: The storage refuses them.
     """
     folder.write(VERDICT, msgspec.json.format(msgspec.json.encode(_Verdicts(tuple(verdicts))), indent=1))
 
@@ -215,12 +221,12 @@ def read_verdicts(folder: Folder) -> dict[int, IntervalVerdict]:
 
     Raises:
         LakeUnavailableError: The storage does not answer.
-        DamagedFileError: The file is not whole.
+        DamagedFileError: The file is incomplete.
         StoreFormatError: A newer version of Strata wrote them.
     """
     if not folder.exists(VERDICT):
         return {}
     _, _, source, run = folder.url.rsplit("/", 3)
     remedy = f"Check the run again: `strata check {run} --source {source}` (task `check`)."
-    found = decode_stored(folder.read(VERDICT), _Verdicts, newest=FORMAT, file=folder.join(VERDICT), remedy=remedy)
-    return {verdict.interval: verdict for verdict in found.intervals}
+    stored = decode_stored(folder.read(VERDICT), _Verdicts, newest=FORMAT, file=folder.join(VERDICT), remedy=remedy)
+    return {verdict.interval: verdict for verdict in stored.intervals}

@@ -1,7 +1,7 @@
-"""What lies before the changes that a run decodes, `past.json`: what its checks have to know of its tables' history.
+"""`past.json`: what the checks of a run have to know of its tables' history before the changes that it decodes.
 Not here: making it (`pipeline/plan/pasts.py`), the plan itself (`run_plan.py`).
 
-It is no part of the plan: it changes while others publish, and the plan of the same work is the same.
+It is not part of the plan: it changes while other runs publish, but the plan of the same work stays the same.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ PAST = "past.json"
 FORMAT = 1
 """Number of the stored form."""
 _SINCE = 3
-"""Format of the first plans that have one."""
+"""Format of the first plans that have a `past.json`."""
 
 
 class EarlierTable(Struct, frozen=True):
-    """What lies before the changes of a table that a run decodes: what its checks have to know of it."""
+    """The history of a table before the changes that a run decodes, as far as its checks have to know it."""
 
     database: str
     table: str
     lives: tuple[TableLife, ...] = ()
-    """Of the tables that have had the name."""
+    """Lifetimes of the tables that have had this name."""
     unlogged: tuple[int, ...] = field(default=(), name="untold")
-    """Ordinals of transactions that changed its rows without row events, or that are missing; rising."""
+    """Ordinals of transactions that changed its rows without row events, or that are missing; ascending."""
     unpublished: tuple[int, ...] = ()
-    """Starts of intervals with rows that are neither published nor in the run: of those in front of the run the last
-    one, and all between its own; rising."""
+    """Starts of intervals with rows that are neither published nor in the run: the last of those before the run, and
+    all between the run's own intervals; ascending."""
 
 
 class RunPast(Struct, frozen=True):
-    """What lies before a run."""
+    """The history before a run."""
 
     tables: tuple[EarlierTable, ...] = ()
-    """Those of its plan, by name."""
+    """The tables of its plan, by name."""
     format: int = FORMAT
 
     def of(self, database: str, table: str) -> EarlierTable | None:
-        """What lies before a table's changes; None if nobody has said."""
+        """The history of a table; None if the file does not have it."""
         return next((past for past in self.tables if (past.database, past.table) == (database, table)), None)
 
 
@@ -58,25 +58,25 @@ def write_past(folder: Folder, past: RunPast) -> None:
 
 
 def read_past(folder: Folder, plan: RunPlan) -> RunPast:
-    """What `write_past` stored beside a plan; it may be missing, and is empty then, in a run of an older version.
+    """What `write_past` stored beside a plan; empty if an older version made the run without it.
 
     Raises:
-        DamagedFileError: It is not whole, or not there, or lacks a table of the plan.
+        DamagedFileError: It is incomplete, or missing, or lacks a table of the plan.
         StoreFormatError: A newer version wrote it.
         LakeUnavailableError: The storage does not answer.
     """
     file = folder.join(PAST)
-    remedy = f"Run `strata plan --source {plan.source}` again: what it planned is still owed."
-    found = RunPast()
+    remedy = f"Run `strata plan --source {plan.source}` again: what it planned is still pending."
+    past = RunPast()
     if folder.exists(PAST):
-        found = decode_stored(folder.read(PAST), RunPast, newest=FORMAT, file=file, remedy=remedy)
+        past = decode_stored(folder.read(PAST), RunPast, newest=FORMAT, file=file, remedy=remedy)
     elif plan.format >= _SINCE and plan.tables:
-        raise DamagedFileError("what lies before the run is not there any more", file=file, remedy=remedy)
+        raise DamagedFileError("the history before the run is missing", file=file, remedy=remedy)
     if plan.format >= _SINCE:
-        # Without a name of its own is what a statement changed of tables that it does not tell.
-        missing = {(one.database, one.table) for one in plan.tables if one.database}
-        missing -= {(one.database, one.table) for one in found.tables}
+        # An empty database: a change by a statement that does not name its tables.
+        missing = {(table.database, table.table) for table in plan.tables if table.database}
+        missing -= {(table.database, table.table) for table in past.tables}
         if missing:
             name = ".".join(min(missing))
             raise DamagedFileError("a table of the plan is not in the file", file=file, table=name, remedy=remedy)
-    return found
+    return past

@@ -27,8 +27,9 @@ class PlannedSlice(Slice, frozen=True, kw_only=True):
 
 
 PLAN_FORMAT = 3
-"""Number of the stored form of a plan. Every older form keeps opening; 1 had no number. What wrote format 2 may not
-know `sensitive`, and would show those values. From 3 on, each table of a plan is in `past.json` (`run_past.py`)."""
+"""Number of the stored form of a plan. Every older form can still be opened; 1 had no number. A version that wrote
+format 2 may not know `sensitive`, and would show those values. From 3 on, each table of a plan is in `past.json`
+(`run_past.py`)."""
 
 
 class RunPlan(Struct, frozen=True):
@@ -39,7 +40,7 @@ class RunPlan(Struct, frozen=True):
     lake: str
     intervals: tuple[Interval, ...]
     tables: tuple[PlannedTable, ...] = ()
-    """In order of interval and name; no other table is looked at."""
+    """In order of interval and name; no other table is part of the run."""
     slices: tuple[PlannedSlice, ...] = ()
     versions: tuple[PlannedVersion, ...] = ()
     """Every definition that the slices need."""
@@ -47,10 +48,10 @@ class RunPlan(Struct, frozen=True):
     removed: tuple[RowsRemoved, ...] = ()
     statements: tuple[StatementLogged, ...] = ()
     executed_before: dict[str, str] = field(default_factory=dict)
-    """What the stream had executed before an interval, by its start."""
+    """GTID set that the stream had executed before an interval, by the interval's start."""
     breaks: dict[str, str] = field(default_factory=dict)
-    """Where the binlog of transactions without a GTID does not go on where the one before ends: start of the interval
-    -> FILE:OFFSET."""
+    """Where a transaction without a GTID does not begin at the end of the transaction before it: start of the
+    interval -> FILE:OFFSET."""
     history: int = 0
     """The newest schema version that the plan knows."""
     sensitive: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -66,10 +67,10 @@ def decode_plan(content: bytes, file: str) -> RunPlan:
     """Reads the stored form of a plan, in any format so far.
 
     Raises:
-        DamagedFileError: It is not one, or not whole.
+        DamagedFileError: It is no plan, or incomplete.
         StoreFormatError: A newer version wrote it.
     """
-    remedy = "Run `strata plan` again: what it planned is still owed."
+    remedy = "Run `strata plan` again: what it planned is still pending."
     former = {1: _from_format_1}
     return decode_stored(content, RunPlan, newest=PLAN_FORMAT, file=file, remedy=remedy, former=former)
 
@@ -116,10 +117,10 @@ def _from_format_1(content: bytes) -> RunPlan:
         tables=tuple(sorted(tables, key=lambda table: (table.interval, table.name))),
         slices=old.slices,
         versions=tuple(
-            PlannedVersion(int(version), one.database, one.table, one.definition)
-            for version, one in old.definitions.items()
+            PlannedVersion(int(version), former.database, former.table, former.definition)
+            for version, former in old.definitions.items()
         ),
-        refused=tuple(Refused(first, one.table, one.rows, one.error) for one in old.refused),
+        refused=tuple(Refused(first, former.table, former.rows, former.error) for former in old.refused),
         removed=old.removed,
         executed_before={str(first): old.executed_before} if old.executed_before else {},
         breaks=old.breaks,

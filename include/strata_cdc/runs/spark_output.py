@@ -1,4 +1,4 @@
-"""What a job of `spark_jobs/` says while it works and at its end: which lines are its own, and its error.
+"""The output of a job of `spark_jobs/` while it works and at its end: which lines are its own, and its error.
 Not here: the jobs, starting them (the command line, the DAGs)."""
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from strata_cdc.errors import ErrorFacts, Permanent, StrataError
 
 _REFUSED: Final = 65
 _UNAVAILABLE: Final = 75
-"""Exit codes of the jobs (`EX_DATAERR`, `EX_TEMPFAIL` of sysexits.h): what they have said is one of our errors."""
+"""Exit codes of the jobs (`EX_DATAERR`, `EX_TEMPFAIL` of sysexits.h): their report is one of Strata's errors."""
 PAGES: Final = "Spark's pages: "
-"""What a job says in front of the address of Spark's own pages, where they are turned on."""
+"""What a job prints before the address of Spark's own pages, if they are turned on."""
 _OWN: Final = re.compile(rf"(?:decoded|checking|checked|held) [\d,]+ |{PAGES}")
 _RAISED: Final = re.compile(r"^strata\.errors\.(\w+): (.+)$", re.MULTILINE)
-"""What a task raised so that Spark tried it again, as it stands in Spark's own report."""
+"""The error of a task that Spark tried again, as Spark's own report shows it."""
 _SHOWN_CHARACTERS: Final = 2000
 
 
 def is_progress(line: str) -> bool:
-    """Whether a line is a job's own and about its work; Spark and its libraries print all others."""
+    """Whether a line is from the job itself, about its work; all others are from Spark and its libraries."""
     return _OWN.match(line) is not None
 
 
 def pages_of(line: str) -> str | None:
-    """The address that a line names of Spark's own pages; None if it names none."""
+    """The address of Spark's own pages that a line names; None if it names none."""
     address = line.removeprefix(PAGES)
     return address if address != line and address.startswith(("http://", "https://")) else None
 
@@ -39,24 +39,24 @@ def is_report(line: str) -> bool:
     return line.startswith("{")
 
 
-def job_failure(code: int, report: str, said: str) -> StrataError:
-    """The error of a job that has failed: its own if it has said one, else Spark's last words.
+def job_failure(code: int, report: str, output: str) -> StrataError:
+    """The error of a job that has failed: its own error if it has reported one, else the end of Spark's output.
 
     Args:
-        code: Its exit code; below zero the number of a signal.
+        code: Its exit code; if negative, the number of a signal.
         report: Its last line that `is_report`; empty if there was none.
-        said: All the rest.
+        output: All other lines.
     """
     if code in {_REFUSED, _UNAVAILABLE}:
         with suppress(msgspec.DecodeError):
             return _as_error(msgspec.json.decode(report, type=ErrorFacts))
-    raised = _RAISED.findall(said)
+    raised = _RAISED.findall(output)
     if raised:
         name, message = raised[-1]
         return _as_error(ErrorFacts(name, message.rstrip(".")))
-    last = "\n".join(line for line in said.splitlines() if line.strip())[-_SHOWN_CHARACTERS:]
-    what = f"Spark was killed by signal {-code}" if code < 0 else f"Spark ended with exit code {code}"
-    return Permanent(f"{what}; it said last:\n{last}" if last else f"{what} and said nothing")
+    last = "\n".join(line for line in output.splitlines() if line.strip())[-_SHOWN_CHARACTERS:]
+    end = f"Spark was killed by signal {-code}" if code < 0 else f"Spark ended with exit code {code}"
+    return Permanent(f"{end}; it said last:\n{last}" if last else f"{end} and said nothing")
 
 
 def _as_error(facts: ErrorFacts) -> StrataError:

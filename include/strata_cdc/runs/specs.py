@@ -29,7 +29,7 @@ class Interval(Struct, frozen=True):
     """Ordinal of the last transaction before the interval."""
     last_seq: int
     gtid_executed: str
-    """What the stream had executed at the interval's end."""
+    """GTID set that the stream had executed at the interval's end."""
 
 
 class PlannedTable(Struct, frozen=True):
@@ -42,9 +42,9 @@ class PlannedTable(Struct, frozen=True):
     counted: int
     """Rows by the counts of the binlog's own events."""
     rows: int
-    """Of them that the run decodes; the others are refused."""
+    """Rows that the run decodes; the others are refused."""
     held: ErrorFacts | None = None
-    """Why none of them may be published now; None if nothing stands against it."""
+    """Why none of them may be published now; None if they may."""
 
     @property
     def name(self) -> str:
@@ -53,12 +53,12 @@ class PlannedTable(Struct, frozen=True):
 
     @property
     def full_name(self) -> str:
-        """As the store's verdicts and published intervals call it."""
+        """The name in the store's verdicts and published intervals."""
         return full_name(self.database, self.table)
 
 
 class PlannedVersion(Struct, frozen=True):
-    """The definition of one table in one schema version; a version may speak of several tables."""
+    """The definition of one table in one schema version; a version may concern several tables."""
 
     version_id: int
     database: str
@@ -78,7 +78,7 @@ class Refused(Struct, frozen=True):
 
 
 class RowsRemoved(Struct, frozen=True):
-    """Rows of a table that a DDL removed, so that no change tells of it."""
+    """Rows of a table that a DDL removed without row events."""
 
     interval: int
     """Start of the interval that owns it (microseconds UTC)."""
@@ -93,7 +93,7 @@ class StatementLogged(Struct, frozen=True):
     interval: int
     """Start of the interval that owns it (microseconds UTC)."""
     database: str
-    """Empty if the statement does not tell its tables."""
+    """Empty if the statement does not name its tables."""
     table: str
     gtid: str | None
     binlog_file: str
@@ -102,40 +102,41 @@ class StatementLogged(Struct, frozen=True):
 
     @property
     def table_name(self) -> str | None:
-        """`database.table`; None if the statement does not tell."""
+        """`database.table`; None if the statement does not name its tables."""
         return f"{self.database}.{self.table}" if self.database else None
 
 
 class DecodeReport(Struct, frozen=True):
-    """What the decoding of a run gave."""
+    """The result of decoding a run."""
 
     run: str
     slices: int
     files: int
     rows: int
     failed_slices: int
-    """Those that cannot be decoded, however often they are tried."""
+    """Slices that cannot be decoded, even if they are tried again."""
     quarantined: int = 0
-    """Rows that are put aside, of `rows`."""
+    """Rows in quarantine, of `rows`."""
     quarantined_because: tuple[str, ...] = ()
-    """How many of which table, and why; most of them first."""
+    """How many rows of which table, and why; the largest number first."""
 
 
 class RunRemainder(Struct, frozen=True):
-    """What a run leaves in front of its end, of the wanted tables."""
+    """What a run leaves unpublished before its end, of the wanted tables."""
 
     owed: int
-    """Tables' parts of intervals that a later run takes: there was more than one run takes."""
+    """Tables' parts of intervals that are pending: there was more than one run processes, and a later run takes
+    them."""
     failed: int
-    """Those whose checks or decoding failed; they wait for somebody to look."""
+    """Those whose checks or decoding failed; they wait for a person."""
     held: int
-    """Those that a gap, quarantine or a statement holds back."""
+    """Those that a gap, quarantine or a statement blocks."""
     transactions: int
     """Landed transactions that no interval owns yet."""
 
 
 class PlanReport(Struct, frozen=True):
-    """What planning found, small enough for XCom."""
+    """The result of planning, small enough for XCom."""
 
     source: str
     run: str
@@ -146,10 +147,10 @@ class PlanReport(Struct, frozen=True):
     refused: int
     """Rows that cannot be decoded."""
     reason: str | None
-    """Why, of the first of them."""
+    """Why the first of them cannot be decoded."""
     left: RunRemainder
-    """What is owed, failed or held and not part of this run."""
+    """What is pending, failed or blocked and not part of this run."""
     tables: int = 0
-    """That have rows, or a statement that changed or removed rows; without any there is nothing to do."""
+    """Tables that have rows, or a statement that changed or removed rows; if there are none, there is nothing to do."""
     unmatched: tuple[str, ...] = ()
-    """What is to be said of patterns that match no table, or none that is wanted."""
+    """Messages about patterns that match no table, or no wanted table."""

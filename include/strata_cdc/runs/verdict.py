@@ -1,5 +1,5 @@
-"""Verdicts: what the checks of an interval found, as values that are stored.
-Not here: finding it (`quality/checks/run.py`), acting on it (`pipeline/publish/publish_interval.py`)."""
+"""Verdicts: the results of the checks of an interval, as values that are stored.
+Not here: the checks (`quality/checks/run.py`), acting on it (`pipeline/publish/publish_interval.py`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Severity(StrEnum):
     ERROR = "error"
     """The interval is not published."""
     WARNING = "warning"
-    """It is published, and the verdict says so."""
+    """The interval is published, and the verdict has the warning."""
 
 
 class Failure(Struct, frozen=True):
@@ -34,13 +34,13 @@ class Failure(Struct, frozen=True):
     column: str | None
     severity: Severity
     message: str
-    """What was expected and what was found, in one sentence."""
+    """What was expected and what is there, in one sentence."""
     unexpected_rows: int | None = None
     """None where it is not known."""
     examples: tuple[str, ...] = ()
     """The first offending rows as JSON: position in the stream, primary key and value."""
     observed: str | None = None
-    """What was found where that is one value, as a number of rows is."""
+    """The observed value if it is a single value, such as a number of rows."""
 
 
 class TableVerdict(Struct, frozen=True):
@@ -52,12 +52,12 @@ class TableVerdict(Struct, frozen=True):
     versions: tuple[int, ...]
     """Schema versions that decoded the rows, in order."""
     checks: int
-    """How many were run."""
+    """How many checks were run."""
     failures: tuple[Failure, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether nothing stands against publishing the table."""
+        """Whether nothing prevents publishing the table."""
         return all(failure.severity is not Severity.ERROR for failure in self.failures)
 
     @property
@@ -67,26 +67,27 @@ class TableVerdict(Struct, frozen=True):
 
 
 class IntervalVerdict(Struct, frozen=True):
-    """The outcome of all checks of one interval: what publishing asks for."""
+    """The outcome of all checks of one interval; publishing requires it."""
 
     source: str
     interval: int
     """Start of the interval (microseconds UTC)."""
     staged: str
-    """`staged_digest` of the files that were judged: the verdict speaks for these and no others."""
+    """`staged_digest` of the checked files: the verdict is about these files and no others."""
     tables: tuple[TableVerdict, ...]
     stream: tuple[Failure, ...] = ()
     """What is wrong with the interval as a whole: missing transactions, tables without their rows."""
     passed: bool = True
-    """Whether the interval may be published. It follows from the rest, and is stored for those who read the file."""
+    """Whether the interval may be published. It follows from the other fields, and is stored for readers of the
+    file."""
 
     def __post_init__(self) -> None:
-        """Nobody's word is taken for it, not even a file's."""
+        """Computes `passed`; the value given, or stored in a file, is ignored."""
         force_setattr(self, "passed", not self.errors)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """Everything that did not hold, those of the stream first."""
+        """All failed checks, those of the stream first."""
         return (*self.stream, *(failure for table in self.tables for failure in table.failures))
 
     @property
@@ -96,11 +97,11 @@ class IntervalVerdict(Struct, frozen=True):
 
     @property
     def checks(self) -> int:
-        """How many were run."""
+        """How many checks were run."""
         return sum(table.checks for table in self.tables)
 
     def failures_of(self, table: str) -> tuple[Failure, ...]:
-        """What stands against publishing one table (`store/full_names.py`): its own, and what the stream has."""
+        """What prevents publishing one table (`store/full_names.py`): its own errors, and those of the stream."""
         return tuple(failure for failure in self.errors if failure.table in {"", table})
 
 
