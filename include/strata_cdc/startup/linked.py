@@ -54,7 +54,7 @@ def linked_kernels(compile_now: Callable[[str], Callable[..., Any]]) -> dict[str
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     try:
-        found: dict[str, Callable[..., Any]] = module.open_library(str(library), compile_now)
+        kernels: dict[str, Callable[..., Any]] = module.open_library(str(library), compile_now)
     except OSError:
-        return None  # a place from which nothing may be executed
-    return found
+        return None  # a folder from which nothing may be executed
+    return kernels

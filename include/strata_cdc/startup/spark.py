@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SUBMIT = Path(sys.executable).with_name("spark-submit")
-"""That of this environment."""
+"""The program of this Python environment."""
 
 SHARED_CLASSES = Path(sys.prefix) / "share" / "strata" / "spark.jsa"
 """Where set-up leaves an archive of the classes that Spark loads, already parsed and verified (JEP 350)."""
@@ -26,13 +26,13 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A job of a minute ends before the JVM's second compiler and its parallel collector have paid for themselves."""
 
 SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-"""Not a word of an archive that does not fit: what a JVM prints would stand between the lines of a report."""
+"""No output about an archive that does not fit: what a JVM prints would be between the lines of a report."""
 
 FLEET_VARIABLE = "STRATA_FLEET"
-"""By this the local fleet knows its processes (`scripts/processes.py`)."""
+"""By this variable the local fleet recognizes its processes (`scripts/processes.py`)."""
 
 TASK_VARIABLE = "STRATA_TASK_PID"
-"""Number of the process on this machine that waits for a Spark job: the job ends when it does."""
+"""Number of the process on this machine that waits for a Spark job: the job ends when this process ends."""
 
 NEEDED = re.compile(
     # The system: where programs and files are, languages, the certificates and proxies of the network.
@@ -41,7 +41,7 @@ NEEDED = re.compile(
     # Java, Spark and where it runs, Python and its libraries.
     r"|JAVA\w*|JDK_\w+|SPARK_\w+|PYSPARK_\w+|HADOOP_\w+|YARN_\w+|KUBERNETES_\w+|PYTHON\w*|VIRTUAL_ENV|NUMBA_\w+"
     r"|OPENBLAS_\w+|OMP_\w+|MKL_\w+|ARROW_\w+|MALLOC_\w+"
-    # The lake: keys of object stores have no other way.
+    # The lake: keys of object stores are passed in no other way.
     r"|AWS_\w+|GOOGLE_\w+|AZURE_\w+"
     rf"|{VARIABLE}|{FLEET_VARIABLE}|{TASK_VARIABLE}",
     re.IGNORECASE,
@@ -50,14 +50,16 @@ NEEDED = re.compile(
 
 
 def needed_by_spark(given: Mapping[str, str]) -> dict[str, str]:
-    """What of an environment a Spark job gets: no connections, no settings of Airflow, nothing that it does not use."""
+    """The part of an environment that a Spark job gets: no connections, no settings of Airflow, nothing that it does
+    not use."""
     return {name: value for name, value in given.items() if NEEDED.fullmatch(name)}
 
 
 def short_job(archive: Path = SHARED_CLASSES) -> str:
     """The JVM's options for a job of seconds to minutes, as `--driver-java-options` takes them.
 
-    With the archive Spark starts in half the time. A JVM that did not make it, or sees other jars, starts without it.
+    With the archive, Spark starts in half the time. A JVM that did not make the archive, or has other jars, starts
+    without it.
     """
     options = [QUICK] if is_on(QuickStart.JVM) else []
     if archive.exists() and is_on(QuickStart.ARCHIVE):
@@ -71,25 +73,25 @@ def archive_option(name: str, archive: Path) -> str:
 
 
 def submit_environment(given: Mapping[str, str], *imported: Path, alone: bool) -> dict[str, str]:
-    """What spark-submit is told beside its arguments, so that a job runs with this Spark and this Python.
+    """The environment of spark-submit, with which a job runs with this Spark and this Python.
 
     Args:
-        given: The environment it would get. It may be about another Spark of the user's, or a notebook.
+        given: The environment that it would get otherwise. It may be for another Spark of the user, or for a notebook.
         imported: Folders that the job imports from, before those of PYTHONPATH.
-        alone: Spark is this machine only. Everything of it then stays on loopback, unless the user names an address:
-            what a host's name stands for may be out of reach. A cluster's machines may have a Python of their own.
+        alone: Spark runs on this machine only. It then uses only loopback, unless the user names an address: the
+            address of the host's name may be unreachable. A cluster's machines may have a Python of their own.
     """
-    found = {**given, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    environment = {**given, "PYSPARK_DRIVER_PYTHON": sys.executable}
     if alone:
-        found["PYSPARK_PYTHON"] = sys.executable
-        found.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        environment["PYSPARK_PYTHON"] = sys.executable
+        environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     else:
-        found.setdefault("PYSPARK_PYTHON", sys.executable)
+        environment.setdefault("PYSPARK_PYTHON", sys.executable)
     pyspark = find_spec("pyspark")
     if pyspark is not None and pyspark.origin is not None:
-        # What `.venv/bin/spark-submit` finds out by itself, if the `python3` of PATH can import pyspark.
-        found["SPARK_HOME"] = str(Path(pyspark.origin).parent)
+        # `.venv/bin/spark-submit` finds this by itself, if the `python3` of PATH can import pyspark.
+        environment["SPARK_HOME"] = str(Path(pyspark.origin).parent)
     folders = [*map(str, imported), *filter(None, [given.get("PYTHONPATH")])]
     if folders:
-        found["PYTHONPATH"] = os.pathsep.join(folders)
-    return found
+        environment["PYTHONPATH"] = os.pathsep.join(folders)
+    return environment

@@ -1,5 +1,5 @@
-"""The one switch for what only makes things start sooner: `STRATA_PLAIN_START=1` turns all of it off, names of parts
-(`kernels,archive`) turn those off.
+"""One switch for everything that only makes programs start sooner: `STRATA_PLAIN_START=1` turns all parts off, names
+of parts (`kernels,archive`) turn these parts off.
 Not here: the parts (beside this file); what each brings is in `docs/decisions/0020-quick-starts.md`."""
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ class QuickStart(StrEnum):
     """What can be turned off."""
 
     KERNELS = "kernels"
-    """The library of linked kernels; Numba compiles them, or loads what it has compiled before."""
+    """The library of linked kernels; without it, Numba compiles them, or loads what it has compiled before."""
     ARCHIVE = "archive"
     """The archive of Spark's classes."""
     JVM = "jvm"
-    """The options for a JVM that does not live long."""
+    """The options for a JVM that runs for a short time."""
     WORKERS = "workers"
-    """Spark's Python workers with PySpark from where it is installed."""
+    """Spark's Python workers import PySpark from where it is installed."""
     GARBAGE = "garbage"
-    """A command's rarer search for garbage."""
+    """Less frequent garbage collection in commands."""
     TASKS = "tasks"
-    """What Airflow's tasks import, loaded once by the scheduler that forks them."""
+    """The imports of Airflow's tasks, loaded once by the scheduler that forks the tasks."""
 
 
 def is_on(part: QuickStart) -> bool:
