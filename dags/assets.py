@@ -6,11 +6,11 @@
 | `strata://SOURCE/DATABASE/TABLE/mirror` | a mirror that changed | its position, rows, Delta version |
 | `strata://SOURCE/schema` | a schema version | its number, statement, tables, GTID |
 | `strata://SOURCE/ddl` | a DDL statement on a watched server | GTID, tables, statement |
-| `strata://GROUP/cut` | a cut that all sources of a group have passed | its token, and where each source is |
+| `strata://GROUP/cut` | a cut that all sources of a group have passed | its token, and the position of each source |
 
-Names are written as in URLs: of a raw `#`, `?` or `/` Airflow would make the asset of another table.
+Names are escaped as in URLs: a raw `#`, `?` or `/` would name the asset of another table.
 
-Not here: who tells of them (`steps.py`, `plugins/replication_watcher.py`)."""
+Not here: who sends the events (`steps.py`, `plugins/replication_watcher.py`)."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
     from airflow.sdk import AssetWatcher
 
 _PLAIN = "$"
-"""Besides letters, digits and `_.-~`: what names have without quotes."""
+"""Not escaped, besides letters, digits and `_.-~`: MySQL allows it in names without quotes."""
 PUBLISHED = AssetAlias("strata_published")
-"""All tables."""
+"""The events of all tables."""
 MIRRORS = AssetAlias("strata_mirrors")
-"""All mirrors."""
+"""The events of all mirrors."""
 VERSIONS = AssetAlias("strata_schema_versions")
-"""The schemas of all sources."""
+"""The schema versions of all sources."""
 
 
 def table_asset(source: str, table: str) -> Asset:
-    """The changes of a table, `database.table`."""
+    """The asset of a change table, by `database.table`."""
     return Asset(f"strata://{source}/{_path(table)}")
 
 
 def mirror_asset(source: str, table: str) -> Asset:
-    """The mirror of a table, `database.table`."""
+    """The asset of a mirror, by `database.table`."""
     return Asset(f"strata://{source}/{_path(table)}/mirror")
 
 
 def schema_asset(source: str) -> Asset:
-    """The schema versions of a source."""
+    """The asset of a source's schema versions."""
     return Asset(f"strata://{source}/schema")
 
 
 def ddl_asset(source: str, watchers: Sequence[AssetWatcher] = ()) -> Asset:
-    """The DDL of a source whose server is watched."""
+    """The asset of the DDL of a source whose server is watched."""
     return Asset(f"strata://{source}/ddl", watchers=list(watchers))
 
 
 def cut_asset(group: str) -> Asset:
-    """The common cuts of a group."""
+    """The asset of a group's common cuts."""
     return Asset(f"strata://{group}/cut")
 
 

@@ -1,6 +1,6 @@
 """Links on tasks: to the verdicts and Data Docs of a run, to what changed in it, to its source's tables, to Spark.
-Not here: the pages (`plugins/data_docs.py`, `plugins/schema_history.py`), what they say (`strata.checks`,
-`strata.serve`)."""
+Not here: the pages (`plugins/data_docs.py`, `plugins/schema_history.py`), their content (`strata_cdc.quality`,
+`strata_cdc.serve`)."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 PAGES = "/strata-docs"
-"""Where the api-server has the Data Docs."""
+"""Path of the Data Docs in the api-server."""
 HISTORY = "/strata"
-"""Where it has the schema history."""
+"""Path of the schema history in the api-server."""
 
 
 def data_docs_address(source: str, run: str) -> str:
-    """The first page of a run's Data Docs; where nothing failed the pages are made when somebody opens it."""
+    """The first page of a run's Data Docs; if nothing failed, the pages are made when somebody opens it."""
     return f"{_server()}{PAGES}/{source}/{run}/index.html"
 
 
 class DataDocsLink(BaseOperatorLink):
-    """Made when the task ends."""
+    """The link to the Data Docs, made when the task ends."""
 
     name = "Data Docs"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The first page; empty for a task that was not given a run."""
-        del ti_key  # a run of ours has one check
+        """The first page; empty for a task without a run."""
+        del ti_key  # a run of Strata has one check
         planned = _planned(operator)
         return data_docs_address(planned["source"], planned["run"]) if planned else ""
 
 
 class VerdictLink(BaseOperatorLink):
-    """To what the checks found in the run's intervals."""
+    """The link to the results of the checks of the run's intervals."""
 
     name = "Verdict"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The list of intervals, those of the run first; empty for a task that was not given a run."""
+        """The list of intervals, those of the run first; empty for a task without a run."""
         del ti_key  # as above
         planned = _planned(operator)
         name = RunName.parse(planned["run"]) if planned else None
@@ -55,20 +55,20 @@ class VerdictLink(BaseOperatorLink):
 
 
 class SparkLink(BaseOperatorLink):
-    """To Spark's own pages, where they are turned on: they end with the job, and so does the link."""
+    """The link to Spark's own pages, if they are turned on: they end with the job, and so does the link."""
 
     name = "Spark UI"
     key = "_link_SparkLink"
-    """Under which the task leaves their address as soon as the job has said it."""
+    """The key under which the task stores their address as soon as the job has printed it."""
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """None any more: this is asked when the task ends."""
+        """Empty: Airflow calls this when the task ends, and the pages no longer exist."""
         del operator, ti_key
         return ""
 
 
 class ChangesLink(BaseOperatorLink):
-    """To the versions and tables of this run."""
+    """The link to the versions and tables of this run."""
 
     name = "What changed"
 
@@ -79,7 +79,7 @@ class ChangesLink(BaseOperatorLink):
 
 
 class HistoryLink(BaseOperatorLink):
-    """To the tables of the task's source, each with its versions and intervals."""
+    """The link to the tables of the task's source, each with its versions and intervals."""
 
     name = "Schema history"
 
@@ -92,9 +92,9 @@ class HistoryLink(BaseOperatorLink):
 
 
 def _planned(operator: BaseOperator) -> dict[str, Any] | None:
-    """What `plan` handed to a step that Spark does, or to one of ours behind its source."""
+    """What `plan` returned, as the argument of a Spark step, or as an argument after the source of another step."""
     given = (getattr(operator, "planned", None), *getattr(operator, "op_args", ()))
-    return next((one for one in given if isinstance(one, dict) and "run" in one), None)
+    return next((argument for argument in given if isinstance(argument, dict) and "run" in argument), None)
 
 
 def _server() -> str:

@@ -1,9 +1,9 @@
 """Reads the rows of tables from the server while others write to them, and makes their mirrors.
 
-Started by `ingest_binlog` for tables whose rows no log tells. Started by hand: for tables that the settings' `mirrors`
-name and whose rows from before the landed stream nobody has, or for those that the form names. It takes no lock and
-writes nothing on the server; a run that was killed goes on where it was. `ingest_binlog` keeps the mirrors up to date
-afterwards.
+`ingest_binlog` starts it for tables whose rows are in no log. Started by hand, it reads the tables that the settings'
+`mirrors` name and whose rows from before the landed stream are missing, or the tables that the form names. It takes no
+lock and writes nothing on the server. If a run is killed, the next one continues from there. `ingest_binlog` keeps the
+mirrors up to date afterwards.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dags.steps import RETRIES, dump, list_sources
     params={
         "source": source_field(),
         "tables": tables_field("those of `mirrors` that have no mirror yet"),
-        "waiting": switch_field("Only what waits", "Tables whose mirrors wait to be read again, and no others."),
+        "waiting": switch_field("Only tables that wait", "Tables whose mirrors wait to be read again, and no others."),
     },
 )
 def dump_tables() -> None:

@@ -1,5 +1,5 @@
-"""What a run's form may say, or the `conf` of a run that REST or the command line starts; refused before anything runs.
-Not here: which of its fields a DAG has (the DAG files), what it makes a run do (`steps.py`)."""
+"""The fields of a run's form, or of the `conf` of a run that REST or the command line starts, and their checks before
+anything runs. Not here: which fields a DAG has (the DAG files), what the fields make a run do (`steps.py`)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _FORMER = {"gtid_range": "gtid_set"}
 
 
 def source_field(alone: str | None = None) -> Param:
-    """A source, chosen from those of the settings; nothing for all of them.
+    """A source of the settings; empty: all of them.
 
     Args:
-        alone: The only one, of a DAG that is for one source.
+        alone: The only source, for a DAG of one source.
     """
     if alone is not None:
-        return Param(alone, type="string", enum=[alone], title="Source", description="This DAG is for no other.")
+        return Param(alone, type="string", enum=[alone], title="Source", description="This DAG has only this source.")
     known = _sources()
     only: dict[str, Any] = {"enum": [None, *known], "values_display": {"null": "all of the settings"}} if known else {}
     return Param(None, type=["null", "string"], title="Source", description="Empty: all of the settings.", **only)
@@ -39,7 +39,7 @@ def tables_field(otherwise: str = "all of the settings") -> Param:
     """Patterns of tables.
 
     Args:
-        otherwise: Which tables are meant if there is none.
+        otherwise: Which tables are meant if there is no pattern.
     """
     return Param(
         None,
@@ -52,22 +52,23 @@ def tables_field(otherwise: str = "all of the settings") -> Param:
 
 
 def switch_field(title: str, description: str) -> Param:
-    """Something that is off unless somebody wants it."""
+    """A switch that is off by default."""
     return Param(default=False, type="boolean", title=title, description=description, **_in_words(SWITCH))
 
 
 def count_field(title: str, description: str) -> Param:
-    """A number of rows; nothing for all."""
+    """A number of rows; empty: all."""
     return Param(None, type=["null", "integer"], title=title, description=description, **_in_words(COUNT))
 
 
 def _in_words(kind: str) -> dict[str, Any]:
-    """Lets Airflow say in words what is wrong with a field; a schema's own `format` is how the page shows it."""
+    """Makes Airflow say in words what is wrong with a field; the schema's own `format` decides how the page shows
+    it."""
     return {"allOf": [{"format": kind}]}
 
 
 def run_form(alone: str | None = None) -> dict[str, Param]:
-    """The form of `ingest_binlog`; left empty it asks for all that is owed.
+    """The form of `ingest_binlog`; left empty, it requests everything that is pending.
 
     Args:
         alone: As for `source_field`.
@@ -79,8 +80,8 @@ def run_form(alone: str | None = None) -> dict[str, Param]:
         "start": Param(
             None,
             title="From",
-            description="Commit time, as in 2026-11-21T03:30:00Z. Empty: the stream's beginning, or with no end either "
-            "all that is owed since the last run.",
+            description="Commit time, as in 2026-11-21T03:30:00Z. Empty: the stream's beginning; if the end is empty "
+            "too, everything that is pending since the last run.",
             **time,
         ),
         "end": Param(None, title="Until", description="Exclusive, in the same form. Empty: now.", **time),
@@ -92,7 +93,7 @@ def run_form(alone: str | None = None) -> dict[str, Param]:
             **_in_words(GTID_SET),
         ),
         "failed": switch_field(
-            "Also what failed", "Without a span: what failed its checks, or is held back, is tried once more."
+            "Also what failed", "Without a span: what failed its checks, or is blocked, is tried again."
         ),
         "dry_run": switch_field(
             "Only say what would be done", "The log of list_sources has it; nothing is written anywhere."
@@ -101,7 +102,7 @@ def run_form(alone: str | None = None) -> dict[str, Param]:
 
 
 def _sources() -> list[str]:
-    """Names of the settings' sources; none if they cannot be read here: the first step says why."""
+    """Names of the settings' sources; none if the settings cannot be read here: the first step reports why."""
     if SETTINGS_VARIABLE not in os.environ:
         return []
     try:
@@ -111,10 +112,10 @@ def _sources() -> list[str]:
 
 
 def check_form(given: Mapping[str, Any], form: ParamsDict, now: int) -> None:
-    """Refuses what would be passed over, and what no step could use.
+    """Refuses fields that would be ignored, and values that no step could use.
 
     Args:
-        given: What was filled in, with the defaults of the rest.
+        given: The values that were filled in, with the defaults of the others.
         form: Its fields.
         now: Microseconds UTC.
 
@@ -124,7 +125,7 @@ def check_form(given: Mapping[str, Any], form: ParamsDict, now: int) -> None:
     fields = list(form)
     for name, value in given.items():
         if name in _FORMER and _FORMER[name] in fields:
-            raise Usage(f"{name} is called {_FORMER[name]} now", remedy="Start the run again with that name.")
+            raise Usage(f"{name} is now called {_FORMER[name]}", remedy="Start the run again with that name.")
         if name not in fields:
             raise Usage(f"{name} is no field of this form{nearest(name, fields)}", remedy="Start the run again.")
         for kind in form.get_param(name).schema.get("allOf", ()):
@@ -135,17 +136,17 @@ def check_form(given: Mapping[str, Any], form: ParamsDict, now: int) -> None:
 
 
 def _check_span(start: str | None, end: str | None, now: int) -> bool:
-    """Whether there is one; there is time in it, and all of it is past."""
+    """Whether there is a span; refuses an empty span, and one that ends in the future."""
     first, last = micros_of(start), micros_of(end)
     if last is not None and last > now:
-        raise Usage(f"{end} is in the future", remedy="Leave it out: a run takes all there is by now.")
+        raise Usage(f"{end} is in the future", remedy="Leave it out: a run takes everything up to now.")
     if first is not None and first >= (now if last is None else last):
         raise Usage(f"there is no time between {start} and {end or 'now'}")
     return first is not None or last is not None
 
 
-def asked_of(source: str, params: Mapping[str, Any], start: int | None, end: int | None) -> str:
-    """What a run is asked for, in a line.
+def describe_request(source: str, params: Mapping[str, Any], start: int | None, end: int | None) -> str:
+    """The request of a run, in a line.
 
     Args:
         source: The source's name.
@@ -157,5 +158,5 @@ def asked_of(source: str, params: Mapping[str, Any], start: int | None, end: int
     if params.get("gtid_set"):
         return f"plan of {source} the transactions {params['gtid_set']}{tables}"
     times = [f"{word} {from_micros(time)}" for word, time in (("from", start), ("until", end)) if time is not None]
-    failed = ", also what failed or is held" if params.get("failed") else ""
-    return f"plan {' '.join([source, *times]) if times else f'what is owed of {source}'}{tables}{failed}"
+    failed = ", also what failed or is blocked" if params.get("failed") else ""
+    return f"plan {' '.join([source, *times]) if times else f'what is pending of {source}'}{tables}{failed}"

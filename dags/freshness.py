@@ -1,5 +1,5 @@
-"""How old what readers have may get before Airflow alerts: by the settings, none without them.
-Not here: from where it counts, and what is said then (`plugins/deadline.py`)."""
+"""How old the readers' data may get before Airflow alerts: as the settings say; no alert without settings.
+Not here: from when the age counts, and the message (`plugins/deadline.py`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strata_cdc.errors import StrataError
 
 def freshness() -> DeadlineAlert | None:
     """The alert of `fresh_within_minutes`; None if the settings have none, or cannot be read here: the first step of
-    a run says why."""
+    a run reports why."""
     if SETTINGS_VARIABLE not in os.environ:
         return None
     try:

@@ -1,6 +1,7 @@
-"""Groups in Airflow: behind the runs of its sources a group is one mapped line, which tells of each new cut through all
-of them by an event of `strata://GROUP/cut`, and below it a line for each source, which says where the cut meets it.
-Not here: the steps of its sources (`steps.py`), finding cuts (`strata_cdc.groups.cuts`)."""
+"""Groups in Airflow: after the runs of its sources, each group has a mapped task instance, which reports each new cut
+through all of them as an event of `strata://GROUP/cut`. After it, each source has a task instance, which reports the
+source's position at the cut. Not here: the steps of its sources (`steps.py`), finding cuts
+(`strata_cdc.groups.cuts`)."""
 
 from __future__ import annotations
 
@@ -29,14 +30,14 @@ CUTS = AssetAlias("strata_cuts")
 
 
 def known_groups() -> dict[str, list[str]]:
-    """The groups of the settings, in order, with their sources; none where there are no settings yet."""
+    """The groups of the settings, in order, with their sources; none if there are no settings yet."""
     if not os.environ.get(SETTINGS_VARIABLE):
         return {}
     try:
         groups = load_settings(os.environ).groups
         return {name: sorted(groups[name].sources) for name in sorted(groups)}
     except StrataError:
-        # The steps say what is wrong with the settings; a DAG that cannot be loaded would say less.
+        # The steps report what is wrong with the settings; a DAG that cannot be loaded would report less.
         return {}
 
 
@@ -47,53 +48,56 @@ def known_groups() -> dict[str, list[str]]:
     show_return_value_in_logs=False,
 )
 def publish_group(group: str) -> Xcom:
-    """Publishes what all sources of a group have passed: a cut through all of them, at which their tables are read
-    together. It runs whatever became of a source; where one has not come further, the log names it."""
+    """Publishes a cut that all sources of a group have passed: positions at which their tables are read together. It
+    runs whether the runs of the sources succeeded or not; if a source has made no progress, the log names it."""
     from strata_cdc.groups.cuts.group_cut import group_cut
 
     if get_current_context()["params"].get("dry_run"):
         raise AirflowSkipException("a dry run publishes nothing")
     with saying(f"publish what all sources of {group} have passed") as tell:
-        found = group_cut(group, settings=task_settings())
-        _send_metrics(found.status)
-        say(found.status.line())
-        if found.cut is None:
-            say(f"skipped: {found.lacking}")
-            raise AirflowSkipException(found.lacking)
-        cut = found.cut.to_json()
+        outcome = group_cut(group, settings=task_settings())
+        _send_metrics(outcome.status)
+        say(outcome.status.line())
+        if outcome.cut is None:
+            say(f"skipped: {outcome.lacking}")
+            raise AirflowSkipException(outcome.lacking)
+        cut = outcome.cut.to_json()
         asset = cut_asset(group)
         is_new = cut["token"] != _newest_announced(asset)
         if is_new:
             get_current_context()["outlet_events"][CUTS].add(asset, extra=cut)
-        tell(f"{'a new cut' if is_new else 'the cut is still that'} at {cut['time']}: {cut['token']}")
-    return {**cut, "is_new": is_new, "held_by": found.status.held_by}
+        tell(f"{'a new cut' if is_new else 'the cut is still the one'} at {cut['time']}: {cut['token']}")
+    return {**cut, "is_new": is_new, "held_by": outcome.status.held_by}
 
 
-# Not where a group failed: behind a line that Airflow judges a run by, that would be hidden.
+# Not if a group failed: Airflow judges a run by its last tasks, and would not see a failure before them.
 @task(trigger_rule="none_failed", map_index_template="{{ task.op_kwargs['group'] }} / {{ task.op_kwargs['source'] }}")
 def source_at_cut(group: str, source: str, groups: Iterable[Xcom]) -> None:
-    """Says how far a source of a group is at the group's newest cut, and what is not whole of it there."""
-    with saying(f"say where the cut of {group} meets {source}") as tell:
-        cut = next((one for one in groups if one["group"] == group), None)
+    """Reports the position of a source at its group's newest cut, and which of its tables are not complete there."""
+    with saying(f"report the position of {source} at the cut of {group}") as tell:
+        cut = next((cut for cut in groups if cut["group"] == group), None)
         if cut is None:
-            say(f"skipped: {group} has no cut; the log of its own line says why")
+            say(f"skipped: {group} has no cut; the log of its task instance says why")
             raise AirflowSkipException(f"{group} has no cut")
-        one = next(one for one in cut["sources"] if one["source"] == source)
-        tell(f"{source}: transaction {one['seq']:,}, until {one['until'] or 'nothing'}; the cut is at {cut['time']}")
+        at_cut = next(state for state in cut["sources"] if state["source"] == source)
+        tell(
+            f"{source}: transaction {at_cut['seq']:,}, until {at_cut['until'] or 'nothing'}"
+            f"; the cut is at {cut['time']}"
+        )
         if cut["held_by"] == source:
             tell("the group waits for this source")
-        if one["is_behind"]:
+        if at_cut["is_behind"]:
             tell("more of it was committed before the cut")
-        if one["lacking"]:
-            tell(f"not whole: {', '.join(one['lacking'])}")
+        if at_cut["lacking"]:
+            tell(f"not complete: {', '.join(at_cut['lacking'])}")
 
 
 def publish_groups(behind: Any) -> None:
-    """Puts a line for each group of the settings into a DAG, and below it one for each of its sources.
+    """Adds to a DAG a task instance for each group of the settings, and after it one for each of the group's sources.
 
     Args:
-        behind: The task, mapped over the sources, behind which it stands. What stands behind a run's last tasks would
-            hide from Airflow that one of these failed; so it must not be one of them.
+        behind: The task, mapped over the sources, after which these run. It must not be one of a run's last tasks: a
+            task after them would hide from Airflow that one of them failed.
     """
     known = known_groups()
     if known:
@@ -103,7 +107,7 @@ def publish_groups(behind: Any) -> None:
 
 
 def _newest_announced(asset: Asset) -> str | None:
-    """The token of the newest cut that was told of."""
+    """The token of the newest cut that was reported."""
     from airflow.sdk.execution_time.context import InletEventsAccessor
 
     events = InletEventsAccessor(asset_name=asset.name, asset_uri=asset.uri).ascending(ascending=False).limit(1)
@@ -115,8 +119,8 @@ def _send_metrics(status: Any) -> None:
     numbers = {
         "lag_seconds": status.behind_seconds,
         "skew_seconds": status.skew_seconds,
-        "owed_rows": sum(one.owed_rows for one in status.members),
-        "unreachable": sum(one.error is not None for one in status.members),
+        "owed_rows": sum(member.owed_rows for member in status.members),
+        "unreachable": sum(member.error is not None for member in status.members),
     }
     for name, value in numbers.items():
         if value is not None:

@@ -2,14 +2,14 @@
 
 STEPS
 | `publish_group` | for each group of the settings: publishes the cut that all of its sources have passed |
-| `source_at_cut` | below it, for each source of a group: says where the cut meets it |
+| `source_at_cut` | after it, for each source of a group: reports the source's position at the cut |
 
-- **Scheduled**, each run does the five minutes before it, and first whatever is still owed from before: of a time
-  when the DAG was paused, of a run that died, of tables that nobody had asked for.
-- **Backfill** does any span of time, again or for the first time; what was published of an interval is replaced, never
-  doubled.
-- **By hand**, the form takes a source, tables, and a span of time or a GTID set; left empty, it is everything
-  that is owed. A dry run says in the log of `list_sources` what would be done, and does nothing.
+- **Scheduled**, each run processes the five minutes before it, and first whatever is still pending from before: from
+  a time when the DAG was paused, from a run that died, of tables that were not requested.
+- **Backfill** processes any span of time, again or for the first time; what was published of an interval is replaced,
+  never duplicated.
+- **By hand**, the form takes a source, tables, and a span of time or a GTID set; left empty, it means everything
+  that is pending. A dry run says in the log of `list_sources` what would be done, and does nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from strata_cdc.pipeline.steps import edges, table_of_steps
     deadline=freshness(),
 )
 def ingest_binlog() -> None:
-    """The table of contents is `strata_cdc.pipeline.steps`; the tasks are in `steps.py`."""
+    """The list of the steps is `strata_cdc.pipeline.steps`; the tasks are in `steps.py`."""
 
     @task_group
     def ingest(source: str) -> None:

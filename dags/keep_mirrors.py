@@ -1,8 +1,9 @@
-"""Keeps the files of mirrors few: makes whole ones of small and half-dead ones, deletes those that nobody needs.
+"""Keeps the number of the mirrors' files small: merges small files and files with many deleted rows, deletes unneeded
+ones.
 
-Every hour, the mirrors of each source that have `compact_files` small files or `compact_dead_percent` dead rows are
-compacted, and files that only states older than `keep_mirror_hours` need are deleted. No row changes; who reads or
-updates a mirror meanwhile goes on. The task's log says what was done.
+Every hour, the mirrors of each source that have `compact_files` small files or `compact_dead_percent` deleted rows are
+compacted, and files that only states older than `keep_mirror_hours` need are deleted. No row changes; readers and
+updates of a mirror continue meanwhile. The task's log says what was done.
 """
 
 from __future__ import annotations

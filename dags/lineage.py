@@ -1,4 +1,4 @@
-"""Tells OpenLineage what a step has read and written, where Airflow's provider for it is installed and configured.
+"""Sends to OpenLineage what a step has read and written, if Airflow's provider for it is installed and configured.
 Not here: the facts (`strata_cdc.ops.lineage`), their form (`lineage_facets.py`), how events travel (the provider)."""
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _PROVIDER = "airflow.providers.openlineage"
 
 
 def is_on() -> bool:
-    """Whether anybody listens; if not, nothing is read, and nothing but this question is asked."""
+    """Whether anybody listens; if not, nothing else is done for lineage."""
     if importlib.util.find_spec(_PROVIDER) is None:
         return False
     return not importlib.import_module(f"{_PROVIDER}.conf").is_disabled()
 
 
 def tell_published(report: Any, settings: Any) -> None:
-    """Each table that a run has published or withheld: from the server's table into its change table; and those that
-    were emptied."""
+    """Sends each table that a run has published or withheld: from the server's table into its change table; and the
+    tables that were emptied."""
 
     def events() -> Iterable[Any]:
         describe, source = importlib.import_module("strata_cdc.ops.lineage.describe"), settings.source(report.source)
@@ -37,24 +37,24 @@ def tell_published(report: Any, settings: Any) -> None:
 
 
 def tell_versions(source: str, versions: Sequence[int], settings: Any) -> None:
-    """What schema versions have made of tables, with the former name of one that was renamed."""
+    """Sends the tables as schema versions made them, with the former name of a renamed table."""
 
     def events() -> Iterable[Any]:
-        found = settings.source(source)
-        engine = importlib.import_module("strata_cdc.store.database").open_store(found.store_url)
+        settings_of_source = settings.source(source)
+        engine = importlib.import_module("strata_cdc.store.database").open_store(settings_of_source.store_url)
         made = importlib.import_module("strata_cdc.ops.lineage.versions").describe_versions(engine, source, versions)
-        yield from _facets().versions(found, made)
+        yield from _facets().versions(settings_of_source, made)
 
     _tell(source, events)
 
 
 def tell_mirrors(source: str, tables: Sequence[str], settings: Any, *, dumped: bool = False) -> None:
-    """Mirrors that changed: from the change table, or from the server if they were dumped."""
+    """Sends the mirrors that changed: from the change table, or from the server if they were dumped."""
 
     def events() -> Iterable[Any]:
         describe = importlib.import_module("strata_cdc.ops.lineage.describe").describe_mirrors
-        found = settings.source(source)
-        yield _facets().mirrors(found, describe(settings.lake, source, tables), dumped=dumped)
+        settings_of_source = settings.source(source)
+        yield _facets().mirrors(settings_of_source, describe(settings.lake, source, tables), dumped=dumped)
 
     _tell(source, events)
 
@@ -64,7 +64,7 @@ def _facets() -> Any:
 
 
 def _tell(source: str, events: Callable[[], Iterable[Any]]) -> None:
-    """Sends what there is. A task never fails by it: the provider logs what it cannot send."""
+    """Sends the events. A task never fails because of it: the provider logs what it cannot send."""
     if not is_on():
         return
     emit = importlib.import_module(f"{_PROVIDER}.api").emit_dataset_lineage

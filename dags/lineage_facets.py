@@ -1,6 +1,6 @@
 """Lineage as OpenLineage writes it: datasets by the names of its standard, with its facets.
-Not here: what is told (`strata_cdc.ops.lineage`), whether and by whom (`lineage.py`); without its client this is not
-imported.
+Not here: the facts (`strata_cdc.ops.lineage`), whether and when they are sent (`lineage.py`). This file is imported
+only if OpenLineage's client is installed.
 
 | dataset | namespace | name |
 |---|---|---|
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _DIRECT = facets.column_lineage_dataset.Transformation(type="DIRECT", subtype="IDENTITY")
 _MOST_DATASETS = 500
-"""In one event: a receiver may refuse what is too large."""
+"""In one event: a receiver may refuse larger ones."""
 
 
 class EventLineage(NamedTuple):
-    """What one event tells of."""
+    """The datasets of one event."""
 
     inputs: list[InputDataset]
     outputs: list[OutputDataset]
@@ -63,11 +63,11 @@ def _in_lake(url: str) -> _Id:
 
 
 def published(source: Source, parts: Iterable[TableFacts]) -> EventLineage:
-    """Each table as the run read it, with what its checks found, and the change table if rows were published."""
-    found = EventLineage([], [])
+    """Each table as the run read it, with the results of its checks, and the change table if rows were published."""
+    lineage = EventLineage([], [])
     for part in parts:
         read = _on_server(source, part.table)
-        found.inputs.append(
+        lineage.inputs.append(
             InputDataset(
                 *read,
                 facets=_common(read, part.columns, part.gtid_executed),
@@ -76,7 +76,7 @@ def published(source: Source, parts: Iterable[TableFacts]) -> EventLineage:
         )
         if part.delta_version is not None:
             written = _in_lake(part.url)
-            found.outputs.append(
+            lineage.outputs.append(
                 OutputDataset(
                     *written,
                     facets=_table(written, part.fields, part.delta_version, _columns(read, part.came_from)),
@@ -87,51 +87,51 @@ def published(source: Source, parts: Iterable[TableFacts]) -> EventLineage:
                     },
                 )
             )
-    return found
+    return lineage
 
 
 def mirrors(source: Source, parts: Iterable[MirrorPart], *, dumped: bool) -> EventLineage:
-    """Each mirror, and what it was made of."""
-    found = EventLineage([], [])
+    """Each mirror, and the table that it was made from."""
+    event = EventLineage([], [])
     for part in parts:
         read = _on_server(source, part.table) if dumped else _in_lake(part.changes_url)
         written = _in_lake(part.url)
-        found.inputs.append(InputDataset(*read))
+        event.inputs.append(InputDataset(*read))
         lineage = _columns(read, part.came_from_server if dumped else part.came_from)
-        found.outputs.append(OutputDataset(*written, facets=_table(written, part.fields, part.delta_version, lineage)))
-    return found
+        event.outputs.append(OutputDataset(*written, facets=_table(written, part.fields, part.delta_version, lineage)))
+    return event
 
 
 def versions(source: Source, made: Sequence[MadeVersion]) -> Iterator[EventLineage]:
     """Tables as versions made them, in order: an event has one state of a table."""
-    found: dict[_Id, OutputDataset] = {}
+    tables: dict[_Id, OutputDataset] = {}
     at: dict[_Id, int] = {}
     for version in made:
         own = _on_server(source, version.table)
         former = _on_server(source, version.former) if version.former else None
         # One statement renames several tables at once.
-        is_later = former in found and at[former] != version.version
-        if own in found or is_later or len(found) >= _MOST_DATASETS:
-            yield EventLineage([], list(found.values()))
-            found = {}
-        found[own], at[own] = OutputDataset(*own, facets=_facets_of(own, former, version)), version.version
-    yield EventLineage([], list(found.values()))
+        is_later = former in tables and at[former] != version.version
+        if own in tables or is_later or len(tables) >= _MOST_DATASETS:
+            yield EventLineage([], list(tables.values()))
+            tables = {}
+        tables[own], at[own] = OutputDataset(*own, facets=_facets_of(own, former, version)), version.version
+    yield EventLineage([], list(tables.values()))
 
 
 def _facets_of(own: _Id, former: _Id | None, version: MadeVersion) -> dict[str, facets.DatasetFacet]:
-    found = _common(own, version.columns, version.gtid_executed)
+    dataset_facets = _common(own, version.columns, version.gtid_executed)
     if version.change is not None:
         change = facets.lifecycle_state_change_dataset
         before = change.PreviousIdentifier(name=former.name, namespace=former.namespace) if former else None
-        found["lifecycleStateChange"] = change.LifecycleStateChangeDatasetFacet(
+        dataset_facets["lifecycleStateChange"] = change.LifecycleStateChangeDatasetFacet(
             change.LifecycleStateChange[version.change.name], previousIdentifier=before
         )
-    return found
+    return dataset_facets
 
 
 def _common(own: _Id, columns: Iterable[Field], version: str) -> dict[str, facets.DatasetFacet]:
-    """Of every dataset: where it is, its columns, the moment of which it speaks."""
-    found: dict[str, facets.DatasetFacet] = {
+    """Facets of every dataset: its location, its columns, the moment that it describes."""
+    dataset_facets: dict[str, facets.DatasetFacet] = {
         "dataSource": facets.datasource_dataset.DatasourceDatasetFacet(name=own.namespace, uri=own.namespace)
     }
     schema = facets.schema_dataset
@@ -142,21 +142,21 @@ def _common(own: _Id, columns: Iterable[Field], version: str) -> dict[str, facet
         for number, column in enumerate(columns, 1)
     ]
     if fields:
-        found["schema"] = schema.SchemaDatasetFacet(fields=fields)
+        dataset_facets["schema"] = schema.SchemaDatasetFacet(fields=fields)
     if version:
-        found["version"] = facets.dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=version)
-    return found
+        dataset_facets["version"] = facets.dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=version)
+    return dataset_facets
 
 
 def _table(
     own: _Id, fields: Iterable[Field], version: int, lineage: facets.DatasetFacet | None
 ) -> dict[str, facets.DatasetFacet]:
-    """Of a Delta table."""
-    found = _common(own, fields, str(version))
-    found["storage"] = facets.storage_dataset.StorageDatasetFacet(storageLayer="delta", fileFormat="parquet")
+    """Facets of a Delta table."""
+    dataset_facets = _common(own, fields, str(version))
+    dataset_facets["storage"] = facets.storage_dataset.StorageDatasetFacet(storageLayer="delta", fileFormat="parquet")
     if lineage is not None:
-        found["columnLineage"] = lineage
-    return found
+        dataset_facets["columnLineage"] = lineage
+    return dataset_facets
 
 
 def _columns(read: _Id, came_from: CameFrom) -> facets.DatasetFacet | None:
@@ -164,8 +164,8 @@ def _columns(read: _Id, came_from: CameFrom) -> facets.DatasetFacet | None:
     fields = {
         name: lineage.Fields(
             inputFields=[
-                lineage.InputField(namespace=read.namespace, name=read.name, field=one, transformations=[_DIRECT])
-                for one in origins
+                lineage.InputField(namespace=read.namespace, name=read.name, field=origin, transformations=[_DIRECT])
+                for origin in origins
             ]
         )
         for name, origins in came_from.items()
@@ -175,15 +175,19 @@ def _columns(read: _Id, came_from: CameFrom) -> facets.DatasetFacet | None:
 
 def _assertions(findings: Iterable[CheckFact]) -> dict[str, facets.InputDatasetFacet]:
     quality = facets.data_quality_assertions_dataset
-    found = [
+    assertions = [
         quality.Assertion(
-            assertion=one.check,
-            success=one.holds,
-            column=one.column,
-            severity="warn" if one.severity == "warning" else one.severity,
-            description=one.because,
-            actual=None if one.rows is None else f"{one.rows} rows break it",
+            assertion=finding.check,
+            success=finding.holds,
+            column=finding.column,
+            severity="warn" if finding.severity == "warning" else finding.severity,
+            description=finding.because,
+            actual=None if finding.rows is None else f"{finding.rows} rows break it",
         )
-        for one in findings
+        for finding in findings
     ]
-    return {"dataQualityAssertions": quality.DataQualityAssertionsDatasetFacet(assertions=found)} if found else {}
+    return (
+        {"dataQualityAssertions": quality.DataQualityAssertionsDatasetFacet(assertions=assertions)}
+        if assertions
+        else {}
+    )

@@ -1,4 +1,4 @@
-"""A source's numbers as gauges of Airflow's own metrics: OpenTelemetry or StatsD, whichever its settings turn on.
+"""A source's numbers as gauges of Airflow's own metrics: OpenTelemetry or StatsD, whichever Airflow's settings turn on.
 Not here: the numbers (`strata_cdc.ops.metrics`)."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def send_metrics(source: str, settings: Any) -> None:
-    """Sends `strata.NAME` for each number that is known, with the tag `source`. A task never fails by it."""
+    """Sends `strata.NAME` for each number that is known, with the tag `source`. A task never fails because of it."""
     read_metrics = importlib.import_module("strata_cdc.ops.metrics").read_metrics
     try:
         numbers = read_metrics(source, settings=settings, now=now_micros())

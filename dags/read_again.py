@@ -1,4 +1,4 @@
-"""The task that has the DAG `dump_tables` read tables again whose rows no log tells.
+"""The task that starts the DAG `dump_tables` for tables that must be read again, because their rows are in no log.
 Not here: which tables these are (`mirrors/follow/`), dumping them (`dags/dump_tables.py`)."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DAG = "dump_tables"
 
 
 class ReadAgain(TriggerDagRunOperator):
-    """Triggers a run for the tables that wait, if there are any; skips itself where such a run waits already.
+    """Triggers a run for the tables that wait, if there are any; is skipped if such a run waits already.
 
     Args:
         source: The source's name.
@@ -42,19 +42,20 @@ class ReadAgain(TriggerDagRunOperator):
         self.source = source
 
     def execute(self, context: Context) -> None:
-        """Triggers the run, whose id says what it is for: one that was tried is another."""
+        """Triggers the run. Its id is made from the waiting tables and their numbers of tries: another try is another
+        run."""
         from strata_cdc.pipeline.read_again import tables_due
 
         waiting = tables_due(self.source, settings=task_settings(), now=now_micros())
         if not waiting:
-            # Not skipped: Airflow is told of a success at once, and of a skip when the task's process is gone, which it
-            # may notice up to five seconds later (3.3, `_monitor_subprocess` waits for nothing where all pipes are
-            # closed and the process is not gone yet).
+            # Not skipped: Airflow learns of a success at once, but of a skip only when the task's process has ended,
+            # which it may notice up to five seconds later (3.3: `_monitor_subprocess` does not wait if all pipes are
+            # closed and the process has not ended yet).
             say("no table waits to be read again")
             return
-        for one in waiting:
-            self.log.info("%s is to be read again: %s", one.name, one.reason)
-        asked = "\n".join(f"{one.name} {one.noticed_at} {one.tries}" for one in waiting)
-        self.trigger_run_id = f"read_again__{self.source}__{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
+        for table in waiting:
+            self.log.info("%s is to be read again: %s", table.name, table.reason)
+        request = "\n".join(f"{table.name} {table.noticed_at} {table.tries}" for table in waiting)
+        self.trigger_run_id = f"read_again__{self.source}__{hashlib.sha256(request.encode()).hexdigest()[:16]}"
         self.conf = {"source": self.source, "waiting": True}
         super().execute(context)

@@ -4,9 +4,10 @@ The server is read without a lock, in short SELECTs with pauses between them. Wh
 and tracked first. A task fails if a table differs; its log names the rows. What cannot be compared is in the report,
 with the reason.
 
-- **Scheduled**, each source that has `reconcile_keys` in the settings is compared every day, so many rows of each
-  table; of the others the task is skipped.
-- **By hand**, the form takes a source, tables, and how many rows of each; left empty, it is all rows of all.
+- **Scheduled**, each source that has `reconcile_keys` in the settings is compared every day, that number of rows
+  of each table; for other sources the task is skipped.
+- **By hand**, the form takes a source, tables, and how many rows of each table; left empty, all rows
+  of all tables are compared.
 """
 
 from __future__ import annotations

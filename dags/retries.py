@@ -1,4 +1,4 @@
-"""Which failures are tried again: only those that another try can mend.
+"""Which failures are tried again: only those that another try can fix.
 Not here: the errors (`strata.errors`), how often (the DAGs' default arguments)."""
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context
 
 SPARK_REFUSED = 65
-"""Exit code of a Spark job that a retry cannot mend (`EX_DATAERR` of sysexits.h); spark-submit passes it on."""
+"""Exit code of a Spark job that a retry cannot fix (`EX_DATAERR` of sysexits.h); spark-submit passes it on."""
 
 
 class RetryTransient(RetryPolicy):
-    """Fails at once on what stays wrong; leaves everything else to the task's number of retries."""
+    """Fails at once if another try cannot help; leaves everything else to the task's number of retries."""
 
     def evaluate(
         self,
@@ -27,9 +27,9 @@ class RetryTransient(RetryPolicy):
         max_tries: int,  # noqa: ARG002
         context: Context | None = None,  # noqa: ARG002
     ) -> RetryDecision:
-        """Decides by the kind of error; of a Spark job only the exit code is known here.
+        """Decides by the kind of error; for a Spark job, only the exit code is known here.
 
-        What is no error of ours, of the system or of Airflow is a mistake in the code: it stays.
+        An error that is not Strata's, the system's or Airflow's is a mistake in the code: another try cannot help.
         """
         text = str(exception)
         if isinstance(exception, Transient | OSError):
@@ -39,5 +39,5 @@ class RetryTransient(RetryPolicy):
         return RetryDecision.fail(reason="a retry would end the same way")
 
     def serialize(self) -> dict[str, Any]:
-        """Nothing to keep: the policy has no settings."""
+        """Empty: the policy has no settings."""
         return {}

@@ -1,10 +1,10 @@
 """Reads the schema of every table of each source at one known GTID set.
 
-Run it once before the first `ingest_binlog`: a stream that does not start at a server's birth needs to know what was
-there before.
+Run it once before the first `ingest_binlog`: a stream that does not start with a new server needs to know which
+tables existed before.
 
-Afterwards it is a watch: each snapshot is compared with what replaying the DDL gave at the same GTID set, and any
-difference is reported as drift, stored and shown.
+Afterwards it detects drift: each snapshot is compared with the result of replaying the DDL up to the same GTID set, and
+any difference is reported as drift, stored and shown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A step that Spark does: submitted as Airflow's provider does it, with a log of its own lines and not Spark's.
+"""A step on Spark: submitted as Airflow's provider does it; the log has the job's own lines and not Spark's.
 Not here: which steps these are (`steps.py`), the jobs (`spark_jobs/`), what their lines mean
 (`strata_cdc.runs.spark_output`)."""
 
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
 _JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 _KEPT_BYTES = 10_000_000
-"""Of what Spark has printed, its end."""
+"""How much of Spark's output is kept: its end."""
 _OF_THE_JOB = (65, 75)
-"""Exit codes by which a job says that it has told its error (`spark_jobs/decode_slices.py`)."""
+"""Exit codes of a job that has printed its error (`spark_jobs/decode_slices.py`)."""
 
 
 class SparkDiedError(Transient):
-    """Spark ended without a word of the job: it was killed, or did not start. Another try may come through."""
+    """Spark ended and the job reported nothing: it was killed, or did not start. Another try may succeed."""
 
 
 class _Output:
     """What spark-submit prints, in a file; the job's own lines go to the task's log.
 
-    It stands for the log of the provider's hook, which writes all of it there.
+    It replaces the log of the provider's hook, which writes everything there.
     """
 
     def __init__(self, real: Any, tell_pages: Callable[[str], None]) -> None:
@@ -57,7 +57,7 @@ class _Output:
         self.report = ""
 
     def info(self, message: str, *arguments: Any) -> None:
-        """One line of Spark's, or of the hook's."""
+        """A line from Spark or from the hook."""
         line = message % arguments if arguments else message
         self._file.write(line.encode(errors="replace") + b"\n")
         if is_report(line):
@@ -72,11 +72,11 @@ class _Output:
         return getattr(self._real, name)
 
     def close(self) -> None:
-        """Forgets it."""
+        """Deletes the file."""
         self._file.close()
 
     def text(self) -> bytes:
-        """All of it, or its end."""
+        """The whole output, or its end."""
         self._file.seek(max(0, self._file.tell() - _KEPT_BYTES))
         return self._file.read()
 
@@ -84,16 +84,16 @@ class _Output:
 class SparkStep(SparkSubmitOperator):
     """Submits one of `spark_jobs/` for a planned run, on the cluster that the connection `spark_strata` names.
 
-    A run without rows to decode skips it. The job gets the variables that it needs: the task's own hold the secrets of
-    all connections. It ends when its task does.
+    It is skipped for a run without rows to decode. The job gets only the variables that it needs: those of the task
+    hold the secrets of all connections. The job ends when its task ends.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "planned")
     step: StepOnSpark[Any]
-    """What it does."""
+    """The step of the line."""
 
     def __init__(self, *, planned: Any, **options: Any) -> None:
-        """Takes the XCom of `plan`."""
+        """Needs the XCom of `plan`."""
         self.planned = planned
         super().__init__(
             conn_id="spark_strata",
@@ -107,32 +107,32 @@ class SparkStep(SparkSubmitOperator):
 
     @abstractmethod
     def arguments(self, planned: PlannedRun) -> list[str]:
-        """Of the job, beside the run."""
+        """Arguments of the job, besides the run."""
 
     @abstractmethod
-    def asked(self, planned: PlannedRun) -> str:
-        """What it is to do, in a line."""
+    def request(self, planned: PlannedRun) -> str:
+        """The request, in a line."""
 
     @abstractmethod
-    def done(self, report: str) -> str:
-        """What it did, in a line, by its report as JSON."""
+    def result(self, report: str) -> str:
+        """The result, in a line, from the job's report as JSON."""
 
     def execute(self, context: Context) -> None:
-        """Submits the job, waits for it, and says what came out."""
+        """Submits the job, waits for it, and logs the result."""
         planned = read_planned(self.planned)
         if not planned.slices:
             say("skipped: there are no rows to decode in this run, and Spark is not started")
             raise AirflowSkipException("no rows in this run")
         self.application_args = ["--run-url", planned.run_url, *self.arguments(planned)]
-        # Its connection may be one of the variables that Spark does not get.
+        # The connection may be in one of the variables that Spark does not get.
         self._hook = self._get_hook()
 
         def tell_pages(address: str) -> None:
             if context:
                 context["ti"].xcom_push(SparkLink.key, address)
 
-        output = self._hook._log = _Output(self._hook.log, tell_pages)  # noqa: SLF001  all that it says goes through it
-        with closing(output), saying(self.asked(planned), following(self.step)) as tell:
+        output = self._hook._log = _Output(self._hook.log, tell_pages)  # noqa: SLF001  the hook logs through it
+        with closing(output), saying(self.request(planned), following(self.step)) as tell:
             try:
                 self._submit(context)
             except AirflowException as error:
@@ -140,7 +140,7 @@ class SparkStep(SparkSubmitOperator):
             finally:
                 self._keep(planned, output, context)
             if output.report:
-                tell(self.done(output.report))
+                tell(self.result(output.report))
 
     def _submit(self, context: Context) -> None:
         given = dict(os.environ)
@@ -158,24 +158,24 @@ class SparkStep(SparkSubmitOperator):
             os.environ.update(given)
 
     def _failure(self, process: Popen[str] | None, output: _Output, error: AirflowException) -> Exception:
-        """What the job has said, and no trace of how it was started."""
+        """The error that the job has reported, without the trace of its start."""
         if process is None or not process.returncode:
             return error
-        said = output.text().decode(errors="replace")
-        found = job_failure(process.returncode, output.report, said)
-        return found if process.returncode in _OF_THE_JOB else SparkDiedError(found.message, remedy=found.remedy)
+        text = output.text().decode(errors="replace")
+        failure = job_failure(process.returncode, output.report, text)
+        return failure if process.returncode in _OF_THE_JOB else SparkDiedError(failure.message, remedy=failure.remedy)
 
     def _keep(self, planned: PlannedRun, output: _Output, context: Context) -> None:
-        """Beside the plan: whoever wants to know what Spark itself has said."""
+        """Keeps Spark's own output beside the plan."""
         storage = importlib.import_module("strata_cdc.files.storage")
         name = f"{self.task_id.rpartition('.')[2]}-{context['ti'].try_number}.log" if context else "spark.log"
         folder = storage.Folder.open(planned.run_url).folder("spark")
         try:
             folder.write(name, output.text())
         except LakeUnavailableError as error:
-            say(f"what Spark has printed could not be kept: {error.message}")
+            say(f"Spark's output could not be kept: {error.message}")
         else:
-            say(f"what Spark has printed is in {folder.join(name)}")
+            say(f"Spark's output is in {folder.join(name)}")
 
 
 class DecodeStep(SparkStep):
@@ -189,43 +189,47 @@ class DecodeStep(SparkStep):
         del planned
         return []
 
-    def asked(self, planned: PlannedRun) -> str:
-        """The run in numbers."""
+    def request(self, planned: PlannedRun) -> str:
+        """The numbers of the run."""
         parts = (counted(planned.rows, "row"), counted(planned.tables, "table"), counted(planned.slices, "slice"))
         return "decode {} of {} in {}: ".format(*parts) + planned.run
 
-    def done(self, report: str) -> str:
-        """Rows, files, and what was put aside."""
-        found = decode_stored(report.encode(), DecodeReport, newest=1, file=self.step.program, remedy="Clear the task.")
-        said = f"{counted(found.rows, 'row')} in {counted(found.files, 'file')}"
-        if found.failed_slices:
-            said += f"; {counted(found.failed_slices, 'slice')} cannot be decoded, the check withholds their tables"
-        if found.quarantined:
-            said += f"; put aside: {'; '.join(found.quarantined_because)}"
-        return said
+    def result(self, report: str) -> str:
+        """Rows, files, and what is in quarantine."""
+        report_of_job = decode_stored(
+            report.encode(), DecodeReport, newest=1, file=self.step.program, remedy="Clear the task."
+        )
+        line = f"{counted(report_of_job.rows, 'row')} in {counted(report_of_job.files, 'file')}"
+        if report_of_job.failed_slices:
+            line += (
+                f"; {counted(report_of_job.failed_slices, 'slice')} cannot be decoded, the check withholds their tables"
+            )
+        if report_of_job.quarantined:
+            line += f"; in quarantine: {'; '.join(report_of_job.quarantined_because)}"
+        return line
 
 
 class CheckStep(SparkStep):
-    """Judges what was decoded, before anybody reads it; its page leads to the Data Docs."""
+    """Checks what was decoded, before anybody reads it; its page has links to the Data Docs."""
 
     step = CHECK
     operator_extra_links = (VerdictLink(), DataDocsLink(), ChangesLink(), SparkLink())
 
     def arguments(self, planned: PlannedRun) -> list[str]:
-        """What the settings say of checks: the job has no settings."""
+        """The settings of checks: the job itself reads no settings."""
         return [
             *("--checks", planned.checks),
             *("--engine", planned.checks_engine),
             *("--compare-keys", planned.compare_keys),
         ]
 
-    def asked(self, planned: PlannedRun) -> str:
-        """The run in numbers."""
+    def request(self, planned: PlannedRun) -> str:
+        """The numbers of the run."""
         return f"check {counted(planned.rows, 'row')} of {counted(planned.tables, 'table')}: {planned.run}"
 
-    def done(self, report: str) -> str:
-        """How many checks, and what failed."""
-        found = msgspec.json.decode(report)
-        failed = counted(found["errors"], "error")
-        docs = f"; Data Docs: {data_docs_address(found['source'], found['run'])}" if found["docs"] else ""
-        return f"{counted(found['checks'], 'check')}, {failed}, {counted(found['warnings'], 'warning')}{docs}"
+    def result(self, report: str) -> str:
+        """How many checks, errors and warnings there are."""
+        numbers = msgspec.json.decode(report)
+        failed = counted(numbers["errors"], "error")
+        docs = f"; Data Docs: {data_docs_address(numbers['source'], numbers['run'])}" if numbers["docs"] else ""
+        return f"{counted(numbers['checks'], 'check')}, {failed}, {counted(numbers['warnings'], 'warning')}{docs}"

@@ -1,8 +1,8 @@
-"""The steps of the DAGs as Airflow tasks: each calls one job and hands on its small report.
-Not here: the jobs (`strata_cdc.pipeline`), the order of the steps and what Airflow is told of each
+"""The steps of the DAGs as Airflow tasks: each calls one job and returns its small report.
+Not here: the jobs (`strata_cdc.pipeline`), the order of the steps and Airflow's options for each
 (`strata_cdc.pipeline.steps`).
 
-What a task needs to do its work is imported when it works: parsing a DAG stays light."""
+What a task needs is imported when the task runs, so that parsing a DAG stays cheap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 
 from dags.assets import MIRRORS, PUBLISHED, VERSIONS, mirror_asset, schema_asset, table_asset
 from dags.docs_link import data_docs_address
-from dags.forms import asked_of, check_form
+from dags.forms import check_form, describe_request
 from dags.lineage import tell_mirrors, tell_published, tell_versions
 from dags.metrics import send_metrics
 from dags.retries import RetryTransient
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from strata_cdc.config.settings import Settings
 
 BY_SOURCE = "{{ task.op_args[0] if task.op_args else task.op_kwargs['source'] }}"
-"""What a mapped task is called by on Airflow's pages, instead of a number."""
+"""The name of a mapped task on Airflow's pages, instead of a number."""
 BY_RUN = "{{ task.planned['source'] }}"
-"""The same of a step that Spark does."""
+"""The same for a step on Spark."""
 RETRIES = {
     "retries": 3,
     "retry_delay": timedelta(seconds=20),
@@ -52,16 +52,16 @@ RETRIES = {
     "on_failure_callback": show_failure,
     "on_retry_callback": show_failure,
 }
-"""Of every task."""
+"""Default arguments of every task."""
 
 AnySparkStep = TypeVar("AnySparkStep", bound=SparkStep)
 
 _SHOWN_NOTICES, _SHOWN_CHARACTERS = 5, 80
-"""An XCom is small; all of it is in the events."""
+"""An XCom is small; the events have everything."""
 
 
 def task_settings() -> Settings:
-    """The settings, with Airflow's connections, whichever backend they are kept in, for the secrets."""
+    """The settings; their secrets are Airflow's connections, from whichever backend holds them."""
     return load_settings(os.environ, _connection_url)
 
 
@@ -73,7 +73,7 @@ def _connection_url(connection: str) -> str | None:
 
 
 def _step(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """A task for each source; its documentation is that of its function, in mapped ones, too."""
+    """A task for each source; its documentation is its function's docstring, also for mapped tasks."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         make = task(map_index_template=BY_SOURCE, show_return_value_in_logs=False, doc_md=function.__doc__, **options)
@@ -84,25 +84,26 @@ def _step(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 @task(show_return_value_in_logs=False)
 def list_sources() -> list[str]:
-    """The sources of this run: the one that the form names, else all. The first step: it refuses a form that says
-    what nobody would heed. In a dry run it says what would be done of each, and gives none to the steps behind it."""
+    """The sources of this run: the source that the form names, else all. It is the first step, and refuses a form
+    with fields that would be ignored. In a dry run it logs what would be done for each source, and returns none of
+    them to the steps after it."""
     context = get_current_context()
     now = now_micros()
     check_form({**context["params"], **(context["dag_run"].conf or {})}, context["dag"].params, now)
     wanted = context["params"]["source"]
     with saying("the source of the form" if wanted else "all sources of the settings") as tell:
         settings = task_settings()
-        found = [settings.source(wanted).name] if wanted else sorted(settings.sources)
-        tell(", ".join(found) or "the settings name none")
+        sources = [settings.source(wanted).name] if wanted else sorted(settings.sources)
+        tell(", ".join(sources) or "the settings name none")
     if not context["params"].get("dry_run"):
-        return found
-    for source in found:
+        return sources
+    for source in sources:
         _rehearse(source, context)
     return []
 
 
 def _rehearse(source: str, context: Context) -> None:
-    """Says what a run would do."""
+    """Logs what a run would do."""
     from strata_cdc.pipeline.rehearse import rehearse
     from strata_cdc.pipeline.run_source import SourceRequest
 
@@ -111,17 +112,17 @@ def _rehearse(source: str, context: Context) -> None:
     wanted = SourceRequest(
         source, end, tuple(params["tables"] or ()), params["gtid_set"], params["failed"], start, again=end is not None
     )
-    with saying(f"only say what would be done: {asked_of(source, params, start, end)}") as tell:
-        found = rehearse(wanted, settings=task_settings())
+    with saying(f"only say what would be done: {describe_request(source, params, start, end)}") as tell:
+        rehearsal = rehearse(wanted, settings=task_settings())
         tell("nothing was written; the same run would")
-        if found.to_land is None or found.to_land:
-            tell(f"land {'what is new' if found.to_land is None else counted(found.to_land, 'transaction')}")
-        tell(f"track {counted(found.to_track, 'transaction')}")
-        tell(f"decode and publish {counted(found.rows, 'row')} of {counted(len(found.tables), 'table')}")
-        for table, rows in found.tables.items():
+        if rehearsal.to_land is None or rehearsal.to_land:
+            tell(f"land {'what is new' if rehearsal.to_land is None else counted(rehearsal.to_land, 'transaction')}")
+        tell(f"track {counted(rehearsal.to_track, 'transaction')}")
+        tell(f"decode and publish {counted(rehearsal.rows, 'row')} of {counted(len(rehearsal.tables), 'table')}")
+        for table, rows in rehearsal.tables.items():
             tell(f"{table}: {counted(rows, 'row')}")
-        if found.refused:
-            tell(f"leave out {counted(found.refused, 'row')}: {found.reason}")
+        if rehearsal.refused:
+            tell(f"leave out {counted(rehearsal.refused, 'row')}: {rehearsal.reason}")
 
 
 @_step()
@@ -139,7 +140,7 @@ def snapshot(source: str) -> Xcom:
 
 @_step(**LAND.airflow)
 def land(source: str) -> Xcom:
-    """Copies what the server has executed and we do not have yet, byte for byte."""
+    """Copies what the server has executed and the lake does not have yet, byte for byte."""
     settings = task_settings()
     with saying(f"land what the server of {source} has executed since", following(LAND)) as tell:
         SNAPSHOT(source, settings=settings)
@@ -154,10 +155,10 @@ def land(source: str) -> Xcom:
 
 @_step(outlets=[VERSIONS], **TRACK.airflow)
 def track(source: str) -> Xcom:
-    """Turns the DDL of what has landed into schema versions, and tells of each once.
+    """Turns the DDL of what has landed into schema versions, and reports each version once.
 
-    Airflow stores the events together with the task's success. So they themselves say what has been told: a task that
-    died had told nothing, and the next one tells of its versions too.
+    Airflow stores the events together with the task's success. So the events show what has been reported: a task that
+    died had reported nothing, and the next task reports its versions too.
     """
     from strata_cdc.pipeline.ingest import unsent_versions
 
@@ -171,7 +172,7 @@ def track(source: str) -> Xcom:
             events.add(asset, extra=to_plain(version))
         tell(f"{TRACK.line(report)} in {counted(report.transactions, 'transaction')}")
         if unsent:
-            tell(f"told of {counted(len(unsent), 'version')} by events of {asset.uri}")
+            tell(f"reported {counted(len(unsent), 'version')} by events of {asset.uri}")
         for notice in report.examples:
             tell(notice)
         tell_versions(source, [version.version for version in unsent], settings)
@@ -182,7 +183,7 @@ def _newest_announced(asset: Asset) -> int:
     """The newest version among the asset's events; 0 if there are none, or no longer.
 
     A task's own accessor knows only what the DAG file names; sources are known when a run begins. The events of one
-    task may have any order, and there are not more of them than are read here.
+    task may have any order, and a task has no more of them than are read here.
     """
     from airflow.sdk.execution_time.context import InletEventsAccessor
 
@@ -190,13 +191,13 @@ def _newest_announced(asset: Asset) -> int:
 
     accessor = InletEventsAccessor(asset_name=asset.name, asset_uri=asset.uri)
     events = accessor.ascending(ascending=False).limit(MOST_VERSIONS)
-    told = [event.extra["version"] for event in events if event.extra and "version" in event.extra]
-    return max((int(str(version)) for version in told), default=0)
+    reported = [event.extra["version"] for event in events if event.extra and "version" in event.extra]
+    return max((int(str(version)) for version in reported), default=0)
 
 
 @_step(**PLAN.airflow)
 def plan(source: str) -> Xcom:
-    """Takes what is owed, or the span that was asked for, and cuts it into slices, none of which spans a DDL."""
+    """Takes what is pending, or the requested span, and cuts it into slices, none of which spans a DDL."""
     from strata_cdc.pipeline.plan.pending import Take
     from strata_cdc.pipeline.plan.refuse_early import refuse_before_stream
 
@@ -206,32 +207,35 @@ def plan(source: str) -> Xcom:
     chosen = {name: params[name] or None for name in ("tables", "gtid_set")}
     if context["dag_run"].run_type not in {"manual", "backfill"}:
         chosen["take"] = Take.OWED
-    with saying(asked_of(source, params, start, end), "decode, or publish where there are no rows") as tell:
+    with saying(describe_request(source, params, start, end), "decode, or publish where there are no rows") as tell:
         if end is not None and context["dag_run"].run_type == "manual":
             refuse_before_stream(source, end, settings=settings)
         report = PLAN(source, start, end, settings=settings, failed=params["failed"], **chosen)
         tell(PLAN.line(report))
         left = report.left
         if left.owed or left.failed or left.held:
-            tell(f"left for other runs: {left.owed} owed, {left.failed} failed, {left.held} held (strata intervals)")
+            tell(
+                f"left for other runs: {left.owed} pending, {left.failed} failed, {left.held} blocked"
+                " (strata intervals)"
+            )
         for pattern in report.unmatched:
             tell(pattern)
-    found = settings.sources[source]
+    source_settings = settings.sources[source]
     planned = PlannedRun(
         **asdict(report),
-        checks=found.checks or "",
-        checks_engine=found.checks_engine,
-        compare_keys=str(found.compare_keys),
+        checks=source_settings.checks or "",
+        checks_engine=source_settings.checks_engine,
+        compare_keys=str(source_settings.compare_keys),
     )
     return to_plain(planned)
 
 
 def _span(context: Context) -> tuple[int | None, int | None]:
-    """The run's span of commit time in microseconds UTC: of the form when started by hand, else the data interval."""
+    """The run's span of commit time in microseconds UTC: from the form if started by hand, else the data interval."""
     params = context["params"]
     start, end = params["start"], params["end"]
     if context["dag_run"].run_type != "manual":
-        # A run that an asset started has none.
+        # A run that an asset started has no data interval.
         times = (context.get("data_interval_start"), context.get("data_interval_end"))
         start, end = (str(time) if time else None for time in times)
     return micros_of(start), micros_of(end)
@@ -243,21 +247,21 @@ def _on_spark(made: type[AnySparkStep], planned: Any) -> AnySparkStep:
 
 
 def decode(planned: Any) -> DecodeStep:
-    """Decodes what was planned; skipped, and the check behind it, where there are no rows."""
+    """Decodes what was planned; skipped, like the check after it, if there are no rows."""
     return _on_spark(DecodeStep, planned)
 
 
 def check(planned: Any) -> CheckStep:
-    """Judges what was decoded."""
+    """Checks what was decoded."""
     return _on_spark(CheckStep, planned)
 
 
 @_step(outlets=[PUBLISHED], **PUBLISH.airflow)
 def publish(source: str, planned: Any) -> Xcom:
-    """Commits each table that passed its checks, one Delta commit per interval, and tells who waits for the tables.
+    """Commits each table that passed its checks, one Delta commit per interval, and sends an event for each table.
 
-    It runs behind a check that failed, too: one table's failure withholds no other. It runs where there are no rows:
-    a table may have been emptied, and whoever watches the source is told that it is looked after.
+    It also runs after a check that failed: one table's failure withholds no other table. It also runs without rows: a
+    table may have been emptied, and the metrics show that the source is being processed.
     """
     if planned is None:
         raise Usage("there is no plan: a step before this one has failed", source=source, remedy="Its log says why.")
@@ -267,43 +271,43 @@ def publish(source: str, planned: Any) -> Xcom:
         report = PUBLISH(source, run, settings=settings)
         events = get_current_context()["outlet_events"][PUBLISHED]
         for table in report.tables:
-            # What was empty and stays empty is no news.
+            # A table that was empty and stays empty needs no event.
             if table.rows or table.changed:
                 extra = {**to_plain(table), "run": run}
                 events.add(table_asset(source, extra.pop("table")), extra=extra)
         tell(PUBLISH.line(report))
         for name, rows in sorted(_by_table(report.tables).items()):
             tell(f"{name}: {counted(rows, 'row')}")
-        for one in report.withheld:
-            tell(f"left out: {counted(one.rows, 'row')} of {one.table}: {one.reason.message}")
+        for withheld in report.withheld:
+            tell(f"withheld: {counted(withheld.rows, 'row')} of {withheld.table}: {withheld.reason.message}")
     send_metrics(source, settings)
     tell_published(report, settings)
     return to_plain(report.sums())
 
 
 def _by_table(published: Iterable[Any]) -> Counter[str]:
-    found = Counter[str]()
-    for one in published:
-        found[one.table] += one.rows
-    return found
+    rows_by_table = Counter[str]()
+    for table in published:
+        rows_by_table[table.table] += table.rows
+    return rows_by_table
 
 
 @_step(outlets=[MIRRORS], **MIRROR.airflow)
 def mirror(source: str) -> Xcom:
-    """Brings the mirrors up to what is published, and tells who waits for them. A mirror that has to stand says why."""
+    """Updates the mirrors to what is published, and sends an event for each. The log says why a mirror is blocked."""
     settings = task_settings()
-    with saying(f"bring the mirrors of {source} up to what is published", following(MIRROR)) as tell:
+    with saying(f"update the mirrors of {source} to what is published", following(MIRROR)) as tell:
         report = MIRROR(source, settings=settings)
         events = get_current_context()["outlet_events"][MIRRORS]
-        for one in report.mirrors:
-            if one.commits:
-                extra = to_plain(one)
+        for updated in report.mirrors:
+            if updated.commits:
+                extra = to_plain(updated)
                 events.add(mirror_asset(source, extra.pop("table")), extra=extra)
         tell(MIRROR.line(report))
-        for one in report.behind:
-            tell(f"{one.table}: {one.behind}")
+        for blocked in report.behind:
+            tell(f"{blocked.table}: {blocked.behind}")
         send_metrics(source, settings)
-        tell_mirrors(source, [one.table for one in report.mirrors if one.commits], settings)
+        tell_mirrors(source, [updated.table for updated in report.mirrors if updated.commits], settings)
         report.raise_if_wrong()
     return brief(report.sums())
 
@@ -315,25 +319,25 @@ def dump(source: str) -> Xcom:
     from strata_cdc.pipeline.read_again import read_again
 
     params, settings = get_current_context()["params"], task_settings()
-    asked = "that wait" if params["waiting"] else ", ".join(params["tables"] or ()) or "that have no mirror yet"
-    with saying(f"read rows of tables of {source} and make their mirrors: {asked}") as tell:
+    which = "that wait" if params["waiting"] else ", ".join(params["tables"] or ()) or "that have no mirror yet"
+    with saying(f"read rows of tables of {source} and make their mirrors: {which}") as tell:
         if params["waiting"]:
             report = read_again(source, settings=settings)
         else:
             report = dump_source(source, tuple(params["tables"] or ()), settings=settings)
         events = get_current_context()["outlet_events"][MIRRORS]
-        for one in report.tables:
-            extra = to_plain(one)
+        for dumped in report.tables:
+            extra = to_plain(dumped)
             events.add(mirror_asset(source, extra.pop("table")), extra=extra)
         tell(counted(len(report.tables), "table"))
-        tell_mirrors(source, [one.table for one in report.tables], settings, dumped=True)
+        tell_mirrors(source, [dumped.table for dumped in report.tables], settings, dumped=True)
         report.raise_if_wrong()
     return brief(report.sums())
 
 
 @_step()
 def keep_mirrors(source: str) -> Xcom:
-    """Compacts the mirrors that are worn, and deletes files that no state needs which is still kept."""
+    """Compacts the mirrors that need it, and deletes files that no kept state needs."""
     from strata_cdc.pipeline import keep_mirrors as upkeep
 
     with saying(f"keep the mirrors of {source}") as tell:
@@ -345,17 +349,18 @@ def keep_mirrors(source: str) -> Xcom:
 
 @_step(**REPORT_LEFT.airflow)
 def report_left(source: str, planned: Any) -> None:
-    """Fails when rows were left out, or of a table something was deleted; all others are published by then."""
-    found = read_planned(planned)
-    with saying("say what was left out") as tell:
-        if found.slices:
-            tell(f"Data Docs of the checks: {data_docs_address(source, found.run)}")
-        tell(REPORT_LEFT.line(REPORT_LEFT(source, found.run, settings=task_settings())))
+    """Fails if rows were withheld, or if rows of a table were deleted without row events; all others are published by
+    then."""
+    planned_run = read_planned(planned)
+    with saying("report what was withheld") as tell:
+        if planned_run.slices:
+            tell(f"Data Docs of the checks: {data_docs_address(source, planned_run.run)}")
+        tell(REPORT_LEFT.line(REPORT_LEFT(source, planned_run.run, settings=task_settings())))
 
 
 @_step()
 def reconcile(source: str) -> Xcom:
-    """Compares the tables with their server; fails if one differs. By schedule only where the settings ask for it."""
+    """Compares the tables with their server; fails if one differs. On schedule, only if the settings request it."""
     from strata_cdc.pipeline import comparisons
 
     context, settings = get_current_context(), task_settings()
@@ -365,8 +370,8 @@ def reconcile(source: str) -> Xcom:
         if keys is None:
             say("skipped: the settings have no reconcile_keys for this source")
             raise AirflowSkipException("the settings have no reconcile_keys for this source")
-    asked = counted(keys, "row") if keys else "all rows"
-    with saying(f"compare {asked} of each table of {source} with the server") as tell:
+    how_many = counted(keys, "row") if keys else "all rows"
+    with saying(f"compare {how_many} of each table of {source} with the server") as tell:
         report = comparisons.reconcile(source, settings=settings, tables=tuple(tables or ()), keys=keys)
         sums = report.sums()
         tell(f"{sums.match} tables match, {sums.mismatch} differ, {sums.inconclusive} cannot be compared")
@@ -378,5 +383,5 @@ def reconcile(source: str) -> Xcom:
 def list_ddl() -> list[str]:
     """The statements that started this run, in brief."""
     events = get_current_context()["triggering_asset_events"]
-    notices = [read_notice(event.extra["payload"]) for found in events.values() for event in found]
+    notices = [read_notice(event.extra["payload"]) for events_of_asset in events.values() for event in events_of_asset]
     return [f"{notice.id}: {notice.statement[:_SHOWN_CHARACTERS]}" for notice in notices[:_SHOWN_NOTICES]]

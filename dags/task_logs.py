@@ -1,5 +1,5 @@
-"""What a task's log says in a few lines: what was asked, what was done, what is next; of a failure the problem, the
-place and the command, behind its trace, which is folded.
+"""The few lines of a task's log: what was requested, what was done, what is next; for a failure the problem, its
+location and what to do, after the trace, which is folded.
 Not here: the reports (`strata_cdc.pipeline`), what Spark prints (`spark_step.py`)."""
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("strata")
 _FOLD, _UNFOLD = "::group::", "::endgroup::"
-"""What Airflow's page shows as something to open; one may be in another."""
+"""What Airflow's page shows as a part that can be opened; groups may be nested."""
 
 
 def say(line: str) -> None:
-    """One line."""
+    """Logs one line."""
     _LOG.info("%s", line)
 
 
 @contextmanager
-def saying(asked: str, following: str = "") -> Iterator[Callable[[str], None]]:
-    """Says what was asked, what the block tells of it and in how long, and what is next.
+def saying(request: str, following: str = "") -> Iterator[Callable[[str], None]]:
+    """Logs the request, what the block reports and how long it took, and what is next.
 
     Args:
-        asked: What the task is to do.
+        request: What the task is to do.
         following: What comes after it, if it succeeds.
 
     Yields:
-        Takes what was done, in a line or more.
+        A function for the result, called once for each line.
     """
     began = time.monotonic()
     lines: list[str] = []
-    say(f"asked: {asked}")
+    say(f"task: {request}")
     try:
         yield lines.append
     except StrataError:
-        # Airflow logs the trace next; `show_failure` comes behind it.
+        # Airflow logs the trace next; `show_failure` comes after it.
         say(f"{_FOLD}Trace")
         raise
     for line in lines[:1]:
@@ -55,12 +55,12 @@ def saying(asked: str, following: str = "") -> Iterator[Callable[[str], None]]:
 
 
 def show_failure(context: Context) -> None:
-    """Ends the log of a task that failed, or is to be tried again, with what somebody has to know."""
+    """Ends the log of a task that failed, or is to be tried again, with what a person needs to know."""
     error: Any = context.get("exception")
-    # Airflow's own group is open, and the one of the trace.
+    # Two groups are open: Airflow's own, and the trace.
     for _ in range(2):
         say(_UNFOLD)
-    # Not every error knows whose it is: a store that does not answer is that of some source.
+    # Not every error names its source: the store that does not answer is used by this task's source.
     task = context["ti"]
     called = getattr(task, "rendered_map_index", None)
     for line in failure_lines(error, f"{task.task_id} of {called}" if called else task.task_id):
@@ -68,22 +68,22 @@ def show_failure(context: Context) -> None:
 
 
 def failure_lines(error: BaseException | str | None, otherwise: str = "") -> Iterator[str]:
-    """The problem, the place and what to run, a line each.
+    """The problem, its location and what to do, a line each.
 
     Args:
         error: What was raised.
-        otherwise: The place, where the error names none.
+        otherwise: The location, if the error names none.
     """
     if not isinstance(error, StrataError):
         yield f"problem: {type(error).__name__}: {error}" if isinstance(error, BaseException) else f"problem: {error}"
         return
     facts = error.facts()
     yield f"problem: {facts.message} ({facts.error})"
-    found = {"source": facts.source, "table": facts.table, "GTID": facts.gtid, "file": facts.file}
-    place = [f"{name} {value}" for name, value in found.items() if value]
+    facts_of_location = {"source": facts.source, "table": facts.table, "GTID": facts.gtid, "file": facts.file}
+    location = [f"{name} {value}" for name, value in facts_of_location.items() if value]
     if facts.offset is not None:
-        place.append(f"offset {facts.offset}")
-    if place or otherwise:
-        yield f"place: {', '.join(place) or otherwise}"
+        location.append(f"offset {facts.offset}")
+    if location or otherwise:
+        yield f"location: {', '.join(location) or otherwise}"
     if facts.remedy:
         yield f"what to do: {facts.remedy}"

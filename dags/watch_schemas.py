@@ -1,11 +1,11 @@
-"""Tells of each DDL on a live server within seconds, without waiting for the next `ingest_binlog`.
+"""Reports each DDL on a live server within seconds, without waiting for the next `ingest_binlog`.
 
 Airflow's triggerer follows the stream of each source that has `watch_replication_stream = true` in the settings; each
 DDL statement is an event of the asset `strata://SOURCE/ddl`, with its GTID, tables and text. Put that asset into a
-DAG's `schedule` to act on it. After downtime the events of all that was missed come first.
+DAG's `schedule` to act on it. After downtime, the events of all missed DDL come first.
 
-The runs of this DAG list the statements that started them. Where no source is watched, there are none. Pausing it
-ends the watch.
+The runs of this DAG list the statements that started them. If no source is watched, there are no runs. Pausing the
+DAG ends the watch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STREAMS = [
     start_date=datetime(2020, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    # Airflow watches only for DAGs that are not paused, and the settings have been asked already.
+    # Airflow watches only for DAGs that are not paused, and the settings say already what is watched.
     is_paused_upon_creation=False,
     default_args=RETRIES,
     tags=["strata"],

@@ -1,4 +1,4 @@
-"""What tasks hand to each other: typed values in the tasks, plain JSON on Airflow's wire; it changes here alone.
+"""What tasks hand to each other: typed values in the tasks, plain JSON in Airflow; only this file converts them.
 Not here: the tasks (`steps.py`), the reports (each job has its own)."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Xcom = dict[str, Any]
 """JSON, as Airflow stores it."""
 BRIEF_CHARACTERS = 120
 BRIEF_ITEMS = 3
-"""What the XCom of a report has of a text and a list; all of it is in the store and the run folder."""
+"""How much of a text and a list the XCom of a report has; the store and the run folder have everything."""
 PLANNED_FORMAT = 1
 
 
@@ -26,15 +26,15 @@ class PlannedRun(PlanReport, frozen=True, kw_only=True):
     checks: str = ""
     """Folder or URL of the users' own checks: the Spark job that runs them has no settings."""
     checks_engine: str = "one_pass"
-    """What judges the other checks, likewise."""
+    """The engine of the other checks, likewise."""
     compare_keys: str = "100"
-    """Of how many keys images are held against those of earlier intervals, likewise."""
+    """For how many keys images are compared with those of earlier intervals, likewise."""
     format: int = PLANNED_FORMAT
 
 
 def brief(report: Struct) -> Xcom:
-    """A report that people read: long texts (GTID sets, statements) are cut; a list's end says how many more there
-    are."""
+    """A report that people read: long texts (GTID sets, statements) are cut; the end of a cut list says how many more
+    items there are."""
     return {name: _shorten(value) for name, value in to_plain(report).items()}
 
 
@@ -50,10 +50,10 @@ def _shorten(value: Any) -> Any:
 
 
 def read_planned(xcom: Xcom) -> PlannedRun:
-    """What the task `plan` handed on.
+    """What the task `plan` returned.
 
     Raises:
-        DamagedFileError: It is something else; the message has the path of the value at fault.
+        DamagedFileError: It is no plan; the message has the path of the wrong value.
         StoreFormatError: A newer version of Strata planned the run.
     """
     remedy = "Clear the task `plan`, and those after it."

@@ -1,10 +1,10 @@
-"""Reads what is new in a table, each time that it is published: an example of a consumer, off until somebody copies it
-to a folder of DAGs of their own.
+"""Reads the new rows of a table each time that rows are published: an example of a consumer, which runs only if
+somebody copies it to their own folder of DAGs.
 
-It starts by two assets. `strata://SOURCE/DATABASE/TABLE` has an event for each interval that is published, with its
-rows, GTID set, schema versions and verdict; `strata://SOURCE/ddl` has one for each DDL statement within seconds, by an
-`AssetWatcher` that follows the server (`watch_replication_stream` in the settings). Spark reads the files of just those
-intervals, and nothing that was read before; an interval that was published anew is read again, whole.
+Two assets start it. `strata://SOURCE/DATABASE/TABLE` has an event for each interval that is published, with its
+rows, GTID set, schema versions and verdict; `strata://SOURCE/ddl` has an event for each DDL statement within seconds,
+by an `AssetWatcher` that follows the server (`watch_replication_stream` in the settings). Spark reads only the files of
+these intervals, and nothing that was read before; an interval that was published again is read again completely.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ JOB = str(Path(dags.__file__).parents[1] / "spark_jobs" / "count_changes.py")
 
 @task
 def list_intervals() -> list[str]:
-    """Starts of the intervals that were published since the last run (microseconds UTC); DDL is only told."""
-    # The mapping has the events of tables once more, under the alias by which the task told of them.
+    """Starts of the intervals that were published since the last run (microseconds UTC); DDL is only logged."""
+    # The mapping has the events of tables a second time, under the alias by which the task sent them.
     events = get_current_context()["triggering_asset_events"]
     for event in events.get(DDL, ()):
         say(f"DDL: {event.extra['payload']}")
-    found = {str(event.extra["interval"]) for event in events.get(CHANGES, ())}
-    if not found:
+    intervals = {str(event.extra["interval"]) for event in events.get(CHANGES, ())}
+    if not intervals:
         raise AirflowSkipException("no rows, only DDL")
-    return sorted(found)
+    return sorted(intervals)
 
 
 @dag(

@@ -107,7 +107,7 @@ def check_dry_run(pipeline):
     """It says what the same run would do, and leaves nothing."""
     before = sorted(pipeline.state.lake.rglob("*"))
     said = pipeline.ingest(dry_run=True, tables=["shop.orders"])
-    assert "asked: only say what would be done: plan what is owed of shop, of shop.orders only" in said
+    assert "task: only say what would be done: plan what is pending of shop, of shop.orders only" in said
     assert f"decode and publish {ROWS} rows of 1 table" in said
     assert sorted(pipeline.state.lake.rglob("*")) == before
     assert pipeline.asset_events("strata://shop/schema") == []
@@ -116,8 +116,8 @@ def check_dry_run(pipeline):
 def check_log(said):
     """Each step says what was asked, done and next, and what Spark prints is elsewhere."""
     for line in (
-        "asked: land what the server of shop has executed since",
-        f"asked: decode {ROWS} rows of 1 table in",
+        "task: land what the server of shop has executed since",
+        f"task: decode {ROWS} rows of 1 table in",
         f": {ROWS} rows in",
         "next: check",
         f"shop.orders: {ROWS} rows",
@@ -242,7 +242,7 @@ def check_mirrors(pipeline, asked):
     """What was asked for reads the rows of what waits; upkeep makes one file of two."""
     said = pipeline.test_dag("dump_tables", asked)
     assert "state=success" in said.rsplit("DagRun Finished", 1)[-1], said[-6000:]
-    assert "asked: read rows of tables of shop and make their mirrors: that wait" in said
+    assert "task: read rows of tables of shop and make their mirrors: that wait" in said
     # The first ones are of what the mirror had before it stood.
     event = pipeline.asset_events("strata://shop/shop/marks/mirror")[-1]
     assert (event["rows"], event["changes"]) == (2, 0)
@@ -272,7 +272,7 @@ def test_a_span_without_rows_leaves_spark_out_and_does_all_the_rest(source_serve
     settings.write_text(f'{settings.read_text()}mirrors = ["nothing.t"]\n')
     said = pipeline.ingest()
     assert "spark-submit" not in said.lower().replace("sparksubmit", "")
-    for line in ("asked: publish what passed its checks", "asked: bring the mirrors", "nothing was left out"):
+    for line in ("task: publish what passed its checks", "task: update the mirrors", "nothing was left out"):
         assert line in said, line
     assert not pipeline.published()
     mirror = Mirror.open(pipeline.settings.lake, "shop", "nothing.t")

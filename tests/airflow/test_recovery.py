@@ -115,7 +115,7 @@ def test_a_scheduled_run_that_is_late_is_told(server, airflow):
     sell(server, 10)
     with hold_folder(landing_folder(str(airflow.pipeline.state.lake), "shop"), "landing shop"):
         airflow.api.set_paused(DAG, "no")
-        airflow.wait_for(lambda: "what readers have is older than 6 minutes" in airflow.everything_logged(), 600)
+        airflow.wait_for(lambda: "the readers' data is older than 6 minutes" in airflow.everything_logged(), 600)
         [run] = airflow.runs(DAG, "scheduled")[:1]
         assert run["state"] == "running"
         assert airflow.tasks(DAG, run["dag_run_id"])["ingest.land"] == "up_for_retry"

@@ -69,11 +69,11 @@ def at_cut(source, **found):
         (at_cut("a"), ["a: transaction 1,234, until 2026-01-01T00:00:00; the cut is at 2026-01-01T00:00:05"]),
         (at_cut("b"), ["the group waits for this source"]),
         (at_cut("a", is_behind=True), ["more of it was committed before the cut"]),
-        (at_cut("a", lacking=["shop.x", "shop.y"]), ["not whole: shop.x, shop.y"]),
+        (at_cut("a", lacking=["shop.x", "shop.y"]), ["not complete: shop.x, shop.y"]),
         (at_cut("a", until=None), ["a: transaction 1,234, until nothing"]),
     ],
 )
-def test_a_source_says_where_the_cut_meets_it(caplog, cut, said):
+def test_a_source_reports_its_position_at_the_cut(caplog, cut, said):
     caplog.set_level(logging.INFO, "strata")
     [one] = cut["sources"]
     source_at_cut.function("orders", one["source"], [{"group": "others", "sources": []}, cut])

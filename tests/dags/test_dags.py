@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from jsonschema import FormatChecker
 
 from dags.assets import mirror_asset, table_asset
-from dags.forms import asked_of, check_form, run_form, source_field
+from dags.forms import check_form, describe_request, run_form, source_field
 from dags.retries import SPARK_REFUSED, RetryTransient
 from dags.steps import BY_SOURCE
 from plugins.form_words import FormWordsPlugin
@@ -221,8 +221,8 @@ def test_no_form_has_a_pattern(dags):
 @pytest.mark.parametrize(
     ("form", "span", "asked"),
     [
-        ({}, (None, None), "plan what is owed of s"),
-        ({"failed": True}, (None, None), "plan what is owed of s, also what failed or is held"),
+        ({}, (None, None), "plan what is pending of s"),
+        ({"failed": True}, (None, None), "plan what is pending of s, also what failed or is blocked"),
         (
             {"tables": ["a.*", "b.c"]},
             (0, 60_000_000),
@@ -232,7 +232,7 @@ def test_no_form_has_a_pattern(dags):
     ],
 )
 def test_what_a_run_is_asked_for(form, span, asked):
-    assert asked_of("s", form, *span) == asked
+    assert describe_request("s", form, *span) == asked
 
 
 def test_a_source_is_chosen_from_those_of_the_settings(tmp_path, monkeypatch):
@@ -296,7 +296,7 @@ def test_a_spark_job_says_by_its_exit_code_whether_to_try_again(code, action):
             {"bogus": 1},
             "bogus is no field of this form (there are: source, tables, start, end, gtid_set, failed, dry_run)",
         ),
-        ({"gtid_range": GTIDS}, "gtid_range is called gtid_set now"),
+        ({"gtid_range": GTIDS}, "gtid_range is now called gtid_set"),
         ({"end": "2026-11-22T03:30:00Z"}, "is in the future"),
         ({"start": "2026-11-22T03:30:00Z"}, "no time between 2026-11-22T03:30:00Z and now"),
         ({"gtid_set": "all"}, "all"),

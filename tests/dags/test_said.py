@@ -14,12 +14,12 @@ from strata_cdc.errors import BinlogPurgedError, StoreUnavailableError
 @pytest.mark.parametrize(
     ("error", "called", "place"),
     [
-        (StoreUnavailableError("no answer", remedy="Start it."), "shop", "place: ingest.land of shop"),
-        (StoreUnavailableError("no answer", remedy="Start it."), None, "place: ingest.land"),
+        (StoreUnavailableError("no answer", remedy="Start it."), "shop", "location: ingest.land of shop"),
+        (StoreUnavailableError("no answer", remedy="Start it."), None, "location: ingest.land"),
         (
             BinlogPurgedError("gone", source="s2", gtid="u:1-9", remedy="Start it."),
             "shop",
-            "place: source s2, GTID u:1-9",
+            "location: source s2, GTID u:1-9",
         ),
     ],
     ids=["of-a-source", "of-all", "named"],

@@ -66,9 +66,9 @@ def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
 def test_its_log_has_few_lines_and_the_rest_is_in_a_file(step: Step) -> None:
     said = step.run(f"echo '{NOISE}'; echo 'decoded 1 of 2 slices'; echo '{REPORT}'")
     assert said == [
-        "asked: decode 1,400 rows of 1 table in 2 slices: r",
+        "task: decode 1,400 rows of 1 table in 2 slices: r",
         "decoded 1 of 2 slices",
-        f"what Spark has printed is in {step.folder}/lake/runs/s/r/spark/spark.log",
+        f"Spark's output is in {step.folder}/lake/runs/s/r/spark/spark.log",
         "done in N s: 1,400 rows in 3 files",
         "next: check",
     ]
@@ -115,7 +115,7 @@ def test_the_error_is_the_jobs_own(step: Step, facts: Any, code: int, kind: Any,
     lines = [*failure_lines(caught.value)]
     if facts and "table" in facts:
         assert lines == [
-            "problem: no schema for d.t (SchemaGapError)", "place: table d.t", "what to do: Take a snapshot.",
+            "problem: no schema for d.t (SchemaGapError)", "location: table d.t", "what to do: Take a snapshot.",
         ]  # fmt: skip
 
 
