@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 PAGES = "/strata-docs"
 _MAKING = threading.Lock()
-"""Great Expectations keeps state of its own: one makes pages at a time."""
+"""Great Expectations keeps global state, so pages are made one run at a time."""
 _KINDS = {".html": "text/html; charset=utf-8", ".ico": "image/x-icon"}
 _HEADERS = {
-    # The pages quote values of rows: whatever is in them has nothing of Airflow's session.
+    # The pages quote values of rows: a script in such a value must not reach Airflow's session.
     "Content-Security-Policy": "sandbox allow-scripts allow-popups",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -40,27 +40,27 @@ def page_of(source: str, run: str, page: str) -> bytes:
 
     Raises:
         Usage: There is no such source, run or page.
-        SettingsError: The settings are not there, or have mistakes.
+        SettingsError: There are no settings, or they have mistakes.
         LakeUnavailableError: The lake does not answer.
     """
     settings = load_settings(os.environ)
     parts = PurePosixPath(page).parts
     if source not in settings.sources or not parts or {"..", ".", "/"} & {run, *parts} or "\\" in page:
         raise Usage("there is no such page", source=source)
-    # The api-server loads Arrow only if somebody reads.
+    # The api-server loads Arrow only if somebody reads a page.
     folder = importlib.import_module("strata_cdc.runs.run_folder").run_folder(settings.lake, source, run)
     made = importlib.import_module("strata_cdc.quality.check.data_docs")
     read = importlib.import_module("strata_cdc.files.storage").read_file
     url = f"{folder.url}/{made.DOCS}/{'/'.join(parts)}"
     content = read(url)
     if content is None and parts == (made.INDEX,):
-        # Where nothing failed nobody has waited for them: they are made for the first who opens them.
+        # If nothing failed, the pages do not exist yet: they are made for the first person who opens them.
         with _MAKING:
             made.complete_docs(folder)
         content = read(url)
     if content is None:
         raise Usage(
-            "the page is not there: a run has Data Docs if rows of it were checked, and they are deleted with it",
+            "there is no such page: a run has Data Docs if rows of it were checked, and they are deleted with the run",
             source=source,
         )
     return bytes(content)

@@ -1,6 +1,6 @@
-"""When what readers have gets too old: from where a run's deadline counts, and what is said once it is missed.
-Not here: how old it may get (`dags/freshness.py`), telling Airflow of it (`freshness.py`: Airflow makes another module
-of a plugin's own file)."""
+"""When the readers' data gets too old: from when a run's deadline counts, and the message when it is missed.
+Not here: how old the data may get (`dags/freshness.py`), registering with Airflow (`freshness.py`: Airflow makes
+another module of a plugin's own file)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOG = logging.getLogger("strata")
 
 
 class SpanStart(BaseDeadlineReference):
-    """The start of a scheduled run's span: as long as the run has not ended, readers have nothing newer than that.
+    """The start of a scheduled run's span: until the run has ended, readers have nothing newer than that.
 
     Other runs have no deadline: a backfill is about the past.
     """
@@ -28,25 +28,25 @@ class SpanStart(BaseDeadlineReference):
     required_kwargs: ClassVar[set[str]] = {"dag_id", "run_id"}
 
     def _evaluate_with(self, *, session: Session, dag_id: str, run_id: str) -> datetime | None:
-        """Asked by the scheduler when it makes a run."""
+        """The scheduler calls it when it makes a run."""
         from airflow.models.dagrun import DagRun  # noqa: PLC0415  every process of Airflow loads the plugins
         from airflow.utils.types import DagRunType  # noqa: PLC0415  see above
         from sqlalchemy import select  # noqa: PLC0415  see above
 
-        mine = (DagRun.dag_id == dag_id, DagRun.run_id == run_id, DagRun.run_type == DagRunType.SCHEDULED)
-        return session.scalar(select(DagRun.data_interval_start).where(*mine))
+        is_this_run = (DagRun.dag_id == dag_id, DagRun.run_id == run_id, DagRun.run_type == DagRunType.SCHEDULED)
+        return session.scalar(select(DagRun.data_interval_start).where(*is_this_run))
 
 
 async def tell_stale(minutes: int, context: dict[str, Any]) -> None:
-    """Says in the triggerer's log that a deadline was missed; Airflow itself counts it and shows it beside the run.
+    """Writes to the triggerer's log that a deadline was missed; Airflow itself counts it and shows it beside the run.
 
     Args:
-        minutes: How old what readers have is by now.
+        minutes: How old the readers' data is by now.
         context: Airflow's, with the run.
     """
     run = context["dag_run"]
     _LOG.error(
-        "what readers have is older than %s: run %s of %s has not ended; `strata status` says where it stands",
+        "the readers' data is older than %s: run %s of %s has not ended; `strata status` shows how far it is",
         counted(minutes, "minute"),
         run["dag_run_id"],
         run["dag_id"],

@@ -1,9 +1,9 @@
-"""What is wrong with a field of a form, in words: Airflow refuses a run before it starts, and shows what is raised here
-to whoever filled in the form, or asked by REST. Without this plugin the first task says the same.
-Not here: what fields may say (`strata_cdc.runs.form_fields`), the forms (`dags/forms.py`).
+"""What is wrong with a field of a form, in words: Airflow refuses a run before it starts, and shows the error raised
+here to the person who filled in the form, or called REST. Without this plugin the first task reports the same.
+Not here: the checks of fields (`strata_cdc.runs.form_fields`), the forms (`dags/forms.py`).
 
-Airflow judges a form by its JSON schema. What breaks a pattern is told with the pattern, and with the schema around it;
-what the check of a format raises is told as it is.
+Airflow checks a form by its JSON schema. If a value does not match a pattern, Airflow shows the pattern and the schema
+around it; an error that the check of a format raises is shown as it is.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _JUDGE: Final = "jsonschema"
-"""What Airflow judges forms by; loaded as a plugin is, since every process of Airflow imports this file."""
+"""The library by which Airflow checks forms; imported with the plugin, because every process of Airflow imports this
+file."""
 
 
 def teach_formats() -> None:
-    """Makes Airflow's judge of forms know ours. It makes a new checker for each value, of all formats that the class
-    knows."""
+    """Adds Strata's formats to Airflow's check of forms. Airflow makes a new checker for each value, with all formats
+    that the class knows."""
     checkers = importlib.import_module(_JUDGE).FormatChecker.checkers
     for name, check in CHECKS.items():
         checkers[name] = partial(_judge, check), ()
@@ -48,5 +49,5 @@ class FormWordsPlugin(AirflowPlugin):
 
     @classmethod
     def on_load(cls, *_: Any, **__: Any) -> None:
-        """Airflow has loaded its plugins."""
+        """Airflow calls it when it has loaded its plugins."""
         teach_formats()

@@ -1,4 +1,4 @@
-"""Tells Airflow of the deadline's reference. Not here: the reference (`deadline.py`)."""
+"""Registers the deadline's reference with Airflow. Not here: the reference (`deadline.py`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from plugins.deadline import SpanStart
 
 
 class Freshness(AirflowPlugin):
-    """What Airflow finds here."""
+    """The plugin that Airflow loads."""
 
     name = "strata_freshness"
     deadline_references = [SpanStart]  # noqa: RUF012  Airflow's form

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 AIRFLOW_CONNECTION = "airflow_strata"
-"""Airflow's own API. Without it a triggerer that is killed gives events again that Airflow has stored already."""
+"""Connection to Airflow's own API. Without it, a triggerer that was killed sends events again that Airflow has
+already stored."""
 MOST_UNCONFIRMED = 200
-"""Airflow drops a listener that is 1,024 events behind; a watch that comes back after weeks may have more at once."""
+"""Airflow drops a listener that is 1,024 events late; a watch that starts again after weeks may have more at once."""
 _AGAIN_SECONDS = 2.0
-"""After a connection that broke."""
-_MENDED_SECONDS = 30.0
-"""After an error that somebody has to mend."""
+"""Pause after a connection broke."""
+_FIXED_SECONDS = 30.0
+"""Pause after an error that a person has to fix."""
 
 
 class ReplicationWatcher(BaseEventTrigger):
@@ -53,12 +54,12 @@ class ReplicationWatcher(BaseEventTrigger):
         return "plugins.replication_watcher.ReplicationWatcher", {"source": self.source}
 
     def shared_stream_key(self) -> Hashable:
-        """One connection a source, and with it Airflow's word on which events it has stored."""
+        """One connection for each source; with it, Airflow reports which events it has stored."""
         return ("strata", self.source)
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
-        """What follows the server."""
+        """The producer that follows the server."""
         return DdlStream(kwargs["source"])
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
@@ -67,7 +68,7 @@ class ReplicationWatcher(BaseEventTrigger):
             yield TriggerEvent(notice)  # type: ignore[no-untyped-call]
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """The same where nobody says which events are stored: an event is confirmed when the next one is asked for."""
+        """The same without reports of stored events: an event is confirmed when the next event is requested."""
         stream = DdlStream(self.source)
         try:
             async for notice, noticed in stream.open_stream():
@@ -78,31 +79,32 @@ class ReplicationWatcher(BaseEventTrigger):
 
 
 class DdlStream(SharedStreamProducer):
-    """Gives notices to the triggerer; the watch goes on from an event once Airflow has stored it."""
+    """Sends notices to the triggerer; an event is confirmed once Airflow has stored it."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._watch: Any = None
         self._stored: frozenset[str] = frozenset()
-        """Ids of the newest events that Airflow had stored before this watch: more were never unconfirmed."""
+        """Ids of the newest events that Airflow had stored before this watch: never more than these were
+        unconfirmed."""
         self._unconfirmed = 0
-        # The watch waits for the server, and is for one thread.
+        # The watch blocks while it waits for the server, and must be used by one thread.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"watch-{source}")
 
     async def open_stream(self) -> AsyncIterator[tuple[dict[str, Any], Any]]:
-        """The notices as JSON and as they are; it goes on through errors, which are logged, for as long as it takes."""
+        """The notices as JSON and as objects; after an error, which is logged, it tries again, without a limit."""
         while True:
             try:
                 if self._watch is None:
                     self._watch = await self._open()
-                found = await self._call(self._watch.next)
+                notices = await self._call(self._watch.next)
             except StrataError as error:
-                _log.warning("source %s is not watched just now: %s", self._source, error)
-                await asyncio.sleep(_AGAIN_SECONDS if isinstance(error, Transient) else _MENDED_SECONDS)
+                _log.warning("source %s is not watched at the moment: %s", self._source, error)
+                await asyncio.sleep(_AGAIN_SECONDS if isinstance(error, Transient) else _FIXED_SECONDS)
                 continue
-            for noticed in found:
+            for noticed in notices:
                 was_stored = noticed.notice.id in self._stored
-                # What was stored is confirmed in its turn: when nothing before it waits any more.
+                # A stored notice is confirmed in order: when no notice before it is unconfirmed.
                 while self._unconfirmed >= (1 if was_stored else MOST_UNCONFIRMED):
                     await asyncio.sleep(0.1)
                 self._unconfirmed += 1
@@ -115,18 +117,18 @@ class DdlStream(SharedStreamProducer):
         """Confirms what Airflow has stored.
 
         Raises:
-            RuntimeError: Something was not stored; the trigger starts anew and gives it again.
+            RuntimeError: An event was not stored; the trigger starts again and sends it again.
         """
         stored: list[Any] = []
         for item in batch:
             if not item.outcome.is_clean:
                 await self.confirm(stored)
-                raise RuntimeError(f"Airflow did not store an event of source {self._source}; it is given again")
+                raise RuntimeError(f"Airflow did not store an event of source {self._source}; it is sent again")
             stored.append(item.broker_payload)
         await self.confirm(stored)
 
     async def confirm(self, stored: Sequence[Any]) -> None:
-        """These notices are not given again."""
+        """Confirms notices: they are not sent again."""
         for noticed in stored:
             await self._call(self._watch.confirm, noticed)
             self._unconfirmed -= 1
@@ -155,9 +157,9 @@ def _watch_class() -> Any:
 
 
 async def _settings(source: str) -> Settings:
-    """The settings, with the connections of one source from Airflow: the triggerer may ask for them only this way."""
-    found = load_settings(os.environ).sources.get(source)
-    names = [name for name in (found.connection, found.store_connection) if name] if found else []
+    """The settings, with the connections of one source from Airflow: a triggerer can read connections only this way."""
+    watched = load_settings(os.environ).sources.get(source)
+    names = [name for name in (watched.connection, watched.store_connection) if name] if watched else []
     urls = {name: await _connection_url(name) for name in names}
     return load_settings(os.environ, urls.get)
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "/strata"
 DATA_DOCS: Final = "../strata-docs"
-"""Where `data_docs.py` serves them, seen from the pages: Airflow's address may have a path of its own."""
+"""Where `data_docs.py` serves them, relative to the pages: Airflow's address may include a path."""
 _PLANS: Final = ("plan", "ingest.plan")
-"""Tasks that plan; what they return names the run."""
+"""Tasks that plan; their return value names the run."""
 
 
 class _Page:
-    """The application, made when the first request comes: every process of Airflow loads its plugins, and one of them
-    serves pages. What cannot be made answers nothing: without Airflow's guard there is no page."""
+    """The application, made when the first request comes: every process of Airflow loads its plugins, and only one
+    serves pages. If it cannot be made, nothing is answered: there is no page without Airflow's access check."""
 
     async def __call__(
         self,
@@ -65,13 +65,13 @@ def _settings() -> Settings:
 
 
 def _read_numbers(source: str) -> Mapping[str, float | None]:
-    # By name: what reads the lake loads Arrow, and nothing else that Airflow imports here may.
+    # Imported by name: it loads Arrow, which no other import of this file may do.
     metrics = importlib.import_module("strata_cdc.ops.metrics")
     return asdict(metrics.read_metrics(source, settings=_settings(), now=_now()))
 
 
 def _find_connection(name: str) -> str | None:
-    """The URL of a connection, wherever Airflow keeps it; the web server is no task and has no task's way to ask."""
+    """The URL of a connection, from whichever backend Airflow uses; the web server cannot read it as a task does."""
     from airflow.models.connection import Connection  # noqa: PLC0415  only the web server asks
     from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415  see above
 
@@ -82,7 +82,7 @@ def _find_connection(name: str) -> str | None:
 
 
 def _find_runs(dag_id: str, run_id: str, map_index: int | None) -> list[Planned] | None:
-    """What a run of Airflow's has planned, source by source, or for the source of one mapped task."""
+    """The planned runs of a run of Airflow, source by source, or for the source of one mapped task."""
     from airflow.models.dagrun import DagRun  # noqa: PLC0415  only the web server asks
     from airflow.models.xcom import XComModel  # noqa: PLC0415  see above
     from airflow.utils.session import create_session  # noqa: PLC0415  see above
@@ -90,7 +90,7 @@ def _find_runs(dag_id: str, run_id: str, map_index: int | None) -> list[Planned]
 
     from strata_cdc.serve.run_page import Planned  # noqa: PLC0415  see above
 
-    mine = select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
+    this_run = select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
     planned = select(XComModel.value).where(
         XComModel.dag_id == dag_id,
         XComModel.run_id == run_id,
@@ -100,21 +100,21 @@ def _find_runs(dag_id: str, run_id: str, map_index: int | None) -> list[Planned]
     if map_index is not None:
         planned = planned.where(XComModel.map_index == map_index)
     with create_session() as session:
-        if session.scalar(mine) is None:
+        if session.scalar(this_run) is None:
             return None
-        found = session.scalars(planned.order_by(XComModel.map_index)).all()
-    return [Planned(value["source"], value["run"]) for value in found]
+        values = session.scalars(planned.order_by(XComModel.map_index)).all()
+    return [Planned(value["source"], value["run"]) for value in values]
 
 
 def _find_task(run: str) -> AirflowTask | None:
-    """The task that planned a run: whoever clicks a link waits for it, and nobody else."""
+    """The task that planned a run; it is looked up only when somebody follows a link."""
     from airflow.models.xcom import XComModel  # noqa: PLC0415  only the web server asks
     from airflow.utils.session import create_session  # noqa: PLC0415  see above
     from sqlalchemy import String, cast, select  # noqa: PLC0415  see above
 
     from strata_cdc.serve.around import AirflowTask  # noqa: PLC0415  see above
 
-    asked = (
+    query = (
         select(XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.map_index)
         .where(
             XComModel.key == "return_value",
@@ -125,12 +125,12 @@ def _find_task(run: str) -> AirflowTask | None:
         .limit(1)
     )
     with create_session() as session:
-        found = session.execute(asked).first()
-    return None if found is None else AirflowTask(*found)
+        row = session.execute(query).first()
+    return None if row is None else AirflowTask(*row)
 
 
 class SchemaHistoryPlugin(AirflowPlugin):
-    """What Airflow finds here."""
+    """The plugin that Airflow loads."""
 
     name = "strata_schema_history"
     fastapi_apps = [{"app": _Page(), "url_prefix": PREFIX, "name": "Strata: schema history"}]  # noqa: RUF012 - Airflow's own form

@@ -1,6 +1,6 @@
-"""Which events of an asset Airflow has stored, asked of its public API: a trigger may not read Airflow's database, and
-none of the messages by which it speaks to the triggerer asks for events.
-Not here: what follows from it (`replication_watcher.py`)."""
+"""Which events of an asset Airflow has stored, from its public API: a trigger may not read Airflow's database, and the
+messages between a trigger and the triggerer cannot request events.
+Not here: what uses them (`replication_watcher.py`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strata_cdc.errors import AccessDeniedError, StrataError, Transient
 
 _SECONDS = 20.0
 _PAGE_EVENTS = 100
-"""Airflow gives no more at once, unless it is set up so."""
+"""Airflow returns no more at once, unless it is configured so."""
 _REFUSED = frozenset({401, 403})
 
 
@@ -22,59 +22,59 @@ class AirflowUnavailableError(Transient):
 
 
 def stored_payloads(url: str, uri: str, most: int, page_events: int = _PAGE_EVENTS) -> list[dict[str, Any]]:
-    """What the newest events of an asset carry that triggers gave; the newest comes first.
+    """The payloads of the newest events of an asset that triggers sent; the newest comes first.
 
     Args:
-        url: Of the API, with user and password if it wants them: `https://user:password@airflow.example:8080/`.
-        uri: Of the asset.
-        most: Events to look at.
-        page_events: Of which so many are asked for at a time.
+        url: URL of the API, with user and password if it needs them: `https://user:password@airflow.example:8080/`.
+        uri: URI of the asset.
+        most: How many events to read, at most.
+        page_events: How many events to request at a time.
 
     Raises:
-        AirflowUnavailableError: It does not answer, or not so.
-        AccessDeniedError: It does not know the user, or lets it not read assets.
+        AirflowUnavailableError: The API does not answer, or not in the expected form.
+        AccessDeniedError: The API does not know the user, or refuses assets to it.
     """
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
         raise AirflowUnavailableError(f"its API has no such URL: {error}", remedy=_REMEDY) from None
     with _client(parsed) as client:
-        found = _extras(_Api(client, parsed), uri, most, page_events)
-    return [extra["payload"] for extra in found if "payload" in extra]
+        extras = _extras(_Api(client, parsed), uri, most, page_events)
+    return [extra["payload"] for extra in extras if "payload" in extra]
 
 
 def _client(url: httpx.URL) -> httpx.Client:
-    """Without the account, which httpx would send with every request, and a connection's options.
+    """A client without the account, which httpx would send with every request, and without the connection's options.
 
-    Proxies are not for what a fleet has itself.
+    It uses no proxy: the API is part of the same installation.
     """
     base = url.copy_with(scheme="https" if url.scheme == "https" else "http", userinfo=b"", query=None)
     return httpx.Client(base_url=base, timeout=_SECONDS, trust_env=False, verify=ssl.create_default_context())
 
 
 def _extras(api: _Api, uri: str, most: int, page_events: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    extras: list[dict[str, Any]] = []
     for asset in api.get("assets", uri_pattern=uri)["assets"]:
-        while asset["uri"] == uri and len(found) < most:
-            page = {"asset_id": asset["id"], "order_by": "-timestamp", "limit": page_events, "offset": len(found)}
+        while asset["uri"] == uri and len(extras) < most:
+            page = {"asset_id": asset["id"], "order_by": "-timestamp", "limit": page_events, "offset": len(extras)}
             events = api.get("assets/events", **page)["asset_events"]
             if not events:
                 break
-            found += [event["extra"] for event in events]
-    return found
+            extras += [event["extra"] for event in events]
+    return extras
 
 
 class _Api:
-    """The API, logged in to."""
+    """A session of the API."""
 
     def __init__(self, client: httpx.Client, account: httpx.URL) -> None:
         self._client = client
         if account.username:
             body = {"username": account.username, "password": account.password}
-            found = self._call("POST", "auth/token", json=body)
+            answer = self._call("POST", "auth/token", json=body)
         else:
-            found = self._call("GET", "auth/token")
-        client.headers["Authorization"] = f"Bearer {found['access_token']}"
+            answer = self._call("GET", "auth/token")
+        client.headers["Authorization"] = f"Bearer {answer['access_token']}"
 
     def get(self, path: str, **query: str | int) -> Any:
         return self._call("GET", f"api/v2/{path}", params=query)
@@ -89,7 +89,7 @@ class _Api:
             raise AirflowUnavailableError(f"Airflow's API does not answer: {error}", remedy=_REMEDY) from None
 
 
-_REMEDY = "Look whether the api-server runs, and at the connection `airflow_strata`."
+_REMEDY = "Check that the api-server runs, and check the connection `airflow_strata`."
 
 
 def _refusal(status: int, path: str) -> StrataError:
