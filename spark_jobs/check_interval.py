@@ -1,8 +1,8 @@
-"""Judges what a run has staged: `spark-submit check_interval.py --run-url URL [--checks FOLDER] [--engine NAME]
+"""Checks what a run has staged: `spark-submit check_interval.py --run-url URL [--checks FOLDER] [--engine NAME]
 [--compare-keys NUMBER|all]`.
-Not here: the checks (`strata.checks`), what is read and left (`strata_cdc.pipeline`), the session (`session.py`).
+Not here: the checks (`strata_cdc.quality`), the session (`session.py`).
 
-A session is opened only if one is used. The last line on stdout is the report as JSON; the verdict is in the run
+A session is opened only if it is used. The last line on stdout is the report as JSON; the verdict is in the run
 folder."""
 
 from __future__ import annotations

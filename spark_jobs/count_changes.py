@@ -1,8 +1,8 @@
 """Counts new changes by operation: `spark-submit count_changes.py SOURCE DATABASE.TABLE INTERVAL[,INTERVAL...]`.
 Not here: who runs it (`dags/examples/read_changes.py`), the session (`session.py`).
 
-An example of a Spark job that reads a change table without a Delta connector: the table's log says which files there
-are now and of which interval each is, and Spark reads those."""
+An example of a Spark job that reads a change table without a Delta connector: the table's log says which files
+exist now and to which interval each belongs, and Spark reads these."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def main(arguments: Sequence[str]) -> None:
     source, table, intervals = arguments
     wanted = {int(start) for start in intervals.split(",")}
     url = table_url(load_settings(os.environ).lake, source, TableName.of(table))
-    found = OUTPUT.open(url)
-    files = [] if found is None else [f"{url}/{path}" for path, start in found.files().items() if start in wanted]
+    output = OUTPUT.open(url)
+    files = [] if output is None else [f"{url}/{path}" for path, start in output.files().items() if start in wanted]
     if not files:
         return
     spark = open_session(f"count {table}")

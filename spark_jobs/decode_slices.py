@@ -1,5 +1,5 @@
 """Decodes the slices of a planned run, one Spark task a slice: `spark-submit decode_slices.py --run-url URL`.
-Not here: planning, decoding and writing (`strata_cdc.pipeline`, `strata.rows`, `strata.tables`), the session
+Not here: planning, decoding and writing (`strata_cdc.pipeline`, `strata_cdc.changes`, `strata_cdc.tables`), the session
 (`session.py`).
 
 The last line on stdout is the report as JSON; what was staged is in the run folder."""
@@ -31,37 +31,37 @@ if TYPE_CHECKING:
     from strata_cdc.tables.write import StagedFile
 
 REFUSED = 65
-"""Exit code when a retry would end the same way; the DAGs know it (`EX_DATAERR` of sysexits.h)."""
+"""Exit code if a retry would end the same way; the DAGs know it (`EX_DATAERR` of sysexits.h)."""
 UNAVAILABLE = 75
-"""Exit code when it may not (`EX_TEMPFAIL`)."""
+"""Exit code if a retry may succeed (`EX_TEMPFAIL`)."""
 PROGRESS_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOutcome:
-    """What a worker gives back: the staged files, and of which tables there are none."""
+    """What a worker returns: the staged files, and the tables that have none because they failed."""
 
     files: tuple[StagedFile, ...] = ()
     failed: tuple[FailedSlice, ...] = ()
 
 
 def decode(task: DecodeTask) -> WorkerOutcome:
-    """Runs on a worker. What another try cannot mend comes back as a value: Spark would try an exception again, and
-    would pass on nothing but its text."""
+    """Runs on a worker. An error that another try cannot fix is returned as a value: Spark would try again after an
+    exception, and would pass on only its text."""
     files, failed = decode_table_by_table(task)
     return WorkerOutcome(tuple(files), tuple(failed))
 
 
 def decode_all(tasks: Sequence[DecodeTask], context: SparkContext, partitions: int) -> list[WorkerOutcome]:
-    """Decodes slices, each wherever Spark has room; what became of each, in their order."""
+    """Decodes slices, each wherever Spark has a free slot; returns the outcome of each, in their order."""
     with _progress(context, len(tasks)):
-        found: list[WorkerOutcome] = context.parallelize(tasks, partitions).map(decode).collect()
-    return found
+        outcomes: list[WorkerOutcome] = context.parallelize(tasks, partitions).map(decode).collect()
+    return outcomes
 
 
 @contextmanager
 def _progress(context: SparkContext, tasks: int) -> Iterator[None]:
-    """Says every few seconds how many tasks are over: the driver itself waits."""
+    """Prints every few seconds how many tasks have ended, because the driver itself waits."""
     over = threading.Event()
 
     def tell() -> None:
@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> int:
         outcomes = decode_all(tasks, spark.sparkContext, given.partitions or len(tasks)) if tasks else []
         failed = [lost for outcome in outcomes for lost in outcome.failed]
         for lost in failed:
-            # The other tables go on; the check withholds these, and the run's last step fails.
+            # The other tables continue; the check withholds these, and the run's last step fails.
             sys.stderr.write(json.dumps(to_plain(lost.error), ensure_ascii=False) + "\n")
         files = [file for outcome in outcomes for file in outcome.files]
         decoded = store_decoded(given.run_url, files, failed)

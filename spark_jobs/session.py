@@ -1,5 +1,5 @@
 """The one place that builds a SparkSession.
-Not here: where it runs (spark-submit's `--master` says it), what it does (the jobs beside this file)."""
+Not here: where it runs (spark-submit's `--master`), what it does (the jobs beside this file)."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # DATETIME has no zone; Delta calls it timestamp_ntz.
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
-    # An interval's tables are small: each of 200 shuffle partitions, Spark's default, would cost more than its rows.
+    # An interval's tables are small: Spark's default, 200 shuffle partitions, would cost more than the rows.
     "spark.sql.shuffle.partitions": "4",
-    # Replanning between the stages of a query costs more than it saves on them.
+    # On them, planning again between the stages of a query costs more than it saves.
     "spark.sql.adaptive.enabled": "false",
-    # A line for each task is not what somebody reads a job's log for.
+    # A line for each task would hide the lines that matter in a job's log.
     "spark.log.level": "WARN",
-    # Where rows have values that must not be shown, nothing is logged, by executors neither
+    # If rows have values that must not be shown, nothing is logged, not by executors either
     # (`quality/checks/suite.py`).
     "spark.executor.syncLogLevel.enabled": "true",
     **{f"spark.executorEnv.{name}": value for name, value in LIBRARIES.items()},
 }
 NO_PAGES = {"spark.ui.enabled": "false"}
-"""Spark's pages show plans, settings and file names to whoever reaches their port; `spark.ui.enabled=true` asks for
-them, in the connection's options or Spark's own files."""
+"""Spark's pages show plans, settings and file names to anybody who reaches their port; `spark.ui.enabled=true` turns
+them on, in the connection's options or Spark's own files."""
 LOCAL = "local[2]"
 LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
@@ -49,17 +49,17 @@ LOCAL_SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": short_job(),
 }
-"""Where Spark is the driver alone: nothing of it is reachable from outside."""
+"""If Spark is only the driver: no port of it can be reached from other machines."""
 WORKERS_OF_THIS_MACHINE = {"spark.python.daemon.module": worker_daemon.__name__} if is_on(QuickStart.WORKERS) else {}
-"""Not for a cluster, whose machines may lack Strata's package until a job brings it."""
+"""Not for a cluster: its machines may not have Strata's package until a job brings it."""
 
 
 def open_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A session under spark-submit with that one's master and settings.
+    """A session under spark-submit, with spark-submit's master and settings.
 
     Args:
         name: Shown in Spark's pages.
-        settings: Go before those of this file.
+        settings: They override those of this file.
     """
     given = _given_settings()
     is_local = (given.get("spark.master") or "").startswith("local")
@@ -73,7 +73,7 @@ def open_session(name: str, settings: Mapping[str, str] | None = None) -> SparkS
 
 def open_local_session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session inside this process, for the command line and the tests."""
-    # Before the JVM starts, which takes it from there.
+    # Before the JVM starts, because the JVM reads this environment.
     os.environ.update(submit_environment(os.environ, alone=True))
     return _open(
         name, {**SETTINGS, **LOCAL_SETTINGS, **WORKERS_OF_THIS_MACHINE, "spark.master": LOCAL, **(settings or {})}
@@ -81,11 +81,11 @@ def open_local_session(name: str, settings: Mapping[str, str] | None = None) -> 
 
 
 def _given_settings() -> SparkConf:
-    """What spark-submit was told, by its arguments and its files."""
+    """The settings of spark-submit, from its arguments and its files."""
     with _without_pandas_warning():
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415  the warning must be silenced first
 
-    # Only then the configuration is that of spark-submit.
+    # Only after this the configuration is that of spark-submit.
     SparkContext._ensure_initialized()  # noqa: SLF001 - a session would come too late
     return SparkConf()
 
@@ -103,7 +103,7 @@ def _open(name: str, settings: Mapping[str, str]) -> SparkSession:
 
 @contextmanager
 def _without_pandas_warning() -> Iterator[None]:
-    """PySpark 4.3 warns of pandas 3 when it is imported, and later; what is used of it here works with it."""
+    """PySpark 4.3 warns of pandas 3 when it is imported, and later; the functions used here work with pandas 3."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield
