@@ -1,4 +1,4 @@
-"""A folder of binlog files: what each says came before it, and thereby their order.
+"""A folder of binlog files, in their order: each file has the GTID set of what came before it.
 Not here: landing them (`land_files.py`)."""
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ class ArchivedFile(Struct, frozen=True):
 
 
 def read_archive(url: str) -> list[ArchivedFile]:
-    """The binlogs of a folder, each behind those that it says came before it; other files are left out.
+    """The binlogs of a folder, each after those that came before it by its own GTID set; other files are skipped.
 
-    Names count for nothing: of files with the same set all but one hold no transaction, or they are copies.
+    Names do not matter: of files with the same set, all but one have no transaction, or they are copies.
 
     Args:
         url: Folder or URL; files may be plain, or in gzip or zstd.
 
     Raises:
         Usage: The folder has no binlogs.
-        EncryptedBinlogError: One is encrypted at rest.
-        CorruptEventError: The first events of one are damaged.
+        EncryptedBinlogError: A file is encrypted at rest.
+        CorruptEventError: The first events of a file are damaged.
         LakeUnavailableError: The folder cannot be read.
     """
     folder = Folder.open(url)
     try:
-        found = [_read_head(folder.join(name)) for name in folder.names()]
+        heads = [_read_head(folder.join(name)) for name in folder.names()]
     except OSError as error:
         raise LakeUnavailableError(f"the files cannot be read: {error}", file=url) from error
-    files = [file for file in found if file is not None]
+    files = [file for file in heads if file is not None]
     if not files:
         raise Usage("the folder has no binlog files", file=url)
     return sorted(files, key=lambda file: (file.previous.count(), file.name))

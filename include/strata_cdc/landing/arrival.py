@@ -1,4 +1,4 @@
-"""Whether all that a server had written up to a place has landed.
+"""Whether everything that a server had written up to a position has landed.
 Not here: landing it (`land_binlog.py`), which transaction of the stream is the last one there (`landing/landed.py`)."""
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from strata_cdc.position.binlog_position import ServerPlace
 
 _PAUSE_SECONDS: Final = 1.0
-"""Longer than a transaction that can be seen is in the binlog and not in the set of what is executed."""
+"""Longer than the time between a transaction's entry in the binlog and in the server's set of executed GTIDs."""
 
 
 def has_arrived(address: ServerAddress, stream: LandedStream, place: ServerPlace) -> bool:
-    """Whether all in front of a place has landed.
+    """Whether everything before a position has landed.
 
-    What a server writes when it starts, or begins a new file, does not land before the next transaction comes. So
-    where the stream ends in front of the place, the server is asked whether it has executed anything more.
+    What a server writes when it starts, or begins a new file, does not land before the next transaction. So if the
+    stream ends before the position, the server is queried whether it has executed anything more.
 
     Args:
         address: The server.
         stream: What has landed.
-        place: Where the server wrote at some moment before this.
+        place: The server's position at some earlier moment.
 
     Raises:
         SourceUnavailableError: The server does not answer.

@@ -1,5 +1,5 @@
-"""The landed stream as a change source: by its indexes; a segment is opened only where somebody asks for bytes.
-Not here: which segments there are, and where a place is in them (`landing/landed.py`)."""
+"""The landed stream as a change source: from its indexes; a segment is opened only if its bytes are requested.
+Not here: which segments there are, and where a position is in them (`landing/landed.py`)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class LandedSource:
-    """What lies behind an ordinal when the stream is opened. The last segment is given even if nothing in it is new:
-    that it was looked at may be all there is to know."""
+    """The stream after an ordinal, as it is when it is opened. The last segment is given even if nothing in it is new:
+    a reader may need to know only that it was read."""
 
     def __init__(self, stream: LandedStream, after_seq: int = 0) -> None:
         """Nothing is opened yet.
@@ -68,7 +68,7 @@ def _chain_of(binlog: Callable[[], BinlogFile], begin: int) -> EventChain:
 
 
 def _start_of(segment: LandedSegment, binlog: Callable[[], BinlogFile] | None) -> FileStart:
-    """Where a segment begins; from its bytes where there is a reader of them, else from its index alone."""
+    """Where a segment begins; from its bytes if there is a reader of them, else from its index alone."""
     summary = segment.summary
     previous = GtidSet.parse(summary.executed_before)
     if binlog is not None:

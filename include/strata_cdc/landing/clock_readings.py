@@ -1,6 +1,6 @@
-"""What a server's clock was when its binlog was landed, kept beside the segments: whether a cut through several servers
-holds at one time can be said only of clocks that were measured then (`groups/cuts/measured_clocks.py`).
-Not here: what a server's clock and position are, and how they are asked for (`binlog/protocol/server_clocks.py`)."""
+"""A server's clock when its binlog was landed, kept beside the segments: whether a cut through several servers holds at
+one time can be known only from clocks that were measured then (`groups/cuts/measured_clocks.py`).
+Not here: what a server's clock and position are, and how they are queried (`binlog/protocol/server_clocks.py`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CLOCKS_FILE = "clocks.json"
 _FORMAT: Final = 1
 _MOST: Final = 2000
-"""Readings that are kept: those of a landing each hour for twelve weeks."""
+"""How many readings are kept: those of a landing each hour for twelve weeks."""
 _LOG = logging.getLogger("strata.land")
 
 
@@ -34,13 +34,13 @@ class ClockReading(Struct, frozen=True):
 
     server_uuid: str
     seq: int
-    """Ordinal of the last transaction that had landed behind it."""
+    """Ordinal of the last transaction that had landed after this landing."""
     begin: int
-    """When it began: all that had been committed by then is up to `seq`."""
+    """When the landing began: all that had been committed by then is up to `seq`."""
     end: int
-    """When it had ended: all up to `seq` had been committed by then."""
+    """When the landing had ended: all up to `seq` had been committed by then."""
     lowest: int
-    """How far the clock was ahead of this machine's, at least, of what was measured before and behind it."""
+    """How far the clock was ahead of this machine's, at least, in the measurements before and after the landing."""
     highest: int
     """The same, at most."""
 
@@ -52,10 +52,10 @@ class _Stored(Struct, frozen=True):
 
 @contextmanager
 def reading_clock(address: ServerAddress, lake: str, source: str) -> Iterator[None]:
-    """Reads the clock of a server before and behind its landing, and keeps that if all has landed.
+    """Reads the clock of a server before and after its landing, and stores the reading if everything has landed.
 
-    A reading that is missing makes nothing wrong: a cut then says that it is not known whether it is common. So what
-    the server or the lake refuses here ends no landing.
+    A missing reading makes nothing wrong: a cut then reports that it is not known whether it is common. So an error of
+    the server or the lake here ends no landing.
     """
     before = clock_now(address)
     yield
@@ -68,20 +68,23 @@ def reading_clock(address: ServerAddress, lake: str, source: str) -> Iterator[No
 
 
 def reading_between(before: ServerMoment, after: ServerMoment, seq: int) -> ClockReading:
-    """What two measurements say of the time between them.
+    """The clock reading for the time between two measurements.
 
     Args:
-        before: Made first.
-        after: Made behind it, of the same server.
+        before: The first measurement.
+        after: The second, of the same server.
         seq: Ordinal of the last transaction that had landed in between.
     """
     both = before, after
-    lowest, highest = min(one.ahead - one.bound for one in both), max(one.ahead + one.bound for one in both)
+    lowest, highest = (
+        min(moment.ahead - moment.bound for moment in both),
+        max(moment.ahead + moment.bound for moment in both),
+    )
     return ClockReading(before.server_uuid, seq, before.clock, after.clock, lowest, highest)
 
 
 def clock_now(address: ServerAddress) -> ServerMoment | None:
-    """What a server says now; None if it does not answer, or does not number its transactions."""
+    """A measurement of a server now; None if it does not answer, or has no GTIDs."""
     server = Server(address)
     try:
         return server.measure()
@@ -101,18 +104,18 @@ def clock_readings(lake: str, source: str) -> tuple[ClockReading, ...]:
     if not folder.exists(CLOCKS_FILE):
         return ()
     try:
-        found = decode_stored(
+        stored = decode_stored(
             folder.read(CLOCKS_FILE),
             _Stored,
             newest=_FORMAT,
             file=folder.join(CLOCKS_FILE),
-            remedy="Delete it: cuts are common again behind the next two runs.",
+            remedy="Delete it: cuts are common again after the next two runs.",
         )
     except (DamagedFileError, StoreFormatError) as error:
-        # Cuts say that it is not known whether they are common.
+        # Cuts report that it is not known whether they are common.
         _LOG.warning("%s", error)
         return ()
-    return found.readings
+    return stored.readings
 
 
 def _keep(lake: str, source: str, reading: ClockReading) -> None:

@@ -1,5 +1,5 @@
-"""Whether transactions without a GTID lie one behind the other in their server's files, so that none is missing.
-Not here: those with one, whose numbers tell (`position/sets.py`)."""
+"""Whether transactions without a GTID follow each other directly in their server's files, so that none is missing.
+Not here: transactions with GTIDs, whose numbers show it (`position/sets.py`)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Continuity:
     """A walk over transactions in stream order."""
 
     def __init__(self, before: TransactionRecord | None) -> None:
-        """Begins behind a transaction; None if what comes first cannot be compared with anything."""
+        """Begins after a transaction; None if the first transaction cannot be compared with anything."""
         self._before = before
         self.broken_at: str | None = None
-        """FILE:OFFSET of the first transaction in front of which something is missing; None if nothing is."""
+        """FILE:OFFSET of the first transaction before which something is missing; None if nothing is."""
 
     def follow(self, records: Iterable[TransactionRecord]) -> Iterator[TransactionRecord]:
         """Passes the records on."""
@@ -32,10 +32,10 @@ class Continuity:
 
 
 def follows(record: TransactionRecord, before: TransactionRecord) -> bool:
-    """Whether nothing can be between two landed transactions of one server: they touch, or the later one is the first
-    of its file. Files without any may be between theirs; they do not land."""
+    """Whether nothing can be between two landed transactions of one server: they are adjacent, or the later transaction
+    is the first of its file. Files without transactions may be between their files; such files do not land."""
     if record.binlog_file == before.binlog_file:
         return record.binlog_pos == before.binlog_pos + before.end - before.begin
-    # A segment has the head of its file in front, so that what is first in both has the same offset in both.
+    # A segment begins with the head of its file, so the first transaction of the file has the same offset in both.
     is_first = record.begin == record.binlog_pos
     return is_first and BinlogPosition.of(record.binlog_file, 0) > BinlogPosition.of(before.binlog_file, 0)

@@ -33,9 +33,9 @@ _SCAN_BYTES = 16 << 20
 _SCAN_SECONDS = 5.0
 _LARGE_EVENT_BYTES = 32 << 20
 _HEADER_OFFSETS = 1 << 32
-"""An event's header has the low 32 bits of its offset."""
+"""An event's header has only the low 32 bits of its offset."""
 _TAIL_BYTES = 32 << 20
-"""A larger beginning of a transaction stays in its segment, which then grows beyond the limit."""
+"""A larger incomplete transaction at the end stays in its segment, which then grows beyond the limit."""
 
 
 class LandReport(Struct, frozen=True):
@@ -54,7 +54,7 @@ class LandReport(Struct, frozen=True):
     executed: str
     """GTID set that has landed now."""
     gtid_executed: str
-    """What there was to land: what the server had executed when the step began, or what the files reach to."""
+    """GTID set that was to land: what the server had executed when the step began, or what the files have."""
     clock: int
     """The commit clock of the last transaction, microseconds UTC."""
     seconds: float
@@ -64,14 +64,14 @@ class LandReport(Struct, frozen=True):
 def open_landing(
     lake: str, source: str, segment_bytes: int, notes: LandNotes, lock: SourceLock | None = None
 ) -> Iterator[SegmentCutter]:
-    """The end of a source's stream, held for the time of a `with` block; how the block ends is noted.
+    """The end of a source's stream, locked for the time of a `with` block; the notes get how the block ends.
 
     Args:
         lake: Folder or URL of the lake.
         source: Name of the source.
         segment_bytes: As for `SegmentCutter`.
-        notes: Where progress is told.
-        lock: Is taken before anything is looked at, and let go of at the end.
+        notes: Records the progress.
+        lock: Taken before anything is read, and released at the end.
 
     Raises:
         AlreadyRunningError: Another landing of this source runs.
@@ -165,15 +165,16 @@ class _OpenSegment:
 
 
 class SegmentCutter:
-    """The end of a landed stream that grows. What it holds when the process dies is lost; what is published stays."""
+    """The end of a landed stream that grows. If the process dies, unpublished bytes are lost; what is published
+    stays."""
 
     def __init__(self, lake: str, source: str, segment_bytes: int) -> None:
-        """Goes on behind what has landed; needs the lock of the folder.
+        """Continues after what has landed; needs the lock of the folder.
 
         Args:
             lake: Folder or URL of the lake.
             source: Name of the source.
-            segment_bytes: A segment ends with a transaction within some megabytes behind so many bytes.
+            segment_bytes: A segment ends with a transaction, at most some megabytes after this many bytes.
 
         Raises:
             StreamHoleError: A landed segment is missing.
@@ -205,7 +206,7 @@ class SegmentCutter:
         return not self.before.ordinal
 
     def look_again(self) -> None:
-        """Goes on behind what has landed by now: somebody else may have, while the lock was lost.
+        """Continues after what has landed by now: another process may have landed more while the lock was lost.
 
         Raises:
             StreamHoleError: A landed segment is missing.
@@ -220,7 +221,7 @@ class SegmentCutter:
             self.before = StreamEnd(seq=seq, clock=clock, executed=executed)
             self._landed = replace(self._landed, stream=self.before)
 
-    def begin_behind(self, previous_event: bytes, *, seq: int, clock: int) -> None:
+    def begin_after(self, previous_event: bytes, *, seq: int, clock: int) -> None:
         """As `begin_at`, with the PREVIOUS_GTIDS of the file that was started."""
         if self._file is not None:
             self.begin_at(_previous(previous_event, self._file.head), seq=seq, clock=clock)
@@ -280,7 +281,7 @@ class SegmentCutter:
             sender: Where it comes from.
 
         Raises:
-            StreamHoleError: More had been executed before the file than is here.
+            StreamHoleError: More had been executed before the file than has landed.
         """
         self.finish()
         self._file = _ArrivingFile(head, sender)
@@ -314,8 +315,8 @@ class SegmentCutter:
         return not self.is_first or bool(self._published) or self.end.seq > 0
 
     def begin_empty(self, offset: int) -> None:
-        """Publishes a segment without transactions, from behind the head of the file that was started: the stream
-        begins there, and what is written and purged before the next landing is missed by it.
+        """Publishes a segment without transactions, after the head of the file that was started: the stream begins
+        there, so transactions that are written and purged before the next landing are noticed as missing.
 
         Args:
             offset: Where the head ends in the server's file.
@@ -342,10 +343,10 @@ class SegmentCutter:
         self._open.recorder.append(data)
 
     def require_room(self, size: int) -> None:
-        """So many bytes of one event are still to come.
+        """Checks that there is space for bytes of one event that are still to come.
 
         Raises:
-            LakeUnavailableError: There is no room for them.
+            LakeUnavailableError: There is no space for them.
         """
         if size > _LARGE_EVENT_BYTES:
             with storage_errors(self._folder):
@@ -380,7 +381,7 @@ class SegmentCutter:
             self.append(memoryview(tail))
 
     def finish(self) -> None:
-        """Publishes the open segment, up to its last whole transaction.
+        """Publishes the open segment, up to its last complete transaction.
 
         Raises:
             LakeUnavailableError: The storage refuses or is full.

@@ -1,5 +1,5 @@
-"""Where the very first landing of a source begins: with the oldest binlog that the server has, or with a snapshot.
-Not here: going on behind what has landed (`resume_landing.py`)."""
+"""Where the first landing of a source begins: with the oldest binlog that the server has, or with a snapshot.
+Not here: continuing after what has landed (`resume_landing.py`)."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 class FirstMoment(Struct, frozen=True):
-    """A moment at which a stream may begin, since a snapshot says what there was then."""
+    """A moment at which a stream may begin, because a snapshot has the schema of that moment."""
 
     executed: GtidSet
-    """What is left out."""
+    """GTID set of the transactions before the stream, which do not land."""
     position: BinlogPosition | None = None
-    """Where a server without GTIDs was at that moment."""
+    """Position of a server without GTIDs at that moment."""
     seq: int = 0
-    """Ordinal of the last transaction in front of it, where that had landed in a lake that is lost."""
+    """Ordinal of the last transaction before it, if that had landed in a lake that is lost."""
     clock: int = 0
-    """The commit clock there, microseconds UTC."""
+    """The commit clock at that moment, microseconds UTC."""
     resume: Resume = Resume.GTID
-    """FILE: from `position` on, whatever the server numbers by now."""
+    """FILE: the stream begins at `position`, even if the server assigns GTIDs now."""
 
 
 class FileBegin(Struct, frozen=True):
@@ -48,12 +48,12 @@ class FileBegin(Struct, frozen=True):
 
 
 def allowed_begins(source: Source) -> tuple[FirstMoment, ...]:
-    """The moments of the source's snapshots, oldest first, where the settings let the stream begin with one.
+    """The moments of the source's snapshots, oldest first, if the settings let the stream begin with a snapshot.
 
-    Empty where something has landed, and where all that the server has is wanted.
+    Empty if something has landed, or if everything that the server has is wanted.
 
     Raises:
-        SourceSettingsError: The settings want a snapshot, and there is none.
+        SourceSettingsError: The settings require a snapshot, and there is none.
         StoreUnavailableError: The store does not answer.
     """
     if source.settings.land_from == "oldest" or LandedStream.open(source.lake, source.name).segments:
@@ -69,12 +69,12 @@ def allowed_begins(source: Source) -> tuple[FirstMoment, ...]:
 
 
 def begin_by_gtid(begins: Sequence[FirstMoment], server: ServerState) -> FirstMoment:
-    """Where a stream begins: behind the set of the oldest moment from which on the server still has everything.
+    """Where a stream begins: after the GTID set of the oldest moment since which the server still has everything.
 
-    It is what had been executed before the snapshot was begun: a DDL while it was read has to be in the stream.
+    The set is what had been executed before the snapshot began: a DDL during the snapshot has to be in the stream.
 
     Raises:
-        BinlogPurgedError: The server purged something behind each of them.
+        BinlogPurgedError: The server purged transactions after each of them.
     """
     if not begins:
         return FirstMoment(server.purged)
@@ -85,12 +85,12 @@ def begin_by_gtid(begins: Sequence[FirstMoment], server: ServerState) -> FirstMo
 
 
 def begin_by_file(begins: Sequence[FirstMoment], files: ServerFiles) -> FileBegin:
-    """The file with which a stream begins that has no GTIDs, from its first event on.
+    """The file with which a stream without GTIDs begins, from its first event on.
 
-    From within a file a server sends its head with parts blanked out.
+    If a stream starts inside a file, the server sends the file's first events with parts blanked out.
 
     Raises:
-        BinlogPurgedError: The server has none of the files in which a snapshot was taken.
+        BinlogPurgedError: The server has none of the files that were current when a snapshot was taken.
     """
     if not begins:
         return FileBegin(files.begin)
@@ -102,7 +102,7 @@ def begin_by_file(begins: Sequence[FirstMoment], files: ServerFiles) -> FileBegi
 
 def _purged(gtid: str | None) -> BinlogPurgedError:
     return BinlogPurgedError(
-        'land_from = "snapshot", and the server has purged what follows the newest one',
+        'land_from = "snapshot", and the server has purged what follows the newest snapshot',
         gtid=gtid,
-        remedy="`strata snapshot` takes a new one to begin with.",
+        remedy="`strata snapshot` takes a new snapshot to begin with.",
     )

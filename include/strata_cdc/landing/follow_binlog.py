@@ -1,4 +1,4 @@
-"""Lands a server's binlog as it is written, until it is told to stop; connects again when a connection breaks.
+"""Lands a server's binlog as it is written, until it is stopped; connects again if a connection breaks.
 Not here: one connection (`land_binlog.py`)."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from strata_cdc.position.sets import GtidSet
 
 SEGMENT_SECONDS = 60.0
-"""What was landed can be read after so long, however little it is."""
+"""What was landed can be read after this time, even if it is little."""
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _STEP_SECONDS = 0.2
@@ -41,20 +41,20 @@ def follow_binlog(
     begins: Sequence[FirstMoment] = (),
     progress: Callable[[LandProgress], None] | None = None,
 ) -> LandReport:
-    """Lands what the server executes until `stop` says so, then publishes what is whole.
+    """Lands what the server executes until `stop` returns true, then publishes the complete transactions.
 
-    A server that goes away is tried again after 1, 2, 4, ... 60 seconds, for as long as it takes; one that is not there
-    at first is an error. Whatever else is wrong ends it, as it ends `land_binlog`.
+    If the server stops answering, it is tried again after 1, 2, 4, ... 60 seconds, without a limit; if it does not
+    answer at first, that is an error. Any other error ends the landing, as it ends `land_binlog`.
 
     Args:
         address: The server.
         lake: Folder or URL of the lake.
         source: Name of the source.
-        stop: Is asked several times a second.
+        stop: Called several times a second.
         segment_bytes: As for `land_binlog`.
-        segment_seconds: A segment is published when it is so old, with the transactions that are whole by then.
+        segment_seconds: A segment is published when it is this old, with the transactions that are complete by then.
         begins: As for `land_binlog`.
-        progress: Is told every second.
+        progress: Called every second.
 
     Raises:
         StrataError: As `land_binlog`.
@@ -67,13 +67,13 @@ def follow_binlog(
 
 
 def wait_for_follower(address: ServerAddress, lake: str, source: str, *, seconds: float = WAIT_SECONDS) -> GtidSet:
-    """Waits until another process, which follows the server, has landed all that the server has executed by now.
+    """Waits until another process, which follows the server, has landed everything that the server has executed by now.
 
     Returns:
-        What had been executed.
+        GTID set that had been executed.
 
     Raises:
-        AlreadyRunningError: It has not arrived after so many seconds.
+        AlreadyRunningError: It has not landed after this many seconds.
         StrataError: The server or the lake does not answer.
     """
     goal = LandingGoal.read(address)

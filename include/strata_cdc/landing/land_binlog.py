@@ -1,6 +1,6 @@
-"""Lands what a server has executed: its binlog as segments with their indexes, resumed from what lies on disk.
-Not here: the protocol (`binlog/protocol/replication.py`), cutting the stream (`cut_segments.py`), never ending
-(`follow_binlog.py`)."""
+"""Lands what a server has executed: its binlog as segments with their indexes, continued from what is in the lake.
+Not here: the protocol (`binlog/protocol/replication.py`), cutting the stream (`cut_segments.py`), continuous
+landing (`follow_binlog.py`)."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def land_binlog(
     begins: Sequence[FirstMoment] = (),
     progress: Callable[[LandProgress], None] | None = None,
 ) -> LandReport:
-    """Lands all that the server has executed by now and that has not landed yet.
+    """Lands everything that the server has executed by now and that has not landed yet.
 
-    Killed at any time, it leaves what is published; the next run goes on from there, and doubles nothing.
+    If it is killed at any time, what is published stays; the next run continues from there, and duplicates nothing.
 
     Args:
         address: The server.
         lake: Folder or URL of the lake.
         source: Name of the source, which is the folder below `landing`.
-        segment_bytes: A segment ends with a transaction within some megabytes behind so many bytes.
-        begins: Where the stream may begin if nothing has landed; empty: with the oldest that the server has.
-        progress: Is told about every 16 MB.
+        segment_bytes: A segment ends with a transaction, at most some megabytes after this many bytes.
+        begins: Where the stream may begin if nothing has landed; empty: with the oldest binlog that the server has.
+        progress: Called about every 16 MB.
 
     Raises:
         AlreadyRunningError: Another landing of this source runs.
         BinlogPurgedError: The server no longer has what comes next.
-        SourceDivergedError: The server lacks transactions that have landed, or nothing proves that it has them.
-        SourceSettingsError: The server writes no binlog, or not all that it executes.
+        SourceDivergedError: The server lacks transactions that have landed, or it is not proved that it has them.
+        SourceSettingsError: The server writes no binlog, or not everything that it executes.
         AccessDeniedError: Wrong password, or no grant to replicate.
         SourceUnavailableError: The server does not answer, or the connection broke; what had arrived is kept.
         LakeUnavailableError: The storage refuses or is full.
@@ -69,22 +69,22 @@ def land_binlog(
 
 
 def landing_lock(address: ServerAddress, source: str) -> SourceLock:
-    """What keeps a second landing of a source away where the lake is no local folder."""
+    """The lock that prevents a second landing of a source if the lake is no local folder."""
     return SourceLock(address, f"strata-land-{source}")
 
 
 class Landing:
-    """One connection to a server: the state between two pieces of its stream."""
+    """One connection to a server: the state between two chunks of its stream."""
 
     def __init__(
         self, address: ServerAddress, cutter: SegmentCutter, notes: LandNotes, begins: Sequence[FirstMoment] = ()
     ) -> None:
-        """Goes on where the cutter is; needs the locks of the landing."""
+        """Continues at the cutter's position; needs the locks of the landing."""
         self._address, self._begins = address, begins
         self._cutter, self._notes = cutter, notes
         self._binlog_file = ""
         self.resume: ByGtid | ByFile
-        """Where the connection went on, and what the server had executed when it was made."""
+        """Where the connection continued, and what the server had executed when it was made."""
         self._has_arrived = False
         self._server_now = 0
         self._expire_seconds: int | None = None
@@ -105,11 +105,11 @@ class Landing:
         self.resume.check_complete()
 
     def follow(self, stop: Callable[[], bool], segment_seconds: float) -> None:
-        """Lands until `stop` says so; what is whole by then is published.
+        """Lands until `stop` returns true; the transactions that are complete by then are published.
 
         Args:
-            stop: Is asked at least every half second.
-            segment_seconds: A segment is published when it is so old.
+            stop: Called at least every half second.
+            segment_seconds: A segment is published when it is this old.
 
         Raises:
             StrataError: As `land_binlog`.
@@ -196,7 +196,7 @@ class Landing:
                 self._cutter.begin_empty(int.from_bytes(event[_LOG_POSITION], "little"))
 
     def _note_arrival(self) -> None:
-        # Only where the set has grown: comparing large sets for each piece would cost more than landing them.
+        # Called only when the set has grown: comparing large sets for each chunk would cost more than landing.
         self._has_arrived = self.resume.has_arrived()
 
     def _tell(self, *, is_idle: bool = False) -> None:

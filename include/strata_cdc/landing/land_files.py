@@ -1,4 +1,4 @@
-"""Lands an archive of binlog files in the place of a server's stream: same segments, same resuming.
+"""Lands an archive of binlog files instead of a server's stream: same segments, continued in the same way.
 Not here: the order of the files (`archive.py`), cutting the stream (`cut_segments.py`)."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from strata_cdc.position.sets import GtidSet
 
 _LOG = logging.getLogger("strata.land")
-_PIECE_BYTES = 8 << 20
+_CHUNK_BYTES = 8 << 20
 
 
 def land_files(
@@ -37,21 +37,21 @@ def land_files(
     segment_bytes: int = SEGMENT_BYTES,
     progress: Callable[[LandProgress], None] | None = None,
 ) -> LandReport:
-    """Lands all that the binlogs of a folder hold and that has not landed yet.
+    """Lands all transactions in the binlogs of a folder that have not landed yet.
 
-    Killed at any time, it leaves what is published; the next run goes on from there, and doubles nothing. A server's
-    stream and archives may take turns.
+    If it is killed at any time, what is published stays; the next run continues from there, and duplicates nothing. A
+    server's stream and archives may alternate.
 
     Args:
         files: Folder or URL; the files may be plain, or in gzip or zstd.
         lake: Folder or URL of the lake.
         source: Name of the source.
         segment_bytes: As for `land_binlog`.
-        progress: Is told about every 16 MB.
+        progress: Called about every 16 MB.
 
     Raises:
         StreamHoleError: Transactions between what has landed and a file, or between two files, are in none of them;
-            what comes before the hole has landed.
+            what comes before them has landed.
         SourceSettingsError: Transactions have no GTID.
         AlreadyRunningError: Another landing of this source runs.
         CorruptEventError: A file is damaged; what comes before that has landed.
@@ -78,7 +78,7 @@ class _FileLanding:
         for file, following in pairwise([*self._archive, None]):
             executed = self._cutter.end.executed
             if file is None or (following is not None and following.previous <= executed):
-                # All that it holds came before the next file, and has landed.
+                # All its transactions came before the next file, and have landed.
                 continue
             self._check(file, executed)
             try:
@@ -112,20 +112,20 @@ class _FileLanding:
                 for begin, end in self._wanted(binlog):
                     self._append(binlog, begin, end)
             except TruncatedEventError as error:
-                # A copy of the file that the server was writing; what a later file lacks is noticed there.
+                # A copy of a file that the server was still writing; `_check` of the next file finds what is missing.
                 _LOG.warning("%s", error.located(file=file.url))
                 return
             if end:
                 self._cutter.append_last(binlog.buffer[end:].tobytes())
 
     def _wanted(self, binlog: BinlogFile) -> Iterator[tuple[int, int]]:
-        """Spans of bytes with the transactions that have not landed."""
+        """Ranges of bytes with the transactions that have not landed."""
         executed = self._cutter.end.executed
         for batch in scan_transactions(binlog):
             if (batch.sid_numbers < 0).any():
                 at = int(batch.positions[int(np.argmax(batch.sid_numbers < 0))])
                 raise SourceSettingsError(
-                    "a transaction has no GTID, so nothing tells whether it has landed",
+                    "a transaction has no GTID, so it cannot be known whether it has landed",
                     file=binlog.path,
                     offset=at,
                     remedy="Decode such files with `strata decode FILES --out FILE`.",
@@ -133,8 +133,8 @@ class _FileLanding:
             yield from _missing_spans(batch, executed)
 
     def _append(self, binlog: BinlogFile, begin: int, end: int) -> None:
-        for at in range(begin, end, _PIECE_BYTES):
-            self._cutter.append(binlog.buffer[at : min(at + _PIECE_BYTES, end)].data)
+        for at in range(begin, end, _CHUNK_BYTES):
+            self._cutter.append(binlog.buffer[at : min(at + _CHUNK_BYTES, end)].data)
             if self._cutter.scan():
                 self._tell()
                 self._cutter.cut()

@@ -1,5 +1,5 @@
 """Landing a source as its settings say.
-Not here: landing (`land_binlog.py`), landing on and on (`follow_binlog.py`)."""
+Not here: landing (`land_binlog.py`), continuous landing (`follow_binlog.py`)."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def land_source(source: Source, progress: Callable[[LandProgress], None] | None 
 def land_or_wait(
     source: Source, progress: Callable[[LandProgress], None] | None = None
 ) -> tuple[LandReport | None, str]:
-    """The same; where `strata land --follow` does the copying, it waits until that has come so far.
+    """The same; if `strata land --follow` lands the source, it waits until that process has landed everything so far.
 
     Returns:
-        The report, None where it has waited; and the GTID set that has landed by now.
+        The report, None if it has waited; and the GTID set that has landed by now.
 
     Raises:
-        AlreadyRunningError: Another landing runs, which does not follow.
+        AlreadyRunningError: Another landing runs that is no `--follow`.
         StrataError: As `land_binlog`.
     """
     try:

@@ -1,5 +1,5 @@
-"""How far a landing is: told while it runs, and kept beside the segments for whoever looks later.
-Not here: what a landing goes on from, which is the segments themselves (`cut_segments.py`)."""
+"""How far a landing is: reported while it runs, and kept beside the segments for later readers.
+Not here: where a landing continues, which only the segments say (`cut_segments.py`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MEGABYTE = 1 << 20
 
 
 class Doing(StrEnum):
-    """What a landing was doing when its state was kept."""
+    """What a landing was doing when its state was stored."""
 
     LANDING = "landing"
     FOLLOWING = "following"
@@ -43,14 +43,14 @@ class LandProgress(Struct, frozen=True):
 
     transactions: int
     of_transactions: int
-    """As far as is known; a server that is followed executes more."""
+    """How many are to land, as far as is known; a server that is followed executes more."""
     bytes: int
     clock: int
-    """Commit time of the newest whole transaction, microseconds UTC; 0 before the first."""
+    """Commit time of the newest complete transaction, microseconds UTC; 0 before the first."""
     lag_seconds: float | None = None
-    """From that time to now by the server's clock, 0 when all that it executed is here; None for files."""
+    """From that time to now by the server's clock, 0 if everything that it executed has landed; None for files."""
     expire_seconds: int | None = None
-    """So long after a binlog's last event the server may delete it; None: not by itself, or these are files."""
+    """Seconds after a binlog's last event until the server may delete it; None: it does not delete it, or for files."""
 
     def __str__(self) -> str:
         lag = "" if self.lag_seconds is None else f", {self.lag_seconds:.1f} s behind the server"
@@ -66,7 +66,7 @@ class LandState(Struct, frozen=True):
 
     doing: Doing
     at: int
-    """When it was noted, by this machine's clock, microseconds UTC."""
+    """When it was stored, by this machine's clock, microseconds UTC."""
     origin: str
     """The server, or the folder of the files."""
     transactions: int
@@ -82,7 +82,7 @@ class _StoredState(LandState, frozen=True, kw_only=True):
 
 
 class LandNotes:
-    """Takes note of progress: a line in the log every minute, the state in the lake every ten seconds."""
+    """Records progress: a line in the log every minute, the state in the lake every ten seconds."""
 
     def __init__(
         self,
@@ -93,15 +93,15 @@ class LandNotes:
         also: Callable[[LandProgress], None] | None = None,
         log_seconds: float = _LOG_SECONDS,
     ) -> None:
-        """Starts with nothing.
+        """Starts without progress.
 
         Args:
             lake: Folder or URL of the lake.
             source: Name of the source.
             origin: As in `LandState`.
             doing: LANDING or FOLLOWING.
-            also: Is told every time.
-            log_seconds: The log is told so often.
+            also: Called with each progress.
+            log_seconds: Seconds between lines in the log.
         """
         self._log_seconds = log_seconds
         self._folder = landing_folder(lake, source)
@@ -111,7 +111,7 @@ class LandNotes:
         self._stored = self._logged - _STORE_SECONDS
 
     def tell(self, progress: LandProgress) -> None:
-        """Takes note of how far it is."""
+        """Records how far the landing is."""
         self._last = progress
         now = time.monotonic()
         if self._also:
@@ -124,17 +124,17 @@ class LandNotes:
             self._store(self._doing)
 
     def retry(self, error: Exception, seconds: float) -> None:
-        """A connection broke, and the next one is tried after so many seconds."""
+        """Records that a connection broke, and that the next try is after this many seconds."""
         _LOG.warning("%s: %s Trying again in %.0f s.", self._source, error, seconds)
         self._store(self._doing, str(error))
 
     def end(self) -> None:
-        """The landing ended as it should."""
+        """Records that the landing ended without an error."""
         _LOG.info("%s: landed %s", self._source, self._last)
         self._store(Doing.ENDED)
 
     def fail(self, error: Exception) -> None:
-        """The landing ended with an error."""
+        """Records that the landing ended with an error."""
         self._store(Doing.FAILED, str(error))
 
     def _store(self, doing: Doing, error: str | None = None) -> None:
@@ -146,12 +146,12 @@ class LandNotes:
         try:
             self._folder.write(STATE_FILE, msgspec.json.encode(_StoredState(**asdict(state))))
         except LakeUnavailableError as refused:
-            # Nothing depends on it, and what matters meets the same storage a moment later.
-            _LOG.warning("%s: the state of the landing cannot be kept: %s", self._source, refused)
+            # Nothing depends on it, and the next important write uses the same storage.
+            _LOG.warning("%s: the state of the landing cannot be stored: %s", self._source, refused)
 
 
 def read_state(lake: str, source: str) -> LandState | None:
-    """The state that the newest landing kept; None if there is none that this Strata reads.
+    """The state that the newest landing stored; None if there is none that this version of Strata reads.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -160,7 +160,7 @@ def read_state(lake: str, source: str) -> LandState | None:
     if not folder.exists(STATE_FILE):
         return None
     try:
-        remedy = "The next `strata land` writes it anew."
+        remedy = "The next `strata land` writes it again."
         return decode_stored(
             folder.read(STATE_FILE), LandState, newest=_FORMAT, file=folder.join(STATE_FILE), remedy=remedy
         )

@@ -1,4 +1,4 @@
-"""The landed stream of one source: its segments in order, and where a time, a GTID set or a position is in it.
+"""The landed stream of one source: its segments in order, and the look-up of a time, a GTID set or a position in it.
 Not here: landing (`landing/land_binlog.py`), the form of an index (`binlog/events/index.py`)."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def landing_folder(lake: str, source: str) -> Folder:
-    """Where the segments of a source lie: `<lake>/landing/<source>/`."""
+    """The folder of a source's segments: `<lake>/landing/<source>/`."""
     return Folder.open(lake).folder(f"landing/{source}")
 
 
@@ -52,8 +52,8 @@ class LandedSegment:
         """Whether an event begins at a byte of the segment.
 
         Args:
-            place: Of the segment's file; in front of its end.
-            offset: The same place in the server's file.
+            place: Offset in the segment's file, before its end.
+            offset: The same byte's offset in the server's file.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
@@ -67,7 +67,7 @@ class LandedSegment:
 
     @property
     def summary(self) -> SegmentSummary:
-        """What the index says of the whole."""
+        """The index's summary of the segment."""
         return self.index.summary
 
 
@@ -80,7 +80,7 @@ class LandedStream:
 
     @classmethod
     def open(cls, lake: str, source: str) -> LandedStream:
-        """Lists what lies on disk now; indexes are opened as they are needed.
+        """Lists what is in the lake now; indexes are opened when they are needed.
 
         Raises:
             StreamHoleError: A segment between two others is missing.
@@ -89,8 +89,8 @@ class LandedStream:
         folder = landing_folder(lake, source)
         names = folder.names()
         indexed = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
-        found = [parsed for name in names if name in indexed and (parsed := SegmentName.parse(name))]
-        for before, after in pairwise(found):
+        segment_names = [parsed for name in names if name in indexed and (parsed := SegmentName.parse(name))]
+        for before, after in pairwise(segment_names):
             if after.ordinal != before.ordinal + 1:
                 raise StreamHoleError(
                     f"segment {before.ordinal + 1} is missing from the landed stream",
@@ -98,9 +98,9 @@ class LandedStream:
                     file=folder.join(str(after)),
                     remedy="Restore it from a backup of the lake, or land the source anew under another name.",
                 )
-        stream = cls(source, tuple(LandedSegment(folder, name) for name in found))
-        if found and stream.segments[-1].summary.prepared is None:
-            # Imported here: a stream whose indexes are of today's form needs no walk over bytes.
+        stream = cls(source, tuple(LandedSegment(folder, name) for name in segment_names))
+        if segment_names and stream.segments[-1].summary.prepared is None:
+            # Imported here: a stream whose indexes have today's form needs no reading of segments.
             from strata_cdc.landing.repair import upgrade_indexes  # noqa: PLC0415  see above
 
             upgrade_indexes(folder)
@@ -114,7 +114,8 @@ class LandedStream:
 
     @property
     def first_seq(self) -> int:
-        """Ordinal of the first transaction that is still here; those before it had landed, and were deleted by age."""
+        """Ordinal of the first transaction that is still in the lake; those before it had landed, and were deleted by
+        age."""
         return self.segments[0].summary.first_seq if self.segments else 1
 
     @property
@@ -124,11 +125,12 @@ class LandedStream:
 
     @property
     def resume(self) -> Resume:
-        """How a landing goes on at the end."""
+        """How a landing continues at the end."""
         return Resume(self.segments[-1].summary.resume) if self.segments else Resume.GTID
 
     def servers(self) -> frozenset[str]:
-        """UUIDs of the servers that the stream comes from: who numbered its transactions, and who sent the last."""
+        """UUIDs of the servers that the stream comes from: those in its GTIDs, and the server that sent the last
+        segment."""
         if not self.segments:
             return frozenset()
         return frozenset({self.segments[-1].summary.server_uuid, *(sid.uuid for sid, _ in self.executed().items())})
@@ -138,16 +140,16 @@ class LandedStream:
         return GtidSet.parse(self.segments[-1].summary.executed) if self.segments else GtidSet()
 
     def executed_before(self) -> GtidSet:
-        """GTID set of what had been executed before the first transaction that is still here."""
+        """GTID set of what had been executed before the first transaction that is still in the lake."""
         return GtidSet.parse(self.segments[0].summary.executed_before) if self.segments else GtidSet()
 
     def has_anonymous(self) -> bool:
-        """Whether a transaction that is still here has no GTID."""
+        """Whether a transaction that is still in the lake has no GTID."""
         numbered = self.executed().count() - self.executed_before().count()
         return numbered < self.last_seq - self.first_seq + 1
 
     def undecided_at(self, seq: int) -> Undecided:
-        """XA transactions that are prepared and undecided behind the transaction `seq`."""
+        """XA transactions that are prepared and undecided after the transaction `seq`."""
         at = self._segment_of(seq + 1)
         undecided = Undecided(self.segments[at - 1].summary.prepared or () if at else ())
         if at < len(self.segments) and self.segments[at].summary.first_seq <= seq:
@@ -159,10 +161,10 @@ class LandedStream:
     def records(
         self, first_seq: int | None = None, last_seq: int | None = None
     ) -> Iterator[tuple[LandedSegment, TransactionRecord]]:
-        """Transactions with first_seq <= seq <= last_seq and the segment that each is in; by default all that are here.
+        """Transactions with first_seq <= seq <= last_seq and the segment that each is in; by default all in the lake.
 
         Raises:
-            StreamHoleError: The first of them have landed, and are not here any more.
+            StreamHoleError: The first of them have landed, and are no longer in the lake.
         """
         first_seq = self.first_seq if first_seq is None else first_seq
         if last_seq is None or first_seq <= last_seq:
@@ -174,12 +176,12 @@ class LandedStream:
                 yield segment, record
 
     def is_only_of(self, databases: Collection[str], first_seq: int, last_seq: int) -> bool:
-        """Whether transactions with first_seq <= seq <= last_seq change rows of some databases, and do nothing else.
+        """Whether transactions with first_seq <= seq <= last_seq only change rows of some databases.
 
-        True if there are no such transactions. Stops at the first that does something else.
+        True if there are no such transactions. Stops at the first transaction that does something else.
 
         Raises:
-            StreamHoleError: The first of them have landed, and are not here any more.
+            StreamHoleError: The first of them have landed, and are no longer in the lake.
         """
         if first_seq > last_seq:
             return True
@@ -189,21 +191,22 @@ class LandedStream:
         )
 
     def segments_of(self, first_seq: int, last_seq: int) -> tuple[LandedSegment, ...]:
-        """The segments that hold transactions with first_seq <= seq <= last_seq; none if there are no such.
+        """The segments that hold transactions with first_seq <= seq <= last_seq; none if there are no such
+        transactions.
 
         Raises:
-            StreamHoleError: The first of them have landed, and are not here any more.
+            StreamHoleError: The first of them have landed, and are no longer in the lake.
         """
         if first_seq > last_seq:
             return ()
         self._refuse_deleted(first_seq)
-        found = []
+        segments = []
         for segment in self.segments[self._segment_of(first_seq) :]:
             if segment.summary.first_seq > last_seq:
                 break
             if segment.summary.transactions:
-                found.append(segment)
-        return tuple(found)
+                segments.append(segment)
+        return tuple(segments)
 
     def seq_before(self, time: int) -> int:
         """Ordinal of the last transaction that the commit clock has before `time` (microseconds UTC); 0 if none."""
@@ -227,14 +230,14 @@ class LandedStream:
                 source=self.source,
                 remedy="Name the point by time, or by file and offset.",
             )
-        # A landed transaction has a GTID of its own, so that the size of the set says which ordinal it could be.
+        # Each landed transaction has its own GTID, so the size of the set gives the only possible ordinal.
         seq = self.first_seq - 1 + executed.count() - self.executed_before().count()
         if not self.first_seq - 1 <= seq <= self.last_seq or self.executed_at(seq) != executed:
             raise self._never_at(executed)
         return seq
 
     def executed_at(self, seq: int) -> GtidSet:
-        """GTID set executed up to and with the transaction `seq`; what preceded the stream for 0.
+        """GTID set executed up to and including the transaction `seq`; for 0, what had been executed before the stream.
 
         Raises:
             Usage: The stream is shorter.
@@ -248,10 +251,10 @@ class LandedStream:
         return segment.index.executed_after(seq - segment.summary.first_seq + 1)
 
     def clock_at(self, seq: int) -> int:
-        """The commit clock behind the transaction `seq`, microseconds UTC; 0 for 0.
+        """The commit clock after the transaction `seq`, microseconds UTC; 0 for 0.
 
         Raises:
-            StreamHoleError: It is not here any more, nor the one that follows it.
+            StreamHoleError: The transaction is no longer in the lake, nor the transaction after it.
         """
         if self.segments and seq == self.first_seq - 1:
             return self.segments[0].summary.clock_before
@@ -276,12 +279,13 @@ class LandedStream:
             if around:
                 return around[0].summary.last_seq
             raise Usage(f"nothing has landed from {position.file}", source=self.source)
-        # After a failover another server's file may have the same name: the newest one is meant.
+        # After a failover another server's file may have the same name: the newest file is meant.
         segment = inside[-1]
         return segment.summary.first_seq - 1 + segment.index.count_below("binlog_pos", position.offset)
 
     def reaches(self, place: ServerPlace) -> bool:
-        """Whether what a server has written in front of a place has landed from it, by where the stream ends."""
+        """Whether everything that a server has written before a position has landed from it, by the end of the
+        stream."""
         if not self.segments:
             return False
         last = self.segments[-1].summary
@@ -289,9 +293,9 @@ class LandedStream:
         return last.server_uuid in ("", place.server_uuid) and end >= place.position
 
     def seq_in_front(self, place: ServerPlace) -> int:
-        """Ordinal of the last transaction that a server has written in front of a place, all of which has landed.
+        """Ordinal of the last transaction that a server has written before a position; everything before it has landed.
 
-        What landed from the server before it, and files of its own in which it wrote no transaction, are in front.
+        What landed from an earlier server is before the position, and so are files without transactions.
         """
         for segment in reversed(self.segments):
             summary = segment.summary
@@ -305,23 +309,25 @@ class LandedStream:
         return self.first_seq - 1
 
     def contained_in(self, executed: GtidSet, unnumbered: int = 0) -> int:
-        """Ordinal of the last transaction that somebody has for certain, with all before it.
+        """Ordinal of the last transaction that a reader certainly has, with all before it.
 
         Args:
-            executed: What he has of those that have a GTID.
-            unnumbered: He has those without a GTID up to this ordinal, and in front of others that he has.
+            executed: GTID set of the transactions that the reader has.
+            unnumbered: The reader has the transactions without a GTID up to this ordinal, and those before
+                transactions that it has.
         """
         last = self._last_of(lambda seq: self.executed_at(seq) <= executed)
         if not self.has_anonymous():
             return last
-        # Behind transactions without a GTID the set is what it was in front of them.
+        # The GTID set is the same before and after transactions without a GTID.
         first, reached = self.first_seq - 1, self.executed_at(last)
         is_none = self.executed_at(first) == reached
         numbered = first if is_none else self._last_of(lambda seq: self.executed_at(seq) != reached) + 1
         return max(numbered, min(unnumbered, last))
 
     def _last_of(self, holds: Callable[[int], bool]) -> int:
-        """The last ordinal for which something holds that holds for all before it; one before the first if none."""
+        """The last ordinal for which a condition holds that holds for all before it; if none, the ordinal before the
+        first."""
         low, high = self.first_seq - 1, self.last_seq
         while low < high:
             middle = (low + high + 1) // 2
@@ -347,23 +353,23 @@ class LandedStream:
         if seq < self.first_seq:
             raise StreamHoleError(
                 f"transaction {seq} has landed, and its segment was deleted as the settings' `keep_days` and `keep_gb` "
-                f"say; the first that is still here is {self.first_seq}, committed at {self._first_time()}",
+                f"say; the first that is still in the lake is {self.first_seq}, committed at {self._first_time()}",
                 source=self.source,
-                remedy="Readers of the tables have what was published of it. To decode it once more, restore the "
+                remedy="Readers of the tables have what was published of it. To decode it again, restore the "
                 "segments, or land the source from an archive under another name.",
             )
 
     def _first_time(self) -> str:
-        """When the first transaction that is still here was committed."""
+        """Commit time of the first transaction that is still in the lake."""
         micros = self.segments[0].index.record(self.first_seq).committed_at
         return datetime.fromtimestamp(micros // 1_000_000, UTC).isoformat(sep=" ")
 
     def _segment_of(self, seq: int) -> int:
-        """Number of the first segment that ends at or behind a transaction."""
+        """Number of the first segment that ends with a transaction or after it."""
         return self._first(lambda summary: summary.last_seq >= seq)
 
     def _first(self, holds: Callable[[SegmentSummary], bool]) -> int:
-        """The first segment for which something holds that then holds for all later ones; by bisection, so that few
+        """The first segment for which a condition holds that then holds for all later ones; by bisection, so that few
         indexes are opened."""
         low, high = 0, len(self.segments)
         while low < high:
@@ -384,10 +390,10 @@ class LandedStream:
 
 
 def _around(segments: Sequence[LandedSegment], position: BinlogPosition) -> tuple[LandedSegment, LandedSegment] | None:
-    """The last two segments between which a file lies that has no transactions; None if there are none."""
+    """The last two segments between which a file without transactions lies; None if there are none."""
     for before, after in reversed(list(pairwise(segments))):
-        first, last = (BinlogPosition.of(one.name.binlog_file, 0) for one in (before, after))
-        bases = {one.file.rpartition(".")[0] for one in (first, position, last)}
+        first, last = (BinlogPosition.of(segment.name.binlog_file, 0) for segment in (before, after))
+        bases = {segment.file.rpartition(".")[0] for segment in (first, position, last)}
         if len(bases) == 1 and first.file_number < position.file_number < last.file_number:
             return before, after
     return None

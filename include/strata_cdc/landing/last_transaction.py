@@ -1,6 +1,6 @@
-"""The last transaction that was taken from a server, and whether a server still has it: numbers are used again after
-RESET BINARY LOGS AND GTIDS, or where a backup was restored, so that a GTID set proves nothing.
-Not here: where a stream goes on (`landing/resume_landing.py`, `streams/live_handover.py`)."""
+"""The last transaction that was read from a server, and whether a server still has it: GTIDs are used again after
+RESET BINARY LOGS AND GTIDS, or after a backup was restored, so that a GTID set proves nothing.
+Not here: where a stream continues (`landing/resume_landing.py`, `streams/live_handover.py`)."""
 
 from __future__ import annotations
 
@@ -38,21 +38,22 @@ if TYPE_CHECKING:
     from strata_cdc.position.sets import Gtid, GtidSet
 
 _PROOF_BYTES = 1 << 16
-"""To compare with the server's: a whole transaction may have gigabytes."""
+"""How much to compare with the server's bytes: a whole transaction may have gigabytes."""
 _LIVE_PROOF_BYTES = 1 << 10
-"""Of one that a live server sent, which is kept in memory: its GTID event has time, length and checksum."""
+"""The same for a transaction from a live server, kept in memory: its GTID event has time, length and checksum."""
 _GTID_EVENTS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.TAGGED_GTID)
 NEW_NAME = (
-    "Land it under another source name: what has landed stays as it is, and the new one begins where its binlog does."
+    "Land it under another source name: what has landed stays as it is, and the new source begins where its binlog "
+    "begins."
 )
 _OTHER_HISTORY = (
-    "Its binlog was reset, or it was restored from a backup, and it has used the numbers again. Point the connection "
+    "Its binlog was reset, or it was restored from a backup, and it has used the GTIDs again. Point the connection "
     f"at a server that has what was landed. {NEW_NAME}"
 )
 
 
 class LastTransaction(Struct, frozen=True):
-    """Where a server had it, and its first bytes."""
+    """The position of the last transaction on its server, and its first bytes."""
 
     server_uuid: str
     """Empty if it is not known."""
@@ -60,13 +61,13 @@ class LastTransaction(Struct, frozen=True):
     begin: BinlogPosition
     end: BinlogPosition
     head: bytes
-    """Its first bytes, as they were sent."""
+    """Its first bytes, as the server sent them."""
     format_event: bytes = b""
-    """Of its file; empty if it is not known."""
+    """The FORMAT_DESCRIPTION of its file; empty if it is not known."""
 
     @classmethod
     def landed(cls, segment: LandedSegment, record: TransactionRecord | None = None) -> Self:
-        """A transaction of a segment, by default its last; where the stream only begins, the place there.
+        """A transaction of a segment, by default its last; for a segment without transactions, its position.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
@@ -88,7 +89,7 @@ class LastTransaction(Struct, frozen=True):
 
     @classmethod
     def live(cls, item: Transactions, server_uuid: str) -> Self:
-        """The last one that a live server has sent."""
+        """The last transaction that a live server has sent."""
         record = item.batch.record(len(item.batch) - 1)
         size = min(record.end - record.begin, _LIVE_PROOF_BYTES)
         head = item.bytes().buffer[record.begin : record.begin + size].tobytes()
@@ -98,15 +99,15 @@ class LastTransaction(Struct, frozen=True):
 
     @property
     def begins_with_gtid(self) -> bool:
-        """Whether its first event says its GTID."""
+        """Whether its first event has its GTID."""
         return bool(self.head) and self.head[4] in _GTID_EVENTS
 
     def difference(self, address: ServerAddress, *, with_gtid: bool) -> str | None:
-        """What a server has in the place where this one was; None if it has the same bytes there.
+        """What a server has at the position of this transaction; None if it has the same bytes there.
 
         Args:
             address: The server.
-            with_gtid: Whether the GTID event counts, too: a server does not send it in every gtid_mode.
+            with_gtid: Whether the GTID event is compared too: a server does not send it in every gtid_mode.
 
         Raises:
             StrataError: As `BinlogStream.read`.
@@ -132,20 +133,20 @@ class LastTransaction(Struct, frozen=True):
         return None if sent == wanted else "another transaction is there"
 
     def refuse_other_bytes(self, address: ServerAddress) -> None:
-        """Whether a server that does not number its transactions has this one in its place.
+        """Checks that a server without GTIDs has this transaction at its position.
 
         Raises:
-            SourceDivergedError: It has something else there.
+            SourceDivergedError: The server has something else there.
             StrataError: As `BinlogStream.read`.
         """
         difference = self.difference(address, with_gtid=False)
         if difference is not None:
             raise self.diverged(difference)
 
-    def diverged(self, what: str) -> SourceDivergedError:
-        """The error where a server's binlog is not the one that this is of."""
+    def diverged(self, difference: str) -> SourceDivergedError:
+        """The error if a server's binlog is not the binlog of this transaction."""
         return SourceDivergedError(
-            f"the server's binlog is not the one that was landed up to {self.end}: {what}",
+            f"the server's binlog is not the binlog that was landed up to {self.end}: {difference}",
             gtid=str(self.gtid) if self.gtid else None,
             file=self.end.file,
             offset=self.end.offset,
@@ -161,7 +162,7 @@ class LastTransaction(Struct, frozen=True):
 
 
 def prove_landed(address: ServerAddress, server: ServerState, executed: GtidSet, segment: LandedSegment) -> str | None:
-    """Whether a server has the history that has landed: as `prove_history`, by the last landed segment."""
+    """Whether a server has the landed history: as `prove_history`, by the last landed segment."""
     return prove_history(
         address, server, executed, LastTransaction.landed(segment), lambda: tuple(_last_of_each(segment))
     )
@@ -174,24 +175,24 @@ def prove_history(
     last: LastTransaction,
     numbered: Callable[[], Sequence[GtidEvent]],
 ) -> str | None:
-    """Whether a server that numbers its transactions has the history of which `executed` was read.
+    """Whether a server with GTIDs has the history of which `executed` was read.
 
-    The server that it was read from has the last transaction in its place, with the same bytes. Another one has written
-    it once more, with other places, times of its own and other events; what stays is the time of its first commit
-    (`original_commit_timestamp`, since 8.0.1).
+    The server that it was read from has the last transaction at its position, with the same bytes. Another server has
+    written the transaction again, at other positions, with its own times and other events; what stays the same is the
+    time of the first commit (`original_commit_timestamp`, since 8.0.1).
 
     Args:
         address: The server.
-        server: What it says of itself.
-        executed: What was read so far; it has executed all of that.
+        server: The server's state.
+        executed: GTID set of what was read so far; the server has executed all of it.
         last: The last transaction that was read.
-        numbered: GTID events of transactions that were read last, for another server.
+        numbered: GTID events of the transactions that were read last, to compare with another server.
 
     Returns:
-        What could not be proved, if the server has nothing left to compare; None if it has proved to have it.
+        What could not be proved, if the server has nothing to compare any more; None if the history is proved.
 
     Raises:
-        SourceDivergedError: It has executed other transactions under the same numbers.
+        SourceDivergedError: It has executed other transactions with the same GTIDs.
         StrataError: As `BinlogStream.read`.
     """
     if not last.head:
@@ -203,21 +204,22 @@ def prove_history(
     mine = {event.gtid: event for event in numbered() if event.gtid and not server.purged.contains(event.gtid)}
     known = {gtid: event for gtid, event in mine.items() if event.original_commit_timestamp}
     theirs = _gtid_events(address, executed, known) if known else {}
-    for gtid, found in theirs.items():
-        if found.original_commit_timestamp != known[gtid].original_commit_timestamp:
-            raise _other_transaction(last, known[gtid], found)
+    for gtid, event_there in theirs.items():
+        if event_there.original_commit_timestamp != known[gtid].original_commit_timestamp:
+            raise _other_transaction(last, known[gtid], event_there)
     if theirs:
         return None
     if difference is not None and last.gtid in mine:
         raise last.diverged(difference)
     return (
         f"whether the server has the same transactions as were landed up to {last.gtid} ({last.end}) could not be "
-        "compared: it has purged them, or does not say when they were committed; its GTID sets contain them"
+        "compared: it has purged them, or has no commit times for them; its GTID sets contain them"
     )
 
 
 def _prove_begin(address: ServerAddress, server: ServerState, last: LastTransaction) -> None:
-    """As `prove_history`, where nothing was read yet but the head of a file, which is gone on many a quiet server."""
+    """As `prove_history`, if only the head of a file was read so far; many idle servers have purged that file by
+    then."""
     if last.server_uuid != server.uuid:
         return
     with closing(BinlogStream.open(address)) as stream:
@@ -232,14 +234,14 @@ def _difference(address: ServerAddress, last: LastTransaction) -> str | None:
     try:
         return last.difference(address, with_gtid=True)
     except (BinlogPurgedError, SourceSettingsError) as error:
-        # Gone, or behind 4 GiB in a file.
+        # Purged, or after the first 4 GiB of a file.
         return error.message
 
 
 def _other_transaction(last: LastTransaction, mine: GtidEvent, theirs: GtidEvent) -> SourceDivergedError:
     return SourceDivergedError(
-        "the server has another transaction of this number than the one that was landed: it was committed at "
-        f"{_shown(theirs)}, and what was landed at {_shown(mine)}",
+        "the server has another transaction with this GTID than the landed one: it was committed at "
+        f"{_shown(theirs)}, and the landed one at {_shown(mine)}",
         gtid=str(mine.gtid),
         file=last.begin.file,
         offset=last.begin.offset,
@@ -248,19 +250,19 @@ def _other_transaction(last: LastTransaction, mine: GtidEvent, theirs: GtidEvent
 
 
 def _gtid_events(address: ServerAddress, executed: GtidSet, wanted: dict[Gtid, GtidEvent]) -> dict[Gtid, GtidEvent]:
-    """What a server has under some numbers of a set of which it is asked for nothing else; those with a time."""
+    """A server's GTID events for some GTIDs of a set; nothing else is requested. Only events with a commit time."""
     several = GtidSetBuilder()
     for gtid in wanted:
         several.add(gtid)
-    found: dict[Gtid, GtidEvent] = {}
+    events: dict[Gtid, GtidEvent] = {}
     with closing(BinlogStream.open(address)) as stream:
         for raw in _events_sent(stream.read(encode_gtid_set(executed - several.build()))):
             event = _parsed(raw)
             if event.gtid in wanted and event.original_commit_timestamp:
-                found[event.gtid] = event
-            if len(found) == len(wanted):
+                events[event.gtid] = event
+            if len(events) == len(wanted):
                 break
-    return found
+    return events
 
 
 def _events_sent(items: Iterator[object]) -> Iterator[bytes]:
@@ -269,28 +271,28 @@ def _events_sent(items: Iterator[object]) -> Iterator[bytes]:
     for item in items:
         if isinstance(item, EventBytes):
             data = memoryview(kept + bytes(item.data[skip:]))
-            found, kept, skip = _split_events(data, max(skip - len(item.data), 0))
-            yield from found
+            events, kept, skip = _split_events(data, max(skip - len(item.data), 0))
+            yield from events
 
 
 def _split_events(data: memoryview, skip: int) -> tuple[list[bytes], bytes, int]:
-    """The GTID events of some bytes, of what is not whole the beginning, and how much of the last event is to come."""
-    found: list[bytes] = []
+    """The GTID events of some bytes; the bytes of an incomplete event; and how many bytes to skip next."""
+    events: list[bytes] = []
     at = 0
     while at < len(data):
-        left = len(data) - at
-        length = int.from_bytes(data[at + 9 : at + 13], "little") if left >= HEADER_BYTES else left + 1
-        if left < length and (left < HEADER_BYTES or data[at + 4] in _GTID_EVENTS):
-            return found, bytes(data[at:]), 0
+        rest = len(data) - at
+        length = int.from_bytes(data[at + 9 : at + 13], "little") if rest >= HEADER_BYTES else rest + 1
+        if rest < length and (rest < HEADER_BYTES or data[at + 4] in _GTID_EVENTS):
+            return events, bytes(data[at:]), 0
         if data[at + 4] in _GTID_EVENTS:
-            found.append(bytes(data[at : at + length]))
+            events.append(bytes(data[at : at + length]))
         at += length
         skip = max(at - len(data), 0)
-    return found, b"", skip
+    return events, b"", skip
 
 
 def _last_of_each(segment: LandedSegment) -> Iterator[GtidEvent]:
-    """The GTID event of the last transaction that each server has numbered, as far as a segment has them."""
+    """The GTID event of the last transaction of each server that assigned GTIDs, as far as a segment has them."""
     last: dict[object, TransactionRecord] = {}
     for batch in segment.index.batches():
         last |= {sid: batch.record(row) for sid, row in _last_rows(batch)}
@@ -298,7 +300,7 @@ def _last_of_each(segment: LandedSegment) -> Iterator[GtidEvent]:
         for record in last.values():
             file.seek(record.begin)
             event, kind = _read_event(file), file.read(HEADER_BYTES)[4]
-            # Each member of a group writes one of its own (8.0).
+            # Each member of a group writes its own (8.0).
             if kind != EventType.VIEW_CHANGE and event[4] in _GTID_EVENTS:
                 yield _parsed(event)
 
@@ -326,7 +328,7 @@ def _parsed(event: bytes) -> GtidEvent:
 
 
 def first_gtid_event(last: LastTransaction) -> tuple[GtidEvent, ...]:
-    """That of a transaction, if it has one."""
+    """The GTID event of a transaction, if it has one."""
     return (_parsed(last.head[: _length(last.head)]),) if last.begins_with_gtid else ()
 
 
@@ -335,8 +337,9 @@ def _length(header: bytes) -> int:
 
 
 def _lasting(format_event: bytes) -> bytes:
-    """What a FORMAT_DESCRIPTION says wherever in its file a stream begins: the server blanks out its end, its flags and
-    the time of its start, and mends the checksum (sql/rpl_binlog_sender.cc, `send_format_description_event`)."""
+    """The part of a FORMAT_DESCRIPTION that is the same wherever in its file a stream begins: the server blanks out its
+    end, its flags and the time of its start, and corrects the checksum (sql/rpl_binlog_sender.cc,
+    `send_format_description_event`)."""
     created = HEADER_BYTES + 2 + 50
     return format_event[:13] + format_event[HEADER_BYTES:created] + format_event[created + 4 : -4]
 

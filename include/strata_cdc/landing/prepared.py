@@ -1,5 +1,5 @@
-"""Puts the rows of prepared transactions where they take effect: at their XA COMMIT, with its ordinal, GTID and time.
-Not here: reading XA steps (`binlog/events/xa.py`), cutting slices (`changes/plan.py`)."""
+"""Moves the rows of prepared transactions to where they take effect: at their XA COMMIT, with its ordinal, GTID and
+time. Not here: reading XA steps (`binlog/events/xa.py`), cutting slices (`changes/plan.py`)."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ class CommittedRecord(TransactionRecord, frozen=True, kw_only=True):
     """
 
     prepared_seq: int
-    """Ordinal of that one: its rows have the schemas of its place."""
+    """Ordinal of the prepared transaction: its rows have the schemas of that position."""
     segment: str
-    """URL of the segment that it is in."""
+    """URL of the segment that holds the prepared transaction."""
 
 
 class LostRows(Struct, frozen=True):
-    """Rows of a prepared transaction of which the stream does not tell enough."""
+    """Rows of a prepared transaction that the stream does not have, or that may be committed or not."""
 
     error: StrataError
     tables: tuple[tuple[str, str], ...]
-    """Databases and tables; empty where they cannot be told."""
+    """Databases and tables; empty if they are not known."""
 
 
 class Decisions(Struct, frozen=True):
-    """What became of the transactions that a segment prepares.
+    """The outcomes of the transactions that a segment prepares.
 
-    Those that were rolled back, and those of which the binlog does not tell, are in neither.
+    Transactions that were rolled back, or whose outcome the binlog does not have, are in neither field.
     """
 
     committed: dict[int, int]
-    """Ordinal of the prepared transaction -> of its XA COMMIT."""
+    """Ordinal of the prepared transaction -> ordinal of its XA COMMIT."""
     undecided: tuple[Prepared, ...]
 
 
 def decisions(stream: LandedStream, segment: LandedSegment) -> Decisions:
-    """Looks as far behind a segment as it takes to know what became of all that it prepares."""
+    """Reads as many segments after this one as needed to know the outcome of each transaction that it prepares."""
     first, last = segment.summary.first_seq, segment.summary.last_seq
     undecided, committed = Undecided(), {}
     for following in stream.segments[stream.segments.index(segment) :]:
@@ -64,30 +64,30 @@ def decisions(stream: LandedStream, segment: LandedSegment) -> Decisions:
             ended = undecided.take(seq, mark)
             if ended is not None and mark.step is XaStep.COMMIT:
                 committed[ended] = seq
-        if not any(first <= one.seq <= last for one in undecided.prepared()):
+        if not any(first <= prepared.seq <= last for prepared in undecided.prepared()):
             break
-    left = tuple(one for one in undecided.prepared() if first <= one.seq <= last)
-    return Decisions({begun: seq for begun, seq in committed.items() if begun <= last}, left)
+    still_undecided = tuple(prepared for prepared in undecided.prepared() if first <= prepared.seq <= last)
+    return Decisions({begun: seq for begun, seq in committed.items() if begun <= last}, still_undecided)
 
 
 class PreparedPlacement:
     """Where the rows of the transactions after_seq < seq <= last_seq of a landed stream take effect."""
 
     def __init__(self, stream: LandedStream, after_seq: int, last_seq: int) -> None:
-        """Reads the steps of XA in this range, and no rows.
+        """Reads the XA steps in this range, and no rows.
 
         Raises:
             StreamHoleError: Some of these transactions were deleted by age.
         """
         self.after_seq, self.last_seq = after_seq, last_seq
         self.prepares: set[int] = set()
-        """Ordinals in the range of those that prepare: no row takes effect there."""
+        """Ordinals in the range of transactions that prepare: no row takes effect there."""
         self._stream = stream
         self._prepared: dict[int, int] = {}
-        """Ordinal of the XA COMMIT -> of what it commits."""
+        """Ordinal of the XA COMMIT -> ordinal of the transaction that it commits."""
         self._incomplete: dict[int, int | None] = {}
-        """Ordinal of an event of XA whose rows cannot be had -> of the transaction that it prepares, None if it is not
-        in the stream."""
+        """Ordinal of an XA event whose rows are not available -> ordinal of the transaction that was prepared, None if
+        that is not in the stream."""
         self._passed: dict[int, tuple[LandedSegment, TransactionRecord]] = {}
         undecided = stream.undecided_at(after_seq)
         for segment in stream.segments_of(after_seq + 1, last_seq):
@@ -107,12 +107,12 @@ class PreparedPlacement:
                 self._incomplete[seq] = None
 
     def committed(self) -> set[int]:
-        """Ordinals of the prepared transactions that take effect in the range, from in front of it, too."""
+        """Ordinals of the prepared transactions that take effect in the range, also those prepared before it."""
         return set(self._prepared.values())
 
     def place(self, segment: LandedSegment, records: Iterable[TransactionRecord]) -> Iterator[TransactionRecord]:
-        """The transactions of the range in order, a segment at a time, each with the rows that take effect with it: one
-        that prepares has none, an XA COMMIT is a `CommittedRecord`."""
+        """The transactions of the range in order, a segment at a time, each with the rows that take effect with it: a
+        transaction that prepares has none, an XA COMMIT is a `CommittedRecord`."""
         still = self.committed()
         for record in records:
             if record.seq in self.prepares:
@@ -126,25 +126,27 @@ class PreparedPlacement:
                 yield record
 
     def lost(self) -> list[LostRows]:
-        """Whose rows the stream does not have, in stream order."""
+        """The transactions whose rows the stream does not have, in stream order."""
         return [self._lose(self._stream.record_at(seq)[1], ended) for seq, ended in sorted(self._incomplete.items())]
 
     def _lose(self, record: TransactionRecord, ended: int | None) -> LostRows:
-        what = f"{record.mark} has no XA PREPARE in the landed stream, which begins behind it: rows are missing"
-        remedy = "Land an archive of the binlogs that has it under another name, or load what it changed once more."
+        message = (
+            f"{record.mark} has no XA PREPARE in the landed stream, which begins after the PREPARE: rows are missing"
+        )
+        remedy = "Land an archive of the binlogs that has it under another name, or load what it changed again."
         tables: tuple[TableRows, ...] = ()
         if ended is not None:
             at = ""
             if ended >= self._stream.first_seq:
                 before = self._stream.record_at(ended)[1]
                 at, tables = f" at {before.binlog_file}:{before.binlog_pos}", before.tables
-            what = f"{record.mark} was prepared before{at}, and the binlog does not say whether that was committed"
+            message = f"{record.mark} was prepared before{at}, and the binlog does not say whether that was committed"
             remedy = (
                 "It was decided with `sql_log_bin = 0`, or lost in a crash of the server: compare the tables with the "
                 "server's."
             )
         error = StreamHoleError(
-            what,
+            message,
             source=self._stream.source,
             gtid=str(record.gtid) if record.gtid else None,
             file=record.binlog_file,

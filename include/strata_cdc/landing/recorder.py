@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class StreamEnd(Struct, frozen=True):
-    """Where the stream of a source ends so far, which is where its next segment begins."""
+    """The present end of a source's stream, where its next segment begins."""
 
     ordinal: int = 0
     """Of the last segment; 0 if there is none."""
@@ -41,26 +41,26 @@ class StreamEnd(Struct, frozen=True):
     executed: GtidSet = field(default_factory=GtidSet)
     resume: Resume = Resume.GTID
     prepared: tuple[Prepared, ...] | None = ()
-    """XA transactions that nobody has decided; None if that is not known yet."""
+    """XA transactions that are neither committed nor rolled back; None if that is not known yet."""
 
     @classmethod
     def of(cls, summary: SegmentSummary, ordinal: int) -> StreamEnd:
-        """Behind a segment."""
+        """The end after a segment."""
         executed = GtidSet.parse(summary.executed)
         resume = Resume(summary.resume)
         return cls(ordinal, summary.last_seq, summary.clock_after, executed, resume, summary.prepared)
 
 
 class Sender(Struct, frozen=True):
-    """Where a piece of the stream comes from."""
+    """Where a part of the stream comes from."""
 
     server_uuid: str = ""
-    """Empty for files, which do not say whose they are."""
+    """Empty for files, which do not name their server."""
     numbered_from: int | None = 0
-    """Number of the file from whose beginning on every transaction has a GTID; None if no file is known to be one."""
+    """Number of the file from whose beginning every transaction has a GTID; None if no such file is known."""
 
     def resume(self, binlog_file: str) -> Resume:
-        """How a landing goes on behind a piece of a file."""
+        """How a landing continues after a part of a file."""
         if self.numbered_from is None:
             return Resume.FILE
         is_numbered = not self.numbered_from or BinlogPosition.of(binlog_file, 0).file_number >= self.numbered_from
@@ -76,7 +76,7 @@ class FileHead(Struct, frozen=True):
     previous_event: bytes = b""
 
     def before(self, offset: int, executed: GtidSet) -> bytes:
-        """What a segment starts with whose events come from byte `offset` of the server's file.
+        """The first bytes of a segment whose events begin at byte `offset` of the server's file.
 
         A segment from the very start of the file keeps the server's own PREVIOUS_GTIDS.
         """
@@ -93,16 +93,16 @@ class FileHead(Struct, frozen=True):
 
 
 class SegmentRecorder:
-    """One segment from its first byte to its publication, or to the loss of the process, which leaves nothing."""
+    """One segment from its first byte to its publication; if the process dies before, nothing is left."""
 
     def __init__(self, folder: Folder, after: StreamEnd, head: FileHead, *, offset: int, sender: Sender) -> None:
         """Starts a segment.
 
         Args:
             folder: The landing folder of the source.
-            after: What it follows.
-            head: The server's file that it is a piece of.
-            offset: Bytes into that file, of the first event that will be appended.
+            after: The end of the stream before it.
+            head: The server's file that it is a part of.
+            offset: Offset in that file of the first event that will be appended.
             sender: Where it comes from.
 
         Raises:
@@ -145,29 +145,29 @@ class SegmentRecorder:
 
     @property
     def tail(self) -> int:
-        """Bytes behind the last whole transaction, as far as `scan` has seen."""
+        """Bytes after the last complete transaction, as far as `scan` has seen."""
         return self._file.size - self._whole
 
     @property
     def clock(self) -> int:
-        """The commit clock behind the last whole transaction."""
+        """The commit clock after the last complete transaction."""
         return self._clock.now
 
     @property
     def server_end(self) -> int:
-        """Offset in the server's file behind the last whole transaction, if it left out nothing in between."""
+        """Offset in the server's file after the last complete transaction, if the server skipped nothing in between."""
         return self.name.offset + self._whole - self._head_bytes
 
     def executed(self) -> GtidSet:
-        """The GTID set behind the last whole transaction."""
+        """The GTID set after the last complete transaction."""
         return self._executed.build()
 
     def append(self, data: bytes | memoryview) -> None:
-        """Adds bytes of events; an event may come in several pieces."""
+        """Adds bytes of events; an event may come in several chunks."""
         self._file.append(data)
 
     def scan(self) -> None:
-        """Indexes the transactions that are whole by now, and verifies their checksums.
+        """Indexes the transactions that are complete by now, and verifies their checksums.
 
         Raises:
             CorruptEventError: What arrived is damaged; the offset is that in the server's file.
@@ -198,19 +198,19 @@ class SegmentRecorder:
         self._whole = at if opened is None else opened
 
     def take_tail(self) -> bytes:
-        """Cuts off what is behind the last whole transaction, and returns it."""
+        """Cuts off what is after the last complete transaction, and returns it."""
         tail = self._file.read(self._whole)
         self._file.cut(self._whole)
         return tail
 
     def finish(self, *, keep_empty: bool = False) -> StreamEnd:
-        """Ends the segment behind its last whole transaction and publishes it with its index.
+        """Ends the segment after its last complete transaction and publishes it with its index.
 
         The index gets its name first: a segment that can be seen has its index. A segment without transactions is
         dropped.
 
         Args:
-            keep_empty: Whether it says where the stream begins, and is published without transactions, too.
+            keep_empty: Whether the segment is also published without transactions, to record where the stream begins.
 
         Raises:
             LakeUnavailableError: The storage refuses or is full; nothing was published.

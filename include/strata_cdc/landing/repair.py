@@ -1,5 +1,5 @@
-"""Puts a landing folder in order before a landing: leftovers of a killed one go, lost or damaged indexes are made anew.
-Not here: segments themselves, which are never changed once they have their name."""
+"""Repairs a landing folder before a landing: deletes files that a killed landing left, makes lost or damaged indexes
+again. Not here: segments themselves, which are never changed once they have their name."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("strata.land")
 _CHECKED = "checked.json"
 _CHECKED_FORMAT = 2
-"""Number of its form; 1, which had none, keeps opening."""
+"""Number of its form; 1, which had no number, can still be opened."""
 _CHECK_SECONDS = 7 * 86_400
-"""An index whose file has not changed is read once more after so long: disks forget."""
+"""An index whose file has not changed is read again after this time: disks lose data."""
 
 
 def repair_landing(folder: Folder) -> None:
-    """Needs the folder's lock.
+    """Repairs the folder; needs the folder's lock.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
-        CorruptEventError: A segment whose index is lost or damaged is damaged, too.
+        CorruptEventError: A segment whose index is lost or damaged is damaged too.
         StreamHoleError: A segment lost its index and its predecessor.
     """
     remove_leftovers(folder)
@@ -74,7 +74,7 @@ def repair_landing(folder: Folder) -> None:
         if stamp and _is_sound(folder, name, files[str(name)][0], before):
             checked[str(name)] = _Seen(*stamp, now)
             continue
-        after = StreamEnd.of(before, name.ordinal - 1) if before else _in_front(folder, name)
+        after = StreamEnd.of(before, name.ordinal - 1) if before else _end_before(folder, name)
         rebuild_index(folder, name, after)
     if checked.keys() != known.keys() or any(known[name] != seen for name, seen in checked.items()):
         _write_checked(folder, checked)
@@ -82,7 +82,7 @@ def repair_landing(folder: Folder) -> None:
 
 
 def _is_sound(folder: Folder, name: SegmentName, size: int, before: SegmentSummary | None) -> bool:
-    """Whether the index of a segment is as it was written, and is that of this segment of `size` bytes."""
+    """Whether the index of a segment is as it was written, and belongs to this segment of `size` bytes."""
     try:
         summary = check_index(folder, f"{name}{SUFFIX}")
     except DamagedIndexError as error:
@@ -98,18 +98,20 @@ def _follows(summary: SegmentSummary, before: SegmentSummary) -> bool:
     return (summary.first_seq, summary.clock_before) == (before.last_seq + 1, before.clock_after)
 
 
-def _in_front(folder: Folder, name: SegmentName) -> StreamEnd:
-    """The stream in front of the first segment that is here.
+def _end_before(folder: Folder, name: SegmentName) -> StreamEnd:
+    """The end of the stream before the first segment in the lake.
 
     Raises:
-        StreamHoleError: It is not the first of the stream, and its index does not say what came before it.
+        StreamHoleError: It is not the first of the stream, and its index does not have what came before it.
     """
     if name.ordinal == 1:
         return StreamEnd()
     with suppress(DamagedIndexError, LakeUnavailableError):
-        found = SegmentIndex.open(folder, f"{name}{SUFFIX}").summary
-        executed = GtidSet.parse(found.executed_before)
-        return StreamEnd(name.ordinal - 1, found.first_seq - 1, found.clock_before, executed, Resume(found.resume))
+        summary = SegmentIndex.open(folder, f"{name}{SUFFIX}").summary
+        executed = GtidSet.parse(summary.executed_before)
+        return StreamEnd(
+            name.ordinal - 1, summary.first_seq - 1, summary.clock_before, executed, Resume(summary.resume)
+        )
     raise StreamHoleError(
         "the first segment has no index, and its transactions cannot be numbered: the segments before it are deleted",
         file=folder.join(str(name)),
@@ -118,12 +120,12 @@ def _in_front(folder: Folder, name: SegmentName) -> StreamEnd:
 
 
 class _Seen(Struct, array_like=True, frozen=True):
-    """An index that was found sound."""
+    """An index that was checked and is correct."""
 
     size: int
     """Bytes of its file."""
     changed_at: int
-    """Of its file, by the storage's clock."""
+    """Modification time of its file, by the storage's clock."""
     seen_at: int
     """When it was read, in seconds."""
 
@@ -135,19 +137,19 @@ class _Checked(Struct, frozen=True):
 
 
 def _read_checked(folder: Folder) -> dict[str, _Seen]:
-    """The indexes that were found sound, by segment."""
+    """The indexes that were checked and are correct, by segment."""
     if not folder.exists(_CHECKED):
         return {}
     former = {1: lambda content: _Checked(msgspec.json.decode(content, type=dict[str, _Seen]))}
     file, remedy = folder.join(_CHECKED), "Nothing depends on it."
     try:
-        found = decode_stored(
+        stored = decode_stored(
             folder.read(_CHECKED), _Checked, newest=_CHECKED_FORMAT, file=file, remedy=remedy, former=former
         )
     except (DamagedFileError, StoreFormatError) as error:
-        _LOG.warning("%s All indexes are looked at once more.", error)
+        _LOG.warning("%s All indexes are checked again.", error)
         return {}
-    return found.indexes
+    return stored.indexes
 
 
 def _write_checked(folder: Folder, checked: dict[str, _Seen]) -> None:
@@ -156,9 +158,9 @@ def _write_checked(folder: Folder, checked: dict[str, _Seen]) -> None:
 
 
 def upgrade_indexes(folder: Folder) -> None:
-    """Makes the indexes anew that know nothing of XA, the oldest first: what is undecided is handed on.
+    """Makes indexes without XA again, the oldest first: each passes undecided transactions on to the next.
 
-    Two at once write the same, and one that is killed has left the newest as it was: needs no lock.
+    Needs no lock: two processes write the same, and a process that is killed leaves the newest index as it was.
 
     Raises:
         LakeUnavailableError: The storage does not answer, or is read-only.
@@ -191,7 +193,7 @@ def rebuild_index(folder: Folder, name: SegmentName, after: StreamEnd) -> Stream
     Args:
         folder: The landing folder.
         name: The segment.
-        after: The stream in front of it; what its own PREVIOUS_GTIDS says counts for the first of a stream.
+        after: The end of the stream before it; for the first segment of a stream, its own PREVIOUS_GTIDS counts.
 
     Raises:
         CorruptEventError: The segment is damaged.
@@ -206,18 +208,18 @@ def rebuild_index(folder: Folder, name: SegmentName, after: StreamEnd) -> Stream
 def _write_index(
     folder: Folder, name: SegmentName, after: StreamEnd, known: SegmentSummary | None = None
 ) -> SegmentSummary:
-    """Makes an index by a segment's bytes, and by what an older index says that they do not tell."""
+    """Makes an index from a segment's bytes, and from the values in an older index that the bytes do not have."""
     with (
         open_binlog(folder.join(str(name))) as binlog,
         storage_errors(folder),
-        tempfile.TemporaryDirectory(prefix="strata-") as place,
+        tempfile.TemporaryDirectory(prefix="strata-") as temporary,
     ):
         executed, clock = GtidSetBuilder(after.executed), CommitClock(after.clock)
         undecided = Undecided(after.prepared or ())
-        path, transactions, resume = f"{place}/index", 0, after.resume
+        path, transactions, resume = f"{temporary}/index", 0, after.resume
         writer = IndexWriter(path)
         try:
-            # What the index said of transactions that were left out is lost with it.
+            # What the lost index had about skipped transactions is lost with it.
             chain = arriving_chain(binlog.format, None)
             for batch in scan_transactions(binlog, first_seq=after.seq + 1, clock=clock, chain=chain):
                 writer.write(batch)

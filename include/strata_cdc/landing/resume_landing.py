@@ -1,4 +1,4 @@
-"""Where a landing goes on, and whether a server can go on there: by GTID set, or by file and offset.
+"""Where a landing continues, and whether a server can continue there: by GTID set, or by file and offset.
 Not here: the stream itself (`land_binlog.py`), cutting it (`cut_segments.py`)."""
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ def open_resume(
     cutter: SegmentCutter,
     begins: Sequence[FirstMoment] = (),
 ) -> ByGtid | ByFile:
-    """How a landing from a server goes on behind what has landed.
+    """How a landing from a server continues after what has landed.
 
-    By GTID where everything that follows has one. A server that executes transactions without a GTID is landed by file
-    and offset, and so is what it has written until it numbers all of them.
+    By GTID, if everything that follows has a GTID. A server that executes transactions without GTIDs is landed by file
+    and offset, and so is everything that it wrote before all its transactions had GTIDs.
 
     Args:
         address: The server.
         stream: A connection to it.
-        server: What it says of itself.
+        server: The server's state.
         cutter: The end of what has landed.
-        begins: Where the stream may begin if nothing has landed; empty: with the oldest that the server has.
+        begins: Where the stream may begin if nothing has landed; empty: with the oldest binlog that the server has.
 
     Raises:
         SourceDivergedError: What has landed is not in this server's binlog.
@@ -64,12 +64,12 @@ def open_resume(
 
 
 def is_by_gtid(server: ServerState, resume: Resume) -> bool:
-    """Whether a landing goes on by GTID."""
+    """Whether a landing continues by GTID."""
     return server.numbers_all and resume is Resume.GTID
 
 
 class ByGtid:
-    """The stream is what is not in the set that has landed, whichever server sends it."""
+    """The stream is everything that is not in the landed GTID set, from whichever server."""
 
     def __init__(
         self, address: ServerAddress, server: ServerState, cutter: SegmentCutter, begins: Sequence[FirstMoment]
@@ -77,7 +77,7 @@ class ByGtid:
         """As `open_resume`."""
         self._address, self._cutter = address, cutter
         self._unseen = cutter.last
-        """The segment behind which the server may pass over files of its own."""
+        """The segment after which the server may skip some of its files."""
         if cutter.is_first:
             begin = begin_by_gtid(begins, server)
             cutter.begin_at(begin.executed, seq=begin.seq, clock=begin.clock)
@@ -98,22 +98,22 @@ class ByGtid:
         return encode_gtid_set(self._cutter.end.executed)
 
     def has_arrived(self) -> bool:
-        """Whether all that the server had executed is here."""
+        """Whether everything that the server had executed has arrived."""
         return self.executed <= self._cutter.executed()
 
     def begins_empty(self) -> bool:
-        """Whether nothing is to come for a stream that has nothing yet."""
+        """Whether an empty stream has nothing to receive."""
         return not self._cutter.has_begun and self.has_arrived()
 
     def transactions_left(self) -> int:
-        """How many are to come, as far as is known."""
+        """How many transactions are still to come, as far as is known."""
         return (self.executed - self._cutter.executed()).count()
 
     def check_complete(self) -> None:
-        """Behind the end of the stream.
+        """Checks, after the end of the stream, that everything has arrived.
 
         Raises:
-            SourceSettingsError: The server did not send all that it had executed.
+            SourceSettingsError: The server did not send everything that it had executed.
         """
         missing = self.executed - self._cutter.end.executed
         if missing:
@@ -124,10 +124,11 @@ class ByGtid:
             )
 
     def format_event(self, binlog_file: str, sent: bytes) -> bytes:
-        """The FORMAT_DESCRIPTION of a file: the server sends it as it is there.
+        """The FORMAT_DESCRIPTION of a file: the server sends it unchanged.
 
         Raises:
-            SourceSettingsError: Between what has landed and the first file that is sent, transactions have no GTID.
+            SourceSettingsError: Between what has landed and the first file that the server sends, transactions have no
+                GTID.
         """
         last, self._unseen = self._unseen, None
         if last and last.summary.server_uuid == self.sender.server_uuid:
@@ -140,27 +141,27 @@ class ByGtid:
 
 
 def _refuse_passed_over(address: ServerAddress, begin: BinlogPosition, first: BinlogPosition) -> None:
-    """Asked by GTID set, a server begins with its newest file in front of which nothing numbered is missing. If it was
-    in another gtid_mode for a while, the files before that may have transactions without a number."""
+    """For a GTID set, a server begins with its newest file before which no GTID is missing. If it was in another
+    gtid_mode for a while, the files before that one may have transactions without a GTID."""
     files = first.file_number - begin.file_number
     if files <= 0:
         return
     stream = BinlogStream.open(address)
     try:
-        # In mode ON the server itself ends this with an error at the first one without a GTID.
+        # In mode ON the server itself ends this with an error at the first transaction without a GTID.
         for item in stream.read(begin):
             files -= isinstance(item, Control) and item.event[4] == EventType.FORMAT_DESCRIPTION
             if files < 0:
                 break
     except (BinlogPurgedError, BinlogUnreadableError):
-        # What is gone cannot be asked for any more; nor can it where the files were numbered anew.
+        # Purged files cannot be read any more; nor can these, if the numbers of the files began again.
         return
     finally:
         stream.close()
 
 
 def check_sets(landed: GtidSet, server: ServerState) -> None:
-    """Whether a server can go on where a landed GTID set ends.
+    """Checks that a server can continue where a landed GTID set ends.
 
     Raises:
         SourceDivergedError: It lacks transactions that have landed.
@@ -172,12 +173,12 @@ def check_sets(landed: GtidSet, server: ServerState) -> None:
             f"the server lacks transactions that have landed; it has {server.executed or 'none'}, landed are {landed}",
             gtid=str(lost),
             remedy="Its binlog was reset, or it is another server than the one that was landed. Point the "
-            "connection at a server that has them, or land this one under another source name.",
+            "connection at a server that has them, or land this server under another source name.",
         )
     gone = server.purged - landed
     if gone:
         raise BinlogPurgedError(
-            f"the server purged transactions before they landed; what it still has begins behind {server.purged}",
+            f"the server purged transactions before they landed; what it still has begins after {server.purged}",
             gtid=str(gone),
             remedy="Land them from a replica that still has them, or from copies of the files: `strata land "
             "--files DIR`. Otherwise land under another source name, which begins where the server's binlog does, "
@@ -186,8 +187,8 @@ def check_sets(landed: GtidSet, server: ServerState) -> None:
 
 
 class ByFile:
-    """The stream is what one server's files hold behind a place. Nothing in a transaction says where it belongs, so
-    that each time the server has to show that it is the same, with the same bytes in front of that place."""
+    """The stream is what one server's files hold after a position. Nothing in a transaction says where it belongs, so
+    each time the server has to prove that it is the same server, by the same bytes before that position."""
 
     def __init__(
         self,
@@ -204,7 +205,7 @@ class ByFile:
             check_files(self._tail, server, files)
             self._tail.refuse_other_bytes(address)
         self.executed = server.executed
-        """As of the other way; a part of what there is to land."""
+        """As in `ByGtid`; a part of what is to land."""
         self._goal = files.end
         # The server begins a file with each change of gtid_mode (sql/sys_vars.cc, `Sys_var_gtid_mode`).
         self.sender = Sender(server.uuid, files.end.file_number if server.numbers_all else None)
@@ -215,38 +216,39 @@ class ByFile:
         return self._begin.position
 
     def has_arrived(self) -> bool:
-        """Whether all that the server had written is here."""
+        """Whether everything that the server had written has arrived."""
         file, offset = self._cutter.position()
         return bool(file) and BinlogPosition.of(file, offset) >= self._goal
 
     def begins_empty(self) -> bool:
-        """Never: no dump can be taken of it, and the files of a quiet server are purged without a transaction."""
+        """Never: such a server cannot be dumped, and the files of an idle server are purged without a transaction."""
         return False
 
     def transactions_left(self) -> int:
-        """Nobody knows."""
+        """0: it is not known."""
         return 0
 
     def check_complete(self) -> None:
         """The server has sent its files to their end."""
 
     def format_event(self, binlog_file: str, sent: bytes) -> bytes:
-        """The FORMAT_DESCRIPTION as it is in a file: it is sent with parts blanked out from within one."""
+        """The FORMAT_DESCRIPTION as it is in the file: a stream that starts inside a file has it with parts blanked
+        out."""
         if self._tail and self._tail.end.file == binlog_file:
             return self._tail.format_event
         return sent
 
     def take_previous(self, event: bytes) -> None:
-        """The PREVIOUS_GTIDS of a file; as long as nothing has landed, the stream begins behind it."""
-        self._cutter.begin_behind(event, seq=self._begin.seq, clock=self._begin.clock)
+        """The PREVIOUS_GTIDS of a file; if nothing has landed, the stream begins after it."""
+        self._cutter.begin_after(event, seq=self._begin.seq, clock=self._begin.clock)
         self._cutter.take_previous(event)
 
 
 def check_files(tail: LastTransaction, server: ServerState, files: ServerFiles) -> None:
-    """Whether a server may be the one that was landed, and has what comes next.
+    """Checks that a server can be the server that was landed, and has what comes next.
 
     Raises:
-        SourceDivergedError: It is another one, or its binlog was reset.
+        SourceDivergedError: It is another server, or its binlog was reset.
         BinlogPurgedError: It no longer has what comes next.
     """
     if tail.server_uuid not in ("", server.uuid):
@@ -271,7 +273,7 @@ def check_files(tail: LastTransaction, server: ServerState, files: ServerFiles) 
 
 
 class LandingGoal(Struct, frozen=True):
-    """All that a server had executed at one moment, for those who wait until another process has landed it."""
+    """Everything that a server had executed at one moment, to wait until another process has landed it."""
 
     address: ServerAddress
     server: ServerState
@@ -279,7 +281,7 @@ class LandingGoal(Struct, frozen=True):
 
     @classmethod
     def read(cls, address: ServerAddress) -> Self:
-        """Asks the server.
+        """Queries the server.
 
         Raises:
             StrataError: As `BinlogStream.open`.
@@ -299,7 +301,7 @@ class LandingGoal(Struct, frozen=True):
         return reached >= self.files.end or not self._follows(reached)
 
     def _follows(self, start: BinlogPosition) -> bool:
-        """Whether a transaction is behind a place: the ends and beginnings of files never land by themselves."""
+        """Whether a transaction follows a position: the ends and beginnings of files never land alone."""
         with closing(BinlogStream.open(self.address)) as stream:
-            pieces = (item.data for item in stream.read(start) if isinstance(item, EventBytes))
-            return any(data[4] != EventType.STOP for data in pieces)
+            chunks = (item.data for item in stream.read(start) if isinstance(item, EventBytes))
+            return any(data[4] != EventType.STOP for data in chunks)
