@@ -275,7 +275,7 @@ def test_an_event_that_would_fill_the_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(storage.shutil, "disk_usage", lambda _: disk._replace(free=500 << 20))
     with (
         hostile(source(lambda peer: begins(peer, 400 << 20))) as (address, _),
-        pytest.raises(LakeUnavailableError, match="no room for"),
+        pytest.raises(LakeUnavailableError, match="no space for"),
     ):
         land_binlog(address, lake=str(tmp_path), source="s")
     assert not list(tmp_path.rglob("*.part"))

@@ -85,7 +85,7 @@ def test_the_first_line_says_what_is_wrong_and_nothing_is_made(folder, capsys, w
             "nowhere.toml",
             "status",
             3,
-            "the store at sqlite:////nope/dir/s.db cannot be opened: its folder is not there",
+            "the store at sqlite:////nope/dir/s.db cannot be opened: its folder does not exist",
         ),
         (None, "status", 2, "STRATA_SETTINGS is not set"),
         (None, "track", 2, "no source is named"),

@@ -28,7 +28,7 @@ def test_a_disk_that_fills_up(world, what, room):
     disk = Path(world.lake, what)
     disk.mkdir(parents=True, exist_ok=True)
     with small_disk(disk, room):
-        with pytest.raises(LakeUnavailableError, match="Make room there"):
+        with pytest.raises(LakeUnavailableError, match="Free space there"):
             dump(world, "random")
         assert Mirror.open(world.lake, world.name, TableName(world.database, "random")) is None
         manifest = manifest_of(world, "random")

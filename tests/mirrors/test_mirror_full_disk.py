@@ -28,7 +28,7 @@ def test_a_disk_that_fills_up(tmp_path: Path, mode: Mode, room: int) -> None:
     model, lake = Model(4, limits=MirrorLimits(file_rows=8, checkpoint_commits=3)), str(tmp_path)
     model.live(80)
     with small_disk(tmp_path, room << 10):
-        with pytest.raises(LakeUnavailableError, match="Make room there"):
+        with pytest.raises(LakeUnavailableError, match="Free space there"):
             _live(model, lake, mode)
         before = Model.opened_or_none(lake)
         assert before is None or rows_of(before) == model.states[before.position.seq]

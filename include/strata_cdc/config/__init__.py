@@ -1,2 +1,2 @@
 """Settings, read once at an edge.
-Not here: secrets in files; they come from connections."""
+Not here: secrets in files; secrets come from connections."""

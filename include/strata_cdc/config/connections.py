@@ -1,5 +1,5 @@
 """Connections as Airflow writes them.
-Not here: looking for one (`settings.py`), what its URL means (`binlog/protocol/connection.py`)."""
+Not here: finding a connection (`settings.py`), what its URL means (`binlog/protocol/connection.py`)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from urllib.parse import parse_qsl, quote, urlencode
 from strata_cdc.errors import SettingsError
 
 _EXTRA: Final = "__extra__"
-"""What Airflow calls the option into which it writes an Extra that no options can express, such as an empty one."""
+"""The option into which Airflow writes an Extra that options cannot express, such as an empty Extra."""
 
 
 def connection_as_url(text: str) -> str:
-    """Airflow keeps a connection as a URL or as JSON; both to a URL.
+    """Converts a connection, which Airflow stores as a URL or as JSON, to a URL.
 
     Raises:
         SettingsError: It is neither.
@@ -40,10 +40,10 @@ def connection_as_url(text: str) -> str:
 
 def _as_object(text: str, mistake: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except json.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         # Never the text itself: it holds a password.
         raise SettingsError(mistake)
-    return found
+    return value

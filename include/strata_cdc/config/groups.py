@@ -1,5 +1,5 @@
-"""Groups of sources in the settings: shards of one whole, read as one.
-Not here: sources (`settings.py`), what is done with a group (`groups`)."""
+"""Groups of sources in the settings: shards that are read as one stream.
+Not here: sources (`settings.py`), what uses a group (`groups`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from strata_cdc.fields import Mistakes
 
 NAME: Final = re.compile("(?=.*[A-Za-z0-9])[A-Za-z0-9_-]{1,64}")
-"""Of a source or a group; the store keeps no longer one."""
+"""The name of a source or a group; the store allows no longer name."""
 _MICROS: Final = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _DURATION: Final = re.compile(r"(\d{1,6})(ms|s|m|h)")
 
@@ -36,39 +36,41 @@ _File = Annotated[str, Meta(min_length=1, description="the path of a file, a tex
 
 
 class GroupSettings(Struct, frozen=True):
-    """What the file says of one group."""
+    """The settings of one group."""
 
     sources: _Sources
     """Names of its sources: shards with the same tables. A source is in one group at most."""
     max_skew: Duration = "2s"
-    """How far in commit time one source is read ahead of the slowest."""
+    """How much further than the slowest source, in commit time, a source may be read."""
     clock_bound: Duration = "1s"
-    """In what steps a server's clock is corrected: clocks that differ by less than half of it are taken for equal."""
+    """The step by which a server's clock is corrected: clocks that differ by less than half of it count as equal."""
     global_keys: _Texts = ()
-    """Patterns of `database.table` whose keys are unique over all sources; of others `_source` is part of the key."""
+    """Patterns of `database.table` whose keys are unique over all sources; for other tables `_source` is part of the
+    key."""
     journal: _File | None = None
-    """File of the hops from old sources to new ones (docs/groups.md)."""
+    """File of the switchovers (hops) from old sources to new sources (docs/groups.md)."""
     source_gtid_column: _Column | None = None
-    """Where copiers keep the old source's GTID set, in the transactions with which they copy to a new one."""
+    """The column in which copiers keep the old source's GTID set, in the transactions with which they copy to a new
+    source."""
 
 
 def micros_of(duration: str) -> int:
     """A duration of the settings in microseconds."""
-    found = _DURATION.fullmatch(duration)
-    if found is None:
+    match = _DURATION.fullmatch(duration)
+    if match is None:
         raise ValueError(f"{duration!r} is no duration")
-    return int(found[1]) * _MICROS[found[2]]
+    return int(match[1]) * _MICROS[match[2]]
 
 
 def take_groups(given: Mapping[str, Any], sources: Collection[str], mistakes: Mistakes) -> dict[str, GroupSettings]:
-    """The groups of a file; what is wrong with them goes to `mistakes`.
+    """The groups of a file; mistakes in them are added to `mistakes`.
 
     Args:
-        given: The table of them.
+        given: The table of the groups.
         sources: Names of the sources that the file has.
-        mistakes: Takes what is wrong.
+        mistakes: Gets the mistakes.
     """
-    found: dict[str, GroupSettings] = {}
+    groups: dict[str, GroupSettings] = {}
     owners: dict[str, str] = {}
     for name, table in given.items():
         path = ("groups", name)
@@ -80,8 +82,8 @@ def take_groups(given: Mapping[str, Any], sources: Collection[str], mistakes: Mi
         _check_members(name, good.get("sources", ()), sources, owners, mistakes)
         _check_values(name, good, mistakes)
         if not mistakes:
-            found[name] = GroupSettings(**good)
-    return found
+            groups[name] = GroupSettings(**good)
+    return groups
 
 
 def _check_name(name: str, sources: Collection[str], mistakes: Mistakes) -> None:
@@ -103,7 +105,7 @@ def _check_values(name: str, good: Mapping[str, Any], mistakes: Mistakes) -> Non
 
 
 def check_clock_bound(good: Mapping[str, Any], path: tuple[str, ...], mistakes: Mistakes) -> None:
-    """Refuses a bound that no two clocks keep."""
+    """Refuses a bound of 0, which no two clocks keep."""
     where = (*path, "clock_bound")
     if good.get("clock_bound") and not micros_of(good["clock_bound"]):
         mistakes.add(where, f"{'.'.join(where)} is 0: no two clocks are equal")

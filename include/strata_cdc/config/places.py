@@ -1,5 +1,5 @@
-"""Paths of the settings made absolute: what is relative is beside the settings file, wherever the process was started.
-Not here: what the settings are (`settings.py`), whether anything is there (`ops/doctor/`)."""
+"""Paths of the settings made absolute: a relative path is beside the settings file, wherever the process was started.
+Not here: the settings (`settings.py`), whether the paths exist (`ops/doctor/`)."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _FILES_OF_TLS = ("ssl_ca", "ssl_cert", "ssl_key")
 
 
 def place_beside(folder: Path, place: str) -> str:
-    """A folder or file; a URL stays as it is."""
+    """The absolute path of a folder or file; a URL stays as it is."""
     return place if "://" in place else str((folder / place).resolve())
 
 
 def is_usable_lake(lake: str) -> bool:
-    """Whether all libraries take the path of a local lake as it is; a URL is left to them.
+    """Whether all libraries accept the path of a local lake unchanged; URLs are not checked.
 
-    Spark (4.3) looks for files whose names match it, and delta-rs (1.6) decodes `%20` and turns a backslash over.
+    Spark (4.3) reads the path as a pattern of file names, and delta-rs (1.6) decodes `%20` and converts a backslash.
     """
     return "://" in lake or not _UNUSABLE.search(lake)
 
 
 def store_beside(folder: Path, url: str) -> str:
-    """The URL of a store: the file of SQLite, or the files of TLS of a server.
+    """The URL of a store: with absolute paths of the SQLite file, or of a server's TLS files.
 
-    SQLAlchemy writes a relative file behind three slashes, an absolute one behind four.
+    SQLAlchemy writes a relative path after three slashes, an absolute path after four.
     """
     scheme, _, rest = url.partition("://")
     path, mark, query = rest.partition("?")
     name = path.removeprefix("/")
     if scheme.partition("+")[0] == "sqlite":
-        # `file:` begins a URI of SQLite's own.
+        # `file:` begins a URI of SQLite.
         is_relative = path.startswith("/") and name and not name.startswith(("/", "file:", ":memory:"))
         return f"{scheme}:///{place_beside(folder, name)}{mark}{query}" if is_relative else url
     options = parse_qsl(query, keep_blank_values=True)
@@ -50,7 +50,7 @@ def store_beside(folder: Path, url: str) -> str:
 
 
 def address_beside(folder: Path, address: ServerAddress) -> ServerAddress:
-    """An address with the files of TLS."""
+    """An address with absolute paths of the TLS files."""
     ca, cert, key = (
         place_beside(folder, path) if path else None for path in (address.tls_ca, address.tls_cert, address.tls_key)
     )

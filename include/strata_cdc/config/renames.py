@@ -1,4 +1,4 @@
-"""The setting `mirror_renames`: what becomes of mirrors whose tables rename columns, for all of them or by pattern.
+"""The setting `mirror_renames`: what a mirror does if its table renames columns, for all tables or by pattern.
 Not here: the other settings (`settings.py`), what each choice does (`mirrors/renames.py`)."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 _Rename = Literal["copy", "keep", "add"]
-# What can match a table has a dot, or something that stands for one.
+# A pattern that can match a table has a dot, or a wildcard that can match a dot.
 _Pattern = Annotated[str, Meta(pattern=r"[.*?\[]")]
 MirrorRenames = Annotated[
     _Rename | dict[_Pattern, _Rename],

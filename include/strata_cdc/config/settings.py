@@ -1,5 +1,5 @@
 """Settings: one TOML file, read once at an edge, checked as a whole.
-Not here: secrets. A source names a connection; its URL comes from the environment or from Airflow."""
+Not here: secrets. A source names a connection, whose URL comes from the environment or from Airflow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 STORE_DATABASE = "strata"
 """Where the version table lives on a source's primary."""
 
-# What values a setting takes; a mistake is told in the words of the description.
+# The values of the settings; the message about a mistake repeats the description.
 _Text = Annotated[str, Meta(min_length=1, description="a text")]
 _Texts = Annotated[tuple[_Text, ...], Meta(description='a list of texts, as in ["shop.*"]')]
 _Number = Annotated[int, Meta(gt=0, description="a whole number above 0")]
@@ -52,22 +52,24 @@ _FirstLanding = Annotated[Literal["oldest", "snapshot"], Meta(description='eithe
 
 
 class SourceSettings(Struct, frozen=True):
-    """What the file says of one source."""
+    """The settings of one source."""
 
     connection: Annotated[str, Meta(min_length=1, description="the id of the connection to the server, a text")]
     """Id of the Airflow connection to the server; outside Airflow the variable `AIRFLOW_CONN_<ID>`."""
     store: _Text | None = None
-    """SQLAlchemy URL of the store; by default that of the top, else database `strata` on the source itself."""
+    """SQLAlchemy URL of the store; by default the `store` at the top of the file, else database `strata` on the source
+    itself."""
     store_connection: _Text | None = None
-    """Id of a connection that holds the store's URL, where that has a password; the source's own for its own server."""
+    """Id of a connection that holds the store's URL, if it has a password; the source's own connection for a store on
+    it."""
     lineage: _Text | None = None
-    """Names the history of the source in its tokens; another one where the same GTIDs are other transactions."""
+    """The name of the source's history in its tokens; use another name if the same GTIDs are other transactions."""
     copied_from: _Texts = ()
-    """Other sources whose rows it has by copies that kept their GTIDs: it was split off, or replicates with filters."""
+    """Other sources whose rows it has as copies with the same GTIDs: it was split off, or replicates with filters."""
     tables: _Texts = ("*.*",)
-    """Patterns of `database.table` to decode; versions are tracked for all."""
+    """Patterns of `database.table` to decode; versions are tracked for all tables."""
     exclude: _Texts = ()
-    """Patterns to leave out of `tables`."""
+    """Patterns to exclude from `tables`."""
     sensitive: _Texts = ()
     """Patterns of `database.table.column`: columns whose values are shown nowhere but in the tables themselves."""
     slice_mb: _Number = 64
@@ -77,62 +79,65 @@ class SourceSettings(Struct, frozen=True):
     land_from: _FirstLanding = "oldest"
     """Where the first landing begins: with the oldest binlog that the server has, or with the first snapshot."""
     keep_days: _Number | None = None
-    """How long landed segments are kept, at least until their rows are published; for ever if it is not set."""
+    """How long landed segments are kept, at least until their rows are published; without a limit if it is not set."""
     keep_gb: _Number | None = None
     """How many gigabytes of landed segments are kept, likewise."""
     keep_runs_days: _Number = 7
-    """How long the folders of runs and quarantine are kept, and longer while what they hold is owed, failed or held."""
+    """How long the folders of runs and quarantine are kept, and longer while their rows are pending, failed or
+    blocked."""
     track_schema_versions: _Switch = True
-    """Whether DDL becomes versions; if not, it is noticed and reported, and no row behind it can be decoded."""
+    """Whether DDL becomes versions; if not, DDL is only reported, and no row after it can be decoded."""
     watch_replication_stream: _Switch = False
-    """Whether Airflow's triggerer follows the server's stream and tells of each DDL within seconds."""
+    """Whether Airflow's triggerer follows the server's stream and reports each DDL within seconds."""
     run_mb: _Number = 4096
-    """How much landed binlog a run takes at most of what is owed (megabytes); a single interval may be larger."""
+    """How much pending binlog a run processes at most (megabytes); a single interval may be larger."""
     owed_since: _Time | None = None
-    """Nothing is owed of intervals that start before this time; None: all that has landed is."""
+    """Intervals that start before this time are not processed; None: everything that has landed is pending."""
     on_statement: _Policy = "publish"
-    """What becomes of a table in an interval in which a change of it was logged as a statement, so that the binlog does
-    not hold the rows: `publish` with a warning, or `hold`."""
+    """What happens to a table in an interval with a change that was logged as a statement, so that the binlog does not
+    hold the rows: `publish` with a warning, or `hold` (it is blocked)."""
     leave_out_copies: _Copies = "swapped"
-    """Which tables that gh-ost and pt-online-schema-change make beside the one that they change are left out: those
-    that the history shows `swapped` away, `all` that are called so beside a table, or `none`."""
+    """Which copies that gh-ost and pt-online-schema-change make beside a table are excluded: those that the history
+    shows as `swapped` with a table, `all` tables with such a name beside a table, or `none`."""
     checks: _Text | None = None
     """Folder or URL of users' own expectations, one file a table."""
     checks_engine: _Engine = "one_pass"
-    """What judges the rules that follow from schema and stream: one pass over the files, or Great Expectations on
+    """What checks the rules that follow from schema and stream: one pass over the files, or Great Expectations on
     Spark."""
     compare_keys: _Keys = 100
-    """Of how many keys of a table and interval what their first change found is held against what was published before:
-    a number, or all."""
+    """For how many keys of a table and interval the before image of the first change is compared with what was
+    published
+    earlier: a number, or all."""
 
     mirrors: _Texts = ()
     """Patterns of `database.table` that have a mirror: a table as it is on the server; none by default."""
     mirror_mode: _MirrorMode = "deletion_vectors"
-    """How new mirrors take changes: with deletion vectors, or, for readers that do not know these, by copies of the
+    """How new mirrors apply changes: with deletion vectors, or, for readers that do not support these, by copies of the
     files that change."""
     mirror_renames: MirrorRenames = "copy"
-    """What becomes of mirrors whose tables rename columns: `copy`, `keep` or `add`, for all or by pattern of tables."""
+    """What a mirror does if its table renames columns: `copy`, `keep` or `add`, for all tables or by pattern."""
     mirror_read_again: _Switch = True
-    """Whether a run itself dumps the tables whose mirrors stand because no log tells their rows."""
+    """Whether a run itself dumps the tables whose mirrors are blocked because their rows are in no log."""
     compact_files: _Number = 50
-    """How many small files a mirror may have before upkeep makes whole ones of them."""
+    """How many small files a mirror may have before upkeep merges them."""
     compact_dead_percent: _Percent = 20
-    """How many percent of the rows in a mirror's files may be dead, likewise."""
+    """How many percent of the rows in a mirror's files may be deleted rows before upkeep rewrites them."""
     keep_mirror_hours: _Number = 168
-    """How long former states of a mirror stay readable; upkeep deletes the files that only older ones need."""
+    """How long former states of a mirror stay readable; upkeep deletes the files that only older states need."""
     dump_parallel: _Number = 2
-    """How many tables a dump reads at once, each over a connection of its own."""
+    """How many tables a dump reads at once, each over its own connection."""
     dump_chunk_mb: _Number = 64
-    """How much of a table a dump reads in one consistent read (megabytes, by the server's guess of a row's length)."""
+    """How much of a table a dump reads in one consistent read (megabytes, by the server's estimate of a row's
+    length)."""
     dump_pause_ms: _Count = 0
-    """How long a dump waits between two chunks of a table (milliseconds), for the sake of others."""
+    """How long a dump waits between two chunks of a table (milliseconds), to leave the server free for others."""
     reconcile_keys: _Number | None = None
-    """How many rows of each table the DAG `reconcile_sources` compares with the server, by its schedule; None: it does
-    so by hand alone."""
+    """How many rows of each table the DAG `reconcile_sources` compares with the server on its schedule; None: only when
+    it is started by hand."""
     reconcile_rows: _Number = 10_000
     """How many rows one SELECT of a comparison reads."""
     reconcile_pause_ms: _Count = 20
-    """How long a comparison waits between two of them (milliseconds)."""
+    """How long a comparison waits between two SELECTs (milliseconds)."""
 
     @property
     def owed_since_micros(self) -> int | None:
@@ -141,31 +146,31 @@ class SourceSettings(Struct, frozen=True):
 
 
 class FileSettings(Struct, frozen=True):
-    """What stands at the top of the file."""
+    """The settings at the top of the file."""
 
     lake: Annotated[str, Meta(min_length=1, description='a folder or URL, as in lake = "/data/lake"')]
     """Where everything is: landed segments, change tables, mirrors, runs; a relative folder is beside the file."""
     sources: Annotated[dict[str, Any], Meta(description="a table of tables, as in [sources.shop]")]
     """The servers, by name."""
     store: _Text | None = None
-    """As that of a source, for all sources that name no store themselves."""
+    """As `store` of a source, for all sources that name no store."""
     store_connection: _Text | None = None
-    """Id of a connection that holds the store's URL, for all sources that name none themselves."""
+    """Id of a connection that holds the store's URL, for all sources that name no store."""
     fresh_within_minutes: _Minutes | None = None
-    """Airflow gives an alert where a scheduled run has not ended so long after its span began; none by default."""
+    """Airflow alerts if a scheduled run has not ended this long after its span began; no alert by default."""
     clock_bound: Duration | None = None
-    """By how much the clocks of servers may differ: tokens without a source in common are told apart by time beyond it;
-    by default they are not."""
+    """By how much the clocks of servers may differ: tokens without a common source are ordered by time if their times
+    differ by more; by default they are not."""
     groups: Annotated[dict[str, Any], Meta(description="a table of tables, as in [groups.orders]")] = {}
-    """Sources that are read as one, by name."""
+    """Groups of sources that are read as one stream, by name."""
 
 
-# What carries secrets is a dataclass: one that has a field with `repr=False` shows it nowhere, rich's traces included.
+# Classes with secrets are dataclasses: a field with `repr=False` is shown nowhere, not even in rich's traces.
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One source, ready to be used; the secrets it carries are kept out of its repr."""
+    """One source, ready for use; its secrets are not in its repr."""
 
     name: str
     address: ServerAddress
@@ -173,11 +178,11 @@ class Source:
     store_url: str = field(repr=False)
     settings: SourceSettings
     copied_from: Mapping[str, str] = field(default_factory=dict)
-    """Sources whose GTIDs it has by copy, and their lineages."""
+    """Sources whose GTIDs it has by copy -> their lineages."""
 
     @property
     def lineage(self) -> str:
-        """Names its history, in tokens."""
+        """The name of its history in tokens."""
         return self.settings.lineage or ""
 
     @property
@@ -188,7 +193,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group, ready to be used."""
+    """A group, ready for use."""
 
     name: str
     sources: tuple[Source, ...]
@@ -201,7 +206,7 @@ class Group:
     journal: str | None = None
     """Path of the journal's file."""
     former: tuple[Source, ...] = ()
-    """Sources of the settings that are in no group: a hop may lead from them."""
+    """Sources of the settings that are in no group: a switchover may lead from them."""
     source_gtid_column: str | None = None
     """`database.table.column` in which copiers keep the old source's GTID set."""
 
@@ -215,22 +220,22 @@ class Settings:
     sources: Mapping[str, SourceSettings]
     find_connection: Callable[[str], str | None] = field(repr=False)
     folder: Path = field(default_factory=Path)
-    """Of the settings file: what is relative there, or in a connection, is beside it."""
+    """Folder of the settings file: relative paths in the file or in a connection begin there."""
     groups: Mapping[str, GroupSettings] = field(default_factory=dict)
     fresh_within_minutes: int | None = None
-    """How old what readers have may get before Airflow alerts; None: it does not."""
+    """How old the readers' data may get before Airflow alerts; None: no alert."""
     clock_bound: int | None = None
-    """By how much the clocks of servers may differ (microseconds), for `Token.compare`; None: nobody says."""
+    """By how much the clocks of servers may differ (microseconds), for `Token.compare`; None: not known."""
 
     def watched(self) -> list[str]:
         """Names of the sources whose stream is watched, in order."""
-        return sorted(name for name, found in self.sources.items() if found.watch_replication_stream)
+        return sorted(name for name, settings in self.sources.items() if settings.watch_replication_stream)
 
     def source_name(self, name: str | None) -> str:
-        """A name as it is given; without one that of the only source.
+        """The given name; without a name, the name of the only source.
 
         Raises:
-            UnknownSourceError: None is given, and there are several.
+            UnknownSourceError: No name is given, and there are several sources.
         """
         if name is not None:
             return name
@@ -242,7 +247,7 @@ class Settings:
         return next(iter(self.sources))
 
     def source(self, name: str | None) -> Source:
-        """A source with its address; without a name the only one.
+        """A source with its address; without a name, the only source.
 
         Raises:
             UnknownSourceError: The file has no such source, or several and no name is given.
@@ -266,7 +271,8 @@ class Settings:
 
         Args:
             name: Its name.
-            former: Sources that hops lead from which no journal has; with a journal all that are in no group are known.
+            former: Old sources of switchovers that are in no journal; with a journal, all sources in no group are
+                known.
 
         Raises:
             UnknownSourceError: The file has no such group.
@@ -398,13 +404,13 @@ def _take_sources(top: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict
 
 
 def _beside(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a source with what is relative made absolute."""
+    """The settings of a source with absolute paths."""
     placed = {"checks": place_beside, "store": store_beside}
     return {key: placed[key](folder, value) if key in placed else value for key, value in given.items()}
 
 
 def _check_patterns(patterns: tuple[str, ...] | None, path: tuple[str, ...], mistakes: Mistakes) -> None:
-    """What can match no table, whatever the server has."""
+    """Adds to the mistakes the patterns that can match no table of any server."""
     name = ".".join(path)
     if patterns == () and path[-1] == "tables":
         mistakes.add(path, f"{name} is empty, and nothing would be decoded: leave it out for all tables, or name some")
@@ -420,7 +426,7 @@ def _check_others(named: tuple[str, ...], others: Collection[str], path: tuple[s
 
 
 def _check_columns(patterns: tuple[str, ...], path: tuple[str, ...], mistakes: Mistakes) -> None:
-    """Patterns that can match no column, whatever the server has."""
+    """Adds to the mistakes the patterns that can match no column of any server."""
     for pattern in patterns:
         if pattern.count(".") < 2:
             mistakes.add(
@@ -434,7 +440,7 @@ _STORE: Final = ("store", "store_connection")
 
 
 def _check_store(given: dict[str, Any], path: tuple[str, ...], mistakes: Mistakes) -> None:
-    """What a store's URL must not hold, and what the two settings of a store must not say together."""
+    """Checks what a store's URL must not hold, and that the two settings of a store are not used together."""
     where = (*path, "store")
     name, url = ".".join(where), given.get("store", "")
     if "store" in given and "store_connection" in given:
@@ -448,6 +454,6 @@ def _check_store(given: dict[str, Any], path: tuple[str, ...], mistakes: Mistake
 
 
 def _holds_password(url: str) -> bool:
-    # As text: a password that is not escaped as it should be is one, too.
+    # Searched in the text: a password that is not escaped correctly is a password too.
     account = url.partition("://")[2].rpartition("@")[0]
     return ":" in account or bool(parse_qs(url.partition("?")[2]).keys() & {"password", "passwd"})

@@ -1,5 +1,5 @@
 """The lines of a TOML file.
-Not here: reading its values (`strata.fields`), which settings there are (`settings.py`)."""
+Not here: reading its values (`fields.py`), which settings there are (`settings.py`)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 def key_lines(text: str) -> dict[Path, int]:
     """The line, from 1, on which each key of a valid TOML file is first named.
 
-    A statement of TOML may go over several lines, and no beginning of one that ends with a line is valid. So the lines
-    are joined until they are, and the parser itself says which keys they hold.
+    A statement of TOML may span several lines, and no part of it that ends with a line is valid. So lines are joined
+    until they are valid, and the parser itself says which keys they hold.
     """
-    found: dict[Path, int] = {}
+    lines_of_keys: dict[Path, int] = {}
     table: Path = ()
     statement, first = "", 1
     for number, line in enumerate(text.split("\n"), 1):
@@ -33,16 +33,16 @@ def key_lines(text: str) -> dict[Path, int]:
         else:
             paths = [(*table, *path) for path in paths]
         for path in paths:
-            found.setdefault(path, first)
+            lines_of_keys.setdefault(path, first)
         statement, first = "", number + 1
-    return found
+    return lines_of_keys
 
 
 def _paths(values: Any, path: Path = ()) -> Iterator[Path]:
-    """The keys of all tables in some values, each with those that lead to it."""
+    """The keys of all tables in some values, each with its path."""
     if isinstance(values, list):
-        for one in values:
-            yield from _paths(one, path)
+        for item in values:
+            yield from _paths(item, path)
     if isinstance(values, dict):
         for key, value in values.items():
             yield (*path, key)

@@ -1,5 +1,5 @@
-"""A lock on a local folder, which goes when its owner does, however that ends.
-Not here: what is locked, and locks for folders behind a URL (the source's own `GET_LOCK` holds those)."""
+"""A lock on a local folder, which ends when its owner ends, in any way.
+Not here: what is locked, and locks for folders at a URL (`GET_LOCK` on the source's server)."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ LOCK_FILE = ".lock"
 
 
 class _Owner(Struct, frozen=True):
-    """What the file of a lock says, for messages alone."""
+    """The content of a lock's file, only for messages."""
 
     host: str
     pid: int
     since: float
     """Seconds since 1970."""
     purpose: str = ""
-    """What it does; empty where all who lock the folder do the same."""
+    """What the owner does; empty if all who lock the folder do the same."""
     format: int = 1
 
 
 @contextmanager
 def hold_folder(folder: Folder, purpose: str) -> Iterator[None]:
-    """Holds the folder for the time of a `with` block, if it is on this machine.
+    """Locks the folder for the time of a `with` block, if it is on this machine.
 
     Args:
         folder: It need not exist yet.
-        purpose: What the holder does, for the message that another one gets.
+        purpose: What the owner does, for the message that another process gets.
 
     Raises:
-        AlreadyRunningError: Another process holds it; with its owner and age.
+        AlreadyRunningError: Another process has locked it; the message has the owner and the age of the lock.
         LakeUnavailableError: The folder cannot be written.
     """
     if not folder.is_local:
@@ -58,7 +58,7 @@ def hold_folder(folder: Folder, purpose: str) -> Iterator[None]:
         raise LakeUnavailableError(f"the folder cannot be locked: {error}", file=folder.url) from error
     try:
         try:
-            # The kernel drops it with the process, so a killed run leaves no lock behind.
+            # The kernel releases the lock with the process, so a killed run leaves no lock.
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             owner = _owner(os.pread(handle, 4096, 0))
@@ -69,7 +69,7 @@ def hold_folder(folder: Folder, purpose: str) -> Iterator[None]:
             ) from None
         owner = _Owner(socket.gethostname(), os.getpid(), time.time(), purpose)
         with suppress(OSError):
-            # On a full disk only the owner stays unknown: what makes room there needs the lock, too.
+            # On a full disk only the owner stays unknown: the work that frees space there needs the lock too.
             os.ftruncate(handle, 0)
             os.pwrite(handle, msgspec.json.encode(owner), 0)
         yield

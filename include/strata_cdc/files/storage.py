@@ -1,5 +1,5 @@
-"""Files of the lake: a folder or any URL that `pyarrow.fs` opens, written so that a file is there whole or not at all.
-Not here: what is in them (`binlog/bytes/segment.py`, `tables/`, `pipeline/`), where they belong
+"""Files of the lake: a folder or any URL that `pyarrow.fs` opens, written so that a file exists completely or not at
+all. Not here: what is in them (`binlog/bytes/segment.py`, `tables/`, `pipeline/`), where they belong
 (`tables/layout.py`)."""
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 TEMPORARY_SUFFIX = ".part"
-"""Ends the name of a file that is being written; readers of a folder leave it out."""
+"""Ends the name of a file that is being written; readers of a folder skip such files."""
 _SPARE_BYTES = 256 << 20
-"""Is left free by what may grow without end; less on a small disk."""
+"""Bytes that writers without a bound leave free; less on a small disk."""
 _BLOCK_BYTES = 1 << 20
 _SYNCED_AT_ONCE = 8
 _MOST_LISTINGS = 100
-"""Of a folder that is made, or gone, each time."""
+"""How often a folder is listed again if it is made or deleted meanwhile."""
 _Taken = TypeVar("_Taken")
 
 
@@ -55,7 +55,7 @@ class Folder(Struct, frozen=True):
 
     @property
     def is_local(self) -> bool:
-        """Whether `path` is a path of this machine."""
+        """Whether `path` is on this machine."""
         return isinstance(self.filesystem, fs.LocalFileSystem)
 
     def folder(self, name: str) -> Folder:
@@ -67,7 +67,7 @@ class Folder(Struct, frozen=True):
         return f"{self.url.rstrip('/')}/{name}"
 
     def names(self) -> list[str]:
-        """Names of the finished files right in this folder, sorted; none if there is no folder.
+        """Names of the finished files directly in this folder, sorted; none if there is no folder.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
@@ -75,7 +75,7 @@ class Folder(Struct, frozen=True):
         return [name for name in self._all_names() if not name.endswith(TEMPORARY_SUFFIX)]
 
     def leftovers(self) -> list[str]:
-        """Names of files right in this folder that are being written, or were when their writer died.
+        """Names of files directly in this folder that are being written, or were when their writer died.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
@@ -84,11 +84,11 @@ class Folder(Struct, frozen=True):
 
     def _all_names(self) -> list[str]:
         with lake_errors(self.url):
-            found = listed(self.filesystem, self.path)
-        return sorted(info.base_name for info in found if info.type == fs.FileType.File)
+            entries = listed(self.filesystem, self.path)
+        return sorted(info.base_name for info in entries if info.type == fs.FileType.File)
 
     def is_there(self) -> bool:
-        """Whether there is such a folder; on an object store, whether anything is in it.
+        """Whether the folder exists; on an object store, whether anything is in it.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
@@ -98,7 +98,7 @@ class Folder(Struct, frozen=True):
         return bool(info.type == fs.FileType.Directory)
 
     def exists(self, name: str) -> bool:
-        """Whether the file is there, whole.
+        """Whether the complete file exists.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
@@ -108,10 +108,10 @@ class Folder(Struct, frozen=True):
         return bool(info.type == fs.FileType.File)
 
     def read(self, name: str) -> bytes:
-        """The whole of a small file.
+        """The content of a small file.
 
         Raises:
-            LakeUnavailableError: It is not there, or cannot be read.
+            LakeUnavailableError: It does not exist, or cannot be read.
         """
         with (
             lake_errors(self.join(name)),
@@ -120,26 +120,26 @@ class Folder(Struct, frozen=True):
             return bytes(stream.read())
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes a small file: afterwards it is there whole, and before that its former content is.
+        """Writes a small file: afterwards it is complete, and until then the former content stays.
 
         Raises:
-            LakeUnavailableError: The storage refuses or is full; the former content stands.
+            LakeUnavailableError: The storage refuses or is full; the former content stays.
         """
         with lake_errors(self.join(name)):
             _write(self.filesystem, f"{self.path}/{name}", content)
 
     def stamps(self) -> dict[str, tuple[int, int]]:
-        """Size (bytes) and time of the last change (nanoseconds) of the finished files right in this folder.
+        """Size (bytes) and time of the last change (nanoseconds) of the finished files directly in this folder.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
         """
         with lake_errors(self.url):
-            found = listed(self.filesystem, self.path)
-        return {info.base_name: (info.size, info.mtime_ns or 0) for info in found if info.type == fs.FileType.File}
+            entries = listed(self.filesystem, self.path)
+        return {info.base_name: (info.size, info.mtime_ns or 0) for info in entries if info.type == fs.FileType.File}
 
     def delete(self, name: str) -> None:
-        """Deletes a file; that it is gone already is no error.
+        """Deletes a file; that it does not exist is no error.
 
         Raises:
             LakeUnavailableError: The storage refuses.
@@ -148,7 +148,7 @@ class Folder(Struct, frozen=True):
             _delete(self.filesystem, f"{self.path}/{name}")
 
     def rename(self, temporary: str, final: str) -> None:
-        """Gives a finished file (paths of the file system) its name, over one that may be there."""
+        """Gives a finished file (paths of the file system) its name, replacing a file that may have it."""
         if self.is_local:
             _sync(temporary)
             Path(temporary).replace(final)
@@ -157,16 +157,16 @@ class Folder(Struct, frozen=True):
 
 
 def write_file(url: str, *content: Any, unsynced: list[str] | None = None) -> None:
-    """Writes a file so that it is there as a whole or not at all; one that exists is replaced.
+    """Writes a file so that it exists completely or not at all; an existing file is replaced.
 
     Args:
         url: Local path or URL.
-        content: Bytes or anything with their buffer, one behind the other.
-        unsynced: Gets the path if a power cut may still take the content: the caller owes `sync_files` before anything
-            refers to the file. None: the disk has it when this returns.
+        content: Bytes or objects with a buffer, written one after the other.
+        unsynced: Gets the path if a power cut may still lose the content: the caller must call `sync_files` before
+            anything refers to the file. None: the content is on disk when this returns.
 
     Raises:
-        LakeUnavailableError: The storage does not take it.
+        LakeUnavailableError: The storage refuses it.
     """
     with lake_errors(url):
         files, path = _open(url)
@@ -176,11 +176,11 @@ def write_file(url: str, *content: Any, unsynced: list[str] | None = None) -> No
 def sync_files(paths: Sequence[str]) -> None:
     """Waits until the disk has the content of local files.
 
-    At once, since a file system writes its journal once for all who wait: three files take 1 ms on ext4, one after the
-    other 5 ms.
+    All at once, because a file system writes its journal once for all that wait: three files take 1 ms on ext4; one
+    after the other, 5 ms.
 
     Raises:
-        OSError: The disk does not take it.
+        OSError: The disk refuses it.
     """
     others = [_syncing(os.getpid()).submit(_sync, path) for path in paths[1:]]
     for path in paths[:1]:
@@ -191,7 +191,7 @@ def sync_files(paths: Sequence[str]) -> None:
 
 @cache
 def _syncing(_process: int) -> ThreadPoolExecutor:
-    """Threads that wait for the disk; those of another process do not live on in one that was forked from it."""
+    """Threads that wait for the disk; a forked process needs its own, because threads do not survive a fork."""
     return ThreadPoolExecutor(_SYNCED_AT_ONCE, thread_name_prefix="sync")
 
 
@@ -210,7 +210,7 @@ def read_file(url: str) -> bytes | None:
 
 
 def _taken(url: str, take: Callable[[pa.NativeFile], _Taken]) -> _Taken | None:
-    """What is taken of an opened file, or None if there is none."""
+    """What `take` reads from an opened file, or None if there is no file."""
     with lake_errors(url):
         files, path = _open(url)
         try:
@@ -221,13 +221,13 @@ def _taken(url: str, take: Callable[[pa.NativeFile], _Taken]) -> _Taken | None:
 
 
 class FileBuffer:
-    """Memory that one file after the other is read into: what is new to a process is slow at first."""
+    """Memory into which one file after the other is read: memory that is new to a process is slow at first."""
 
     def __init__(self) -> None:
         self._bytes = np.empty(0, np.uint8)
 
     def read(self, url: str) -> memoryview | None:
-        """The content of a file until the next one is read, or None if there is none.
+        """The content of a file, valid until the next file is read; None if there is no file.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
@@ -237,29 +237,29 @@ class FileBuffer:
     def _take(self, stream: pa.NativeFile) -> memoryview:
         size = stream.size()
         if len(self._bytes) < size:
-            # Not zeroed, and in large pages where the system has them.
+            # Not zeroed, and in large pages if the system has them.
             self._bytes = np.empty(size, np.uint8)
         view = self._bytes.data[:size]
         return view[: stream.readinto(view)]
 
 
 def listed(files: fs.FileSystem, path: str, *, recursive: bool = False) -> list[fs.FileInfo]:
-    """What is in a folder; nothing if there is no folder.
+    """The content of a folder; nothing if there is no folder.
 
     Raises:
         OSError: The storage does not answer.
     """
     selector = fs.FileSelector(path, allow_not_found=True, recursive=recursive)
     for _ in range(_MOST_LISTINGS):
-        # Arrow lists, and where there was no folder looks whether there is one: it takes one that has been made in
-        # between for a fault (`LocalFileSystem::GetFileInfo`, arrow/filesystem/localfs.cc).
+        # Arrow lists the folder, and if there is none, checks whether it exists: if it was made in between, Arrow
+        # reports an error (`LocalFileSystem::GetFileInfo`, arrow/filesystem/localfs.cc).
         with suppress(FileNotFoundError):
             return list(files.get_file_info(selector))
     return list(files.get_file_info(selector))
 
 
 def list_files(url: str) -> list[str]:
-    """URLs of all files in a folder and below, sorted; half-written ones included, nothing if there is no folder.
+    """URLs of all files in a folder and below, sorted; including incomplete files; nothing if there is no folder.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -268,7 +268,7 @@ def list_files(url: str) -> list[str]:
 
 
 def file_times(url: str) -> dict[str, int]:
-    """By URL, when each file in a folder and below was last changed: microseconds UTC, 0 if the storage does not say.
+    """By URL, when each file in a folder and below was last changed: microseconds UTC, 0 if the storage does not know.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -276,10 +276,10 @@ def file_times(url: str) -> dict[str, int]:
     with lake_errors(url):
         files, path = _open(url)
         root = url.rstrip("/")
-        found = listed(files, path, recursive=True)
+        entries = listed(files, path, recursive=True)
         skip = len(path.rstrip("/"))
         return {
-            root + info.path[skip:]: (info.mtime_ns or 0) // 1000 for info in found if info.type == fs.FileType.File
+            root + info.path[skip:]: (info.mtime_ns or 0) // 1000 for info in entries if info.type == fs.FileType.File
         }
 
 
@@ -291,12 +291,12 @@ def list_folders(url: str) -> list[str]:
     """
     with lake_errors(url):
         files, path = _open(url)
-        found = listed(files, path)
-        return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
+        entries = listed(files, path)
+        return sorted(info.base_name for info in entries if info.type == fs.FileType.Directory)
 
 
 def delete_file(url: str) -> None:
-    """Deletes a file; that it is gone already is no error.
+    """Deletes a file; that it does not exist is no error.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -323,17 +323,17 @@ def file_digest(url: str) -> tuple[int, str] | None:
         files, path = _open(url)
         try:
             with files.open_input_stream(path) as stream:
-                size, found = 0, hashlib.sha256()
+                size, digest = 0, hashlib.sha256()
                 while block := stream.read(_BLOCK_BYTES):
                     size += len(block)
-                    found.update(block)
+                    digest.update(block)
         except FileNotFoundError:
             return None
-    return size, found.hexdigest()
+    return size, digest.hexdigest()
 
 
 def delete_folder(url: str) -> None:
-    """Deletes a folder and all that is in it; that it is gone already is no error.
+    """Deletes a folder and everything in it; that it does not exist is no error.
 
     Raises:
         LakeUnavailableError: The storage refuses.
@@ -347,14 +347,14 @@ def delete_folder(url: str) -> None:
 
 
 def require_room(folder: str, size: int) -> None:
-    """For a local folder that is about to get so many bytes: a little of its disk stays free for everybody else.
+    """Checks that a local folder can get this many bytes, and that some space of its disk stays free for others.
 
     Raises:
         OSError: They would fill the disk.
     """
     disk = shutil.disk_usage(folder)
     if disk.free - size < min(_SPARE_BYTES, disk.total // 50):
-        raise OSError(ENOSPC, f"no room for {size:,} more bytes: {disk.free:,} are free")
+        raise OSError(ENOSPC, f"no space for {size:,} more bytes: {disk.free:,} are free")
 
 
 def arrow_file_system(url: str) -> tuple[Any, str]:
@@ -368,9 +368,11 @@ def arrow_file_system(url: str) -> tuple[Any, str]:
 
 
 def object_store_options(url: str) -> dict[str, str] | None:
-    """What delta-rs has to be told of the storage of a URL beside what it takes from the environment; None for nothing.
+    """The options of delta-rs for the storage of a URL, besides those that it reads from the environment; None if it
+    needs none.
 
-    It refuses an endpoint without TLS unless it is allowed; whoever names one in `AWS_ENDPOINT_URL` has allowed it.
+    delta-rs refuses an endpoint without TLS unless it is allowed; a user who sets one in `AWS_ENDPOINT_URL` has
+    allowed it.
     """
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     if not url.startswith("s3://") or not endpoint.lower().startswith("http://"):
@@ -387,21 +389,21 @@ def _open(url: str) -> tuple[Any, str]:
 
 def _write(files: fs.FileSystem, path: str, *content: Any, unsynced: list[str] | None = None) -> None:
     if not isinstance(files, fs.LocalFileSystem):
-        # Object stores show a file once its upload is complete.
+        # Object stores show a file only when its upload is complete.
         with files.open_output_stream(path) as stream:
             for part in content:
                 stream.write(part)
         return
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    # The leading dot hides it from those who read a folder by themselves, as Spark does.
+    # The leading dot hides it from programs that list a folder themselves, such as Spark.
     temporary = target.with_name(f".{uuid.uuid4().hex}{TEMPORARY_SUFFIX}")
     try:
         with temporary.open("wb") as stream:
             for part in content:
                 stream.write(part)
             stream.flush()
-            # Delta's log may refer to the file in a moment: it must outlive a power cut that the log outlives.
+            # Delta's log may refer to the file soon: it must survive a power cut if the log does.
             if unsynced is None:
                 os.fsync(stream.fileno())
         temporary.replace(target)
@@ -419,7 +421,7 @@ def _delete(files: fs.FileSystem, path: str) -> None:
 
 
 def _without_login(url: str) -> str:
-    """`s3://KEY:SECRET@bucket/...` is a form that pyarrow takes; messages must hold neither it nor a query."""
+    """`s3://KEY:SECRET@bucket/...` is a form that pyarrow accepts; messages must not have the login or a query."""
     scheme, mark, rest = url.partition("://")
     if not mark:
         return url
@@ -427,19 +429,19 @@ def _without_login(url: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
-_LAKE_REMEDY = "Look at the space, the rights and the address of the lake, then run the step again."
+_LAKE_REMEDY = "Check the space, the rights and the address of the lake, then run the step again."
 _LAKE_REMEDIES = {
-    ENOSPC: "Make room there, then run the step again.",
+    ENOSPC: "Free space there, then run the step again.",
     EACCES: "Give the user of this process the right to read and write there, then run the step again.",
-    EROFS: "The file system is read-only: let `lake` of the settings name another, or mount it anew.",
+    EROFS: "The file system is read-only: let `lake` of the settings name another, or mount it again.",
     ENOTDIR: "Let `lake` of the settings name a folder: a part of this path is a file.",
 }
-"""By the system's number of the error."""
+"""The remedy by the system's error number."""
 
 
 @contextmanager
 def lake_errors(url: str) -> Iterator[None]:
-    """Within it, what the storage refuses is a LakeUnavailableError."""
+    """Turns errors of the storage in a `with` block into LakeUnavailableError."""
     try:
         yield
     except (OSError, pa.ArrowInvalid) as error:

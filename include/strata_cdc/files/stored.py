@@ -1,5 +1,5 @@
 """Stored values: the JSON of a Struct with the number of its form, decoded with its type.
-Not here: what is stored (each room has its own Structs), files and folders (`storage.py`)."""
+Not here: what is stored (each package has its own Structs), files and folders (`storage.py`)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def decode_stored(
 
     Args:
         content: What was stored; no number in it means form 1.
-        kind: The Struct. It reads the newest form, and each older one that `former` does not name.
+        kind: The Struct. It reads the newest form, and each older form that `former` does not name.
         newest: The form that this version writes.
         file: Path or URL, for errors.
-        remedy: What makes the file anew.
+        remedy: How to make the file again.
         former: Readers of older forms that are different.
 
     Raises:
-        DamagedFileError: It is not whole, or something else; the message has the path of the value at fault.
+        DamagedFileError: It is incomplete, or has another form; the message has the path of the wrong value.
         StoreFormatError: A newer version of Strata wrote it.
     """
     try:
@@ -54,23 +54,23 @@ def decode_stored(
         if former and number in former:
             return former[number](content)
         return msgspec.json.decode(content, type=kind)
-    # Deep nesting ends in a RecursionError.
+    # Deep nesting raises a RecursionError.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedFileError(f"the file is not what was written: {error}", file=file, remedy=remedy) from None
 
 
 def take_stored(value: Any, kind: type[Found], *, newest: int, file: str, remedy: str) -> Found:
-    """The same of a value that somebody else has stored and decoded: an XCom, an event of Airflow.
+    """As `decode_stored`, for a value that another program has stored and decoded: an XCom, an event of Airflow.
 
     Args:
         value: Plain JSON: objects, lists, texts and numbers.
-        kind: As in `decode_stored`, as is all that follows.
+        kind: As in `decode_stored`, like the other arguments.
         newest: The form that this version writes.
         file: What it is, for errors.
-        remedy: What makes it anew.
+        remedy: How to make it again.
 
     Raises:
-        DamagedFileError: It is something else; the message has the path of the value at fault.
+        DamagedFileError: It has another form; the message has the path of the wrong value.
         StoreFormatError: A newer version of Strata wrote it.
     """
     return decode_stored(msgspec.json.encode(value), kind, newest=newest, file=file, remedy=remedy)

@@ -9,7 +9,7 @@ from typing import Self
 from strata_cdc.errors import Usage
 
 _MOST_DIGITS = 19
-"""Of a file's number and of an offset, which both are below 2^63."""
+"""Digits of a file's number and of an offset, both below 2^63."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,7 +66,7 @@ def _is_number(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ServerPlace:
-    """A place in the binlog files of one server; those of another one may have the same names."""
+    """A position in the binlog files of one server; files of another server may have the same names."""
 
     server_uuid: str
     position: BinlogPosition

@@ -9,7 +9,7 @@ from msgspec import Struct
 class CommitClock(Struct):
     """The running maximum of commit timestamps along a stream.
 
-    A server's clock may jump back, and a replica's transactions carry times of their own; the maximum is monotone,
+    A server's clock may jump back, and a replica's transactions have their own times; the maximum is monotone,
     so every transaction falls into exactly one half-open span of time.
     """
 
@@ -17,6 +17,6 @@ class CommitClock(Struct):
     """Microseconds since 1970-01-01 UTC of the newest commit seen."""
 
     def advance(self, timestamp: int) -> int:
-        """Takes the next transaction's own timestamp (microseconds) and returns its time on this clock."""
+        """Advances by the next transaction's own timestamp (microseconds) and returns its time on this clock."""
         self.now = max(self.now, timestamp)
         return self.now

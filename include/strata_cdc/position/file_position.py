@@ -1,4 +1,4 @@
-"""Where a server without GTIDs is.
+"""The position of a server without GTIDs.
 Not here: offsets in files by themselves (`binlog_position.py`)."""
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from strata_cdc.position.binlog_position import BinlogPosition  # noqa: TC001  m
 
 
 class FilePosition(Struct, frozen=True):
-    """All that a server has written before an offset of its binlog; a transaction is where it begins."""
+    """Everything that a server has written before an offset of its binlog; a transaction is identified by its begin."""
 
     server_uuid: str
-    """Its files are its own: the same number on another server is another file."""
+    """The server of the files: the same number on another server is another file."""
     at: BinlogPosition
 
     @property
@@ -22,19 +22,20 @@ class FilePosition(Struct, frozen=True):
 
     @property
     def is_shared(self) -> bool:
-        """A replica writes files of its own."""
+        """False: a replica writes its own files."""
         return False
 
     def contains(self, transaction: BinlogPosition) -> bool:
-        """Whether the transaction that begins there is before the offset."""
+        """Whether the transaction that begins at a position is before the offset."""
         return transaction < self.at
 
     def __le__(self, other: FilePosition) -> bool:
-        """Whether `other` is here or farther on; a total order, as the files are those of one server."""
+        """Whether `other` is the same position or a later one; a total order, because the files are those of one
+        server."""
         return self.at <= other.at
 
     def __or__(self, other: FilePosition) -> FilePosition:
-        """The farther one."""
+        """The later of both positions."""
         return FilePosition(self.server_uuid, max(self.at, other.at))
 
     def describe(self) -> dict[str, str | int]:

@@ -24,11 +24,11 @@ _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}", re.IGNORECASE)
 _RANGE = re.compile(r"([0-9]+)\s*-\s*([0-9]+)")
 _PLAIN = re.compile(r"(?:[1-9][0-9]{0,17}[:-])*[1-9][0-9]{0,17}")
-"""Numbers that are in bounds by their length alone, without blanks, tags and leading zeros: what a server prints."""
+"""Numbers that are in bounds because of their length, without blanks, tags and leading zeros: what a server prints."""
 _TWO_DASHES = re.compile(r"-[0-9]+-")
 _MANY_CHARACTERS = 1 << 10
 _MOST_DIGITS = 100
-"""Of a number, zeros in front of it included."""
+"""Digits of a number, including leading zeros."""
 _BEHIND_ALL = (MAX_GNO + 2, MAX_GNO + 2)
 
 Span = tuple[int, int]
@@ -36,7 +36,7 @@ Span = tuple[int, int]
 
 
 class Sid(Struct, frozen=True, order=True):
-    """Who numbered a transaction: a server's UUID and, from MySQL 8.3 on, a tag."""
+    """The part of a GTID before the number: a server's UUID and, from MySQL 8.3 on, a tag."""
 
     uuid: str
     tag: str = ""
@@ -83,16 +83,17 @@ class GtidSet(Struct, frozen=True):
 
     @classmethod
     def of(cls, spans: Mapping[Sid, Iterable[Span]]) -> Self:
-        """From any spans, overlapping and in any order; an empty list of spans leaves its sid out."""
+        """From any spans, overlapping and in any order; a sid with an empty list of spans is not in the set."""
         merged = ((sid, _merge(given)) for sid, given in spans.items())
         return cls(tuple(sorted((sid, spans) for sid, spans in merged if spans)))
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads MySQL's text form; blanks, newlines, empty parts and ranges that run backwards are as MySQL takes them.
+        """Reads MySQL's text form; blanks, newlines, empty parts and ranges that run backwards are read as MySQL reads
+        them.
 
         Raises:
-            InvalidGtidSetError: The text is not a GTID set; the message quotes the part that is not.
+            InvalidGtidSetError: The text is not a GTID set; the message quotes the wrong part.
         """
         found: dict[Sid, list[Span]] = {}
         for part in text.split(","):
@@ -106,12 +107,12 @@ class GtidSet(Struct, frozen=True):
 
     @property
     def counted(self) -> str:
-        """GTIDs, whichever servers numbered them."""
+        """GTIDs, from any servers."""
         return "GTIDs"
 
     @property
     def is_shared(self) -> bool:
-        """A replica keeps the GTIDs of what it applies."""
+        """True: a replica keeps the GTIDs of what it applies."""
         return True
 
     def contains(self, gtid: Gtid) -> bool:
@@ -125,7 +126,7 @@ class GtidSet(Struct, frozen=True):
         return sum(last - first + 1 for _, spans in self._spans for first, last in spans)
 
     def left_out(self) -> GtidSet:
-        """The numbers between a server's first and last one in the set that are not in it."""
+        """The numbers that are not in the set, between a server's first and last number in it."""
         return GtidSet.of({sid: [(spans[0][0], spans[-1][1])] for sid, spans in self._spans}) - self
 
     def add(self, gtid: Gtid) -> GtidSet:
@@ -189,11 +190,11 @@ class GtidSetBuilder:
         self._spans: dict[Sid, list[Span]] = {sid: list(spans) for sid, spans in start.items()} if start else {}
 
     def add(self, gtid: Gtid) -> None:
-        """Takes one more transaction; one that is already in changes nothing."""
+        """Adds a transaction; a transaction that is already in the set changes nothing."""
         self.add_span(gtid.sid, (gtid.gno, gtid.gno))
 
     def add_span(self, sid: Sid, span: Span) -> None:
-        """Takes the transactions of one server from the first to the last number of `span`."""
+        """Adds the transactions of one server from the first to the last number of `span`."""
         spans = self._spans.setdefault(sid, [])
         first, last = span
         if not spans or first > spans[-1][1] + 1:
@@ -201,7 +202,8 @@ class GtidSetBuilder:
         elif first == spans[-1][1] + 1:
             spans[-1] = (spans[-1][0], last)
         else:
-            # Not the server's newest: a group-replication member numbers in blocks, a replica commits out of order.
+            # Not the server's newest span: a group-replication member assigns numbers in blocks, a replica commits out
+            # of order.
             begin = max(bisect_right(spans, (first, 0)) - 1, 0)
             end = bisect_right(spans, (last + 1, MAX_GNO + 1))
             spans[begin:end] = _merge((*spans[begin:end], span))
@@ -236,7 +238,7 @@ def _parse_part(part: str, found: dict[Sid, list[Span]]) -> None:
         raise InvalidGtidSetError(f"no transaction numbers follow {uuid!r}")
     spans = found.setdefault(Sid(uuid), [])
     if len(ranges) >= _MANY_CHARACTERS and _PLAIN.fullmatch(ranges) and not _TWO_DASHES.search(ranges):
-        # Such a set may have a hundred thousand ranges: as a list of lists of JSON, all of them are read at once.
+        # A set may have a hundred thousand ranges: as a JSON list of lists, all of them are parsed at once.
         pairs = json.loads(f"[[{ranges.replace(':', '],[').replace('-', ',')}]]")
         spans += [(pair[0], pair[-1]) for pair in pairs if pair[0] <= pair[-1]]
         return
@@ -244,7 +246,7 @@ def _parse_part(part: str, found: dict[Sid, list[Span]]) -> None:
 
 
 def _parse_ranges(ranges: str, uuid: str, found: dict[Sid, list[Span]]) -> None:
-    """What follows a UUID, one range or tag after the other."""
+    """Reads what follows a UUID, range by range and tag by tag."""
     spans = found[Sid(uuid)]
     for piece in map(str.strip, ranges.split(":")):
         low, dash, high = piece.partition("-")
@@ -252,7 +254,7 @@ def _parse_ranges(ranges: str, uuid: str, found: dict[Sid, list[Span]]) -> None:
             numbers = _RANGE.fullmatch(piece)
             low, high = (numbers[1], numbers[2]) if numbers else ("", "")
         if low:
-            # Python reads no number of more than 4,300 digits.
+            # Python parses no number of more than 4,300 digits.
             is_long = max(len(low), len(high)) > _MOST_DIGITS
             first = 0 if is_long else int(low)
             last = int(high) if high and not is_long else first
@@ -266,23 +268,23 @@ def _parse_ranges(ranges: str, uuid: str, found: dict[Sid, list[Span]]) -> None:
             raise InvalidGtidSetError(f"{piece!r} is neither a range of numbers nor a tag, in the GTID set of {uuid}")
 
 
-def _shared_ends(one: Sequence[Span], other: Sequence[Span]) -> tuple[int, int]:
+def _shared_ends(own: Sequence[Span], other: Sequence[Span]) -> tuple[int, int]:
     """How many spans at the beginning, and how many more at the end, are the same in both.
 
-    Large sets that meet are mostly the same set at two times. Slices compare without a step of Python for each span.
+    Large sets that are compared are mostly the same set at two times. Slices compare without a Python step per span.
     """
-    shortest = min(len(one), len(other))
-    front = _bisected(shortest, lambda begin, end: one[begin:end] == other[begin:end])
-    ones, others = len(one), len(other)
+    shortest = min(len(own), len(other))
+    front = _bisected(shortest, lambda begin, end: own[begin:end] == other[begin:end])
+    ones, others = len(own), len(other)
     back = _bisected(
         shortest - front,
-        lambda begin, end: one[ones - end : ones - begin] == other[others - end : others - begin],
+        lambda begin, end: own[ones - end : ones - begin] == other[others - end : others - begin],
     )
     return front, back
 
 
 def _bisected(count: int, same: Callable[[int, int], bool]) -> int:
-    """The largest n up to `count` for which all of [0, n) is the same; `same` is asked about pieces of it."""
+    """The largest n up to `count` for which all of [0, n) is the same; `same` compares ranges of it."""
     known, size = 0, count
     while size:
         while known + size <= count and same(known, known + size):
@@ -293,17 +295,17 @@ def _bisected(count: int, same: Callable[[int, int], bool]) -> int:
     return known
 
 
-def _unite(one: tuple[Span, ...], other: tuple[Span, ...]) -> tuple[Span, ...]:
+def _unite(own: tuple[Span, ...], other: tuple[Span, ...]) -> tuple[Span, ...]:
     """The union of two lists that are both sorted, disjoint and non-adjacent."""
-    if len(one) < len(other):
-        one, other = other, one
-    front, back = _shared_ends(one, other)
+    if len(own) < len(other):
+        own, other = other, own
+    front, back = _shared_ends(own, other)
     added = other[front : len(other) - back]
     if not added:
-        return one
-    begin = max(bisect_right(one, (added[0][0], 0)) - 1, 0)
-    end = bisect_right(one, (added[-1][1] + 1, MAX_GNO + 1))
-    return (*one[:begin], *_merge((*one[begin:end], *added)), *one[end:])
+        return own
+    begin = max(bisect_right(own, (added[0][0], 0)) - 1, 0)
+    end = bisect_right(own, (added[-1][1] + 1, MAX_GNO + 1))
+    return (*own[:begin], *_merge((*own[begin:end], *added)), *own[end:])
 
 
 def _merge(spans: Iterable[Span]) -> tuple[Span, ...]:
@@ -344,7 +346,7 @@ def _subtract(spans: tuple[Span, ...], minus: tuple[Span, ...]) -> tuple[Span, .
 
 
 def _cut_out(spans: tuple[Span, ...], minus: tuple[Span, ...]) -> list[Span]:
-    """What of `spans` is not in `minus`, of which there is at least one."""
+    """The part of `spans` that is not in `minus`; `minus` is not empty."""
     left: list[Span] = []
     cuts = iter(minus)
     low, high = next(cuts)
@@ -357,7 +359,7 @@ def _cut_out(spans: tuple[Span, ...], minus: tuple[Span, ...]) -> list[Span]:
                 left.append((first, low - 1))
             first = high + 1
             if high >= last:
-                # It may reach into the next span.
+                # It may overlap the next span too.
                 break
             low, high = next(cuts, _BEHIND_ALL)
         if first <= last:

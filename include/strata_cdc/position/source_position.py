@@ -1,4 +1,4 @@
-"""Where the stream of one source is: what a token is made of.
+"""The position in the stream of one source: what a token is made of.
 Not here: tokens over several sources (`token.py`), GTID sets (`sets.py`)."""
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
 
 
 class PartialTransaction(Struct, frozen=True):
-    """A transaction of which not all has been given."""
+    """A transaction of which a reader has received only a part."""
 
     transaction: Gtid | BinlogPosition
-    """As its position counts it: a file has the transaction that begins where the position is."""
+    """Identified as by its position: in a file, the transaction that begins at the position."""
     steps: int
-    """How many of its statements and rows have been, in the order of the stream."""
+    """How many of its statements and rows were received, in the order of the stream."""
 
 
 class Origin(Struct, frozen=True):
-    """What a source holds of another one, whose rows a resharding or a filtered replication copied."""
+    """What a source has of another source, whose rows a resharding or a filtered replication copied."""
 
     source: str
     position: Position
-    """All up to here has been copied, as far as the copy has any of it. Where the GTIDs were kept this is the copy's
-    own position."""
+    """Everything up to here has been copied, as far as the copy has these tables. If the copy kept the GTIDs, this is
+    the copy's own position."""
     lineage: str = ""
-    """Of the other source."""
+    """Lineage of the other source."""
 
     @property
     def place(self) -> SourcePosition:
-        """As a place of the other source."""
+        """As a position of the other source."""
         return SourcePosition(self.source, self.position, self.lineage)
 
 
 def kept_origins(copied_from: Mapping[str, str], position: Position) -> tuple[Origin, ...]:
-    """What a position holds of other sources by copies that kept their GTIDs.
+    """What a position has of other sources by copies that kept their GTIDs.
 
     Args:
         copied_from: Names of the other sources, and their lineages.
-        position: Of the copy. A place in files says nothing of another server's.
+        position: Position of the copy. A position in files says nothing about another server's files.
     """
     if not position.is_shared:
         return ()
@@ -56,22 +56,24 @@ def kept_origins(copied_from: Mapping[str, str], position: Position) -> tuple[Or
 
 
 class SourcePosition(Struct, frozen=True):
-    """Where the stream of one source is."""
+    """The position in the stream of one source."""
 
     source: str
     position: Position
     """What has been executed."""
     lineage: str = ""
-    """Names the history of the source. After `RESET BINARY LOGS AND GTIDS`, or when the source was built anew, the same
-    numbers are other transactions: then it has to be another name. Places of two lineages never compare."""
+    """The name of the source's history. After `RESET BINARY LOGS AND GTIDS`, or after the source was built again, the
+    same GTIDs are other transactions: then another name is needed. Positions of two lineages never compare."""
     committed_at: int = 0
-    """Commit time of the newest transaction (microseconds UTC); 0: not known. People read it; no comparison does, but
-    that of tokens of different histories within a bound of the clocks (`Token.compare`)."""
+    """Commit time of the newest transaction (microseconds UTC); 0: not known. It is for people; the
+    only comparison that uses it is that of tokens of different histories with a bound of the clocks
+    (`Token.compare`)."""
     parts: tuple[PartialTransaction, ...] = ()
-    """Transactions behind the position of which some has been given, in the order of their texts; a stream has one."""
+    """Transactions after the position that were received in part, in the order of their texts; a stream has at most
+    one."""
     origins: tuple[Origin, ...] = ()
-    """Other sources whose rows it holds by copy, each history once, in the order of `lineages_of`. Who has reached the
-    position holds them too."""
+    """Other sources whose rows it has by copy, each history once, in the order of `lineages_of`. A server that has
+    reached the position has them too."""
 
     def is_within(self, other: SourcePosition) -> bool:
         """Whether `other` has provably executed all of this: the same history, and it contains this position."""
@@ -85,16 +87,16 @@ class SourcePosition(Struct, frozen=True):
         return any(mine.transaction == part.transaction and mine.steps >= part.steps for mine in self.parts)
 
     def union(self, other: SourcePosition) -> SourcePosition:
-        """The least place that both are within.
+        """The smallest position that contains both.
 
         Raises:
-            IncomparableTokensError: There is none: other histories, other servers' files, or a file and a GTID set.
+            IncomparableTokensError: There is none: different histories, other servers' files, or a file and a GTID set.
         """
         if not self._is_comparable(other):
             raise IncomparableTokensError(
                 f"tokens of two histories have no union: {self._history} and {other._history}",
                 source=self.source,
-                remedy="Keep the token of the history that goes on.",
+                remedy="Keep the token of the history that continues.",
             )
         position = self.position | other.position
         parts = _farthest(part for part in (*self.parts, *other.parts) if not position.contains(part.transaction))
@@ -107,7 +109,7 @@ class SourcePosition(Struct, frozen=True):
         return self.history == other.history
 
     def executed(self) -> GtidSet | None:
-        """All transactions that it stands for, those of which it has only a part among them; None for a file."""
+        """All transactions that it covers, including those of which it has only a part; None for a file."""
         if not isinstance(self.position, GtidSet):
             return None
         inside = (part.transaction for part in self.parts if isinstance(part.transaction, Gtid))
@@ -115,7 +117,7 @@ class SourcePosition(Struct, frozen=True):
 
     @property
     def history(self) -> tuple[str, str]:
-        """Equal for places whose positions count the same things."""
+        """Equal for source positions that count the same things."""
         return self.source, self._history
 
     @property
@@ -124,7 +126,7 @@ class SourcePosition(Struct, frozen=True):
 
 
 def _farthest(parts: Iterable[PartialTransaction]) -> tuple[PartialTransaction, ...]:
-    """One for each transaction, in the order of their texts."""
+    """The part with the most steps for each transaction, in the order of their texts."""
     found: dict[str, PartialTransaction] = {}
     for part in parts:
         known = found.get(str(part.transaction))

@@ -1,5 +1,6 @@
-"""Event tokens: where one stream is, or several, as a value that compares four-valued and has a union.
-Not here: the place of one source (`source_position.py`), the text form (`token_text.py`), who makes tokens of what."""
+"""Event tokens: the position in one stream, or in several, as a value with a four-valued comparison and a union.
+Not here: the position of one source (`source_position.py`), the text form (`token_text.py`), who makes tokens from
+what."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
 
 __all__ = ["FilePosition", "Order", "Origin", "SourcePosition", "Token", "merge"]
-"""What those who make tokens need: places are among it."""
+"""Everything that is needed to make tokens, also positions of sources."""
 
 
 class Order(StrEnum):
-    """How one token lies to another. It is a partial order: `UNKNOWN` says that neither holds all of the other."""
+    """The order of two tokens. It is a partial order: `UNKNOWN` means that neither contains the other."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -34,18 +35,18 @@ class Order(StrEnum):
 
 
 class Token(Struct, frozen=True):
-    """Where a stream is: a place for each of its sources; mostly there is one.
+    """The position in a stream: a position for each of its sources; mostly there is one.
 
-    A source that a token does not name is one of which it asks nothing: every token holds that. Tokens are equal as
-    values (`==`) if their commit times are so, too; `compare` looks at sources, lineages and positions alone.
+    A token requires nothing of a source that it does not name. Tokens are equal as values (`==`) only if their commit
+    times are equal too; `compare` uses only sources, lineages and positions.
     """
 
     places: tuple[SourcePosition, ...]
-    """One for each source, in the order of their names. Use `of` and `over` to make them so."""
+    """One for each source, in the order of their names. `of` and `over` make them so."""
 
     def __str__(self) -> str:
         """The text that `from_text` (`token_text.py`) reads: about 75 characters for one server's GTIDs, 25 to 35 more
-        for each further server, and 40 more for one that stands inside of a transaction."""
+        for each further server, and 40 more for a token inside a transaction."""
         return text_of([packed_place(place) for place in self.places])
 
     @classmethod
@@ -63,10 +64,10 @@ class Token(Struct, frozen=True):
 
     @classmethod
     def over(cls, places: Iterable[SourcePosition]) -> Self:
-        """The least token that holds all of these places, of any sources in any order.
+        """The smallest token that contains all of these positions, of any sources in any order.
 
         Raises:
-            IncomparableTokensError: Two places of one source have no union.
+            IncomparableTokensError: Two positions of one source have no union.
         """
         found: dict[str, SourcePosition] = {}
         for place in places:
@@ -77,13 +78,13 @@ class Token(Struct, frozen=True):
     def compare(self, other: Token, *, clock_bound: int | None = None) -> Order:
         """Whether this token is before the other one, after it, equal to it, or neither.
 
-        BEFORE: who has reached `other` has executed all that this token stands for, and more.
+        BEFORE: a server that has reached `other` has executed everything that this token covers, and more.
 
         Args:
-            other: The other one.
-            clock_bound: By how much the clocks of two servers may differ (microseconds). Tokens that have no source in
-                common, by copy neither, are then told apart by their commit times, where those are further apart. Such
-                an answer is no part of the partial order: it may contradict what a third token says.
+            other: The other token.
+            clock_bound: By how much the clocks of two servers may differ (microseconds). Tokens without a common
+                source, also by copy, are then ordered by their commit times if these differ by more. Such a result is
+                not part of the partial order: it may contradict comparisons with a third token.
         """
         found = self._by_sets(other)
         if found is Order.UNKNOWN and clock_bound is not None and not self._shares_source(other):
@@ -100,7 +101,7 @@ class Token(Struct, frozen=True):
         }[order]
 
     def __or__(self, other: Token) -> Token:
-        """The least token that is at or after both. Raises `IncomparableTokensError` if there is none."""
+        """The smallest token that is at or after both. Raises `IncomparableTokensError` if there is none."""
         return Token.over((*self.places, *other.places))
 
     def _shares_source(self, other: Token) -> bool:
@@ -111,12 +112,15 @@ class Token(Struct, frozen=True):
         return copied | {place.source for place in self.places}
 
     def _by_clocks(self, other: Token, bound: int) -> Order:
-        mine, its = [place.committed_at for place in self.places], [place.committed_at for place in other.places]
-        if not (all(mine) and all(its)):
+        own_times, other_times = (
+            [place.committed_at for place in self.places],
+            [place.committed_at for place in other.places],
+        )
+        if not (all(own_times) and all(other_times)):
             return Order.UNKNOWN
-        if max(mine) + bound < min(its):
+        if max(own_times) + bound < min(other_times):
             return Order.BEFORE
-        return Order.AFTER if max(its) + bound < min(mine) else Order.UNKNOWN
+        return Order.AFTER if max(other_times) + bound < min(own_times) else Order.UNKNOWN
 
     def _is_within(self, other: Token) -> bool:
         reached = _Reached(other.places)
@@ -125,7 +129,7 @@ class Token(Struct, frozen=True):
 
 
 class _Reached:
-    """All that who is at some places provably holds, by copy too."""
+    """Everything that a server at some positions provably has, also by copy."""
 
     def __init__(self, places: Iterable[SourcePosition]) -> None:
         self._known: dict[tuple[str, str], SourcePosition] = {}
@@ -141,16 +145,17 @@ class _Reached:
         return known is not None and place.is_within(known)
 
     def follow(self, places: Iterable[SourcePosition]) -> None:
-        """Learns what was copied from where, of any places that have been reached; whose token says so is no matter."""
+        """Adds what was copied, for any of these positions that have been reached; it does not matter which token has
+        them."""
         waiting = [place for place in places if place.origins]
-        while found := [place for place in waiting if self.holds(place)]:
-            waiting = [place for place in waiting if place not in found]
-            for origin in (origin for place in found for origin in place.origins):
+        while reached_positions := [place for place in waiting if self.holds(place)]:
+            waiting = [place for place in waiting if place not in reached_positions]
+            for origin in (origin for place in reached_positions for origin in place.origins):
                 self._learn(origin.place)
 
 
 def merge(tokens: Iterable[Token]) -> Token:
-    """The union of any number of tokens; of none it is the token of no source, which is before every other one.
+    """The union of any number of tokens; without any, the token of no source, which is before every other token.
 
     Raises:
         IncomparableTokensError: Two of them have no union.

@@ -1,4 +1,4 @@
-"""Tokens as MessagePack: the bytes that their texts seal.
+"""Tokens as MessagePack: the bytes in their texts.
 Not here: the texts (`token_text.py`), what tokens mean (`token.py`)."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Unsigned = Annotated[int, Meta(ge=0)]
 _Name = Annotated[str, Meta(min_length=1)]
 _Tag = Annotated[str, Meta(pattern=r"\A([a-z_][a-z0-9_]{0,31})?\Z")]
 _Micros = Annotated[int, Meta(ge=0, lt=253_402_300_800_000_000)]
-"""Up to the year 9999, where Python's times end."""
+"""Up to the year 9999, the end of Python's times."""
 
 
 class _OfServer(Struct, array_like=True, forbid_unknown_fields=True):
@@ -86,35 +86,36 @@ _COPIED_PLACES = msgspec.msgpack.Decoder(list[_CopiedPlace])
 
 
 class PackedPlace(NamedTuple):
-    """A place as it is packed into tokens; those of a group have the places of all of its sources in each text."""
+    """A source's position as it is packed into tokens; each token of a group has the positions of all of its
+    sources."""
 
     name: bytes
     """Its source and lineage."""
     position: bytes
     whole: bytes
-    """In a text where no place is inside of a transaction: an array of four."""
+    """In a text in which no position is inside a transaction: an array of four."""
     partial: bytes
-    """In one where some are: an array of five."""
+    """In a text in which some positions are inside a transaction: an array of five."""
     copied: bytes
-    """In one where some have been copied: an array of six."""
+    """In a text with copied sources: an array of six."""
     steps: tuple[int, ...]
     is_copied: bool
 
 
 def packed_place(place: SourcePosition, known: PackedPlace | None = None, *, stands: bool = False) -> PackedPlace:
-    """Packs a place for `text_of` and `StepTexts`.
+    """Packs a source's position for `text_of` and `StepTexts`.
 
     Args:
-        place: The place.
-        known: An earlier one of the same source and lineage.
-        stands: Whether that has the same position.
+        place: The position.
+        known: An earlier packed position of the same source and lineage.
+        stands: Whether `known` has the same position.
     """
     name = known.name if known else _encode(place.source) + _encode(place.lineage)
     position = known.position if known and stands else _encode(_packed_position(place.position))
     inside, steps = _NOTHING, tuple(part.steps for part in place.parts)
     if steps:
         inside = _encode(_packed_parts(place))
-    # Put together here: most of the places of a group stand still from one text to the next.
+    # Joined here: from one text to the next, most positions of a group do not change.
     fields = name + _encode(place.committed_at) + position
     origins = _encode(_packed_origins(place)) if place.origins else _NOTHING
     copied = b"\x96" + fields + inside + origins
@@ -122,29 +123,29 @@ def packed_place(place: SourcePosition, known: PackedPlace | None = None, *, sta
 
 
 class Growing(NamedTuple):
-    """What is alike in the tokens of transactions that one server has numbered one behind the other, as it is packed;
-    between the parts are the commit time, then the last number that is executed, and in `inside` the next one."""
+    """The packed parts that are the same in the tokens of consecutive transactions of one server; between the parts are
+    the commit time, then the last executed number, and in `inside` the next number."""
 
     name: bytes
-    """Of the source, behind the heads of the arrays; the commit time follows."""
+    """The source's name, after the heads of the arrays; the commit time follows."""
     before: bytes
-    """Of the position; the number follows."""
+    """The position up to its last number, which follows."""
     behind: bytes
     inside: bytes
-    """Of the transaction of which a part has been given; its number follows."""
+    """The transaction that was received in part; its number follows."""
     origins: bytes
-    """What was copied up to the place's own position; empty if nothing was."""
+    """What was copied up to the source's own position; empty if nothing was."""
 
 
 def growing(place: SourcePosition, gtid: Gtid) -> tuple[Growing, int] | None:
-    """What tokens have in common behind a place that grows by transactions of one server.
+    """What the tokens after a position have in common while it grows by transactions of one server.
 
     Args:
-        place: The place in front of the first of these, between two transactions.
+        place: The position before the first of these transactions, between two transactions.
         gtid: The first of them.
 
     Returns:
-        It, and the number in front of which that is so. None where no span grows.
+        The common parts, and the number before which they are valid. None if no span grows.
     """
     position = place.position
     if not isinstance(position, GtidSet) or any(origin.position != position for origin in place.origins):
@@ -173,7 +174,7 @@ def growing(place: SourcePosition, gtid: Gtid) -> tuple[Growing, int] | None:
 
 
 def array_head(size: int) -> bytes:
-    """What stands in front of so many things."""
+    """The head of an array of this many items."""
     if size < 1 << 4:
         return bytes([0x90 | size])
     return b"\xdc" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xdd" + size.to_bytes(4, "big")
@@ -197,11 +198,11 @@ def _read_copied(body: bytes, steps: Sequence[int]) -> tuple[SourcePosition, ...
 
 
 READERS: Final = {WHOLE: _read_whole, PARTIAL: _read_partial, COPIED: _read_copied}
-"""What reads the bytes and the steps of each version of the text. Raises `msgspec.DecodeError` or `Usage`."""
+"""The readers of the bytes and the steps, for each version of the text. Raises `msgspec.DecodeError` or `Usage`."""
 
 
 def _with_steps(places: Sequence[_PartialPlace], steps: Sequence[int]) -> Iterator[SourcePosition]:
-    """Where the steps do not fit to the places, the token has another text than the one that was read."""
+    """If the steps do not match the positions, the token has another text than the text that was read."""
     left = list(steps)
     for packed in places:
         mine, left = left[: len(packed.inside)], left[len(packed.inside) :]
@@ -211,18 +212,18 @@ def _with_steps(places: Sequence[_PartialPlace], steps: Sequence[int]) -> Iterat
 
 
 def _with_origins(place: SourcePosition, packed: _CopiedPlace) -> SourcePosition:
-    """A place with what it was copied from."""
+    """A source's position with its origins."""
     origins = tuple(
         Origin(one.source, place.position if one.position is None else _unpacked_position(one.position), one.lineage)
         for one in packed.origins
     )
-    # In another order, or one of them twice, they would have another text.
+    # In another order, or with an origin twice, they would have another text.
     return replace(place, origins=origins).union(replace(place, origins=()))
 
 
 @lru_cache(1 << 10)
 def _uuid_bytes(text: str) -> bytes:
-    """Of the few servers that the transactions of a stream have."""
+    """The bytes of a UUID; cached, because the transactions of a stream are of few servers."""
     return UUID(text).bytes
 
 
@@ -252,7 +253,7 @@ def _packed_parts(place: SourcePosition) -> list[_Gtid | Literal[0]]:
 
 
 def _packed_transaction(found: Gtid | BinlogPosition) -> _Gtid | Literal[0]:
-    """In a file it begins where the position is."""
+    """Packs a transaction; in a file, it begins at the position."""
     if isinstance(found, BinlogPosition):
         return 0
     return _Gtid(_uuid_bytes(found.sid.uuid), found.sid.tag, found.gno)

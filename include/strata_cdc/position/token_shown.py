@@ -1,4 +1,4 @@
-"""What is in a token, for people and programs.
+"""The content of a token, for people and programs.
 Not here: its text (`position/token_text.py`)."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def shown(place: SourcePosition) -> dict[str, Any]:
-    """One source of a token, as values that JSON has."""
+    """One source of a token, as JSON values."""
     when = (_EPOCH + timedelta(microseconds=place.committed_at)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return {
         "source": place.source,
@@ -26,7 +26,7 @@ def shown(place: SourcePosition) -> dict[str, Any]:
 
 
 def _inside(place: SourcePosition) -> int | dict[str, int]:
-    """The steps of the one transaction that begins at a place in a file, or those of each by its GTID."""
+    """The steps of the transaction that begins at a position in a file, or those of each transaction by GTID."""
     if not place.position.is_shared:
         return sum(part.steps for part in place.parts)
     return {str(part.transaction): part.steps for part in place.parts}

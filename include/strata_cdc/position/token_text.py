@@ -1,25 +1,26 @@
-"""The text form of event tokens: short, with characters that every URL and header takes, refused when damaged.
+"""The text form of event tokens: short, with characters that every URL and header accepts, refused if damaged.
 Not here: what tokens mean (`token.py`), their bytes (`token_packed.py`).
 
-`v1.` and, in base64url without padding (RFC 4648), a CRC32 (4 bytes, big-endian) and MessagePack (array of places):
+`v1.` and, in base64url without padding (RFC 4648), a CRC32 (4 bytes, big-endian) and MessagePack (array of positions of
+sources):
 
     [[source, lineage, committed_at, position], ...]
     position = [0, [[uuid, tag, [first, last, first, last, ...]], ...]]     a GTID set
-             | [1, uuid, file name, offset]                                 a place in a server's files
+             | [1, uuid, file name, offset]                                 a position in a server's files
 
-`uuid` has 16 bytes, all numbers are integers. There is one text for each token; others that would say the same are
-refused. The CRC finds a token that was cut or mistyped; it does not find one that was forged.
+`uuid` has 16 bytes, all numbers are integers. There is one text for each token; other texts with the same
+meaning are refused. The CRC detects a token that was cut or mistyped; it does not detect a forged token.
 
-A token that stands inside of a transaction begins with `v2.`: its places have a fifth field,
+A token inside a transaction begins with `v2.`: its positions have a fifth field,
 
-    [[uuid, tag, number], ...]      the transactions of which a part has been given; [0] in a server's files
+    [[uuid, tag, number], ...]      the transactions that were received in part; [0] in a server's files
 
-and behind the base64 each of them has `.` and a number, steps * 65536 + check. So the tokens of the rows of one
-transaction differ in the last number only (`StepTexts`).
+and after the base64 each of them has `.` and a number, steps * 65536 + check. So the tokens of the rows of one
+transaction differ only in the last number (`StepTexts`).
 
-A token of rows that were copied begins with `v3.`: its places have the fifth field, and a sixth,
+A token of rows that were copied begins with `v3.`: its positions have the fifth field, and a sixth,
 
-    [[source, lineage, position], ...]      what was copied; the position is nil where it is the place's own
+    [[source, lineage, position], ...]      what was copied; the position is nil if it is the source's own position
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ _MOST_STEPS = 1 << 44
 
 
 def to_text(token: Token) -> str:
-    """The text of a token, as `str` gives it."""
+    """The text of a token, as `str` returns it."""
     return str(token)
 
 
 def from_text(text: str) -> Token:
-    """Reads what `to_text` gave; blanks around it, as copying leaves them, are no matter.
+    """Reads the text of a token; blanks around it, as copying leaves them, are ignored.
 
     Raises:
         InvalidTokenError: The text is no token, is damaged, or comes from a newer version of Strata.
@@ -75,6 +76,6 @@ def from_text(text: str) -> Token:
     return token
 
 
-def _refused(text: str, what: str, remedy: str = "Copy the whole of it again.") -> InvalidTokenError:
+def _refused(text: str, problem: str, remedy: str = "Copy the whole of it again.") -> InvalidTokenError:
     shown = text if len(text) <= 60 else f"{text[:40]}...{text[-10:]}"
-    return InvalidTokenError(f"{shown!r} {what}", remedy=remedy)
+    return InvalidTokenError(f"{shown!r} {problem}", remedy=remedy)

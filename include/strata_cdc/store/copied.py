@@ -1,5 +1,5 @@
-"""A copy of a source's part of a store, in memory: whatever is done with it, the store stays as it is.
-Not here: what is tried on it (`pipeline/rehearse.py`)."""
+"""A copy of a source's part of a store, in memory: changes of the copy never reach the store.
+Not here: what uses the copy (`pipeline/rehearse.py`)."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _ROWS = 1000
-"""That are held in between."""
+"""Rows that are held in memory between reading and writing."""
 
 
 def copied_store(engine: sa.Engine, source: str, servers: Collection[str]) -> sa.Engine:
-    """A store in memory with all that another has of a source.
+    """A store in memory with everything that another store has of a source.
 
     Args:
         engine: The store.
         source: Name of the source.
-        servers: As `own_database`; what is the store's own in a stream is the copy's, too.
+        servers: As `own_database`; what belongs to the store in a stream belongs to the copy too.
     """
     own = own_database(engine, servers)
     copy = open_store("sqlite://")
-    with reading(engine) as found, writing(copy) as made:
+    with reading(engine) as source_connection, writing(copy) as copy_connection:
         for table in METADATA.sorted_tables:
             if table is store_format:
                 continue
             mine = table.c.source == source if "source" in table.c else sa.true()
-            rows = found.execution_options(yield_per=_ROWS).execute(sa.select(table).where(mine))
+            rows = source_connection.execution_options(yield_per=_ROWS).execute(sa.select(table).where(mine))
             for part in rows.mappings().partitions(_ROWS):
-                made.execute(table.insert(), [dict(row) for row in part])
+                copy_connection.execute(table.insert(), [dict(row) for row in part])
     return copy.execution_options(**{OWN: own})

@@ -34,17 +34,17 @@ DEFAULT_DATABASE: Final = "strata"
 """Where the store lives on a MySQL server whose URL names no database."""
 
 _ANSWER_SECONDS = 3600
-"""A server that has not answered for so long does not; a change of the tables' format may take a while."""
+"""A server that has not answered for this long is given up; a change of the tables' format may take a while."""
 _LOCK_SECONDS = 60
-"""How long an opener waits for another that makes the tables, and an SQLite writer for another writer."""
+"""How long a process waits for another process that makes the tables, and an SQLite writer for another writer."""
 _RETRY_SECONDS = 0.01
 _LOGS_STATEMENTS: Final = "strata_logs_statements"
-"""What is known of a connection."""
+"""Key of what is known of a connection."""
 
 _DENIED = {1045, 1698, 3118}
 """Server errors (share/messages_to_clients.txt): wrong password, no such user by socket, account locked."""
 _NOT_GRANTED = {1044, 1142, 1143, 1227}
-"""No right to a database, to a table, to a column, for an operation."""
+"""Server errors: no right to a database, to a table, to a column, for an operation."""
 _READ_ONLY = {1290, 1792, 1836}
 _NO_DATABASE = 1049
 _NO_STORE: Final = "there is no store"
@@ -56,20 +56,20 @@ class OnMissing(Enum):
     CREATE = "create"
     REFUSE = "refuse"
     EMPTY = "empty"
-    """One in memory takes its place, with nothing in it: for who only reads, and makes none."""
+    """An empty store in memory is used instead: for callers that only read and must not make a store."""
 
 
 def open_store(url: str, on_missing: OnMissing = OnMissing.CREATE) -> sa.Engine:
     """The store at an SQLAlchemy URL, its tables in this version's format.
 
-    `mysql://user:password@host/` means database `strata` there, made if it is missing and the user may;
-    `sqlite:///file`
-    serves files without a server, `sqlite://` lives in memory. Opening reads one row; a table is read when asked for.
+    `mysql://user:password@host/` means the database `strata` there, made if it is missing and the user may;
+    `sqlite:///file` is a file without a server, `sqlite://` is in memory. Opening reads one row; a table is read only
+    when it is needed.
 
     Raises:
         StoreUnavailableError: The database does not answer.
         AccessDeniedError: Wrong user or password, or no right to the database.
-        StoreFormatError: There is no store and none is to be made; it is of a newer version; it is not Strata's.
+        StoreFormatError: There is no store and none is to be made; the store has a newer format; it is not Strata's.
         SettingsError: The text is not a URL of a database.
     """
     if on_missing is OnMissing.EMPTY:
@@ -84,14 +84,14 @@ def open_store(url: str, on_missing: OnMissing = OnMissing.CREATE) -> sa.Engine:
             _prepare(engine, parsed, on_missing)
     except ODD_ANSWERS as error:
         raise StoreUnavailableError(
-            f"the store at {describe(engine)} answers as no database does: {one_line(str(error))}",
+            f"the store at {describe(engine)} does not answer like a database: {one_line(str(error))}",
             remedy="Check that the URL is that of a MySQL server.",
         ) from error
     return engine
 
 
 def find_store(url: str) -> sa.Engine | None:
-    """As `open_store`, for who only reads: None if there is no store, and nothing is made."""
+    """As `open_store`, for callers that only read: None if there is no store, and nothing is made."""
     try:
         return open_store(url, OnMissing.REFUSE)
     except StoreFormatError as error:
@@ -127,7 +127,7 @@ def _parse(text: str) -> sa.URL:
     if url.get_backend_name() not in ("mysql", "mariadb"):
         return url
     if url.drivername not in ("mysql", "mysql+pymysql"):
-        # Another driver would be told nothing of how the connection is to be protected.
+        # Another driver would not get the options that protect the connection.
         raise SettingsError(f"there is no driver for a store on {url.drivername}", remedy="Write mysql://...")
     return url.set(drivername="mysql+pymysql", database=url.database or DEFAULT_DATABASE)
 
@@ -138,7 +138,7 @@ def _engine(url: sa.URL) -> sa.Engine:
     if backend == "sqlite":
         options["connect_args"] = {"timeout": _LOCK_SECONDS}
         if url.database in (None, "", ":memory:"):
-            # Each connection would have a memory of its own.
+            # Otherwise each connection would have its own memory.
             options |= {"poolclass": StaticPool, "connect_args": {"check_same_thread": False}}
     elif backend == "mysql":
         # The server closes idle connections; a plan may take longer than that between two look-ups.
@@ -159,18 +159,19 @@ def _engine(url: sa.URL) -> sa.Engine:
 
 
 def _creator(url: sa.URL) -> Callable[[], Any]:
-    """What makes a connection to a store on MySQL: the same as for all others, with what SQLAlchemy expects of one."""
+    """The function that makes a connection to a store on MySQL: as all other connections, with what SQLAlchemy
+    expects."""
     import pymysql  # noqa: PLC0415 - the driver is loaded with the first store on MySQL
 
     address = ServerAddress.from_url(url.render_as_string(hide_password=False))
-    # Rows that an UPDATE found, not those that it changed.
+    # Count the rows that an UPDATE matched, not those that it changed.
     return partial(
         open_connection, address, read_timeout=_ANSWER_SECONDS, client_flag=pymysql.constants.CLIENT.FOUND_ROWS
     )
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
-    # Transactions are begun by `_begin_sqlite`: the driver's own begin lets DDL and reads run outside of them.
+    # Transactions are begun by `_begin_sqlite`: the driver's own BEGIN lets DDL and reads run outside of transactions.
     connection.isolation_level = None
     cursor = connection.cursor()
     _switch_to_wal(cursor)
@@ -179,7 +180,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _switch_to_wal(cursor: sqlite3.Cursor) -> None:
-    """The one statement for which SQLite may not wait: another connection is making the same switch, of a new file."""
+    """The only statement for which SQLite may not wait: another connection makes the same switch of a new file."""
     end = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
@@ -193,19 +194,19 @@ def _switch_to_wal(cursor: sqlite3.Cursor) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    # IMMEDIATE where the caller is going to write: a read that turns into a write cannot wait for another writer.
+    # IMMEDIATE if the caller is going to write: a read that becomes a write cannot wait for another writer.
     connection.exec_driver_sql("BEGIN IMMEDIATE" if _writes(connection) else "BEGIN")
 
 
 def _begin_mysql(connection: sa.Connection) -> None:
-    """A writer locks rows, and no gaps between them: at InnoDB's default, looking for a row that is not there locks the
-    place where other sources of the same store put theirs, and two of them wait for each other."""
+    """Makes a writer lock rows, and no gaps between them: at InnoDB's default, looking for a row that does not exist
+    locks the gap into which other sources of the same store insert theirs, and two of them wait for each other."""
     if not _writes(connection):
         return
     if _LOGS_STATEMENTS not in connection.info:
-        found = connection.exec_driver_sql("SELECT @@session.binlog_format").scalar()
-        connection.info[_LOGS_STATEMENTS] = found == "STATEMENT"
-    # Error 1665 (share/messages_to_clients.txt): InnoDB takes no writes of this level where statements are logged.
+        binlog_format = connection.exec_driver_sql("SELECT @@session.binlog_format").scalar()
+        connection.info[_LOGS_STATEMENTS] = binlog_format == "STATEMENT"
+    # Error 1665 (share/messages_to_clients.txt): InnoDB refuses writes at this level if statements are logged.
     if not connection.info[_LOGS_STATEMENTS]:
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
@@ -266,10 +267,10 @@ def _prepare(engine: sa.Engine, url: sa.URL, on_missing: OnMissing) -> None:
         # Connecting would make an empty file.
         raise _missing(engine) if Path(str(url.database)).parent.is_dir() else _unopened(describe(engine))
     with engine.connect() as connection:
-        found = stored_format(connection)
-    if found is not None:
-        check_format(found)
-        if found == FORMAT:
+        format_number = stored_format(connection)
+    if format_number is not None:
+        check_format(format_number)
+        if format_number == FORMAT:
             return
     elif on_missing is OnMissing.REFUSE:
         raise _missing(engine)
@@ -287,18 +288,18 @@ def _migrating(engine: sa.Engine) -> Iterator[sa.Connection]:
     """A transaction in which no other process makes or changes the tables."""
     with ExitStack() as held:
         if engine.dialect.name == "mysql":
-            # MySQL's DDL commits by itself, so a transaction keeps nobody out. The lock is of a connection of its own:
+            # MySQL's DDL commits by itself, so a transaction excludes nobody. The lock has its own connection:
             # it must last until the transaction has committed.
             _take_lock(held.enter_context(engine.connect()))
         yield held.enter_context(engine.execution_options(strata_writes=True).begin())
 
 
 def _take_lock(connection: sa.Connection) -> None:
-    """Keeps others out until the connection is given back, which frees its locks."""
+    """Excludes other processes until the connection is returned, which frees its locks."""
     lock = sa.func.get_lock(f"strata.{connection.engine.url.database}"[:64], _LOCK_SECONDS)
     if connection.execute(sa.select(lock)).scalar() != 1:
         raise StoreUnavailableError(f"another process has been making the store's tables for {_LOCK_SECONDS} s")
-    # A pooled connection lives on: without this the lock would, too.
+    # A pooled connection stays open: without this the lock would stay too.
     connection.detach()
 
 
@@ -315,7 +316,8 @@ def _code(error: sa.exc.DBAPIError) -> int | None:
 
 
 def _translated(error: sa.exc.DBAPIError, url: sa.URL) -> StrataError:
-    """Ours for the database's. Only its own words are repeated, never a URL or a statement's values."""
+    """Turns a database's error into Strata's. Only the database's text is repeated, never a URL or a statement's
+    values."""
     where = url.render_as_string(hide_password=True)
     code = _code(error)
     unsafe = as_unsafe_error(error.orig, f"the store at {where}")
@@ -349,20 +351,20 @@ def _translated(error: sa.exc.DBAPIError, url: sa.URL) -> StrataError:
 
 
 def _translated_file(error: sa.exc.DBAPIError, where: str) -> StrataError | None:
-    """What SQLite says of its file; None of everything else."""
+    """SQLite's errors about its file; None for every other error."""
     if not isinstance(error.orig, sqlite3.DatabaseError):
         return None
-    said = str(error.orig)
-    if "unable to open" in said:
+    text = str(error.orig)
+    if "unable to open" in text:
         return _unopened(where)
-    if "not a database" in said:
+    if "not a database" in text:
         return StoreFormatError(f"{where} is not an SQLite database", remedy="Check the path in the store's URL.")
     return None
 
 
 def _unopened(where: str) -> StoreUnavailableError:
     return StoreUnavailableError(
-        f"the store at {where} cannot be opened: its folder is not there, or the file may not be read and written",
+        f"the store at {where} cannot be opened: its folder does not exist, or the file may not be read and written",
         remedy="Check the path in the store's URL; Strata makes the file, but no folder.",
     )
 

@@ -1,4 +1,4 @@
-"""What people have decided on rows that were withheld: to publish them as they are, or to do without them.
+"""What people have decided on rows that were withheld: to publish them as they are, or to discard them.
 Not here: carrying it out (`pipeline/quarantine/`), the states (`table_intervals.py`)."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Decision(Struct, frozen=True):
 
     source: str
     start_at: int
-    """Of the interval, microseconds UTC."""
+    """Start of the interval, microseconds UTC."""
     database_name: str
     table_name: str
     run: str
@@ -40,9 +40,9 @@ class Decision(Struct, frozen=True):
     decided_at: int
     """Microseconds UTC."""
     rows: int
-    """That it is about: those which nobody had published."""
+    """Rows that the decision is about: those that were not published."""
     done_at: int | None = None
-    """None: it was begun and not carried out; doing it again completes it."""
+    """None: the decision was begun and is not carried out; doing it again completes it."""
 
 
 class DecisionLedger:
@@ -52,16 +52,16 @@ class DecisionLedger:
         self._engine = engine
 
     def begin(self, decision: Decision) -> None:
-        """Notes what somebody is about to do."""
+        """Stores a decision before it is carried out."""
         with writing(self._engine) as connection:
             _put(connection, decision)
 
     def settle(self, decision: Decision, before: TableInterval, after: TableInterval) -> bool:
-        """Notes that it is done, with the state that follows, in one transaction.
+        """Stores that it is carried out, with the state that follows, in one transaction.
 
         Returns:
-            False if another run has changed the piece since `before` was read: then nothing is noted of the decision,
-            and what a release has committed is owed again, so that the next run puts its rows in the place.
+            False if another run has changed the table's part since `before` was read: then nothing of the decision is
+            stored, and what a release has committed is pending again, so that the next run replaces its rows.
         """
         with writing(self._engine) as connection:
             now = same_piece(connection, before)
@@ -74,27 +74,29 @@ class DecisionLedger:
             return False
 
     def select(self, source: str, start: int | None = None) -> list[Decision]:
-        """All of a source, or of its interval that starts then (microseconds UTC), in order of time."""
-        found = quarantine_decision.c
-        order = (found.decided_at, found.start_at, found.database_name, found.table_name)
-        query = sa.select(*found).where(found.source == source).order_by(*order)
+        """All decisions of a source, or of its interval that starts at a time (microseconds UTC), in order of time."""
+        columns = quarantine_decision.c
+        order = (columns.decided_at, columns.start_at, columns.database_name, columns.table_name)
+        query = sa.select(*columns).where(columns.source == source).order_by(*order)
         if start is not None:
-            query = query.where(found.start_at == start)
+            query = query.where(columns.start_at == start)
         with reading(self._engine) as connection:
             return [_from_row(row) for row in connection.execute(query)]
 
     def is_decided(self, piece: TableInterval) -> bool:
-        """Whether a piece is as a decision on its run has left it."""
+        """Whether a table's part of an interval is still as a decision on its run has left it."""
         if (
             piece.state not in {IntervalState.PUBLISHED, IntervalState.DISCARDED, IntervalState.HELD}
             or piece.run is None
         ):
             return False
-        found = quarantine_decision.c
-        key = (found.source == piece.source) & (found.start_at == piece.start) & (found.run == piece.run)
-        key &= (found.database_name == piece.database) & (found.table_name == piece.table)
+        columns = quarantine_decision.c
+        key = (columns.source == piece.source) & (columns.start_at == piece.start) & (columns.run == piece.run)
+        key &= (columns.database_name == piece.database) & (columns.table_name == piece.table)
         with reading(self._engine) as connection:
-            return connection.execute(sa.select(found.run).where(key & found.done_at.is_not(None))).first() is not None
+            return (
+                connection.execute(sa.select(columns.run).where(key & columns.done_at.is_not(None))).first() is not None
+            )
 
 
 _KEY = ("source", "start_at", "database_name", "table_name", "run", "verb")
@@ -111,5 +113,5 @@ def _put(connection: sa.Connection, decision: Decision) -> None:
 
 
 def _from_row(row: sa.Row[Any]) -> Decision:
-    found = dict(zip(Decision.__struct_fields__, tuple(row), strict=True))
-    return Decision(**{**found, "verb": Verb(found["verb"])})
+    values = dict(zip(Decision.__struct_fields__, tuple(row), strict=True))
+    return Decision(**{**values, "verb": Verb(values["verb"])})

@@ -1,5 +1,5 @@
 """JSON in columns of the store, read by its type. A value without a number is of form 1.
-Not here: the columns (`tables.py`), the values (whoever stores them)."""
+Not here: the columns (`tables.py`), the values (the packages that store them)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def to_column(value: Struct) -> str:
-    """The text of a value."""
+    """The stored text of a value."""
     return msgspec.json.encode(value).decode()
 
 
@@ -24,12 +24,12 @@ def from_column(text: str, kind: type[Found], column: str) -> Found:
     """The inverse of `to_column`.
 
     Args:
-        text: What the row has.
-        kind: Of the value.
+        text: The row's text.
+        kind: Type of the value.
         column: `table.column`, for errors.
 
     Raises:
-        DamagedFileError: The text is something else; the message has the path of the value at fault.
+        DamagedFileError: The text has another form; the message has the path of the wrong value.
         StoreFormatError: A newer version of Strata wrote it.
     """
     remedy = "The store was changed by hand, or is damaged: restore it from a backup."

@@ -1,4 +1,4 @@
-"""Which lake a source's rows are in: one row a source.
+"""Which lake a source's rows are in: one row for each source.
 Not here: the lake's own file, and comparing both (`lake/known_lake.py`)."""
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class KnownLake(Struct, frozen=True):
-    """What the store says of a source's lake."""
+    """What the store has of a source's lake."""
 
     lake: str
     is_written: bool
-    """Whether the lake is known to say the same."""
+    """Whether the lake's own file is known to have the same id."""
 
 
 class KnownPlace(Struct, frozen=True):
-    """What had been executed up to and with a transaction."""
+    """What had been executed up to and including a transaction."""
 
     seq: int
     gtid_executed: str
     clock: int
-    """No transaction behind it was committed before, microseconds UTC."""
+    """No later transaction was committed before this time, microseconds UTC."""
 
 
 class LakeLedger:
@@ -42,15 +42,15 @@ class LakeLedger:
         self._engine = engine
 
     def get(self, source: str) -> KnownLake | None:
-        """The lake of a source; None if nobody has used both together yet."""
-        found = source_lake.c
-        query = sa.select(found.lake, found.written).where(found.source == source)
+        """The lake of a source; None if both have not been used together yet."""
+        columns = source_lake.c
+        query = sa.select(columns.lake, columns.written).where(columns.source == source)
         with reading(self._engine) as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None else KnownLake(row[0], bool(row[1]))
 
     def begin(self, source: str, lake: str, *, now: int) -> KnownLake | None:
-        """Notes a source's lake, unless somebody else has; what is noted then."""
+        """Stores a source's lake, unless another process has; returns what is stored then."""
         values = {"source": source, "lake": lake, "noticed_at": now, "written": 0}
         insert = source_lake.insert().prefix_with("IGNORE", dialect="mysql").prefix_with("OR IGNORE", dialect="sqlite")
         with writing(self._engine) as connection:
@@ -58,28 +58,29 @@ class LakeLedger:
         return self.get(source)
 
     def note_written(self, source: str, lake: str) -> None:
-        """The lake says the same."""
-        mine = (source_lake.c.source == source) & (source_lake.c.lake == lake)
+        """Stores that the lake's own file has the same id."""
+        same_lake = (source_lake.c.source == source) & (source_lake.c.lake == lake)
         with writing(self._engine) as connection:
-            connection.execute(source_lake.update().where(mine).values(written=1))
+            connection.execute(source_lake.update().where(same_lake).values(written=1))
 
     def replace(
         self, source: str, lake: str, lost: Iterable[tuple[int, str]], pieces: Iterable[TableInterval], *, now: int
     ) -> None:
-        """Notes another lake in the place of a source's, which has to be written, and what of the former is not in it.
+        """Replaces a source's lake by another lake, whose file has to be written, and stores what that lake does not
+        have.
 
         Args:
             source: The source.
             lake: The id of the other lake.
-            lost: Start of the interval and table (`full_names.py`) of published notes that are true no more.
-            pieces: States that follow.
+            lost: Start of the interval and table (`full_names.py`) of published notes that are no longer true.
+            pieces: The new states.
             now: Microseconds UTC.
         """
         notes, same = published_interval.c, source_lake.c.source == source
         with writing(self._engine) as connection:
             for start, table in lost:
-                mine = (notes.source == source) & (notes.start_at == start) & (notes.table_name == table)
-                connection.execute(published_interval.delete().where(mine))
+                same_note = (notes.source == source) & (notes.start_at == start) & (notes.table_name == table)
+                connection.execute(published_interval.delete().where(same_note))
             for piece in pieces:
                 store_piece(connection, piece)
             connection.execute(source_lake.delete().where(same))
@@ -94,19 +95,18 @@ class LakeLedger:
             return max(int(connection.execute(query).scalar() or 0) for query in (last, read))
 
     def places(self, source: str) -> list[KnownPlace]:
-        """Ordinals of which it is known what had been executed, in their order: where files begin, and where intervals
-        end."""
+        """Ordinals at which the executed GTID set is known, in order: where files begin, and where intervals end."""
         file, owned = tracked_file.c, closed_interval.c
         begins = sa.select(file.first_seq - 1, file.gtid_before, sa.literal(0)).where(file.source == source)
         ends = sa.select(owned.last_seq, owned.gtid_executed, owned.end_at).where(owned.source == source)
         with reading(self._engine) as connection:
-            found = [KnownPlace(*row) for query in (begins, ends) for row in connection.execute(query)]
-        return sorted(found, key=lambda place: place.seq)
+            known = [KnownPlace(*row) for query in (begins, ends) for row in connection.execute(query)]
+        return sorted(known, key=lambda place: place.seq)
 
     def last_published(self, source: str) -> tuple[str, int] | None:
-        """A table of the newest interval of which something is published, and the version that holds its rows."""
-        found = published_interval.c
-        newest = sa.select(found.table_name, found.delta_version).where(found.source == source)
+        """A table of the newest interval that has published rows, and the version that holds them."""
+        columns = published_interval.c
+        newest = sa.select(columns.table_name, columns.delta_version).where(columns.source == source)
         with reading(self._engine) as connection:
-            row = connection.execute(newest.order_by(found.start_at.desc()).limit(1)).one_or_none()
+            row = connection.execute(newest.order_by(columns.start_at.desc()).limit(1)).one_or_none()
         return None if row is None else (row[0], int(row[1]))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ClosedInterval(Struct, frozen=True):
-    """The marks of one interval: it owns the transactions with first_seq < seq <= last_seq, for ever."""
+    """The marks of one interval: it owns the transactions with first_seq < seq <= last_seq, permanently."""
 
     source: str
     start: int
@@ -35,16 +35,16 @@ class ClosedInterval(Struct, frozen=True):
 
 
 class VersionRows(Struct, frozen=True, array_like=True):
-    """What of a commit one schema version decoded."""
+    """The part of a commit that one schema version decoded."""
 
     version_id: int
     rows: int
     bytes: int
-    """Of the files that hold them, as they are stored."""
+    """Bytes of the files that hold them, as they are stored."""
 
 
 class PublishedDetails(Struct, frozen=True, omit_defaults=True):
-    """Of what a commit was made; what older versions did not note is empty."""
+    """What a commit was made from; fields that older versions did not store are empty."""
 
     gtid_executed: str = ""
     """What the stream had executed at the interval's end."""
@@ -75,8 +75,8 @@ class IntervalLedger:
 
     def overlapping(self, source: str, start: int, end: int) -> list[ClosedInterval]:
         """Intervals that share time with [start, end), and those that touch it at an end; in order of time."""
-        found = closed_interval.c
-        within = (found.source == source) & (found.start_at <= end) & (found.end_at >= start)
+        columns = closed_interval.c
+        within = (columns.source == source) & (columns.start_at <= end) & (columns.end_at >= start)
         return self._select(within)
 
     def all(self, source: str) -> list[ClosedInterval]:
@@ -86,10 +86,10 @@ class IntervalLedger:
     def last(self, source: str) -> ClosedInterval | None:
         """The interval that reaches furthest, None if there is none."""
         newest = sa.select(sa.func.max(closed_interval.c.start_at)).where(closed_interval.c.source == source)
-        found = self._select(
+        intervals = self._select(
             (closed_interval.c.source == source) & (closed_interval.c.start_at == newest.scalar_subquery())
         )
-        return found[0] if found else None
+        return intervals[0] if intervals else None
 
     def get(self, source: str, start: int) -> ClosedInterval | None:
         """The interval that begins exactly then."""
@@ -97,28 +97,28 @@ class IntervalLedger:
         return found[0] if found else None
 
     def close(self, interval: ClosedInterval, pieces: Sequence[TableInterval] = ()) -> ClosedInterval:
-        """Stores the marks, and what is owed between them, unless the interval's time is owned already.
+        """Stores the marks, and what is pending between them, unless the interval's time is owned already.
 
         Args:
             interval: The marks.
             pieces: Every table that has rows between them.
 
         Returns:
-            What is stored: of two that close the same interval the first one's marks; also where its end differs,
-            or another interval covers the start. A caller that gets other bounds than it gave has lost a race and cuts
-            its request anew.
+            The stored marks: if two processes close the same interval, those of the first; also if its end differs, or
+            if another interval covers the start. A caller that gets other bounds than it gave has lost a race, and
+            cuts its request again.
         """
-        found = closed_interval.c
-        mine = found.source == interval.source
+        columns = closed_interval.c
+        of_source = columns.source == interval.source
         overlap = sa.select(*closed_interval.c).where(
-            mine & (found.start_at < interval.end) & (found.end_at > interval.start)
+            of_source & (columns.start_at < interval.end) & (columns.end_at > interval.start)
         )
         with writing(self._engine) as connection:
-            # Everybody who closes intervals of this source queues up here, so that no two of them can overlap.
+            # All processes that close intervals of this source wait for each other here, so no two intervals overlap.
             connection.execute(
                 sa.select(tracked_position.c.seq).where(tracked_position.c.source == interval.source).with_for_update()
             ).all()
-            stored = connection.execute(overlap.order_by(found.start_at).limit(1).with_for_update()).one_or_none()
+            stored = connection.execute(overlap.order_by(columns.start_at).limit(1).with_for_update()).one_or_none()
             if stored is not None:
                 return ClosedInterval(*stored)
             connection.execute(
@@ -148,7 +148,7 @@ class PublishedLedger:
         self._engine = engine
 
     def put(self, given: PublishedInterval) -> None:
-        """Notes a commit; publishing an interval again replaces its note."""
+        """Stores a note of a commit; publishing an interval again replaces its note."""
         key = {"source": given.source, "start_at": given.interval_start, "table_name": given.table}
         values = {
             "delta_version": given.delta_version,
@@ -175,14 +175,14 @@ class PublishedLedger:
     def of_table(self, source: str, database: str, table: str) -> Sequence[PublishedInterval]:
         """All notes of one table, by time.
 
-        A note of a database with a dot in its name, as an older version of Strata wrote it, is its table's as long as
-        the ledger knows of no other one that it could be about.
+        If a database has a dot in its name, a note of an older version of Strata counts for its table as long as the
+        ledger knows no other table that the note could mean.
         """
         name, plain = full_name(database, table), f"{database}.{table}"
-        notes = {one.interval_start: one for one in self.list(source, name)}
+        notes = {note.interval_start: note for note in self.list(source, name)}
         first, _, rest = plain.partition(".")
         if name != plain and (first, rest) not in TableIntervalLedger(self._engine).names(source):
-            notes = {**{one.interval_start: one for one in self.list(source, plain)}, **notes}
+            notes = {**{note.interval_start: note for note in self.list(source, plain)}, **notes}
         return [notes[start] for start in sorted(notes)]
 
     def newest(self, source: str) -> dict[str, int]:
@@ -204,7 +204,7 @@ class PublishedLedger:
 def _put(connection: sa.Connection, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:
     """Updates the row of that key, or inserts it: the same on every database."""
     same = sa.and_(*(table.c[name] == value for name, value in key.items()))
-    # Not the count of an UPDATE: MySQL counts rows that changed, and the same values again change none.
+    # Not by the count of an UPDATE: MySQL counts changed rows, and writing the same values again changes none.
     if connection.execute(sa.select(sa.literal(1)).where(same).with_for_update()).first() is not None:
         connection.execute(table.update().where(same).values(values))
     else:

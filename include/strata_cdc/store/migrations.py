@@ -45,7 +45,7 @@ def _add_temporary_tables(connection: sa.Connection) -> None:
 
 
 def _add_table_interval(connection: sa.Connection) -> None:
-    # Intervals that were closed before are counted by the next plan.
+    # Intervals that were closed earlier are counted by the next plan.
     table_interval.create(connection, checkfirst=True)
 
 
@@ -57,9 +57,9 @@ def _add_partition_change(connection: sa.Connection) -> None:
     if sa.inspect(connection).has_table(partition_change.name):
         connection.execute(partition_change.delete())
     partition_change.create(connection, checkfirst=True)
-    # Nobody has noted what was done to partitions before.
-    found = tracked_position.c
-    for source, seq in connection.execute(sa.select(found.source, found.seq)).all():
+    # What was done to partitions earlier is not stored.
+    columns = tracked_position.c
+    for source, seq in connection.execute(sa.select(columns.source, columns.seq)).all():
         values = {"seq": seq, "binlog_pos": 0, "database_name": "", "table_name": "", "statement": "", "sql_mode": 0}
         connection.execute(partition_change.insert().values(source=source, **values))
 
@@ -67,17 +67,17 @@ def _add_partition_change(connection: sa.Connection) -> None:
 def _add_read_again(connection: sa.Connection) -> None:
     read_again.create(connection, checkfirst=True)
     _add_partition_change(connection)
-    # Statements of before have none: what depends on their session's time zone is read again.
+    # Earlier statements have no time zone: tables that depend on it are read again.
     _add_columns(connection, schema_version, "time_zone")
 
 
 def _add_sessions(connection: sa.Connection) -> None:
-    # Nobody has noted who ran the statements of before.
+    # Who ran the earlier statements is not stored.
     _add_columns(connection, schema_version, "server_id", "thread_id", "invoker")
 
 
 def _add_source_lake(connection: sa.Connection) -> None:
-    # The next command that writes looks whether its lake has what the store calls published.
+    # The next command that writes checks that its lake has what the store calls published.
     source_lake.create(connection, checkfirst=True)
 
 
@@ -97,8 +97,8 @@ def _add_effects_and_commit_index(connection: sa.Connection) -> None:
 
 
 def _add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:
-    """Empty ones, but for those that are there."""
-    present = {one["name"] for one in sa.inspect(connection).get_columns(table.name)}
+    """Adds empty columns, except those that exist."""
+    present = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
     for name in names:
         if name not in present:
             kind = table.c[name].type.compile(dialect=connection.dialect)
@@ -117,39 +117,39 @@ STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
     9: _add_column_ids,
     10: _add_effects_and_commit_index,
 }
-"""From a format to what makes the next one of it; a step may be run again after it was killed midway."""
+"""For each format, the step to the next one; a step may be run again after it was killed."""
 
 
 def stored_format(connection: sa.Connection) -> int | None:
-    """The format of the store; None where there is none yet.
+    """The format of the store; None if there is none yet.
 
     Raises:
         StoreFormatError: The database has tables of these names that Strata did not make.
     """
     present = sa.inspect(connection)
     if present.has_table(store_format.name):
-        found = connection.execute(sa.select(store_format.c.format)).scalar_one_or_none()
-        if found is not None:
-            return int(found)
-        # Killed between making the tables and writing the number: making them again completes it.
+        number = connection.execute(sa.select(store_format.c.format)).scalar_one_or_none()
+        if number is not None:
+            return int(number)
+        # If it was killed between making the tables and writing the number, making them again completes it.
         return None
     if present.has_table(schema_version.name):
         raise StoreFormatError(
             "the database has a table schema_version that is not Strata's",
-            remedy="Give the store a database of its own: name another one at the end of its URL.",
+            remedy="Give the store a database of its own: name another database at the end of its URL.",
         )
     return None
 
 
-def check_format(found: int) -> None:
-    """Refuses what a newer version has made.
+def check_format(number: int) -> None:
+    """Refuses a store that a newer version has made.
 
     Raises:
         StoreFormatError: The format is newer than this version knows.
     """
-    if found > FORMAT:
+    if number > FORMAT:
         raise StoreFormatError(
-            f"the store has format {found}, this version reads up to {FORMAT}",
+            f"the store has format {number}, this version reads up to {FORMAT}",
             remedy="Install the version of Strata that made it, or a newer one.",
         )
 
@@ -160,14 +160,15 @@ def migrate(connection: sa.Connection) -> None:
     Raises:
         StoreFormatError: The store is newer than this version, or not Strata's.
     """
-    found = stored_format(connection)
-    if found is None:
-        # The table with the number comes first: what is killed here is seen to be Strata's own, and completed.
+    stored = stored_format(connection)
+    if stored is None:
+        # The table with the number comes first: a store whose making was killed is recognized as Strata's, and
+        # completed.
         store_format.create(connection, checkfirst=True)
         METADATA.create_all(connection, checkfirst=True)
         connection.execute(store_format.insert().values(id=1, format=FORMAT))
         return
-    check_format(found)
-    for number in range(found, FORMAT):
+    check_format(stored)
+    for number in range(stored, FORMAT):
         STEPS[number](connection)
         connection.execute(store_format.update().values(format=number + 1))

@@ -1,5 +1,5 @@
-"""How far others have been told of DDL: one row a source.
-Not here: telling them (`tracking/watch/watch_ddl.py`, `tracking/watch/notify_versions.py`)."""
+"""How far DDL has been reported to others: one row for each source.
+Not here: reporting it (`tracking/watch/watch_ddl.py`, `tracking/watch/notify_versions.py`)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class NotifiedLedger:
 
     def watched(self, source: str) -> str | None:
         """The GTID set up to which the server's stream was watched; None if it never was."""
-        found = self._one(source, notified_position.c.gtid_executed)
-        return None if found is None else str(found)
+        executed = self._one(source, notified_position.c.gtid_executed)
+        return None if executed is None else str(executed)
 
     def put_watched(self, source: str, executed: str) -> None:
-        """Stores that set."""
+        """Stores this GTID set."""
         self._put(source, {"gtid_executed": executed})
 
     def version(self, source: str) -> int:
@@ -31,7 +31,7 @@ class NotifiedLedger:
         return int(self._one(source, notified_position.c.version_id) or 0)
 
     def put_version(self, source: str, version: int) -> None:
-        """Stores that version."""
+        """Stores this version."""
         self._put(source, {"version_id": version})
 
     def _one(self, source: str, column: sa.Column[Any]) -> Any:

@@ -1,5 +1,5 @@
-"""What of a source's stream is the store's own: it may live on the source itself, and is then in its binlog.
-Not here: the store's tables (`tables.py`), leaving its rows out (`pipeline/`, `schema/tracker/track.py`)."""
+"""Which tables in a source's stream belong to the store: it may be on the source itself, and is then in its binlog.
+Not here: the store's tables (`tables.py`), excluding its rows (`pipeline/`, `schema/tracker/track.py`)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ OWN = "strata_own"
 def own_database(engine: sa.Engine, servers: Collection[str]) -> frozenset[str]:
     """The store's database, if its transactions can be in a stream.
 
-    A database of that name on another server is a user's like all others.
+    A database of this name on another server is a user's database.
 
     Args:
         engine: The store.
-        servers: UUIDs of the servers that the stream comes from; empty if nobody knows them.
+        servers: UUIDs of the servers that the stream comes from; empty if they are not known.
 
     Raises:
         StoreUnavailableError: The store does not answer.
@@ -44,5 +44,5 @@ def own_database(engine: sa.Engine, servers: Collection[str]) -> frozenset[str]:
 
 
 def is_own_table(database: str, table: str) -> bool:
-    """Whether a table of files that come without a store is one of a store's, by the names that those have."""
+    """Whether a table in files without a store belongs to a store, by the names of a store's tables."""
     return database == DEFAULT_DATABASE and table in METADATA.tables

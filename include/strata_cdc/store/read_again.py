@@ -1,4 +1,4 @@
-"""Tables whose mirrors stand until a dump has read their rows, and what has been tried of it.
+"""Tables whose mirrors are blocked until a dump has read their rows, and the dumps that were tried.
 Not here: finding them (`mirrors/follow/`), dumping them (`mirrors/dump/`)."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TableToRead(Struct, frozen=True):
     database_name: str
     table_name: str
     seq: int | None
-    """The mirror stands behind this transaction; None: there is no mirror."""
+    """The mirror is blocked after this transaction; None: there is no mirror."""
     reason: str
     noticed_at: int
     """Microseconds UTC."""
@@ -32,7 +32,7 @@ class TableToRead(Struct, frozen=True):
     tried_at: int | None = None
     """When the last of them began, microseconds UTC."""
     error: str | None = None
-    """Why it failed; None: it is at work, or was killed."""
+    """Why the last dump failed; None: it is running, or was killed."""
 
     @property
     def name(self) -> str:
@@ -41,7 +41,7 @@ class TableToRead(Struct, frozen=True):
 
 
 class ReadAgainLedger:
-    """All tables of a source that wait."""
+    """All tables of a source that wait to be read again."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -49,18 +49,20 @@ class ReadAgainLedger:
     def notice(
         self, source: str, waiting: Iterable[TableToRead], judged: Collection[tuple[str, str]]
     ) -> tuple[TableToRead, ...]:
-        """Takes over what was found of some tables; what is new of it is returned.
+        """Stores which of some tables wait; returns those that are new.
 
         Args:
             source: The source's name.
-            waiting: Those that wait. What has been tried of one that stands where it stood is kept.
-            judged: Databases and tables that were looked at; those of them that do not wait do so no more.
+            waiting: The tables that wait. If a mirror is blocked at the same transaction as before, its tries are kept.
+            judged: Databases and tables that were examined; those that are not in `waiting` wait no longer.
         """
-        given = {(one.database_name, one.table_name): one for one in waiting}
+        given = {(table.database_name, table.table_name): table for table in waiting}
         fresh: list[TableToRead] = []
         with writing(self._engine) as connection:
             query = sa.select(*read_again.c).where(read_again.c.source == source).with_for_update()
-            known = {(one.database_name, one.table_name): one for one in map(_from_row, connection.execute(query))}
+            known = {
+                (table.database_name, table.table_name): table for table in map(_from_row, connection.execute(query))
+            }
             for key in judged:
                 now, before = given.get(key), known.get(key)
                 if now is not None and before is not None and (now.seq, now.reason) == (before.seq, before.reason):
@@ -73,23 +75,23 @@ class ReadAgainLedger:
         return tuple(fresh)
 
     def begin(self, source: str, database: str, table: str, now: int) -> None:
-        """A dump of it begins."""
-        found = read_again.c
-        self._change(source, database, table, tries=found.tries + 1, tried_at=now, error=None)
+        """Stores that a dump of the table begins."""
+        columns = read_again.c
+        self._change(source, database, table, tries=columns.tries + 1, tried_at=now, error=None)
 
     def failed(self, source: str, database: str, table: str, error: str) -> None:
-        """The dump has failed."""
+        """Stores that the dump has failed."""
         self._change(source, database, table, error=error)
 
     def done(self, source: str, database: str, table: str) -> None:
-        """Its rows have been read."""
+        """Stores that the table's rows have been read."""
         with writing(self._engine) as connection:
             connection.execute(read_again.delete().where(_is(source, database, table)))
 
     def all(self, source: str) -> list[TableToRead]:
-        """All that wait, by name."""
-        found = read_again.c
-        query = sa.select(*found).where(found.source == source).order_by(found.database_name, found.table_name)
+        """All tables that wait, by name."""
+        columns = read_again.c
+        query = sa.select(*columns).where(columns.source == source).order_by(columns.database_name, columns.table_name)
         with reading(self._engine) as connection:
             return [_from_row(row) for row in connection.execute(query)]
 
@@ -99,8 +101,8 @@ class ReadAgainLedger:
 
 
 def _is(source: str, database: str, table: str) -> sa.ColumnElement[bool]:
-    found = read_again.c
-    return (found.source == source) & (found.database_name == database) & (found.table_name == table)
+    columns = read_again.c
+    return (columns.source == source) & (columns.database_name == database) & (columns.table_name == table)
 
 
 def _from_row(row: sa.Row[Any]) -> TableToRead:

@@ -1,5 +1,5 @@
-"""How many rows of a table each of its schema versions has decoded, from the notes of what was committed.
-Not here: rows along the time (`rows_in_time.py`), noting them (`ledgers.py`)."""
+"""How many rows of a table each of its schema versions has decoded, from the notes of commits.
+Not here: rows over time (`rows_in_time.py`), storing the notes (`ledgers.py`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class VersionSum(Struct, frozen=True):
 
     rows: int
     bytes: int | None
-    """Of the files, as they are stored; None where a former version of Strata did not note it."""
+    """Bytes of the files, as they are stored; None if a former version of Strata did not store it."""
 
 
 class VersionSums(Struct, frozen=True):
@@ -32,7 +32,7 @@ class VersionSums(Struct, frozen=True):
     found: Mapping[tuple[str, int], VersionSum]
     """By the table (`full_names.py`) and the version's id."""
     since: int | None
-    """Start of the oldest interval that is counted (microseconds UTC); None: all are."""
+    """Start of the oldest interval that is counted (microseconds UTC); None: all are counted."""
 
 
 def rows_by_version(engine: sa.Engine, source: str, tables: Iterable[str], *, limit: int = 2000) -> VersionSums:
@@ -41,17 +41,17 @@ def rows_by_version(engine: sa.Engine, source: str, tables: Iterable[str], *, li
     Args:
         engine: The store.
         source: The source's name.
-        tables: As `full_names.py` has them.
+        tables: Names as in `full_names.py`.
         limit: How many intervals are counted at most.
 
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    found = published_interval.c
+    columns = published_interval.c
     query = (
-        sa.select(found.table_name, found.start_at, found.rows, found.details)
-        .where(found.source == source, found.table_name.in_(sorted(set(tables))))
-        .order_by(found.start_at.desc())
+        sa.select(columns.table_name, columns.start_at, columns.rows, columns.details)
+        .where(columns.source == source, columns.table_name.in_(sorted(set(tables))))
+        .order_by(columns.start_at.desc())
         .limit(limit + 1)
     )
     with reading(engine) as connection:
@@ -66,8 +66,8 @@ def rows_by_version(engine: sa.Engine, source: str, tables: Iterable[str], *, li
 
 
 def _versions(rows: int, details: PublishedDetails) -> Iterator[tuple[int, VersionSum]]:
-    for one in details.by_version:
-        yield one.version_id, VersionSum(one.rows, one.bytes)
-    # Of several versions an old note does not tell how many rows each has.
+    for of_version in details.by_version:
+        yield of_version.version_id, VersionSum(of_version.rows, of_version.bytes)
+    # An old note of several versions does not have the number of rows of each.
     if not details.by_version and len(details.schema_versions) == 1:
         yield details.schema_versions[0], VersionSum(rows, None)

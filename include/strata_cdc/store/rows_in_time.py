@@ -1,5 +1,5 @@
-"""Rows of one table along the time, from the ledger of what is owed: a page at a time, and sums for a picture.
-Not here: what becomes of them (`table_intervals.py`)."""
+"""Rows of one table over time, from the ledger of table intervals: a page at a time, and sums for a picture.
+Not here: their states (`table_intervals.py`)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class IntervalRows(Struct, frozen=True):
-    """One table's rows of one interval, and what became of them."""
+    """One table's rows of one interval, and their state."""
 
     start: int
-    """Of the interval, microseconds UTC."""
+    """Start of the interval, microseconds UTC."""
     rows: int
     published_rows: int
     state: IntervalState
@@ -31,7 +31,7 @@ class IntervalRows(Struct, frozen=True):
 
 
 class UnpublishedRows(Struct, frozen=True):
-    """What is not published of a source, by state."""
+    """Unpublished rows of a source, by state."""
 
     state: IntervalState
     intervals: int
@@ -39,31 +39,31 @@ class UnpublishedRows(Struct, frozen=True):
     first_start: int
     """Of the oldest interval, microseconds UTC."""
     table: str
-    """`database.table` that is first in order of name among them."""
+    """The first of their tables by name, `database.table`."""
     tables: int
 
 
 def waiting_rows(engine: sa.Engine, source: str) -> list[UnpublishedRows]:
-    """What is owed, failed or held of a source.
+    """The pending, failed and blocked rows of a source.
 
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    found = table_interval.c
+    columns = table_interval.c
     states = [str(state) for state in (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)]
-    name = found.database_name + "." + found.table_name
+    name = columns.database_name + "." + columns.table_name
     query = (
         sa.select(
-            found.state,
+            columns.state,
             sa.func.count(),
-            sa.func.sum(found.rows - found.published_rows),
-            sa.func.min(found.start_at),
+            sa.func.sum(columns.rows - columns.published_rows),
+            sa.func.min(columns.start_at),
             sa.func.min(name),
             sa.func.count(name.distinct()),
         )
-        .where(found.source == source, found.state.in_(states))
-        .group_by(found.state)
-        .order_by(found.state)
+        .where(columns.source == source, columns.state.in_(states))
+        .group_by(columns.state)
+        .order_by(columns.state)
     )
     with reading(engine) as connection:
         return [
@@ -86,7 +86,7 @@ def newest_intervals(
         engine: The store.
         source: The source's name.
         name: Database and table.
-        states: Only those in one of these.
+        states: Only intervals in one of these states.
         limit: How many at most.
 
     Raises:
@@ -94,7 +94,7 @@ def newest_intervals(
     """
     found = table_interval.c
     columns = (found.start_at, found.rows, found.published_rows, found.state, found.reason, found.run)
-    # The index gives those of each state in order of time: so many of each are enough.
+    # The index has the intervals of each state in order of time: `limit` of each state are enough.
     newest = [
         sa.select(*columns).where(_of_table(source, name, [one])).order_by(found.start_at.desc()).limit(limit)
         for one in states
@@ -111,13 +111,13 @@ def newest_intervals(
 def _of_table(
     source: str, name: tuple[str, str], states: Iterable[IntervalState] = IntervalState
 ) -> sa.ColumnElement[bool]:
-    """The intervals of one table; with the states, for the index has them in front of the names."""
-    found = table_interval.c
+    """The intervals of one table; with the states, because the index has them before the names."""
+    columns = table_interval.c
     return sa.and_(
-        found.source == source,
-        found.state.in_([str(one) for one in states]),
-        found.database_name == name[0],
-        found.table_name == name[1],
+        columns.source == source,
+        columns.state.in_([str(state) for state in states]),
+        columns.database_name == name[0],
+        columns.table_name == name[1],
     )
 
 
@@ -127,8 +127,8 @@ def first_rows(engine: sa.Engine, source: str, name: tuple[str, str]) -> int | N
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    found = table_interval.c
-    query = sa.select(sa.func.min(found.start_at)).where(_of_table(source, name))
+    columns = table_interval.c
+    query = sa.select(sa.func.min(columns.start_at)).where(_of_table(source, name))
     with reading(engine) as connection:
         start = connection.execute(query).scalar_one_or_none()
     return None if start is None else int(start)
@@ -137,7 +137,7 @@ def first_rows(engine: sa.Engine, source: str, name: tuple[str, str]) -> int | N
 def rows_by_bucket(
     engine: sa.Engine, source: str, name: tuple[str, str], span: tuple[int, int], buckets: int
 ) -> Sequence[int]:
-    """How many rows of a table each part of a span of time has; intervals count where they start.
+    """How many rows of a table each part of a time span has; an interval counts in the part in which it starts.
 
     Args:
         engine: The store.
@@ -154,13 +154,13 @@ def rows_by_bucket(
     """
     start, end = span
     width = max(-(-(end - start) // buckets), 1)
-    found = table_interval.c
-    # The difference of whole numbers, divided by one: what is left over is taken off first, so that no database rounds.
-    offset = found.start_at - start
+    columns = table_interval.c
+    # A whole number divided by a whole number: the remainder is subtracted first, so that no database rounds.
+    offset = columns.start_at - start
     bucket = (offset - offset % width) / width
     query = (
-        sa.select(sa.cast(bucket, sa.Integer).label("bucket"), sa.func.sum(found.rows))
-        .where(_of_table(source, name), found.start_at >= start, found.start_at < end)
+        sa.select(sa.cast(bucket, sa.Integer).label("bucket"), sa.func.sum(columns.rows))
+        .where(_of_table(source, name), columns.start_at >= start, columns.start_at < end)
         .group_by("bucket")
     )
     sums = [0] * buckets

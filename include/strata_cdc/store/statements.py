@@ -1,7 +1,7 @@
-"""Statements that are compiled once for all stores of a process. SQLAlchemy compiles each anew for each engine, which
-was a quarter of what opening a source cost.
-Not here: engines (`database.py`), which are not shared: a connection may not pass a fork, is of the file that its path
-led to, and belongs to whoever disposes of its engine.
+"""Statements that are compiled once for all stores of a process. SQLAlchemy compiles each again for each engine, which
+was a quarter of the time to open a source.
+Not here: engines (`database.py`), which are not shared: a connection must not be used after a fork, belongs to the
+file that its path led to, and ends when its engine is disposed of.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ _MOST: Final = 500
 
 _PLAIN: Final = (str, int, tuple, type(None))
 _OWN: Final = frozenset({"_bind_typing_render_casts"})
-"""What a dialect notes of its class when it compiles its first statement, which each would else compile for itself."""
+"""An attribute that a dialect sets when it compiles its first statement. If it counted, each dialect would compile for
+itself."""
 
 
 class CompiledStatements(LRUCache[Any, Any]):
-    """What SQLAlchemy takes for `compiled_cache`. Its keys begin with the dialect, an object of each engine; here two
-    are one that know the same of their servers."""
+    """A `compiled_cache` for SQLAlchemy. SQLAlchemy's keys begin with the dialect, an object of each engine; here two
+    dialects are equal if they know the same of their servers."""
 
     def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
         """The statement compiled, if it has been."""
         return super().get(_shared(key), default)
 
     def __setitem__(self, key: tuple[Any, ...], compiled: Any) -> None:
-        """Keeps it."""
+        """Stores a compiled statement."""
         super().__setitem__(_shared(key), compiled)
 
 
@@ -42,8 +43,8 @@ def _shared(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _known_to(dialect: Dialect) -> tuple[Any, ...]:
-    """What a dialect's SQL depends on: its class, and what it was told or has learnt from its server, as the version,
-    modes of SQL, the driver. Read each time, since it learns with its first connection."""
+    """What a dialect's SQL depends on: its class, its options, and what it has learnt from its server: the version, SQL
+    modes, the driver. Read each time, because it learns with its first connection."""
     known = vars(dialect).items()
     learnt = frozenset((name, value) for name, value in known if name not in _OWN and isinstance(value, _PLAIN))
     return type(dialect), dialect.identifier_preparer.initial_quote, learnt

@@ -1,5 +1,5 @@
-"""The ledger of what is owed: for each table and closed interval, whether its rows are published, and if not, why.
-Not here: closing intervals (`ledgers.py`), which of it a run takes (`pipeline/plan/pending.py`)."""
+"""The ledger of table intervals: for each table and closed interval, whether its rows are published, and if not, why.
+Not here: closing intervals (`ledgers.py`), which intervals a run takes (`pipeline/plan/pending.py`)."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 _COUNTED = "counted"
-"""State of the row that stands for an interval as a whole: without it nobody has counted the interval's rows."""
+"""State of the row for an interval as a whole: without it, the interval's rows are not counted yet."""
 
 
 class IntervalState(StrEnum):
-    """What became of one table's rows in one interval. A table without a row in the ledger has no rows there."""
+    """The state of one table's rows in one interval. A table without a row in the ledger has no rows there."""
 
     OWED = "owed"
-    """Nobody has published them yet, whoever began to."""
+    """Pending: they are not published yet, even if a run has begun to."""
     PUBLISHED = "published"
     """Readers see all of them."""
     FAILED = "failed"
-    """A check failed, or a slice could not be decoded; they wait for somebody to look."""
+    """A check failed, or a slice could not be decoded; they wait for a person."""
     HELD = "held"
-    """Some or all of them cannot be published as things are: a gap in the schema history, quarantine, a statement."""
+    """Blocked: some or all of them cannot be published now, because of a gap in the schema history, quarantine, or a
+    statement."""
     UNWANTED = "unwanted"
-    """The settings do not name the table. They are owed as soon as the settings do."""
+    """The settings do not name the table. They become pending as soon as the settings do."""
     DISCARDED = "discarded"
-    """Somebody has decided to do without those that are not published; the reason stays, and the decision."""
+    """A person has decided to discard those that are not published; the reason and the decision stay."""
 
 
 UNPUBLISHED = (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD, IntervalState.UNWANTED)
@@ -48,19 +49,19 @@ class TableInterval(Struct, frozen=True):
 
     source: str
     start: int
-    """Of the interval, microseconds UTC."""
+    """Start of the interval, microseconds UTC."""
     database: str
     table: str
     rows: int
-    """By the counts of the binlog's own events; an update counts once."""
+    """Rows by the counts of the binlog's own events; an update counts once."""
     state: IntervalState
     reason: ErrorFacts | None = None
-    """Why it failed or is held."""
+    """Why it failed or is blocked."""
     published_rows: int = 0
     run: str | None = None
     """The run that published it, or failed to."""
     history: int = 0
-    """Newest schema version that the run's plan knew; 0 if nobody has planned it."""
+    """Newest schema version that the run's plan knew; 0 if it was not planned yet."""
     changed_at: int = 0
 
     @property
@@ -70,12 +71,12 @@ class TableInterval(Struct, frozen=True):
 
     @property
     def full_name(self) -> str:
-        """As the verdicts and the published intervals call it."""
+        """The name in the verdicts and the published intervals."""
         return full_name(self.database, self.table)
 
 
 class StateTotal(Struct, frozen=True):
-    """What a source has of one table in one state."""
+    """The sums of one table's intervals in one state."""
 
     database: str
     table: str
@@ -100,19 +101,19 @@ class TableIntervalLedger:
         self._engine = engine
 
     def uncounted(self, source: str) -> list[int]:
-        """Starts of closed intervals whose rows nobody has counted: those of a version without this ledger."""
-        mine, marks = table_interval.c, closed_interval.c
-        counted = sa.select(mine.start_at).where((mine.source == source) & (mine.state == _COUNTED))
+        """Starts of closed intervals whose rows are not counted: those of a version without this ledger."""
+        intervals, marks = table_interval.c, closed_interval.c
+        counted = sa.select(intervals.start_at).where((intervals.source == source) & (intervals.state == _COUNTED))
         query = sa.select(marks.start_at).where((marks.source == source) & marks.start_at.not_in(counted))
         with reading(self._engine) as connection:
             return [int(start) for (start,) in connection.execute(query.order_by(marks.start_at))]
 
     def count(self, source: str, start: int, pieces: Sequence[TableInterval], *, now: int) -> None:
-        """Notes the rows of an interval that was closed without; does nothing if somebody else just has."""
+        """Stores the rows of an interval that was closed without them; does nothing if another process has done it."""
         with writing(self._engine) as connection:
-            found = table_interval.c
-            there = (found.source == source) & (found.start_at == start) & (found.state == _COUNTED)
-            if connection.execute(sa.select(found.rows).where(there).with_for_update()).first() is None:
+            columns = table_interval.c
+            there = (columns.source == source) & (columns.start_at == start) & (columns.state == _COUNTED)
+            if connection.execute(sa.select(columns.rows).where(there).with_for_update()).first() is None:
                 insert_counted(connection, source, start, pieces, now=now)
 
     def select(
@@ -123,55 +124,57 @@ class TableIntervalLedger:
         starts: tuple[int | None, int | None] = (None, None),
         table: tuple[str, str] | None = None,
     ) -> list[TableInterval]:
-        """What is in one of some states, in order of time and table.
+        """The table intervals in some states, in order of time and table.
 
         Args:
             source: The source.
-            states: Any of them.
+            states: These states.
             starts: Only intervals that start in this half-open span (microseconds UTC; None: no bound).
             table: Only this database and table.
         """
-        found = table_interval.c
-        condition = (found.source == source) & found.state.in_([str(state) for state in states])
+        columns = table_interval.c
+        condition = (columns.source == source) & columns.state.in_([str(state) for state in states])
         first, end = starts
         if first is not None:
-            condition &= found.start_at >= first
+            condition &= columns.start_at >= first
         if end is not None:
-            condition &= found.start_at < end
+            condition &= columns.start_at < end
         if table is not None:
-            condition &= (found.database_name == table[0]) & (found.table_name == table[1])
-        query = sa.select(*found).where(condition).order_by(found.start_at, found.database_name, found.table_name)
+            condition &= (columns.database_name == table[0]) & (columns.table_name == table[1])
+        query = (
+            sa.select(*columns).where(condition).order_by(columns.start_at, columns.database_name, columns.table_name)
+        )
         with reading(self._engine) as connection:
             return [_from_row(row) for row in connection.execute(query)]
 
     def last_unpublished(self, source: str, before: int) -> dict[tuple[str, str], int]:
-        """Of each table that has any, the last interval with rows that are not published.
+        """The last interval with rows that are not published, for each table that has one.
 
         Args:
             source: The source.
             before: Only intervals that start before (microseconds UTC).
         """
-        found = table_interval.c
+        columns = table_interval.c
         query = (
-            sa.select(found.database_name, found.table_name, sa.func.max(found.start_at))
-            .where((found.source == source) & found.state.in_([str(state) for state in UNPUBLISHED]))
-            .where((found.start_at < before) & (found.rows > 0))
-            .group_by(found.database_name, found.table_name)
+            sa.select(columns.database_name, columns.table_name, sa.func.max(columns.start_at))
+            .where((columns.source == source) & columns.state.in_([str(state) for state in UNPUBLISHED]))
+            .where((columns.start_at < before) & (columns.rows > 0))
+            .group_by(columns.database_name, columns.table_name)
         )
         with reading(self._engine) as connection:
             return {(database, table): int(start) for database, table, start in connection.execute(query)}
 
     def get(self, source: str, start: int, database: str, table: str) -> TableInterval | None:
-        """One table's part of one interval; None if it has no rows there, or nobody has counted them."""
+        """One table's part of one interval; None if it has no rows there, or they are not counted."""
         found = self.select(source, tuple(IntervalState), starts=(start, start + 1), table=(database, table))
         return found[0] if found else None
 
     def of_interval(self, source: str, start: int) -> list[TableInterval]:
-        """Everything of one interval, by table."""
+        """All tables of one interval, by name."""
         return self.select(source, tuple(IntervalState), starts=(start, start + 1))
 
     def put(self, pieces: Iterable[TableInterval]) -> None:
-        """Stores new states in the place of former ones, all or none."""
+        """Replaces former states by new ones, all or none."""
         with writing(self._engine) as connection:
             for piece in pieces:
                 store_piece(connection, piece)
@@ -184,13 +187,13 @@ class TableIntervalLedger:
         since: int | None = None,
         left_out: Mapping[tuple[str, str], Sequence[tuple[int, int]]] | None = None,
     ) -> None:
-        """Makes owed what the settings want only now, and unwanted what they no longer want and nobody has published.
+        """Makes pending what the settings want only now, and unwanted what they no longer want and is not published.
 
         Args:
             source: The source.
             is_wanted: Whether the settings name a database and table.
-            since: Intervals that start before (microseconds UTC) are unwanted.
-            left_out: By database and table, between which starts (both inclusive) intervals are unwanted, too.
+            since: Intervals that start before this (microseconds UTC) are unwanted.
+            left_out: By database and table, between which starts (both inclusive) intervals are unwanted too.
         """
         start = table_interval.c.start_at
         early = start < since if since is not None else sa.false()
@@ -207,7 +210,7 @@ class TableIntervalLedger:
             for name in _names(connection, source, IntervalState.OWED):
                 _move(connection, source, name, IntervalState.OWED, IntervalState.UNWANTED, unwanted(name))
             for name, inside in spans.items():
-                # What failed or is held of them would wait for ever for somebody to look.
+                # Those that failed or are blocked would wait for a person for ever.
                 unpublished = inside & (table_interval.c.published_rows == 0)
                 for state in (IntervalState.FAILED, IntervalState.HELD):
                     _move(connection, source, name, state, IntervalState.UNWANTED, unpublished)
@@ -220,21 +223,21 @@ class TableIntervalLedger:
 
     def names(self, source: str) -> list[tuple[str, str]]:
         """Databases and tables that the ledger knows of a source."""
-        found = table_interval.c
-        query = sa.select(found.database_name, found.table_name).where(
-            (found.source == source) & (found.state != _COUNTED)
+        columns = table_interval.c
+        query = sa.select(columns.database_name, columns.table_name).where(
+            (columns.source == source) & (columns.state != _COUNTED)
         )
         with reading(self._engine) as connection:
             return [(database, table) for database, table in connection.execute(query.distinct())]
 
     def totals(self, source: str) -> list[StateTotal]:
         """Sums by table and state, in the order of both."""
-        found = table_interval.c
-        groups = (found.database_name, found.table_name, found.state)
-        sums = (sa.func.count(), sa.func.sum(found.rows), sa.func.sum(found.published_rows))
+        columns = table_interval.c
+        groups = (columns.database_name, columns.table_name, columns.state)
+        sums = (sa.func.count(), sa.func.sum(columns.rows), sa.func.sum(columns.published_rows))
         query = (
-            sa.select(*groups, *sums, sa.func.min(found.start_at), sa.func.max(found.start_at))
-            .where((found.source == source) & (found.state != _COUNTED))
+            sa.select(*groups, *sums, sa.func.min(columns.start_at), sa.func.max(columns.start_at))
+            .where((columns.source == source) & (columns.state != _COUNTED))
             .group_by(*groups)
             .order_by(*groups)
         )
@@ -246,13 +249,13 @@ class TableIntervalLedger:
 
 
 def same_piece(connection: sa.Connection, piece: TableInterval) -> TableInterval | None:
-    """What the ledger has of the same table and interval now, which nobody changes before the transaction ends."""
+    """The present state of the same table and interval, locked until the transaction ends."""
     row = connection.execute(sa.select(*table_interval.c).where(_is_same(piece)).with_for_update()).first()
     return None if row is None else _from_row(row)
 
 
 def store_piece(connection: sa.Connection, piece: TableInterval) -> None:
-    """Stores a state in the place of the former one, in the transaction of the caller."""
+    """Replaces a state, in the transaction of the caller."""
     there = sa.select(table_interval.c.rows).where(_is_same(piece)).with_for_update()
     if connection.execute(there).first() is not None:
         connection.execute(table_interval.update().where(_is_same(piece)).values(_to_row(piece)))
@@ -268,7 +271,7 @@ def _is_same(piece: TableInterval) -> sa.ColumnElement[bool]:
 def insert_counted(
     connection: sa.Connection, source: str, start: int, pieces: Sequence[TableInterval], *, now: int
 ) -> None:
-    """Notes the rows of one interval, in the transaction of the caller; from here on it is counted."""
+    """Stores the rows of one interval, in the transaction of the caller; from then on it is counted."""
     whole = TableInterval(
         source, start, "", "", sum(piece.rows for piece in pieces), IntervalState.PUBLISHED, changed_at=now
     )
@@ -277,10 +280,10 @@ def insert_counted(
 
 
 def _names(connection: sa.Connection, source: str, state: IntervalState) -> list[tuple[str, str]]:
-    """Databases and tables that have something in a state."""
-    found = table_interval.c
-    mine = (found.source == source) & (found.state == str(state))
-    query = sa.select(found.database_name, found.table_name).where(mine).distinct()
+    """Databases and tables that have an interval in a state."""
+    columns = table_interval.c
+    in_state = (columns.source == source) & (columns.state == str(state))
+    query = sa.select(columns.database_name, columns.table_name).where(in_state).distinct()
     return [(database, table) for database, table in connection.execute(query)]
 
 
@@ -293,11 +296,11 @@ def _move(
     when: sa.ColumnElement[bool],
 ) -> None:
     if isinstance(when, sa.False_):
-        return  # A source has thousands of tables, and of most there is nothing to move.
-    found = table_interval.c
-    mine = (found.source == source) & (found.state == str(before)) & when
-    table = (found.database_name == name[0]) & (found.table_name == name[1])
-    connection.execute(table_interval.update().where(mine & table).values(state=str(after)))
+        return  # A source has thousands of tables, and most have nothing to move.
+    columns = table_interval.c
+    in_state = (columns.source == source) & (columns.state == str(before)) & when
+    table = (columns.database_name == name[0]) & (columns.table_name == name[1])
+    connection.execute(table_interval.update().where(in_state & table).values(state=str(after)))
 
 
 def _to_row(piece: TableInterval) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """Verdicts of the checks, one for each table and interval, and one for an interval as a whole.
-Not here: reaching them (`quality/checks/`), the files of a run that they come from (`runs/run_folder.py`)."""
+Not here: making them (`quality/checks/`), the files of a run that they come from (`runs/run_folder.py`)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class VerdictOutcome(StrEnum):
-    """What a verdict comes to."""
+    """The outcome of a verdict."""
 
     PASSED = "passed"
     WARNED = "warned"
-    """Published, and the verdict says what did not hold."""
+    """Published, and the verdict names the checks that failed."""
     FAILED = "failed"
     """Withheld."""
 
 
 class FailedRule(Struct, frozen=True):
-    """A rule that did not hold."""
+    """A rule that failed."""
 
     check: str
     column: str | None
@@ -36,15 +36,15 @@ class FailedRule(Struct, frozen=True):
     """`error` or `warning`."""
     message: str
     observed: str | None = None
-    """What was found, where that is one value; of rules about rows, `rows` says it."""
+    """The observed value if it is a single value; for rules about rows, see `rows`."""
     rows: int | None = None
-    """That break it; None where it is not known."""
+    """Rows that break it; None if it is not known."""
     examples: tuple[str, ...] = ()
-    """The first of them, as JSON: position in the stream, primary key, value."""
+    """The first of these rows, as JSON: position in the stream, primary key, value."""
 
 
 class VerdictDetails(Struct, frozen=True):
-    """What the checks of one table in one interval found. Values of sensitive columns are nowhere in it."""
+    """The results of the checks of one table in one interval. It has no values of sensitive columns."""
 
     run: str
     versions: tuple[int, ...] = ()
@@ -53,9 +53,9 @@ class VerdictDetails(Struct, frozen=True):
     checks: int = 0
     failures: tuple[FailedRule, ...] = ()
     staged: str = ""
-    """Digest of the files that were judged."""
+    """Digest of the files that were checked."""
     aside: str = ""
-    """Digest of the files that the decoder put aside; empty if there are none."""
+    """Digest of the files that the decoder put into quarantine; empty if there are none."""
 
 
 class StoredVerdict(Struct, frozen=True):
@@ -63,20 +63,20 @@ class StoredVerdict(Struct, frozen=True):
 
     source: str
     start: int
-    """Of the interval, microseconds UTC."""
+    """Start of the interval, microseconds UTC."""
     table: str
-    """As `full_names.py` has it; empty for the interval as a whole."""
+    """Name as in `full_names.py`; empty for the interval as a whole."""
     outcome: VerdictOutcome
     judged_at: int
     details: VerdictDetails
 
 
 class IntervalOutcome(Struct, frozen=True):
-    """What the checks of all tables of one interval came to, in numbers of tables; the interval as a whole counts as
-    one more where it did not pass."""
+    """The outcome of the checks of one interval, in numbers of tables; the interval as a whole counts as one more if it
+    did not pass."""
 
     start: int
-    """Of the interval, microseconds UTC."""
+    """Start of the interval, microseconds UTC."""
     judged_at: int
     passed: int
     warned: int
@@ -90,14 +90,14 @@ class VerdictLedger:
         self._engine = engine
 
     def put(self, verdicts: Iterable[StoredVerdict]) -> None:
-        """Stores verdicts in the place of former ones, all or none."""
+        """Replaces former verdicts by new ones, all or none."""
         with writing(self._engine) as connection:
-            for one in verdicts:
-                key = {"source": one.source, "start_at": one.start, "table_name": one.table}
+            for stored in verdicts:
+                key = {"source": stored.source, "start_at": stored.start, "table_name": stored.table}
                 values: dict[str, Any] = {
-                    "outcome": str(one.outcome),
-                    "judged_at": one.judged_at,
-                    "details": to_column(one.details),
+                    "outcome": str(stored.outcome),
+                    "judged_at": stored.judged_at,
+                    "details": to_column(stored.details),
                 }
                 same = sa.and_(*(verdict.c[name] == value for name, value in key.items()))
                 if connection.execute(sa.select(verdict.c.outcome).where(same).with_for_update()).first() is None:
@@ -107,29 +107,31 @@ class VerdictLedger:
 
     def select(self, source: str, starts: Iterable[int]) -> list[StoredVerdict]:
         """All verdicts on some intervals, by time and table."""
-        found = verdict.c
-        condition = (found.source == source) & found.start_at.in_(sorted(set(starts)))
-        query = sa.select(*found).where(condition).order_by(found.start_at, found.table_name)
+        columns = verdict.c
+        condition = (columns.source == source) & columns.start_at.in_(sorted(set(starts)))
+        query = sa.select(*columns).where(condition).order_by(columns.start_at, columns.table_name)
         with reading(self._engine) as connection:
             return [_from_row(row) for row in connection.execute(query)]
 
     def of_table(self, source: str, table: str, starts: Iterable[int]) -> list[StoredVerdict]:
         """Verdicts on one table (`full_names.py`) in some intervals, in order of time."""
-        found = verdict.c
-        condition = (found.source == source) & (found.table_name == table) & found.start_at.in_(sorted(set(starts)))
+        columns = verdict.c
+        condition = (
+            (columns.source == source) & (columns.table_name == table) & columns.start_at.in_(sorted(set(starts)))
+        )
         with reading(self._engine) as connection:
-            rows = connection.execute(sa.select(*found).where(condition).order_by(found.start_at)).all()
+            rows = connection.execute(sa.select(*columns).where(condition).order_by(columns.start_at)).all()
         return [_from_row(row) for row in rows]
 
     def outcomes(
         self, source: str, *, before: int | None = None, unsound: bool = False, limit: int = 50
     ) -> list[IntervalOutcome]:
-        """The newest judged intervals, the newest first.
+        """The newest checked intervals, the newest first.
 
         Args:
             source: The source.
-            before: Only intervals that start before (microseconds UTC).
-            unsound: Only those in which something did not pass.
+            before: Only intervals that start before this (microseconds UTC).
+            unsound: Only intervals in which a check failed.
             limit: How many at most.
         """
         found = verdict.c
@@ -141,7 +143,7 @@ class VerdictLedger:
         starts = sa.select(found.start_at).where(condition).distinct().order_by(found.start_at.desc()).limit(limit)
         with reading(self._engine) as connection:
             chosen = [start for (start,) in connection.execute(starts)]
-            # A verdict on the interval as a whole is stored for each, and says something where it did not pass.
+            # A verdict on the interval as a whole is stored for each interval; it counts only if it did not pass.
             noteworthy = (found.table_name != "") | (found.outcome != str(VerdictOutcome.PASSED))
             query = (
                 sa.select(found.start_at, found.outcome, sa.func.count(), sa.func.max(found.judged_at))
@@ -154,15 +156,17 @@ class VerdictLedger:
         return [_outcome_of(start, found) for start, found in counts.items()]
 
     def of_interval(self, source: str, start: int, *, offset: int, limit: int) -> list[StoredVerdict]:
-        """Verdicts on one interval: what failed first, then what was warned of, then by table."""
-        found = verdict.c
+        """Verdicts on one interval: failures first, then warnings, then by table."""
+        columns = verdict.c
         rank = sa.case(
-            (found.outcome == str(VerdictOutcome.FAILED), 0), (found.outcome == str(VerdictOutcome.WARNED), 1), else_=2
+            (columns.outcome == str(VerdictOutcome.FAILED), 0),
+            (columns.outcome == str(VerdictOutcome.WARNED), 1),
+            else_=2,
         )
         query = (
-            sa.select(*found)
-            .where((found.source == source) & (found.start_at == start))
-            .order_by(rank, found.table_name)
+            sa.select(*columns)
+            .where((columns.source == source) & (columns.start_at == start))
+            .order_by(rank, columns.table_name)
             .offset(offset)
             .limit(limit)
         )
@@ -171,7 +175,7 @@ class VerdictLedger:
 
 
 def _outcome_of(start: int, counts: dict[str, tuple[int, int]]) -> IntervalOutcome:
-    passed, warned, failed = (counts.get(str(one), (0, 0))[0] for one in VerdictOutcome)
+    passed, warned, failed = (counts.get(str(outcome), (0, 0))[0] for outcome in VerdictOutcome)
     return IntervalOutcome(start, max((at for _, at in counts.values()), default=0), passed, warned, failed)
 
 

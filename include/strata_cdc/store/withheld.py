@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 ASIDE: Final = "rows_can_be_decoded"
-"""The check that fails by rows which the decoder put aside; its example is the error, as JSON."""
+"""The check that fails because of rows that the decoder put into quarantine; its example is the error, as JSON."""
 
 
 def _error_of(rule: FailedRule) -> str:
@@ -27,40 +27,40 @@ def _error_of(rule: FailedRule) -> str:
 
 
 class WithheldInterval(Struct, frozen=True):
-    """One table's part of one interval of which rows are withheld."""
+    """One table's part of one interval with rows that are withheld."""
 
     piece: TableInterval
-    """FAILED or HELD."""
+    """Its state is FAILED or HELD."""
     failures: tuple[FailedRule, ...]
-    """What the verdict of its run says of it, errors first; none where nothing was judged."""
+    """The failed rules in the verdict of its run, errors first; none if nothing was checked."""
     verdict: StoredVerdict | None
-    """Of its run; None where there is none."""
+    """The verdict of its run; None if there is none."""
 
     @property
     def rows(self) -> int:
-        """That are not published."""
+        """Rows that are not published."""
         return self.piece.rows - self.piece.published_rows
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why, in a word each: the checks that failed, or the name of the error."""
-        checks = [one.check for one in self.failures if one.severity == "error"]
+        """The reasons, each a name: of a check that failed, or of an error."""
+        checks = [rule.check for rule in self.failures if rule.severity == "error"]
         if self.piece.state is IntervalState.FAILED and checks:
             return tuple(dict.fromkeys(checks))
         known = [self.piece.reason.error] if self.piece.reason else []
-        aside = [_error_of(one) for one in self.failures if one.check == ASIDE]
+        aside = [_error_of(rule) for rule in self.failures if rule.check == ASIDE]
         return tuple(sorted({*known, *aside})) or ("unknown",)
 
 
 def withheld(engine: sa.Engine, source: str) -> list[WithheldInterval]:
-    """Everything of a source that waits for somebody, in order of time and table.
+    """All table intervals of a source that wait for a person, in order of time and table.
 
     Raises:
         StoreUnavailableError: The store does not answer.
     """
     pieces = TableIntervalLedger(engine).select(source, (IntervalState.FAILED, IntervalState.HELD))
     stored = VerdictLedger(engine).select(source, {piece.start for piece in pieces}) if pieces else []
-    verdicts = {(one.start, one.table): one for one in stored}
+    verdicts = {(stored_verdict.start, stored_verdict.table): stored_verdict for stored_verdict in stored}
     return [
         _withheld(piece, verdicts.get((piece.start, piece.full_name)), verdicts.get((piece.start, "")))
         for piece in pieces
@@ -68,8 +68,8 @@ def withheld(engine: sa.Engine, source: str) -> list[WithheldInterval]:
 
 
 def _withheld(piece: TableInterval, own: StoredVerdict | None, whole: StoredVerdict | None) -> WithheldInterval:
-    mine: Sequence[StoredVerdict] = [one for one in (own, whole) if one is not None and one.details.run == piece.run]
+    of_run: Sequence[StoredVerdict] = [one for one in (own, whole) if one is not None and one.details.run == piece.run]
     failures = sorted(
-        (rule for one in mine for rule in one.details.failures), key=lambda rule: rule.severity != "error"
+        (rule for one in of_run for rule in one.details.failures), key=lambda rule: rule.severity != "error"
     )
-    return WithheldInterval(piece, tuple(failures), own if own in mine else None)
+    return WithheldInterval(piece, tuple(failures), own if own in of_run else None)

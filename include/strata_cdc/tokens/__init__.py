@@ -1,4 +1,4 @@
-"""Event tokens beside queries and data: what a server has executed, whether it has what a token stands for, what a
+"""Event tokens beside queries and data: what a server has executed, whether it has what a token covers, what a
 session has just committed; and the token of a change row, of a published interval, of a mirror.
 Not here: what tokens mean (`position/token.py`), their text (`position/token_text.py`), tokens of a stream
 (`streams/`)."""

@@ -1,4 +1,4 @@
-"""Tokens of what is already there: change rows, published intervals, mirrors.
+"""Tokens of existing data: change rows, published intervals, mirrors.
 Not here: tokens from a connection (`queries.py`, `session.py`)."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ANY_SOURCE: Final = "source"
-"""The name of a source where the caller gives none."""
+"""The name of a source if the caller gives none."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -33,7 +33,7 @@ def of_executed(
 
     Args:
         source: Its name in the settings.
-        executed: The set.
+        executed: The GTID set.
         lineage: As the settings have it.
         committed_at: Commit time of the newest transaction, microseconds UTC; 0 if it is not known.
         copied_from: Other sources whose GTIDs it has by copy, and their lineages.
@@ -41,9 +41,9 @@ def of_executed(
     Raises:
         InvalidGtidSetError: The text is no GTID set.
     """
-    found = executed if isinstance(executed, GtidSet) else GtidSet.parse(executed)
-    origins = kept_origins(copied_from or {}, found)
-    return Token.of(source, found, lineage=lineage, committed_at=committed_at, origins=origins)
+    position = executed if isinstance(executed, GtidSet) else GtidSet.parse(executed)
+    origins = kept_origins(copied_from or {}, position)
+    return Token.of(source, position, lineage=lineage, committed_at=committed_at, origins=origins)
 
 
 def of_change(
@@ -54,16 +54,16 @@ def of_change(
     server_uuid: str = "",
     copied_from: Mapping[str, str] | None = None,
 ) -> Token:
-    """The token of one row of a change table: who has executed its transaction has it.
+    """The token of one row of a change table: a server that has executed its transaction has the token.
 
-    It stands for that transaction alone, not for those before it, which the row does not tell.
+    The token covers only that transaction, not those before it, which the row does not have.
 
     Args:
         row: With `_source`, `_gtid`, `_committed_at`, and for a row without a GTID `_binlog_file` and `_binlog_pos`.
-        source: Where `_source` is not among the columns.
+        source: Name of the source if `_source` is not among the columns.
         lineage: As the settings have it.
-        server_uuid: Of the server whose binlog file a row without a GTID names.
-        copied_from: As for `of_executed`: the row's GTID is then that of the source it was copied from, too.
+        server_uuid: UUID of the server whose binlog file a row without a GTID names.
+        copied_from: As for `of_executed`: the row's GTID is then also a GTID of the source that it was copied from.
 
     Raises:
         Usage: The row has no GTID, and the server is not named.
@@ -79,7 +79,7 @@ def of_change(
             source=name,
             remedy="Give `server_uuid`: `SELECT @@server_uuid` on the server that wrote the file.",
         )
-    # The row's event has begun in front of the offset behind it.
+    # The row's event begins before the offset at its end.
     at = BinlogPosition.of(str(row["_binlog_file"]), int(row["_binlog_pos"]) + 1)
     return Token.of(name, FilePosition(server_uuid, at), lineage=lineage, committed_at=when)
 

@@ -26,7 +26,7 @@ _SYNTAX: Final = frozenset({1064, 1193})
 
 
 class DriverCursor(Protocol):
-    """What is used of a driver's cursor (PEP 249)."""
+    """The used methods of a driver's cursor (PEP 249)."""
 
     def execute(self, query: str, args: Sequence[object] = ..., /) -> object:
         """Runs a statement."""
@@ -35,7 +35,7 @@ class DriverCursor(Protocol):
         """The next row."""
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the cursor."""
 
 
 class Connection(Protocol):
@@ -52,40 +52,40 @@ def include(
     lineage: str = "",
     copied_from: Mapping[str, str] | None = None,
 ) -> Token:
-    """The token that what is read next on this connection is at least as fresh as. Take it before the query.
+    """A token; what is read next on this connection is at least as fresh as it. Get the token before the query.
 
-    A level that `SET TRANSACTION` chose for the next transaction goes back to the session's: a snapshot of a lower one
-    would not hold what the token promises. Choose it behind the token.
+    An isolation level that `SET TRANSACTION` chose for the next transaction is reset to the session's level: a snapshot
+    of a lower level would not have what the token promises. Choose the level after the token.
 
     Args:
-        connection: Of PyMySQL, mysqlclient or another driver; to the primary or a replica.
+        connection: A connection of PyMySQL, mysqlclient or another driver, to the primary or a replica.
         source: Name of the source, as tokens of its stream have it: tokens of two names do not compare.
         lineage: As the settings have it.
         copied_from: Other sources whose GTIDs the server has by copy, and their lineages.
 
     Raises:
         Usage: A transaction is open, whose snapshot may be older than what the server has executed by now; or the
-            session reads what is not committed.
+            session reads uncommitted rows.
     """
     _refuse_transaction(connection)
     state = _state(connection)
     if state.isolation == "READ-UNCOMMITTED":
         raise Usage(
-            "the connection reads what is not committed, and no token stands for that",
+            "the connection reads uncommitted rows, and no token covers these",
             remedy="SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, or a higher one.",
         )
     return Token((_place_of(state, connection, source, lineage, copied_from),))
 
 
 def compare(connection: Connection, token: Token, *, source: str | None = None) -> Order:
-    """How a token lies to what the server has executed.
+    """Compares a token with what the server has executed.
 
-    BEFORE, EQUAL: the server has all that the token stands for. AFTER: it has not yet. UNKNOWN: nobody can say whether
-    it will: the token is of another history, or of another server's files.
+    BEFORE, EQUAL: the server has everything that the token covers. AFTER: not yet. UNKNOWN: it is not known whether it
+    will have it: the token is of another history, or of another server's files.
 
     Args:
         connection: As for `include`.
-        token: Of one source; of several only the one that `source` names is looked at.
+        token: A token of one source; if it has several, only the source that `source` names counts.
         source: Which of the token's sources the server is.
 
     Raises:
@@ -97,20 +97,20 @@ def compare(connection: Connection, token: Token, *, source: str | None = None) 
 
 
 def wait(connection: Connection, token: Token, timeout: float, *, source: str | None = None) -> bool:
-    """Waits until the server has executed all that a token stands for.
+    """Waits until the server has executed everything that a token covers.
 
     Args:
-        connection: As for `include`. It waits in the server, which can be asked nothing else meanwhile.
+        connection: As for `include`. It waits in the server, so the connection cannot be used meanwhile.
         token: As for `compare`.
-        timeout: Seconds; 0 looks once.
+        timeout: Seconds; 0 checks once.
         source: As for `compare`.
 
     Returns:
-        Whether it has.
+        Whether the server has executed it.
 
     Raises:
         IncomparableTokensError: It is the token of another server's files.
-        SourceSettingsError: The server numbers no transactions.
+        SourceSettingsError: The server has no GTIDs.
     """
     place = _chosen(token, source)
     executed = place.executed()
@@ -126,7 +126,7 @@ def wait(connection: Connection, token: Token, timeout: float, *, source: str | 
     )
     if str(mode).upper() == "OFF":
         raise SourceSettingsError(
-            "the server has gtid_mode OFF, and never executes what the token stands for",
+            "the server has gtid_mode OFF, and never executes what the token covers",
             source=place.source,
             remedy="Ask a server with GTIDs; `strata doctor` shows how to switch them on.",
         )
@@ -141,7 +141,7 @@ def _wait_for_file(connection: Connection, place: SourcePosition, timeout: float
             return True
         if order is Order.UNKNOWN and isinstance(place.position, FilePosition):
             raise IncomparableTokensError(
-                f"the token is of the files of server {place.position.server_uuid}, and this is another one",
+                f"the token is of the files of server {place.position.server_uuid}, and this is another server",
                 source=place.source,
                 remedy="Ask that server, or use GTIDs, which replicas share.",
             )
@@ -151,19 +151,19 @@ def _wait_for_file(connection: Connection, place: SourcePosition, timeout: float
 
 
 def _chosen(token: Token, source: str | None) -> SourcePosition:
-    found = [place for place in token.places if source in (None, place.source)]
-    if not found and source is None:
+    places = [place for place in token.places if source in (None, place.source)]
+    if not places and source is None:
         return SourcePosition(ANY_SOURCE, GtidSet())
-    if len(found) != 1:
+    if len(places) != 1:
         names = ", ".join(place.source for place in token.places) or "none"
         raise Usage(
             f"which of the token's sources is this server: it names {names}", remedy="Give `source`, one of these."
         )
-    return found[0]
+    return places[0]
 
 
 class _State(NamedTuple):
-    """What a server says of itself and of the session."""
+    """The state of a server and of the session."""
 
     uuid: str
     mode: str
@@ -172,11 +172,11 @@ class _State(NamedTuple):
 
 
 def _state(connection: Connection) -> _State:
-    found = _one(
+    row = _one(
         connection,
         "SELECT @@server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.gtid_executed, @@SESSION.transaction_isolation",
     )
-    return _State(*map(_text, found))
+    return _State(*map(_text, row))
 
 
 def _place(
@@ -197,14 +197,14 @@ def _place_of(
 def _binlog_end(connection: Connection) -> BinlogPosition:
     for statement in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
         try:
-            found = _one(connection, statement)
+            row = _one(connection, statement)
         except Exception as error:
             # MySQL 8.4 has only the first, 8.0 only the second; the class of the error is the driver's.
             if not error.args or error.args[0] not in _SYNTAX:
                 raise
             continue
-        if found:
-            return BinlogPosition.of(_text(found[0]), int(found[1]))
+        if row:
+            return BinlogPosition.of(_text(row[0]), int(row[1]))
         break
     raise SourceSettingsError(
         "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to switch it on."
@@ -212,10 +212,11 @@ def _binlog_end(connection: Connection) -> BinlogPosition:
 
 
 def _refuse_transaction(connection: Connection) -> None:
-    """Lets no query pass that may be read as of earlier than now.
+    """Refuses a connection on which a query may read an earlier state.
 
     Only the server knows whether a transaction is open: drivers keep the status of the last OK packet, and a SELECT
-    ends with none. In an open transaction the level of the session need not be the transaction's own: all are refused.
+    ends without an OK packet. In an open transaction, the session's level may not be the transaction's level: all open
+    transactions are refused.
     """
     if is_in_transaction(connection):
         raise Usage(
@@ -225,10 +226,10 @@ def _refuse_transaction(connection: Connection) -> None:
 
 
 def is_in_transaction(connection: Connection) -> bool:
-    """Whether a transaction is open, by the server's own word, and without any privilege.
+    """Whether a transaction is open, as the server itself reports it, without any privilege.
 
-    To set the level of the next transaction is refused in one (sql/sys_vars.cc, check_transaction_isolation), also in
-    XA; where none is open it becomes the session's own.
+    In a transaction, setting the level of the next transaction is refused (sql/sys_vars.cc,
+    check_transaction_isolation), also in XA; if none is open, the level becomes the session's level.
     """
     try:
         _run(connection, "SET @@transaction_isolation = @@SESSION.transaction_isolation")
@@ -243,10 +244,10 @@ def _one(connection: Connection, statement: str, arguments: Sequence[object] = (
     cursor = connection.cursor()
     try:
         cursor.execute(statement, arguments or None)
-        found = cursor.fetchone()
+        row = cursor.fetchone()
     finally:
         cursor.close()
-    return tuple(found.values()) if isinstance(found, dict) else found
+    return tuple(row.values()) if isinstance(row, dict) else row
 
 
 def _run(connection: Connection, statement: str) -> None:

@@ -1,5 +1,5 @@
-"""What a session has just committed: from the server's own word with each commit where the driver keeps it
-(`session_track_gtids`), else all that the server had executed behind it.
+"""What a session has just committed: from the server's report with each commit if the driver keeps it
+(`session_track_gtids`), else everything that the server had executed after it.
 Not here: what others have committed (`queries.py`)."""
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from strata_cdc.tokens.queries import Connection
 
 _STATE_CHANGED: Final = 0x4000
-"""SERVER_SESSION_STATE_CHANGED of an OK packet's status: behind its text is what changed."""
+"""SERVER_SESSION_STATE_CHANGED of an OK packet's status: the changes follow its text."""
 _GTIDS: Final = 3
 """SESSION_TRACK_GTIDS."""
 _TRACKED: WeakKeyDictionary[Any, _Tracked] = WeakKeyDictionary()
 
 
 class _Tracked(Struct):
-    """What the server has told a connection."""
+    """What the server has reported to a connection."""
 
     thread_id: int
-    """Of the session: one that was connected again tracks nothing."""
+    """Id of the session: a session that was connected again tracks nothing."""
     gtids: str | None = None
 
 
@@ -42,17 +42,17 @@ def own(
     lineage: str = "",
     copied_from: Mapping[str, str] | None = None,
 ) -> Token:
-    """The token of what this session has just committed: whoever has it reads this session's writes.
+    """The token of what this session has just committed: a server that has it shows this session's writes.
 
     From a connection of PyMySQL that was made with `client_flag=CLIENT.SESSION_TRACK` and given to `remember` before
-    the commit it is the GTID of the last transaction. From any other, mysqlclient's among them, it is all that the
-    server has executed by now: a superset, which is as right, and makes who waits for it wait for others, too.
+    the commit, it is the GTID of the last transaction. From any other connection, also mysqlclient's, it is everything
+    that the server has executed by now: a superset, which is also correct, but who waits for it waits for others too.
 
     Args:
-        connection: The one that has committed.
+        connection: The connection that has committed.
         source: As for `include`.
         lineage: As for `include`.
-        copied_from: As for `include`. Of the GTID of one's own commit these sources may have nothing; they need not.
+        copied_from: As for `include`. These sources need not have the GTID of the session's own commit.
     """
     if isinstance(connection, pymysql.Connection):
         known = _TRACKED.get(connection)
@@ -62,10 +62,12 @@ def own(
 
 
 def remember(connection: Connection) -> bool:
-    """From here on keeps what the server says of the session's commits. Call it again when it was connected anew.
+    """From now on keeps the server's reports of the session's commits. Call it again after the connection was made
+    again.
 
     Returns:
-        Whether it can: the driver is PyMySQL, and the connection was made with `client_flag=CLIENT.SESSION_TRACK`.
+        Whether this is possible: the driver is PyMySQL, and the connection was made with
+        `client_flag=CLIENT.SESSION_TRACK`.
     """
     if not isinstance(connection, pymysql.Connection) or not connection.client_flag & CLIENT.SESSION_TRACK:
         return False
@@ -78,7 +80,7 @@ def remember(connection: Connection) -> bool:
 
 
 def _listen(connection: Any) -> None:
-    """Looks at each OK packet: `commit()` reads one and throws it away, a statement leaves it in the result."""
+    """Reads each OK packet: `commit()` reads its packet and drops it, a statement leaves it in the result."""
     read_ok, read_result = connection._read_ok_packet, connection._read_query_result  # noqa: SLF001 - PyMySQL has no other way
 
     def read_ok_packet() -> Any:
@@ -88,9 +90,9 @@ def _listen(connection: Any) -> None:
 
     def read_query_result(unbuffered: bool = False) -> Any:  # noqa: FBT001, FBT002  PyMySQL's own
         affected = read_result(unbuffered)
-        found = connection._result  # noqa: SLF001 - as above
-        if found is not None and isinstance(found.message, bytes):
-            _note(connection, found.server_status or 0, found.message)
+        result = connection._result  # noqa: SLF001 - as above
+        if result is not None and isinstance(result.message, bytes):
+            _note(connection, result.server_status or 0, result.message)
         return affected
 
     connection._read_ok_packet = read_ok_packet  # noqa: SLF001 - as above
@@ -107,13 +109,13 @@ def _note(connection: Any, status: int, message: bytes) -> None:
 
 
 def gtids_of(message: bytes) -> str | None:
-    """The GTIDs among the changes of a session's state behind an OK packet's status; None if there are none."""
+    """The GTIDs among the changes of a session's state after an OK packet's status; None if there are none."""
     try:
         _, at = _lenenc(message, 0)
         changes, _ = _lenenc(message, at)
         for kind, data in _changes(changes):
             if kind == _GTIDS:
-                # One byte says how they are written; 0, text, is the only way there is.
+                # One byte is the encoding of the GTIDs; 0, text, is the only encoding.
                 text, _ = _lenenc(data, 1)
                 return text.decode()
     except (IndexError, UnicodeDecodeError):
@@ -130,7 +132,7 @@ def _changes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _lenenc(data: bytes, at: int) -> tuple[bytes, int]:
-    """A text with its length in front of it, and where it ends."""
+    """A text after its length, and the offset at which it ends."""
     first, at = data[at], at + 1
     width = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first, 0)
     length = int.from_bytes(data[at : at + width], "little") if width else first
