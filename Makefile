@@ -1,12 +1,12 @@
-# Everything that one does with Strata on one machine. `make help` lists it.
+# All commands for Strata on one machine. `make help` lists it.
 SHELL := bash
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 SOURCES := include dags plugins spark_jobs scripts demo bench tests
 COMPILE := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes
-# Beside the other state, not in the system's folder for temporary files, which others sweep.
+# Beside the other state, not in the system's folder for temporary files, which others clean.
 export PYTEST_DEBUG_TEMPROOT = $(CURDIR)/.strata/tests
-# Where it is set each process compiles all modules again: commands of half a second take one and a half.
+# If it is set, each process compiles all modules again: commands of half a second take one and a half.
 unexport PYTHONDONTWRITEBYTECODE
 # A file's tests share servers, so they stay together; the longest files come first as they are collected.
 TOGETHER := --dist loadfile --no-loadscope-reorder
@@ -22,13 +22,13 @@ setup: ## Install all that is needed into .venv and .strata; quick when nothing 
 demo: setup ## The main job on a real MySQL, Airflow and Spark: DDL first, rows read late, proof at the end
 	@$(PYTHON) -m scripts.demo
 
-up: setup ## Start MySQL and Airflow, and say where its web page is
+up: setup ## Start MySQL and Airflow, and show the address of its web page
 	@$(PYTHON) -m scripts.fleet up
 
 down: ## Stop everything that `make up` or `make demo` started
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m scripts.fleet down; fi
 
-status: ## What runs just now
+status: ## Show what runs
 	@$(PYTHON) -m scripts.fleet status
 
 env: ## For the shell, as in eval "$$(make env)": .venv/bin/strata then works on what `make up` started
@@ -39,11 +39,11 @@ airflow: ## Any command of Airflow on what `make up` started: make airflow ARGS=
 
 ##@ Work on it
 .PHONY: check format test bench soak fuzz site pictures lock clean help
-check: setup ## Format, lint, types, rooms, dead code, spelling, and the unit tests
+check: setup ## Format, lint, types, layers, dead code, spelling, and the unit tests
 	@scripts/check.sh $(SOURCES)
 	@$(PYTHON) -m pytest -q -p no:cacheprovider -n 2 $(TOGETHER) $(UNIT)
 
-format: ## Format all code, and mend what ruff can mend
+format: ## Format all code, and fix what ruff can fix
 	@.venv/bin/ruff format $(SOURCES)
 	@.venv/bin/ruff check -q --fix $(SOURCES)
 
@@ -61,10 +61,10 @@ soak: ## Fifty kills of a landing, with and without GTIDs, and of each work on m
 fuzz: setup ## Damaged binlogs against every reader of them, for MINUTES (10); what is found is kept in .strata/fuzz
 	@$(PYTHON) -m tests.changes.fuzz --minutes $${MINUTES:-10}
 
-site: setup ## The documentation as a site in .strata/site; a link that leads nowhere fails it
+site: setup ## The documentation as a site in .strata/site; a broken link fails it
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PYTHON) -m mkdocs build --quiet --strict && echo "site: .strata/site/index.html"
 
-pictures: setup ## Pictures of the pages for docs/, by the test of the demo, which says when they are out of date
+pictures: setup ## Pictures of the pages for docs/, from the test of the demo, which reports when they are out of date
 	@STRATA_PICTURES=docs/pictures $(PYTHON) -m pytest -q tests/airflow/test_demo.py
 
 lock: ## Compile pyproject.toml to the locked requirements

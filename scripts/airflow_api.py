@@ -34,23 +34,24 @@ class AirflowApi:
     _client: httpx.Client = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Makes the connection's client once: each one reads all certificates of the machine, be there TLS or not."""
-        # This machine's own: proxies are for others.
+        """Makes the connection's client once: each client reads all certificates of the machine, with or without
+        TLS."""
+        # The server is on this machine: no proxy is used.
         self._client = httpx.Client(timeout=TIMEOUT_SECONDS, trust_env=False)
 
     def close(self) -> None:
-        """Gives the connection back."""
+        """Closes the connection."""
         self._client.close()
 
     def health(self) -> dict[str, Any] | None:
-        """What each component says of itself, or None while the server does not answer."""
+        """The health of each component, or None while the server does not answer."""
         try:
             return self._call("GET", "/api/v2/monitor/health", signed=None)
         except httpx.HTTPError:
             return None
 
     def warm(self) -> None:
-        """Lets the server make the API that tasks talk to, which a first task would wait for."""
+        """Makes the server load the API that tasks use; otherwise the first task would wait for it."""
         self._call("GET", "/execution/health", signed=None)
 
     def has_dag(self, dag: str) -> bool:
@@ -64,11 +65,11 @@ class AirflowApi:
         return True
 
     def set_paused(self, dag: str, paused: Literal["yes", "no"]) -> None:
-        """Holds a DAG's runs, or lets them start."""
+        """Pauses a DAG's runs, or lets them start."""
         self._signed("PATCH", f"/api/v2/dags/{dag}", {"is_paused": paused == "yes"})
 
     def put_connections(self, connections: Mapping[str, str]) -> None:
-        """Makes connections, or makes them anew, so that they stand where people look for them.
+        """Makes connections, or replaces them, so that they are where people look for them.
 
         Args:
             connections: By id, as Airflow reads them from variables: a URL, or JSON.
@@ -77,10 +78,10 @@ class AirflowApi:
         action = {"action": "create", "entities": entities, "action_on_existence": "overwrite"}
         done = self._signed("PATCH", "/api/v2/connections", {"actions": [action]})["create"]
         if done["errors"]:
-            raise RuntimeError(f"Airflow did not take connections: {[error.get('error') for error in done['errors']]}")
+            raise RuntimeError(f"Airflow refused connections: {[error.get('error') for error in done['errors']]}")
 
     def paused_dags(self) -> list[str]:
-        """The DAGs whose runs are held."""
+        """The paused DAGs."""
         return sorted(dag["dag_id"] for dag in self.get("/dags?paused=true")["dags"])
 
     def trigger(self, dag: str, conf: dict[str, Any]) -> str:
@@ -107,7 +108,7 @@ class AirflowApi:
 
 
 def _connection_fields(text: str) -> dict[str, Any]:
-    """A connection as the API takes it."""
+    """A connection in the form of the API."""
     if text.lstrip().startswith("{"):
         found = json.loads(text)
     else:
@@ -122,7 +123,5 @@ def _connection_fields(text: str) -> dict[str, Any]:
             "extra": dict(parse_qsl(parts.query)),
         }
     extra = found.get("extra") or None
-    note = (
-        "Written anew by each `make up`; for another server make a connection of your own, and name it in the settings."
-    )
+    note = "Written again by each `make up`; for another server make your own connection, and name it in the settings."
     return {**found, "extra": json.dumps(extra) if isinstance(extra, dict) else extra, "description": note}

@@ -1,4 +1,4 @@
-"""Starts a DAG run, shows its steps as they end, and says why it failed if it did.
+"""Starts a DAG run, shows its steps as they end, and shows why it failed if it did.
 Not here: the REST calls (`airflow_api.py`), what the runs are for (`demo.py`)."""
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 PARSE_SECONDS = 60
 POLL_SECONDS = 0.5
-"""Between two looks at a run: each is work for the server that starts the run's tasks, too."""
+"""Between two queries of a run: each is also work for the server that starts the run's tasks."""
 LOG_LINES = 25
 MARKS = {"success": "[green]✓[/green]", "skipped": "[dim]-[/dim]", "failed": "[red]✗[/red]"}
-"""Of steps that are over by themselves; what follows a failed one is not shown."""
+"""Marks of steps that ended by themselves; steps after a failed step are not shown."""
 
 
 @contextmanager
 def started(api: AirflowApi, dag: str, conf: dict[str, Any], console: Console, logs: Path) -> Iterator[StartedRun]:
-    """Triggers a run by hand; the DAG is let run within the block.
+    """Triggers a run by hand; the DAG is not paused within the block.
 
     Args:
         api: A signed-in client.
         dag: Id of the DAG.
-        conf: What the form would hold.
-        console: Where each step is shown when it is over.
+        conf: The values of the form.
+        console: Shows each step when it has ended.
         logs: Airflow's folder of task logs.
 
     Raises:
@@ -53,7 +53,7 @@ def started(api: AirflowApi, dag: str, conf: dict[str, Any], console: Console, l
 
 @dataclass(slots=True)
 class StartedRun:
-    """A run that somebody waits for."""
+    """A run, and waiting for it."""
 
     api: AirflowApi
     dag: str
@@ -61,13 +61,13 @@ class StartedRun:
     console: Console
     logs: Path
     shown: set[tuple[str, int]] = field(default_factory=set)
-    """Steps that are over and have been shown, with their map index."""
+    """Steps that have ended and have been shown, with their map index."""
 
     def follow(self, seconds: float, until: str | None = None) -> None:
         """Shows its steps as they end, until one of them has succeeded, or the run has.
 
         Args:
-            seconds: After which it is given up.
+            seconds: When to give up.
             until: Name of a step; None for the end of the run.
 
         Raises:
@@ -83,7 +83,7 @@ class StartedRun:
                 if state == "failed":
                     raise FleetError(_reason(self.dag, self.run, steps, self.logs))
         where = f"{self.api.url}/dags/{self.dag}/runs/{self.run}"
-        raise FleetError(f"{self.dag} was not over after {seconds:.0f} s; see {where}")
+        raise FleetError(f"{self.dag} had not ended after {seconds:.0f} s; see {where}")
 
     def _look(self) -> tuple[str, list[dict[str, Any]]]:
         state = str(self.api.get(f"/dags/{self.dag}/dagRuns/{self.run}")["state"])
@@ -126,7 +126,7 @@ def _reason(dag: str, run: str, steps: list[dict[str, Any]], logs: Path) -> str:
 
 
 def _log_lines(path: Path) -> list[str]:
-    """The messages of a task's log, which Airflow keeps as JSON lines, with what was raised."""
+    """The messages of a task's log, which Airflow keeps as JSON lines, with the errors that were raised."""
     lines = []
     for line in path.read_text(errors="replace").splitlines():
         try:

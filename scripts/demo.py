@@ -1,5 +1,5 @@
-"""The main job on a real MySQL, Airflow and Spark: a shop lives with DDL in its middle, and is read only afterwards.
-Not here: the shop's life (`demo/`), starting services (`fleet.py`), printing the outcome (`demo_report.py`)."""
+"""The main job on a real MySQL, Airflow and Spark: a shop works, with DDL in the middle, and is read only afterwards.
+Not here: what the shop does (`demo/`), starting services (`fleet.py`), printing the outcome (`demo_report.py`)."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ SOURCE = "shop"
 DAG = "ingest_binlog"
 RUN_SECONDS = 1200
 COMPONENTS = ("api-server", "scheduler", "dag-processor")
-"""Of Airflow: nothing here waits for the fourth, which follows servers (`watch_schemas`)."""
+"""Components of Airflow that the demo needs: not the triggerer, which follows servers (`watch_schemas`)."""
 OWN_DATABASE = "shop"
 """The shop's database on the private server."""
 
 
 def start_afresh(state: FleetState, console: Console) -> None:
-    """Forgets what a former demo left: its server, its lake and its runs. Nothing that is not the demo's is touched.
+    """Deletes what a former demo left: its server, its lake and its runs. Nothing else is touched.
 
     Raises:
-        FleetError: The settings were edited, so the state is no longer the demo's alone.
+        FleetError: The settings were edited, so the state is no longer only the demo's.
     """
     lent = services.MYSQL_URL_VARIABLE in os.environ
     if state.settings_file.read_text() not in {state.default_settings(guest=guest) for guest in (True, False)}:
@@ -50,7 +50,9 @@ def start_afresh(state: FleetState, console: Console) -> None:
         )
     former = [path for name in ("server", "lake", "airflow") if (path := state.folder / name).exists()]
     if former:
-        console.print("a former demo's server, lake and runs are removed: this one starts afresh", style="dim")
+        console.print(
+            "a former demo's server, lake and runs are removed: this demo starts from the beginning", style="dim"
+        )
     fleet.down(state, lambda _: None)
     for path in former:
         shutil.rmtree(path)
@@ -59,7 +61,7 @@ def start_afresh(state: FleetState, console: Console) -> None:
 
 
 def make_database(url: str, database: str, console: Console) -> None:
-    """Makes the shop's database; one that is there already on a lent server goes only if the user agrees.
+    """Makes the shop's database; an existing one on a lent server is dropped only if the user agrees.
 
     Raises:
         FleetError: The user did not.
@@ -69,7 +71,7 @@ def make_database(url: str, database: str, console: Console) -> None:
             agreed = sys.stdin.isatty() and console.input(f"drop database {database} on that server? [y/N] ") == "y"
             if not agreed:
                 raise FleetError(
-                    f"database {database} exists on that server, and nobody is here to agree to its end: "
+                    f"database {database} exists on that server, and nobody is here to agree to drop it: "
                     f"`DROP DATABASE {database}` there, or run `make demo` at a terminal"
                 )
             cursor.execute(f"DROP DATABASE {database}")
@@ -77,7 +79,7 @@ def make_database(url: str, database: str, console: Console) -> None:
 
 
 def live(url: str, database: str, console: Console) -> dict[str, list[dict[str, Any]]]:
-    """Plays the shop's whole life, and returns its first rows as they were before any DDL."""
+    """Runs the whole shop, and returns its first rows as they were before any DDL."""
     early: dict[str, list[dict[str, Any]]] = {}
     story = chapters()
     columns = (
@@ -110,10 +112,10 @@ def demonstrate(state: FleetState, console: Console) -> bool:
     """The whole demo; true when what was read late equals what the server has."""
     lent = os.environ.get(services.MYSQL_URL_VARIABLE)
     database = GUEST_DATABASE if lent else OWN_DATABASE
-    console.rule("1. A shop lives, and its tables change under it")
-    # Before Airflow is told of it.
+    console.rule("1. A shop works, and its tables change meanwhile")
+    # Before Airflow gets the connection.
     fleet.choose_mysql_port(state)
-    # Both take some seconds, in which the shop can live.
+    # Both take some seconds, in which the shop can work.
     with ThreadPoolExecutor(1, thread_name_prefix="airflow") as pool:
         starting = pool.submit(start_airflow, state)
         with console.status("starting MySQL"):
@@ -129,7 +131,7 @@ def demonstrate(state: FleetState, console: Console) -> bool:
     console.print(f"[bold]{DAG}[/bold]")
     with started(api, DAG, {"source": SOURCE}, console, state.airflow_home / "logs") as run:
         run.follow(RUN_SECONDS, until="publish")
-        # What is published is there for everybody: the steps behind it go on meanwhile.
+        # What is published can be read by everybody; the steps after it continue meanwhile.
         console.rule("3. What came out")
         demo_report.show_versions(source, database, console)
         demo_report.show_rows(source, database, console)
@@ -147,25 +149,25 @@ def main() -> int:
     state = FleetState.from_environment(os.environ)
     # The demo starts its runs itself; scheduled ones come with `make up`.
     os.environ[services.SCHEDULES_VARIABLE] = "off"
-    # They may name a server of the user's, and this one is the demo's.
+    # They may name a user's server, and the demo has its own.
     for variable in ("AIRFLOW_CONN_MYSQL_SHOP", "STRATA_SETTINGS"):
         os.environ.pop(variable, None)
     began = time.monotonic()
-    # So that nothing is left running when the demo is told to end.
+    # So that nothing is left running when the demo is ended by a signal.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         start_afresh(state, console)
         equal = demonstrate(state, console)
     except (FleetError, StrataError, pymysql.err.MySQLError) as error:
         console.print("[red]the demo failed:[/red]")
-        # Those of PyMySQL are pairs of a number and a text.
+        # Arguments of PyMySQL's errors are pairs of a number and a text.
         console.print(
             str(error.args[-1] if isinstance(error, pymysql.err.MySQLError) else error), markup=False, soft_wrap=True
         )
         return 1
     finally:
         with console.status("stopping everything"):
-            # No run is at work any more, or somebody wants an end at once: Airflow's own end takes seconds.
+            # No run is active, or somebody wants to end at once: Airflow needs seconds to end by itself.
             fleet.down(state, lambda _: None, airflow_seconds=0)
     if not equal:
         console.print("[red]what was decoded differs from what the server has[/red]")

@@ -1,5 +1,5 @@
 """The proof of the demo: change tables replayed from the first transaction equal what SELECT gives on the server.
-Not here: the replay (`strata_cdc.quality.proof.replay`), what else is printed of the outcome (`demo_report.py`)."""
+Not here: the replay (`strata_cdc.quality.proof.replay`), the other output (`demo_report.py`)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _server_rows(connection: pymysql.Connection, table: str, state: TableState) 
 
 
 def first_difference(theirs: pa.Table, ours: pa.Table, key: Sequence[str]) -> str | None:
-    """The first value of two tables with equal columns that differs, or None; both are put in the order of a key."""
+    """The first value of two tables with equal columns that differs, or None; both are sorted by a key."""
     if theirs.num_rows != ours.num_rows:
         return f"{theirs.num_rows - ours.num_rows:+,} rows on the server"
     order = [(part, "ascending") for part in key]

@@ -43,7 +43,7 @@ def show_versions(source: Source, database: str, console: Console) -> None:
 
 
 def show_rows(source: Source, database: str, console: Console) -> None:
-    """Rows decoded, by table and schema version, and what the checks found."""
+    """Rows decoded, by table and schema version, and the results of the checks."""
     rows: Counter[tuple[str, int]] = Counter()
     checks: Counter[str] = Counter()
     failed = 0
@@ -86,7 +86,7 @@ def show_early_rows(source: Source, database: str, early: dict[str, list[dict[st
 
 
 def _first_insert(changes: pa.Table, key: dict[str, Any]) -> dict[str, Any]:
-    """The oldest insert of a key as column -> value; empty if there is none. It has the types that came first."""
+    """The oldest insert of a key as column -> value; empty if there is none. It has the first types of the columns."""
     wanted = pc.equal(changes["_op"], "insert")
     for column, value in key.items():
         wanted = pc.and_(wanted, pc.equal(changes[column], pa.scalar(value).cast(changes[column].type)))
@@ -95,7 +95,7 @@ def _first_insert(changes: pa.Table, key: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A decoded value as the MySQL client gives it."""
+    """A decoded value as the MySQL client returns it."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
     return value

@@ -1,11 +1,11 @@
-"""Starts and stops everything that Strata needs on one machine: `python -m scripts.fleet` and one of these.
+"""Starts and stops everything that Strata needs on one machine: `python -m scripts.fleet` with one of these.
 
-up | down | status     starts all, stops all, says what runs
+up | down | status     starts all, stops all, shows what runs
 env                    settings and connection of the fleet's source, for `eval "$(make env)"`
 airflow ...            any of Airflow's commands, on the fleet's Airflow
 mysql ...              MySQL's client on the private server
-run COMPONENT          becomes one component of Airflow, in the foreground: what a container does
-healthy COMPONENT      exit code 0 if it has reported to Airflow lately: what a container is asked
+run COMPONENT          becomes one component of Airflow, in the foreground: what a container runs
+healthy COMPONENT      exit code 0 if it has reported to Airflow lately: the health check of a container
 
 Not here: what a component is (`services.py`, `mysql.py`, `local_airflow.py`), processes (`processes.py`).
 """
@@ -38,18 +38,18 @@ COMPONENTS = ("mysql", *services.AIRFLOW)
 
 
 def up(state: FleetState, say: Callable[[str], None]) -> AirflowApi:
-    """Brings up what is not up yet; does nothing to what is."""
+    """Starts what does not run yet; does not touch what runs."""
     start_mysql(state, say)
     local_airflow.begin(state, say)
     return local_airflow.wait_until_up(state)
 
 
 def down(state: FleetState, say: Callable[[str], None], *, airflow_seconds: float = STOP_SECONDS) -> None:
-    """Stops every process of the fleet, whichever way it was started or lost.
+    """Stops every process of the fleet, no matter how it was started or lost.
 
     Args:
-        state: Whose fleet.
-        say: Is told of each component that is stopped.
+        state: The fleet's state.
+        say: Called for each component that is stopped.
         airflow_seconds: How long Airflow's components may take to end by themselves.
     """
     fleet = Fleet(state.folder)
@@ -59,7 +59,7 @@ def down(state: FleetState, say: Callable[[str], None], *, airflow_seconds: floa
             say(f"stopping {name}")
             fleet.stop(name, seconds=STOP_SECONDS if name == "mysql" else airflow_seconds)
 
-    # First who starts tasks and who follows servers; nobody uses MySQL afterwards.
+    # First the components that start tasks and follow servers; afterwards nothing uses MySQL.
     first = ("scheduler", "triggerer")
     with ThreadPoolExecutor(len(COMPONENTS), thread_name_prefix="stop") as pool:
         list(pool.map(stop, first))
@@ -67,7 +67,7 @@ def down(state: FleetState, say: Callable[[str], None], *, airflow_seconds: floa
 
 
 def status(state: FleetState, say: Callable[[str], None]) -> bool:
-    """Says what runs; true when everything does."""
+    """Shows what runs; true if everything does."""
     fleet = Fleet(state.folder)
     running = {name: fleet.running(name) for name in COMPONENTS if name != "mysql" or not _is_lent()}
     for name, process in running.items():
@@ -78,7 +78,7 @@ def status(state: FleetState, say: Callable[[str], None]) -> bool:
 
 
 def _is_lent() -> bool:
-    """True where the user gave a server instead of the private one."""
+    """True if the user gave a server instead of the private server."""
     return services.MYSQL_URL_VARIABLE in os.environ
 
 
@@ -129,7 +129,7 @@ def run(component: str, state: FleetState) -> None:
 
 
 def is_healthy(component: str, state: FleetState) -> bool:
-    """True when a component of Airflow serves, or has reported lately; when `init` has come to its end."""
+    """True when a component of Airflow serves, or has reported lately; when `init` has ended."""
     environment = services.airflow_environment(state)
     if component == "init":
         return (Path(environment["AIRFLOW_HOME"]) / "migrated").exists()
@@ -140,7 +140,7 @@ def is_healthy(component: str, state: FleetState) -> bool:
 
 
 def show_environment(state: FleetState) -> None:
-    """Prints what the command line needs to know, for a shell to take over; a terminal is not shown the password."""
+    """Prints what the command line needs, for a shell to read; the password is not shown on a terminal."""
     if sys.stdout.isatty():
         raise FleetError('settings and connection, with its password, are for a shell: eval "$(make env)"')
     settings = services.airflow_environment(state)["STRATA_SETTINGS"]
@@ -149,9 +149,9 @@ def show_environment(state: FleetState) -> None:
 
 
 def announce(state: FleetState, api: AirflowApi, say: Callable[[str], None]) -> None:
-    """Tells what runs, and at the end where to look, as whom, and what to click first; the password is shown once,
-    afterwards only where it is kept."""
-    # The first time its files are still being read.
+    """Shows what runs, and at the end the page's address, the user, and what to click first; the password is shown
+    once, afterwards only the file that has it."""
+    # The first time, its files are still being parsed.
     any(all(map(api.has_dag, DAGS)) for _ in deadline(PARSE_SECONDS))
     paused = api.paused_dags()
     if paused:
@@ -170,12 +170,12 @@ def announce(state: FleetState, api: AirflowApi, say: Callable[[str], None]) -> 
         say(f"sign in as {services.ADMIN} with the password {state.secret('airflow-admin')} (shown this once)")
         shown.touch()
     say(f"  1. Schema history: what every table was, and when        {api.url}/plugin/schema-history")
-    say(f"  2. a run: Trigger, left empty, does all that is owed      {api.url}/dags/ingest_binlog")
+    say(f"  2. a run: Trigger, left empty, does all pending work      {api.url}/dags/ingest_binlog")
     say(f"  3. Assets: the tables, an event for each publication      {api.url}/assets")
 
 
 def start_all(state: FleetState) -> None:
-    """Brings everything up, and tells what to do with it."""
+    """Starts everything, and shows what to do with it."""
     began = time.monotonic()
     api = up(state, _say)
     _say(f"everything is up after {time.monotonic() - began:.0f} s")

@@ -1,4 +1,4 @@
-"""Airflow of the local fleet: its database, its components, what it is told once it answers.
+"""Airflow of the local fleet: its database, its components, its set-up once it answers.
 Not here: the commands and the environment of its components (`services.py`), its REST calls (`airflow_api.py`)."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ START_SECONDS = 120
 
 
 def begin(state: FleetState, say: Callable[[str], None], components: Sequence[str] = services.AIRFLOW) -> None:
-    """Prepares the database and starts the components that do not run; they need some seconds more."""
+    """Prepares the database and starts the components that do not run; they need some more seconds."""
     fleet = Fleet(state.folder)
     if fleet.running("api-server") is None:
         state.choose_port("airflow")
@@ -39,7 +39,7 @@ def begin(state: FleetState, say: Callable[[str], None], components: Sequence[st
 
 
 def prepare(state: FleetState, say: Callable[[str], None]) -> None:
-    """Brings the database to this version, and writes passwords where Airflow looks for them."""
+    """Migrates the database to this version, and writes passwords where Airflow looks for them."""
     environment = services.airflow_environment(state)
     home = Path(environment["AIRFLOW_HOME"])
     home.mkdir(parents=True, exist_ok=True)
@@ -74,8 +74,8 @@ def prepare(state: FleetState, say: Callable[[str], None]) -> None:
 
 
 def migrated_database() -> Path:
-    """The empty database of this version of Airflow that set-up has made: a demo begins with one, and so does a first
-    `make up`."""
+    """The empty database of this version of Airflow that set-up has made: a demo and a first `make up` begin with
+    it."""
     return Path(sys.prefix) / f"strata.airflow-{importlib.metadata.version('apache-airflow')}.db"
 
 
@@ -86,7 +86,7 @@ def share(database: Path) -> None:
 
 
 def wait_until_up(state: FleetState, components: Sequence[str] = services.AIRFLOW) -> AirflowApi:
-    """Waits until every component has reported itself, tells Airflow its connections, and returns a client."""
+    """Waits until every component has reported itself, gives Airflow its connections, and returns a client."""
     fleet = Fleet(state.folder)
     url = f"http://{services.LOOPBACK}:{state.port('airflow')}"
     api = AirflowApi(url, services.ADMIN, state.secret("airflow-admin"))
@@ -98,14 +98,14 @@ def wait_until_up(state: FleetState, components: Sequence[str] = services.AIRFLO
         health = api.health()
         if health is not None and _all_healthy(health, fleet, components):
             api.put_connections(services.connections(state))
-            # What tasks talk to is made by the server when it is asked for the first time, in seconds.
+            # The server makes the API for tasks at its first request, which takes seconds.
             api.warm()
             return api
     raise fleet.failure("api-server", f"or another component was not healthy within {START_SECONDS} s: {health}")
 
 
 def _all_healthy(health: dict[str, dict[str, str | None]], fleet: Fleet, components: Sequence[str]) -> bool:
-    """True when each component has reported after its process started: the reports of a killed one outlive it."""
+    """True when each component has reported after its process started: the reports of a killed component stay."""
     for component in components:
         if component == "api-server":
             continue

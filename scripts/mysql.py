@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def program(name: str) -> str:
-    """Path of one of MySQL's programs: of the private prefix, else of PATH.
+    """Path of one of MySQL's programs: from the private prefix, else from PATH.
 
     Raises:
-        FleetError: Neither has it.
+        FleetError: Neither has the program.
     """
     private = REPOSITORY / ".strata" / "mysql" / "bin" / name
     found = str(private) if private.exists() else shutil.which(name)
@@ -56,7 +56,7 @@ def server_command(data: Path) -> list[str]:
 
 
 def initialize(data: Path, *options: str) -> None:
-    """Makes a data directory, unless it is there; beside its place first: a half-made one would never start.
+    """Makes a data directory, unless it exists; first under another name, because an incomplete one would never start.
 
     Raises:
         FleetError: mysqld could not.
@@ -77,10 +77,10 @@ def private_server(state: FleetState) -> tuple[Program, Path]:
     """The private server: MySQL's default binlog settings, GTIDs on, loopback only.
 
     Returns:
-        The program, and the file by which it makes its accounts as it starts: to be removed after that.
+        The command, and the file that makes the accounts when the server starts: to be removed after that.
 
     Raises:
-        FleetError: mysqld is not here, or could not make its data directory.
+        FleetError: There is no mysqld, or could not make its data directory.
     """
     folder = state.folder / "server"
     initialize(folder / "data")
@@ -98,7 +98,7 @@ def private_server(state: FleetState) -> tuple[Program, Path]:
 
 
 def grants(url: str, *, host: str) -> Iterator[str]:
-    """Statements that make the account that a URL of Strata's names, with the grants it needs and no more."""
+    """Statements that make the account that a URL of Strata's names, with exactly the grants that it needs."""
     address = ServerAddress.from_url(url)
     account = f"'{escape_string(address.user)}'@'{host}'"
     yield f"CREATE USER IF NOT EXISTS {account}"

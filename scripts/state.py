@@ -1,4 +1,4 @@
-"""What one machine's Strata keeps below its state folder: secrets, ports, settings.
+"""What Strata keeps on one machine below its state folder: secrets, ports, settings.
 Not here: the processes that use them (`services.py`)."""
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 STATE_VARIABLE = "STRATA_STATE"
 """Where all state lies; `.strata` in the repository by default."""
 GUEST_DATABASE = "strata_demo_shop"
-"""The shop's database on a server that the user lent."""
+"""The shop's database on a user's server."""
 PORTS = {"mysql": 33306, "airflow": 8080}
-"""Taken when they are free."""
+"""Preferred ports, used if they are free."""
 _CHANGING = threading.RLock()
-"""Held from reading what is known to writing more: MySQL and Airflow are started by two threads of one process."""
+"""Held from reading the known values to writing new ones: two threads of one process start MySQL and Airflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class FleetState:
         return path
 
     def write_settings(self, *, guest: bool = False) -> None:
-        """Writes the settings anew, as `default_settings` has them."""
+        """Writes the settings again, as `default_settings` has them."""
         write_whole(self.folder / "settings.toml", self.default_settings(guest=guest))
 
     def default_settings(self, *, guest: bool = False) -> str:
-        """One source, the demo's shop; as a guest on a server that the user lent, with nothing of ours kept there."""
+        """One source, the demo's shop; on a user's server as a guest, without the store there."""
         own = f'lake = "{self.lake}"\n\n[sources.shop]\nconnection = "mysql_shop"\n'
         if not guest:
             return own
@@ -71,11 +71,11 @@ class FleetState:
 
     @property
     def guest_store(self) -> Path:
-        """Where versions are kept while the server is a lent one."""
+        """Where versions are kept if the server is a user's server."""
         return self.folder / "store.db"
 
     def secret(self, name: str) -> str:
-        """A password or key of this machine's own, made on first use and readable by its owner only."""
+        """A password or key of this machine, made on first use and readable by its owner only."""
         path = self.folder / "secrets.json"
         with _CHANGING:
             known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
@@ -87,7 +87,7 @@ class FleetState:
             return known[name]
 
     def port(self, name: str) -> int:
-        """The port that a service was given, or gets now."""
+        """The port of a service, chosen now if it has none."""
         with _CHANGING:
             return self._ports().get(name) or self.choose_port(name)
 
@@ -105,7 +105,7 @@ class FleetState:
 
 
 def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Writes a file whole or not at all, with its rights set before its content."""
+    """Writes a file completely or not at all, with its rights set before its content."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
         file.write(text)

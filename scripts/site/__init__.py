@@ -1,2 +1,2 @@
-"""The documentation as a site: what of it stands elsewhere in the repository, and what is made from the code.
-Not here: the pages (`docs/`), their order and looks (`mkdocs.yml`)."""
+"""The documentation as a site: pages from elsewhere in the repository, and pages made from the code.
+Not here: the pages (`docs/`), their order and style (`mkdocs.yml`)."""

@@ -1,7 +1,7 @@
 """Hooks of MkDocs: pages from outside of `docs/`, the reference of the commands, and files that pages link to.
 
-The pages are written to be read in the repository as they stand, with links from file to file. Here they get the place
-that they have on the site. Source: MkDocs' user guide, "Hooks".
+The pages are written to be read in the repository directly, with links from file to file. Here they get their
+location on the site. Source: MkDocs' user guide, "Hooks".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "bench/RESULTS.md": "results.md"}
-"""Pages that stand outside of `docs/`, and where they are on the site."""
+"""Pages outside of `docs/`, and their location on the site."""
 COPIED: Final = ("docker-compose.yaml", "monitoring/alerts.yaml", "monitoring/grafana.json")
 """Files that pages link to; on the site below `files/`."""
 COMMANDS: Final = "commands.md"
@@ -32,7 +32,7 @@ _LINK: Final = re.compile(r"(?<=\]\()(?!https?://|#|mailto:)([^)\s#]+)(#[^)\s]*)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds what stands elsewhere, and what is made here."""
+    """Adds pages from elsewhere, and pages that are made here."""
     for path, name in PAGES.items():
         files.append(File.generated(config, name, content=(ROOT / path).read_text()))
     for path in COPIED:
@@ -59,7 +59,7 @@ def commands() -> str:
     """The reference of `strata`, from the code: every command with its arguments, options and defaults."""
     app = typer.main.get_command(build_app())
     text = get_docs_for_click(obj=app, ctx=typer.Context(app), name="strata", title="Commands")
-    # Outside of code, MkDocs takes what stands in angle brackets for HTML.
+    # Outside of code, MkDocs reads text in angle brackets as HTML.
     return re.sub(r"(`[^`]*`)|<(?=[A-Za-z])", lambda found: found[1] or "&lt;", text)
 
 

@@ -1,5 +1,5 @@
-"""The reference of the settings, from the code: every key with what it takes, its default, and what it does.
-Not here: the commands (`hooks.py`); the settings by what one wants to do (`docs/settings.md`)."""
+"""The reference of the settings, from the code: every key with its values, its default, and what it does.
+Not here: the commands (`hooks.py`); the settings by task (`docs/settings.md`)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _rows(kind: type[msgspec.Struct]) -> Iterator[str]:
 
 
 def _docstrings(kind: type) -> dict[str, str]:
-    """What stands below each field of a class."""
+    """The docstring below each field of a class."""
     [made] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     body = made.body if isinstance(made, ast.ClassDef) else []
     found = {}

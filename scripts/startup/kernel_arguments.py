@@ -27,7 +27,7 @@ _ARRAYS: dict[str, tuple[tuple[str, ...], int]] = {
     "WordRows": (("uint64",), 2),
     "IntBlocks": (("int64",), 3),
 }
-"""What the names of `binlog/kernels/arrays.py` stand for: kinds of elements, and dimensions."""
+"""What the names of `binlog/kernels/arrays.py` mean: kinds of elements, and dimensions."""
 
 RECORDS = tuple(kind.__name__ for kind in Record.__subclasses__())
 """Records of `binlog/kernels/layout.py`, whose types have their names in the generated text."""
@@ -43,13 +43,13 @@ class Argument(Protocol):
         """Their types."""
 
     def rebuilt(self, at: str) -> str:
-        """The argument as the kernel has it, from those words."""
+        """The argument in the kernel's form, from those words."""
 
     def handed(self, at: str) -> list[str]:
         """The words, in Python."""
 
     def fits(self, at: str) -> list[str]:
-        """Conditions, in Python, under which they may be handed over."""
+        """Conditions, in Python, under which they may be passed."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Number:
-    """A 64-bit integer; the call refuses what is none."""
+    """A 64-bit integer; the call refuses anything else."""
 
     def names(self, at: str) -> list[str]:
         """As `Argument`."""
@@ -110,7 +110,7 @@ class Number:
 
 @dataclass(frozen=True)
 class ArgumentGroup:
-    """A tuple of others, `constructor` being the class of a named one."""
+    """A tuple of other arguments; `constructor` is the class of a named tuple."""
 
     parts: tuple[Argument, ...]
     constructor: str = ""
@@ -138,10 +138,10 @@ class ArgumentGroup:
 
 
 def read_annotation(text: str) -> list[Argument]:
-    """The arguments that an annotation stands for: several where it leaves the type of an array's elements open.
+    """The arguments for an annotation: several if it leaves the type of an array's elements open.
 
     Raises:
-        KeyError: It is none of the names in `binlog/kernels/arrays.py`, nor of the groups in `layout.py`.
+        KeyError: It is not one of the names in `binlog/kernels/arrays.py`, nor of the groups in `layout.py`.
     """
     if text == "Int":
         return [Number()]

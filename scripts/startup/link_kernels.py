@@ -2,9 +2,9 @@
 
 Numba takes a third of a second and 80 MB to be imported, and as long again to load its cache. The library has the same
 machine code, a C function for each kernel and choice of types; beside it lies a Python module, made here, which calls
-it over cffi's ABI mode and hands over to the compiler what the library has no code for.
+it over cffi's ABI mode and passes to the compiler what the library has no code for.
 
-Not here: the kernels (`strata_cdc.binlog.kernels`), who loads the library (`startup/linked.py`).
+Not here: the kernels (`strata_cdc.binlog.kernels`), the loader of the library (`startup/linked.py`).
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _NEVER_CALLED = ("NRT_MemInfo_call_dtor", "NRT_Free")
 _NUMBA = {"char *": types.voidptr, "int64_t": types.int64}
 
 _RESULTS = 4
-"""Words for what a kernel returns, in front of them one that Numba's calling convention writes to."""
+"""Words for a kernel's results; before them, a word that Numba's calling convention writes to."""
 
 
 class NotLinkedError(Exception):
-    """There is no library, and why."""
+    """There is no library; the message says why."""
 
 
 class LinkedKernel(NamedTuple):
@@ -63,7 +63,7 @@ class LinkedKernel(NamedTuple):
 
     @property
     def key(self) -> str:
-        """As `linked_kernels` names it."""
+        """The name in `linked_kernels`."""
         return f"{self.module}.{self.name}"
 
 
@@ -100,11 +100,11 @@ class LinkedFunction(NamedTuple):
     symbol: str
     arguments: tuple[Argument, ...]
     returns: str
-    """The annotation of what it returns."""
+    """The annotation of its result."""
 
     @property
     def results(self) -> list[str]:
-        """The words that it returns."""
+        """The words of its result."""
         count = 0 if self.returns == "None" else self.returns.count(",") + 1
         return [f"results[{k + 1}]" for k in range(count)]
 
@@ -127,7 +127,7 @@ class LinkedFunction(NamedTuple):
 
 
 def compile_function(entry: LinkedKernel, number: int, arguments: tuple[Argument, ...]) -> tuple[LinkedFunction, Any]:
-    """A C function and its LLVM module, in which nothing else can be seen from outside."""
+    """A C function and its LLVM module, in which nothing else is visible from outside."""
     annotation = entry.kernel.py_func.__annotations__["return"]
     symbol = f"{entry.module}_{entry.name}_{number}"
     function = LinkedFunction(entry, symbol, arguments, annotation)
@@ -263,7 +263,7 @@ def compile_entries() -> list[tuple[LinkedFunction, Any]]:
 
 
 def main() -> int:
-    """Makes the library and its caller; says so where it cannot be done, for everything works without it."""
+    """Makes the library and its caller; prints a message if it is not possible, because everything works without it."""
     paths = library_paths()
     if paths is None:
         print("kernels are not linked: the processor's features cannot be read here; commands start a second later")
@@ -278,7 +278,7 @@ def main() -> int:
     except (NotLinkedError, subprocess.CalledProcessError) as error:
         print(f"kernels are not linked: {error}; commands start a second later")
         return 0
-    # There whole or not at all, and last: it is what tells that the library can be used.
+    # Completely or not at all, and last: its existence means that the library can be used.
     unfinished = module.with_name(f"{module.name}.{os.getpid()}")
     unfinished.write_text(caller([function for function, _ in functions]), encoding="utf-8")
     unfinished.replace(module)

@@ -13,13 +13,13 @@ from scripts.local_airflow import migrated_database
 
 
 def main() -> int:
-    """Makes it, unless it is there; the exit code is that of `airflow db migrate`."""
+    """Makes the database, unless it exists; the exit code is that of `airflow db migrate`."""
     target = migrated_database()
     if target.exists():
         return 0
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "airflow.db"
-        # Nothing of a user's Airflow may be touched.
+        # A user's Airflow must not be touched.
         mine = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
         environment = {
             **mine,

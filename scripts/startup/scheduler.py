@@ -1,7 +1,7 @@
 """Becomes Airflow's scheduler with what every task imports loaded: `python -m scripts.startup.scheduler [OPTION...]`.
 
-LocalExecutor forks a process for each task from the scheduler, so that a task finds it there instead of importing it
-anew. What is edited meanwhile is seen after the next start; `STRATA_PLAIN_START=tasks` turns it off.
+LocalExecutor forks a process for each task from the scheduler, so that a task has the imports instead of importing them
+again. Edits take effect at the next start; `STRATA_PLAIN_START=tasks` turns it off.
 Not here: the scheduler's environment and options (`scripts/services.py`).
 """
 
@@ -15,11 +15,11 @@ from strata_cdc.environment import LIBRARIES
 from strata_cdc.startup.switch import QuickStart, is_on
 
 LOADED = ("airflow.providers.apache.spark.operators.spark_submit", "strata_cdc.pipeline.ingest")
-"""No DAG file, and nothing that a DAG file imports from beside it: those are read by each task, as Airflow does it."""
+"""No DAG file, and no module beside the DAG files: each task reads these itself, as in Airflow."""
 
 
 def main() -> None:
-    """Does not come back but by an exit."""
+    """Does not return, but exits."""
     if is_on(QuickStart.TASKS):
         for name, value in LIBRARIES.items():
             os.environ.setdefault(name, value)

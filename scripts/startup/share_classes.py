@@ -1,8 +1,8 @@
 """Archives the classes that Spark's JVM loads for a short job, so that later ones start in half the time.
 
 Run by set-up as `python -m scripts.startup.share_classes`. The JVM runs a job that does a little of everything, and
-writes at its end what it has loaded (class data sharing, JEP 350).
-Not here: who uses the archive (`startup/spark.py`).
+writes at its end the classes that it has loaded (class data sharing, JEP 350).
+Not here: the use of the archive (`startup/spark.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOCAL = "local[2]"
 
 
 def make_archive() -> bool:
-    """Runs the job and keeps what it left.
+    """Runs the job and keeps the archive that it wrote.
 
     Returns:
         Whether there is an archive now.
@@ -28,7 +28,7 @@ def make_archive() -> bool:
     SHARED_CLASSES.parent.mkdir(parents=True, exist_ok=True)
     unfinished = SHARED_CLASSES.with_suffix(".part")
     unfinished.unlink(missing_ok=True)
-    # A full disk leaves a torn archive, of which a JVM dies: one is started with it before anybody else's is.
+    # A full disk leaves an incomplete archive, which kills a JVM: so a JVM is started with it here first.
     made = (
         _submit(f"{QUICK} {archive_option('ArchiveClassesAtExit', unfinished)}", __file__, EXERCISE)
         and unfinished.exists()
@@ -42,7 +42,7 @@ def make_archive() -> bool:
 
 
 def _submit(java_options: str, *job: str) -> bool:
-    """Whether spark-submit came to a good end."""
+    """Whether spark-submit succeeded."""
     root = Path(__file__).parents[2]
     command = [str(SUBMIT), "--master", LOCAL, "--driver-java-options", java_options, *job]
     environment = submit_environment(os.environ, root, root / "include", alone=True)
@@ -51,7 +51,7 @@ def _submit(java_options: str, *job: str) -> bool:
 
 
 def exercise() -> None:
-    """What the jobs ask of Spark: Python on slices of a list, Parquet in and out, aggregates, joins, windows."""
+    """What the jobs use of Spark: Python on slices of a list, Parquet in and out, aggregates, joins, windows."""
     from pyspark.sql import Window  # noqa: PLC0415 - loaded under spark-submit alone
     from pyspark.sql import functions as f  # noqa: PLC0415  as above
 

@@ -177,11 +177,11 @@ def test_a_reset(server, tmp_path):
     server.run_sql("RESET BINARY LOGS AND GTIDS; INSERT INTO d.t (a) VALUES ('x')")
     land(server, tmp_path)
     server.run_sql("RESET BINARY LOGS AND GTIDS")
-    refuse(server, tmp_path, "not the one that was landed")
+    refuse(server, tmp_path, "not the binlog that was landed")
     server.run_sql(
         "INSERT INTO d.t (a) VALUES (REPEAT('long', 1000)); FLUSH BINARY LOGS; INSERT INTO d.t (a) VALUES ('x')"
     )
-    refuse(server, tmp_path, "not the one that was landed")
+    refuse(server, tmp_path, "not the binlog that was landed")
 
 
 def test_copies_of_a_server(tmp_path):
@@ -201,7 +201,7 @@ def test_copies_of_a_server(tmp_path):
         shutil.copytree(copy.binlog_dir, tmp_path / "renamed" / "data")
     with start_server(tmp_path / "again", *OFF) as server:
         server.run_sql("INSERT INTO d.t (a) VALUES ('another'); INSERT INTO d.t (a) VALUES ('and more')")
-        refuse(server, lake, "not the one that was landed")
+        refuse(server, lake, "not the binlog that was landed")
     (tmp_path / "renamed" / "data" / "auto.cnf").unlink()
     with start_server(tmp_path / "renamed", *OFF) as renamed:
         refuse(renamed, lake, "cannot be found on another server")
