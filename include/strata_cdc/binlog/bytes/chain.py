@@ -1,10 +1,11 @@
-"""Whether each event begins where the one before it ended in the server's file: the proof that none is missing, was put
-in, or stands elsewhere than it was written.
-Not here: where jumps are right (`binlog/events/places.py`), checksums (`frames.py`), GTIDs, which are no proof.
+"""Whether each event begins where the one before it ended in the server's file: the proof that none is missing, was
+added, or was moved.
+Not here: where jumps are allowed (`binlog/events/places.py`), checksums (`frames.py`), GTIDs, which are no proof.
 
 An event's header has its end position, modulo 2**32. In a relay log that is the position in the source's binlog, and a
-ROTATE says where the source's events go on, also where it left out what its replica had
-(`write_rotate_to_master_pos_into_relay_log`, sql/rpl_replica.cc). Events of the relay log itself lie where they say.
+ROTATE says where the source's events continue, also where the source skipped what its replica had
+(`write_rotate_to_master_pos_into_relay_log`, sql/rpl_replica.cc). Events of the relay log itself have their own
+positions in it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _FIRST_WITH_POSITIONS: Final = (5, 1, 17)
 """Before that, positions in a transaction counted from its start (bug 22540)."""
 
 MayJump = Callable[[int, int, int, int], bool]
-"""Whether the stream may go on with an event that does not follow: its type, its offset in the buffer, where it begins
-in the server's file, and where the one before it ended there, both modulo 2**32."""
+"""Whether the stream may continue with an event that does not follow: its type, its offset in the buffer, where it
+begins in the server's file, and where the one before it ended there, both modulo 2**32."""
 
 
 class ChainKind(Enum):
@@ -40,12 +41,12 @@ class ChainKind(Enum):
     BINLOG = 0
     """A server's own file, or its stream."""
     SEGMENT = 1
-    """A landed piece of one, behind a head that was copied."""
+    """A landed part of such a file, after a copied head."""
     RELAY_LOG = 2
 
 
 def never(_kind: int, _offset: int, _begin: int, _before: int) -> bool:
-    """Of a whole binlog nothing may be left out."""
+    """In a whole binlog nothing may be skipped."""
     return False
 
 
@@ -53,23 +54,23 @@ class EventChain:
     """A walk over the headers of a stream."""
 
     def __init__(self, kind: ChainKind, end: int | None, *, flavour: Flavour, may_jump: MayJump = never) -> None:
-        """Begins in front of an event.
+        """Begins before an event.
 
         Args:
             kind: What is read.
             end: Where the event before it ends in the server's file, or in the relay log; None if that is not known.
-            flavour: Of the server that wrote the file.
-            may_jump: What else than the next byte may follow.
+            flavour: Flavour of the server that wrote the file.
+            may_jump: What may follow besides an event at the next byte.
         """
         self._kind = kind
         self._is_whole = end is not None
-        """Whether what comes first is at its place in the file."""
+        """Whether the first event is at its position in the file."""
         self._end = None if end is None or kind is ChainKind.RELAY_LOG else end & _MASK
         self._may_jump = may_jump
         self._has_positions = flavour.is_mysql(*_FIRST_WITH_POSITIONS)
 
     def take(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> tuple[int, MisplacedEventError | None]:
-        """How many of the next events are where they belong, and the fault behind them if not all are."""
+        """How many of the next events are where they belong, and the fault after them if not all are."""
         if not self._has_positions:
             return len(index), None
         at = 0
@@ -131,6 +132,6 @@ def _fault(index: EventIndex, at: int, end: int | None) -> MisplacedEventError:
     before = "" if end is None else f", and the one before it ends at {end}"
     return MisplacedEventError(
         f"events are missing, added or moved here: the server wrote this one at byte {begin}{before}",
-        remedy="Take the file anew from the server or from a backup; `--skip-corrupt` goes on behind this.",
+        remedy="Copy the file again from the server or from a backup; `--skip-corrupt` continues after this.",
         offset=int(index.positions[at]),
     )

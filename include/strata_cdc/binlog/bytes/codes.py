@@ -9,12 +9,12 @@ from typing import Final
 MAGIC: Final = b"\xfebin"
 """The first four bytes of a binlog."""
 ENCRYPTED_MAGIC: Final = b"\xfdbin"
-"""The first four bytes of one that is encrypted at rest (8.0.14, sql/rpl_log_encryption.h)."""
+"""The first four bytes of a binlog that is encrypted at rest (8.0.14, sql/rpl_log_encryption.h)."""
 HEADER_BYTES: Final = 19
 CHECKSUM_BYTES: Final = 4
 LARGEST_EVENT_BYTES: Final = (1 << 30) + HEADER_BYTES + CHECKSUM_BYTES
-"""No server sends more of one event, and no replica takes more: the protocol's largest `max_allowed_packet` (9.7:
-`Binlog_sender` goes by that, whatever the server's own value is)."""
+"""No server sends more of one event, and no replica accepts more: the protocol's largest `max_allowed_packet` (9.7:
+`Binlog_sender` uses that, whatever the server's own value is)."""
 LARGEST_HEAD_BYTES: Final = 32 << 20
 """More than a ROTATE, a FORMAT_DESCRIPTION or a PREVIOUS_GTIDS ever has."""
 
@@ -90,7 +90,7 @@ class EventFlag(IntFlag):
     ARTIFICIAL = 0x20
     """Made by the server for the connection; it is not in the file."""
     RELAY_LOG = 0x40
-    """A replica wrote it into its relay log of itself; it does not come from the source."""
+    """A replica itself wrote it into its relay log; it does not come from the source."""
     IGNORABLE = 0x80
     """A reader that does not know the type may skip it."""
 

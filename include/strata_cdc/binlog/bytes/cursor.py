@@ -7,7 +7,7 @@ from strata_cdc.errors import CorruptEventError
 
 
 class ByteCursor:
-    """A place in some bytes; each read moves it on.
+    """A position in some bytes; each read moves it forward.
 
     Raises:
         CorruptEventError: By every read that would go beyond the end.
@@ -33,7 +33,7 @@ class ByteCursor:
         return self._data[begin : self.at]
 
     def rest(self) -> bytes:
-        """All that is left."""
+        """All remaining bytes."""
         return self.take(self.left())
 
     def uint(self, size: int) -> int:
@@ -56,11 +56,11 @@ class ByteCursor:
         raise CorruptEventError(f"byte {first} does not start a length")
 
     def text(self, size: int) -> str:
-        """Text of `size` bytes in UTF-8; bytes that are not are kept as surrogates."""
+        """Text of `size` bytes in UTF-8; other bytes are kept as surrogates."""
         return self.take(size).decode("utf-8", "surrogateescape")
 
     def terminated(self) -> bytes:
-        """Bytes up to a NUL, which is passed over."""
+        """Bytes up to a NUL, which is skipped."""
         stop = self._data.find(b"\0", self.at, self.end)
         if stop < 0:
             raise CorruptEventError("a name in an event has no end")

@@ -48,7 +48,7 @@ class BinlogFile(Struct, frozen=True):
     """An open binlog: its bytes, and how they are laid out."""
 
     path: str
-    """As it was asked for: a local path or a URL."""
+    """As it was requested: a local path or a URL."""
     buffer: npt.NDArray[np.uint8]
     """The whole file, mapped copy-on-write (kernels are compiled for writable arrays); pages load as they are read."""
     format: FormatDescription
@@ -67,10 +67,10 @@ class BinlogFile(Struct, frozen=True):
 
 
 def refuse_missing(paths: Iterable[str]) -> None:
-    """Looks whether files of this machine are there, without opening them; of URLs nothing is known yet.
+    """Checks that local files exist, without opening them; URLs are not checked.
 
     Raises:
-        Usage: One of them is not there.
+        Usage: One of them does not exist.
     """
     for path in paths:
         if "://" not in path and not Path(path).exists():
@@ -79,7 +79,7 @@ def refuse_missing(paths: Iterable[str]) -> None:
 
 @contextmanager
 def open_binlog(path: str | os.PathLike[str]) -> Iterator[BinlogFile]:
-    """Opens a binlog or a landed segment; one behind a URL, or in gzip or zstd, is copied to a temporary file first.
+    """Opens a binlog or a landed segment; a file at a URL, or in gzip or zstd, is copied to a temporary file first.
 
     Raises:
         NotABinlogError: The file does not start as a binlog.
@@ -102,7 +102,7 @@ def open_binlog(path: str | os.PathLike[str]) -> Iterator[BinlogFile]:
         form = _read_format(buffer)
     except StrataError as error:
         raise error.located(file=text) from None
-    # No close of the map at the end: arrays that look at it may live on, and the last of them unmaps it.
+    # No close of the map at the end: arrays over it may still be used, and the last of them unmaps it.
     del mapped
     yield BinlogFile(text, buffer, form, SegmentName.parse(text.rsplit("/", 1)[-1]))
 
@@ -114,11 +114,11 @@ def server_name(path: str) -> str:
 
 @contextmanager
 def open_bytes(path: str) -> Iterator[BinaryIO]:
-    """The bytes of a file one after the other; of one in gzip or zstd, those that were compressed.
+    """The bytes of a file in order; of a gzip or zstd file, the uncompressed bytes.
 
     Raises:
         TruncatedEventError: While they are read: the compressed file ends early, or is damaged.
-        OSError: The file is not there, or cannot be read.
+        OSError: The file does not exist, or cannot be read.
     """
     with _open_raw(path) as raw:
         magic = raw.read(len(_ZSTD_MAGIC))

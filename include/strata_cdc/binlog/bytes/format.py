@@ -15,7 +15,7 @@ FIRST_WITH_CHECKSUM = (5, 6, 1)
 """5.6.1 wrote the first checksums, and with them the byte that names the algorithm."""
 _FIRST_WITH_V4 = 50000
 _NO_SUCH_VERSION = 1000000
-"""Either bound tells damage from an age: it decides whether the event has a checksum that could tell it."""
+"""Both bounds separate damage from old versions: they decide whether the event has a checksum that shows damage."""
 
 
 class FormatDescription(Struct, frozen=True):
@@ -44,7 +44,7 @@ class FormatDescription(Struct, frozen=True):
 
     @property
     def checksum_bytes(self) -> int:
-        """Bytes behind each event: 4 or 0."""
+        """Bytes of checksum after each event: 4 or 0."""
         return CHECKSUM_BYTES if self.has_checksum else 0
 
     @property

@@ -40,18 +40,18 @@ class EventIndex(Struct, frozen=True):
     timestamps: npt.NDArray[np.int64]
     """Seconds since 1970 UTC."""
     log_positions: npt.NDArray[np.int64]
-    """Where the server's file goes on behind the event, modulo 2**32; 0 in payloads and for artificial events."""
+    """Where the server's file continues after the event, modulo 2**32; 0 in payloads and for artificial events."""
     flags: npt.NDArray[np.uint16]
     status: int
     """DONE, FULL, TRUNCATED or CORRUPT (`binlog/kernels/status.py`)."""
     next: int
-    """Where to go on, or where the fault is."""
+    """Where to continue, or where the fault is."""
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def events(self, first: int, behind: int) -> Events:
-        """Those from number `first` to in front of number `behind`, as the walks over events take them."""
+        """The events from number `first` to before number `behind`, in the form that the walks over events need."""
         return self._chosen(slice(first, behind))
 
     def of_types(self, types: Sequence[int]) -> Events:
@@ -86,7 +86,7 @@ def index_events(
 ) -> EventIndex:
     """Reads the headers of the events from byte `begin` (where one starts) to `end`, at most `max_events`.
 
-    Never reads at or beyond `end`. To go on after FULL, call again with `begin` set to the index' `next`.
+    Never reads at or beyond `end`. To continue after FULL, call again with `begin` set to the index' `next`.
     """
     return _index(buffer, begin, end, form.least_length, max_events)
 
@@ -116,10 +116,10 @@ def _index(buffer: npt.NDArray[np.uint8], begin: int, end: int, least: int, max_
 
 
 def count_sound(buffer: npt.NDArray[np.uint8], index: EventIndex, large_bytes: int = _LARGE_BYTES) -> int:
-    """How many events at the front have the checksum of their bytes.
+    """How many events at the beginning have the right checksum.
 
-    Very large ones, of more than `large_bytes`, are read in pieces, and the pages of a mapped file that were read are
-    let go of: memory stays bounded whatever the length of an event.
+    Very large ones, of more than `large_bytes`, are read in chunks, and the pages of a mapped file that were read are
+    dropped: memory stays bounded whatever the length of an event.
     """
     done = 0
     for large in (*np.flatnonzero(index.lengths > large_bytes).tolist(), len(index)):
@@ -143,7 +143,7 @@ def _is_sound(buffer: npt.NDArray[np.uint8], begin: int, length: int, at_once: i
 
 
 def _let_go(buffer: npt.NDArray[np.uint8]) -> None:
-    """Drops the pages of a mapped file from memory; they come back when they are read again."""
+    """Drops the pages of a mapped file from memory; they are loaded again when they are read."""
     base: Any = buffer.base
     mapped = base.obj if isinstance(base, memoryview) else base
     # Nobody writes into a map of a binlog, so nothing is lost. Not every system has the call.

@@ -1,4 +1,4 @@
-"""Gives back the memory of mapped bytes that have been read.
+"""Releases the memory of mapped bytes that have been read.
 Not here: mapping files (`files.py`)."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def forget_pages(buffer: Bytes, begin: int, end: int) -> None:
     """Drops the pages of a mapped file between two offsets from this process; they load again if they are read.
 
-    Without it the whole of a file that was read counts as this process' memory. A buffer that is no map stays.
+    Without it the whole of a file that was read counts as this process' memory. A buffer that is no map is not changed.
     """
     mapped: object = buffer.base
     if isinstance(mapped, memoryview):

@@ -45,7 +45,7 @@ class _OfThread(local):
 
 
 _OF_THREAD = _OfThread()
-"""For what is inflated at once: in between nobody else of the thread can use it."""
+"""For what is inflated in one call: nothing else in the thread can use it meanwhile."""
 
 
 class _Field(IntEnum):
@@ -70,13 +70,13 @@ class PayloadChunk(Struct, frozen=True):
     """Some of the inner events, each of them whole."""
 
     buffer: npt.NDArray[np.uint8]
-    """Belongs to the reader; the next chunk has a buffer of its own."""
+    """Belongs to the reader; the next chunk has its own buffer."""
     begin: int
     """Bytes of inner events that earlier chunks held."""
 
 
 def parse_payload_header(body: bytes) -> PayloadHeader:
-    """Reads the fields in front of a payload; `body` starts behind the event's header.
+    """Reads the fields before a payload; `body` starts after the event's header.
 
     Raises:
         CorruptEventError: A field is missing or runs beyond the end.
@@ -85,7 +85,7 @@ def parse_payload_header(body: bytes) -> PayloadHeader:
     cursor = ByteCursor(body)
     fields: dict[int, int] = {}
     while (field := cursor.lenenc()) != _Field.END:
-        # A field that a later server added is passed over: it has its length in front.
+        # A field that a later server added is skipped: its length comes before it.
         fields[field] = ByteCursor(value).lenenc() if (value := cursor.take(cursor.lenenc())) else 0
     if not {_Field.PAYLOAD_BYTES, _Field.COMPRESSION} <= fields.keys():
         raise CorruptEventError("a compressed transaction does not say how long it is, or how it is packed")
@@ -115,7 +115,7 @@ def read_payload(
 
     Raises:
         CorruptEventError: The payload does not inflate, or inflates to something else than whole events.
-        UnsupportedEventError: An inner event is larger than any replica takes.
+        UnsupportedEventError: An inner event is larger than any replica accepts.
     """
     begin = position + HEADER_BYTES
     end = position + length - form.checksum_bytes
@@ -140,7 +140,7 @@ def read_payload(
             left = left[whole:]
     if left:
         raise TruncatedEventError("a compressed transaction ends in the middle of an event", offset=position)
-    # The size alone tells a payload whose last frame was cut: zstd ends there without a word.
+    # Only the size shows a payload whose last frame was cut: zstd reports no error there.
     if done != header.uncompressed_bytes:
         raise CorruptEventError(
             f"a compressed transaction holds {done} bytes instead of {header.uncompressed_bytes}", offset=position
@@ -172,7 +172,7 @@ def _inflate(
 
 
 def _whole_events(data: bytearray, most: int, position: int) -> int:
-    """Bytes at the front that whole events take; `most` are to come in all, with those that are here."""
+    """Bytes at the beginning that are complete events; `most` is the total to come, including these bytes."""
     at = 0
     while len(data) - at >= HEADER_BYTES:
         length = int.from_bytes(data[at + 9 : at + 13], "little")

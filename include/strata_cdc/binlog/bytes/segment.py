@@ -1,4 +1,4 @@
-"""Landed segments: names that sort in stream order, and files that are there whole or not at all.
+"""Landed segments: names that sort in stream order, and files that exist completely or not at all.
 Not here: which bytes go into one (`landing/recorder.py`), reading them (`files.py`)."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SegmentName(Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """Reads a file name (without folders); None if it is not that of a segment."""
+        """Reads a file name (without folders); None if it is not the name of a segment."""
         found = _NAME.fullmatch(name)
         return cls(int(found[1]), found[2], int(found[3])) if found else None
 
@@ -58,14 +58,14 @@ class SegmentName(Struct, frozen=True, order=True):
 
 
 class SegmentFile:
-    """A segment that is being written, under a temporary name until it is whole."""
+    """A segment that is being written, under a temporary name until it is complete."""
 
     def __init__(self, folder: Folder, head: bytes) -> None:
         """Starts a file in the folder, or on this machine if the folder is not.
 
         Args:
             folder: Where the segment will be.
-            head: What comes first: magic, format description, previous GTIDs.
+            head: The first bytes: magic, format description, previous GTIDs.
 
         Raises:
             LakeUnavailableError: The storage refuses or is full.
@@ -75,7 +75,7 @@ class SegmentFile:
             if folder.is_local:
                 folder.filesystem.create_dir(folder.path, recursive=True)
             self.path = f"{staging_folder(folder)}/landing-{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"
-            # Not `mkstemp`: who may read it is for the umask to say.
+            # Not `mkstemp`: the umask decides who may read it.
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         self._file = os.fdopen(handle, "r+b", buffering=0)
         self._disk = _WriteBack(handle)
@@ -98,7 +98,7 @@ class SegmentFile:
             self._disk.note(self.size)
 
     def view(self) -> npt.NDArray[np.uint8]:
-        """What was written so far, mapped; let go of it before the next `append`, so that memory stays bounded."""
+        """What was written so far, mapped; drop it before the next `append`, so that memory stays bounded."""
         return np.frombuffer(mmap.mmap(self._file.fileno(), self.size, access=mmap.ACCESS_COPY), np.uint8)
 
     def read(self, begin: int) -> bytes:
@@ -107,14 +107,14 @@ class SegmentFile:
             return os.pread(self._file.fileno(), self.size - begin, begin)
 
     def cut(self, size: int) -> None:
-        """Forgets what is behind the first `size` bytes."""
+        """Drops what is after the first `size` bytes."""
         with storage_errors(self._folder):
             self._file.truncate(size)
             self._file.seek(size)
         self.size = size
 
     def publish(self, name: str) -> None:
-        """Gives the file its name: afterwards it is there, whole.
+        """Gives the file its name: afterwards it exists and is complete.
 
         Raises:
             LakeUnavailableError: The storage refuses or is full.
@@ -133,7 +133,7 @@ class SegmentFile:
 
 
 class _WriteBack:
-    """Has the disk begin with what is written while more arrives: there is less to wait for when a file is whole."""
+    """Makes the disk write while more arrives, so that there is less to wait for when a file is complete."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -142,10 +142,10 @@ class _WriteBack:
         self._begun = 0
 
     def note(self, size: int) -> None:
-        """The file has so many bytes by now.
+        """Notes that the file has this many bytes by now.
 
         Raises:
-            OSError: The disk does not take what came before. It says so once, so this may not be passed over.
+            OSError: The disk refuses earlier bytes. It reports this only once, so it must not be ignored.
         """
         if size - self._begun < _WRITE_BACK_BYTES or (self._running and not self._running.done()):
             return
@@ -154,7 +154,7 @@ class _WriteBack:
         self._running, self._begun = self._thread.submit(os.fdatasync, self._handle), size
 
     def wait(self) -> None:
-        """Until nothing is under way; the file may be closed then.
+        """Waits until nothing is being written; the file may be closed then.
 
         Raises:
             OSError: As of `note`.
@@ -165,7 +165,7 @@ class _WriteBack:
 
 
 def publish_file(folder: Folder, path: str, name: str) -> None:
-    """Moves a finished local file into a folder: it is there whole or not at all.
+    """Moves a finished local file into a folder: it exists completely or not at all.
 
     Raises:
         LakeUnavailableError: The storage refuses or is full.
@@ -182,14 +182,14 @@ def publish_file(folder: Folder, path: str, name: str) -> None:
 
 
 def staging_folder(folder: Folder) -> str:
-    """Where segments are written before they appear in a folder: itself, or a place of its own on this machine.
+    """Where segments are written before they appear in a folder: the folder itself, or a folder on this machine.
 
     Raises:
-        OSError: There is no such place to be had.
+        OSError: There is no such folder.
     """
     if folder.is_local:
         return folder.path
-    # The same one for each run, so that what a killed one left there is found; of nobody else's making.
+    # The same folder for each run, so that files of a killed run are found; it must belong to this user.
     name = f"strata-{os.getuid()}-{hashlib.sha256(folder.url.encode()).hexdigest()[:24]}"
     place = Path(tempfile.gettempdir(), name)
     place.mkdir(mode=0o700, exist_ok=True)
@@ -199,7 +199,7 @@ def staging_folder(folder: Folder) -> str:
 
 
 def remove_leftovers(folder: Folder) -> None:
-    """Removes what a killed landing has left half-written; needs the lock of the landing.
+    """Removes the incomplete files of a killed landing; needs the lock of the landing.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -214,19 +214,19 @@ def remove_leftovers(folder: Folder) -> None:
 
 @contextmanager
 def storage_errors(folder: Folder) -> Iterator[None]:
-    """Within it, what the storage of a landing refuses is a LakeUnavailableError."""
+    """Turns errors of a landing's storage in a `with` block into LakeUnavailableError."""
     try:
         yield
     except OSError as error:
         raise LakeUnavailableError(
             f"the landing folder cannot be written: {error}",
             file=folder.url,
-            remedy="Nothing that has landed is harmed. Make room or mend the storage, then run `strata land` again.",
+            remedy="Nothing that has landed is harmed. Free space or repair the storage, then run `strata land` again.",
         ) from error
 
 
 def make_event(event_type: int, body: bytes, *, begin: int, flags: int, has_checksum: bool) -> bytes:
-    """An event that no server wrote, to stand at byte `begin` of a segment."""
+    """An event that no server wrote, for byte `begin` of a segment."""
     length = HEADER_BYTES + len(body) + (CHECKSUM_BYTES if has_checksum else 0)
     header = struct.pack("<IBIIIH", 0, event_type, 0, length, begin + length, flags)
     checksum = zlib.crc32(header + body).to_bytes(CHECKSUM_BYTES, "little") if has_checksum else b""

@@ -1,8 +1,9 @@
 """NumPy columns as Arrow arrays and back, over the same memory.
 Not here: which columns an index has (`index.py`).
 
-Arrow's own conversions (`pa.array`, `to_numpy`, `fill_null`) first look whether they were given something of pandas,
-and load it for that (pyarrow 26, `pandas-shim.pxi`): a third of a second and 30 MB for each landing and each look-up.
+Arrow's own conversions (`pa.array`, `to_numpy`, `fill_null`) first check whether their input is from pandas,
+and load pandas for that (pyarrow 26, `pandas-shim.pxi`): a third of a second and 30 MB for each landing and each
+look-up.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def repeated_number(number: int | None, count: int, kind: pa.DataType) -> pa.Arr
 
 
 def from_numbers(column: pa.Array, null: int = 0) -> Numbers:
-    """The numbers of a column of integers, with `null` in the place of nulls."""
+    """The numbers of a column of integers, with `null` instead of nulls."""
     known, content = column.buffers()
     begin, end = column.offset, column.offset + len(column)
     if content is None or not len(column):

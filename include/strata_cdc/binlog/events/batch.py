@@ -38,7 +38,7 @@ class TransactionBatch(Struct, frozen=True):
     positions: Numbers
     """Offsets in the server's file."""
     sids: tuple[Sid, ...]
-    """Who numbered them; `sid_numbers` points in here."""
+    """Who numbered them; `sid_numbers` are indexes into it."""
     sid_numbers: Numbers
     """-1 for an anonymous transaction."""
     numbers: Numbers
@@ -49,7 +49,7 @@ class TransactionBatch(Struct, frozen=True):
     marks: tuple[tuple[int, XaMark], ...]
     """Row and step of each transaction that prepares, commits or rolls back an XA transaction."""
     tables: tuple[tuple[str, str], ...]
-    """Databases and tables; `entry_tables` points in here."""
+    """Databases and tables; `entry_tables` are indexes into it."""
     entries_end: Numbers
     entry_tables: Numbers
     entry_events: Numbers
@@ -82,7 +82,7 @@ class TransactionBatch(Struct, frozen=True):
         return executed | GtidSet.of(spans)
 
     def decide(self, undecided: Undecided) -> None:
-        """Takes its steps of XA."""
+        """Adds its XA steps to the undecided transactions."""
         for row, mark in self.marks:
             undecided.take(self.first_seq + row, mark)
 
@@ -190,18 +190,18 @@ def _of_row(known: tuple[tuple[int, Known], ...], row: int) -> Known | None:
 
 
 def add_gtids(executed: GtidSetBuilder, sids: tuple[Sid, ...], sid_numbers: Numbers, numbers: Numbers) -> None:
-    """Adds GTIDs that are given as columns to a set; sid_number -1 stands for an anonymous transaction."""
+    """Adds GTIDs in columns to a set; sid_number -1 means an anonymous transaction."""
     for sid, span in gtid_spans(sids, sid_numbers, numbers):
         executed.add_span(sid, span)
 
 
 def gtid_spans(sids: tuple[Sid, ...], sid_numbers: Numbers, numbers: Numbers) -> Iterator[tuple[Sid, Span]]:
-    """GTIDs that are given as columns, as spans of each server's numbers; one that comes twice is in one span."""
+    """GTIDs in columns, as spans of each server's numbers; a GTID that comes twice is in one span."""
     for sid_number, sid in enumerate(sids):
         mine = numbers[sid_numbers == sid_number]
         if not len(mine):
             continue
-        # The servers take turns, and a replica's commits change places; in order, each has a few runs of numbers.
+        # Servers alternate, and a replica commits out of order; sorted, each server has a few ranges of numbers.
         if (mine[1:] < mine[:-1]).any():
             mine.sort()
         starts = [0, *((mine[1:] > mine[:-1] + 1).nonzero()[0] + 1).tolist(), len(mine)]

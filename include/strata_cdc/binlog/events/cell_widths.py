@@ -71,7 +71,7 @@ def count_rows(
     Args:
         buffer: Bytes of the file, or of an inflated payload.
         event_begin: Offset of the event's header.
-        event_end: Offset behind the event, its checksum included if `format` has one.
+        event_end: Offset after the event, its checksum included if `format` has one.
         event_type: WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS, their V1 forms or PARTIAL_UPDATE_ROWS.
         widths: Of the TABLE_MAP in force.
         format: Of the file; of inner events of a payload, without checksum.
@@ -95,7 +95,7 @@ def rows_body(
     event_type: int,
     format: FormatDescription,  # noqa: A002 -- as above
 ) -> int:
-    """Offset of the column count of a row event: behind its header, post-header and extra data.
+    """Offset of the column count of a row event: after its header, post-header and extra data.
 
     Raises:
         CorruptEventError: The event ends before that.

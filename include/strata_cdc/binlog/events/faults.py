@@ -1,4 +1,4 @@
-"""What is wrong with the event at which a walk over a stream stopped, for whichever walk it was.
+"""What is wrong with the event at which a walk over a stream stopped, for every kind of walk.
 Not here: which event is allowed where (`binlog/kernels/grammar.py`), what damage leads to (`salvage.py`)."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MESSAGES: dict[int, str] = {
     Fault.NESTED: "a transaction begins inside another",
-    Fault.OUTSIDE: "an event stands outside of any transaction",
+    Fault.OUTSIDE: "an event is outside of any transaction",
     Fault.BAD_GTID: "a GTID event has impossible values",
     Fault.BAD_QUERY: "the lengths in a QUERY contradict each other",
     Fault.BAD_TABLE_MAP: "a TABLE_MAP is too short",
@@ -27,7 +27,7 @@ _MESSAGES: dict[int, str] = {
     Fault.NO_TABLE_MAP: "a row event follows no TABLE_MAP of its table",
     Fault.MISPLACED_PAYLOAD: "a compressed transaction follows no GTID",
     Fault.UNFINISHED_PAYLOAD: "a compressed transaction ends before its commit",
-    Fault.NOT_PACKED: "an event stands in a compressed transaction that cannot be in one",
+    Fault.NOT_PACKED: "an event is in a compressed transaction that cannot be in one",
 }
 _ABOUT_PLACE = frozenset({Fault.NESTED, Fault.OUTSIDE, Fault.NO_TABLE_MAP, Fault.MISPLACED_PAYLOAD})
 """The event itself is right, as far as the walk read it."""
@@ -39,7 +39,7 @@ def fault_of(
     """The error for an event.
 
     Args:
-        status: What the walk says of it.
+        status: The walk's status for it.
         buffer: The bytes that it is in.
         position: Its offset in there.
         length: Its bytes.
@@ -61,10 +61,10 @@ def fault_of(
 
 
 def check_end(state: int, position: int, word: int) -> int:
-    """The state behind the end of a payload or of a file, which is not an event.
+    """The state after the end of a payload or of a file, which is not an event.
 
     Args:
-        state: In front of it.
+        state: The state before it.
         position: Of the payload, or of the file's end.
         word: PAYLOAD_END or FILE_END.
 

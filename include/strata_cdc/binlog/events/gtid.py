@@ -14,7 +14,7 @@ from strata_cdc.flavour import Flavour
 from strata_cdc.position.sets import Gtid, GtidSet, Sid
 
 _CLOCK_TYPE = 2
-"""The byte in front of last_committed and sequence_number (5.7.5, `LOGICAL_TIMESTAMP_TYPECODE`)."""
+"""The byte before last_committed and sequence_number (5.7.5, `LOGICAL_TIMESTAMP_TYPECODE`)."""
 _ORIGINAL_FOLLOWS = 1 << 55
 """Set in immediate_commit_timestamp if original_commit_timestamp differs (8.0.1)."""
 _TAGGED_SETS = 1
@@ -74,7 +74,7 @@ def parse_gtid(body: bytes, event_type: int = EventType.GTID) -> GtidEvent:
 
 
 def _flavour(number: int) -> Flavour | None:
-    """999999 stands for "unknown" (libs/mysql/binlog/event/binlog_event.h, UNKNOWN_SERVER_VERSION)."""
+    """999999 means "unknown" (libs/mysql/binlog/event/binlog_event.h, UNKNOWN_SERVER_VERSION)."""
     return Flavour.mysql(number) if 0 < number < 999_999 else None
 
 
@@ -86,7 +86,7 @@ def _parse_tagged(cursor: ByteCursor) -> GtidEvent:
     uuid, tag = b"", ""
     numbers = dict.fromkeys(_Field, 0)
     original: int | None = None
-    # Behind these come original version and commit group ticket, and whatever a later server adds.
+    # After these come original version and commit group ticket, and whatever a later server adds.
     while cursor.left() and (number := cursor.varint()) <= _Field.IMMEDIATE_VERSION:
         field = _Field(number)
         if field == _Field.UUID:

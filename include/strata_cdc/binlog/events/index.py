@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from strata_cdc.files.storage import Folder
 
 FORMAT = 4
-"""Number of the stored form. Every older form keeps opening: in form 1 every landing was by GTID, forms 1 and 2 have no
-checksums (`seal.py`). Those before 4 know nothing of XA, and are made anew from their segments before anybody reads
-their transactions (`landing/repair.py`)."""
+"""Number of the stored form. Every older form can still be opened: in form 1 every landing was by GTID, forms 1 and 2
+have no checksums (`seal.py`). Those before 4 have nothing about XA, and are made again from their segments before their
+transactions are read (`landing/repair.py`)."""
 SUFFIX = ".index.parquet"
 _METADATA = b"strata.segment"
 _TAIL_BYTES = 1 << 16
-_REMEDY = "`strata land` makes it anew from its segment."
+_REMEDY = "`strata land` makes it again from its segment."
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _ENTRY = pa.struct([("database", _TEXT), ("table", _TEXT), ("row_events", pa.int64()), ("rows", pa.int64())])
@@ -66,21 +66,21 @@ _SCHEMA_3 = SCHEMA.remove(len(SCHEMA) - 1)
 
 
 class Resume(StrEnum):
-    """By what a landing asks for the stream."""
+    """How a landing requests the stream."""
 
     GTID = "gtid"
-    """Everything that follows has a GTID, and the set says all of what came before."""
+    """Everything that follows has a GTID, and the set has everything that came before."""
     FILE = "file"
-    """Transactions without a GTID may follow: only the same server's file and offset tell where they are."""
+    """Transactions without a GTID may follow: only the same server's file and offset identify them."""
 
 
 class SegmentSummary(Struct, frozen=True):
-    """What an index says of its segment as a whole."""
+    """An index's summary of its segment."""
 
     segment: str
     """File name of the segment."""
     binlog_file: str
-    """The server's name for the file that it is a piece of."""
+    """The server's name for the file that it is a part of."""
     server_uuid: str
     """Of the server that it was landed from."""
     bytes: int
@@ -89,19 +89,19 @@ class SegmentSummary(Struct, frozen=True):
     """Ordinal of its first transaction in the stream."""
     transactions: int
     clock_before: int
-    """The commit clock in front of it, microseconds UTC."""
+    """The commit clock before it, microseconds UTC."""
     clock_after: int
-    """The commit clock behind it."""
+    """The commit clock after it."""
     server_end: int
-    """Offset in the server's file behind its last event."""
+    """Offset in the server's file after its last event."""
     executed_before: str
-    """GTID set of all that the stream had executed in front of it."""
+    """GTID set of all that the stream had executed before it."""
     executed: str
-    """GTID set of all that the stream had executed behind it."""
+    """GTID set of all that the stream had executed after it."""
     resume: str = Resume.GTID
-    """How a landing goes on behind it."""
+    """How a landing continues after it."""
     prepared: tuple[Prepared, ...] | None = None
-    """XA transactions that are prepared and undecided behind it; None if that is not known yet (forms before 4)."""
+    """XA transactions that are prepared and undecided after it; None if that is not known yet (forms before 4)."""
 
     @property
     def last_seq(self) -> int:
@@ -125,9 +125,9 @@ def decode_summary(content: bytes, url: str) -> SegmentSummary:
 
 
 class IndexWriter:
-    """Writes an index batch by batch; it is whole once `close` has returned.
+    """Writes an index batch by batch; it is complete once `close` has returned.
 
-    What the storage refuses is an OSError; after one, `abandon` is all that is left to do.
+    Errors of the storage are OSError; after one, only `abandon` may be called.
     """
 
     def __init__(self, path: str) -> None:
@@ -147,14 +147,14 @@ class IndexWriter:
         self._writer.write_batch(to_arrow(batch))
 
     def close(self, summary: SegmentSummary) -> None:
-        """Adds what is known of the whole, and ends the file."""
+        """Adds the summary, and ends the file."""
         self._writer.add_key_value_metadata({_METADATA: encode_summary(summary), FIELD: BLANK})
         self._writer.close()
         self._file.close()
         seal_file(self._path)
 
     def abandon(self) -> None:
-        """Lets go of a file that is of no use without writing to it; of one that is whole, too."""
+        """Closes a file that is not needed without writing to it; also a complete file."""
         # Else the writer would write its footer when it is collected, to a disk that may be full.
         self._writer.is_open = False
         self._file.close()
@@ -173,7 +173,7 @@ class RowCounts(Struct, frozen=True):
 
 
 class SegmentIndex:
-    """The index of one landed segment, as it lies on disk; several threads may read it."""
+    """The index of one landed segment, as it is stored; several threads may read it."""
 
     def __init__(self, summary: SegmentSummary, file: pq.ParquetFile, url: str) -> None:
         self.summary = summary
@@ -187,7 +187,7 @@ class SegmentIndex:
 
         Raises:
             LakeUnavailableError: It cannot be read.
-            DamagedIndexError: It is not as it was written, or is another segment's.
+            DamagedIndexError: It is not as it was written, or belongs to another segment.
             StoreFormatError: A newer Strata wrote it.
         """
         url = folder.join(name)
@@ -258,7 +258,7 @@ class SegmentIndex:
         seq = self.summary.first_seq
         for group in range(self._file.num_row_groups):
             rows = self._file.metadata.row_group(group)
-            # It comes last: nested columns in front of it have several numbers each in the file.
+            # It comes last: nested columns before it have several numbers each in the file.
             known = rows.column(rows.num_columns - 1).statistics
             if known is None or not known.has_null_count or known.null_count < rows.num_rows:
                 steps = self._read(group, ["xa"]).column(0).to_pylist()
@@ -266,7 +266,7 @@ class SegmentIndex:
             seq += rows.num_rows
 
     def executed_after(self, count: int) -> GtidSet:
-        """GTID set behind the first `count` transactions."""
+        """GTID set after the first `count` transactions."""
         executed = GtidSetBuilder(GtidSet.parse(self.summary.executed_before))
         left = count
         for group in range(self._file.num_row_groups):
@@ -281,7 +281,7 @@ class SegmentIndex:
         return executed.build()
 
     def count_below(self, name: str, value: int) -> int:
-        """How many transactions have less than `value` in a column of numbers that never falls.
+        """How many transactions have less than `value` in a column of ascending numbers.
 
         Only the row group in which that is decided is read; what the file says of the others is enough.
         """
@@ -301,7 +301,7 @@ class SegmentIndex:
 
 @contextmanager
 def _damage(url: str) -> Iterator[None]:
-    """What reading damaged bytes raises is one error that says what mends it."""
+    """Turns errors of reading damaged bytes into one error with a remedy."""
     try:
         yield
     except DamagedFileError as error:
@@ -316,7 +316,7 @@ def _damage(url: str) -> Iterator[None]:
 
 
 def check_index(folder: Folder, name: str) -> SegmentSummary:
-    """Reads all of an index, and says what it says of its segment.
+    """Reads all of an index, and returns its summary.
 
     Raises:
         DamagedIndexError: A single byte of it is not as it was written.
@@ -329,7 +329,7 @@ def check_index(folder: Folder, name: str) -> SegmentSummary:
         if seal is not None and not seal.holds(content):
             raise ValueError("it is not as it was written")
     if seal is None:
-        # Of an older form: that it can be read is all there is to see.
+        # An older form has no checksums: it can only be checked that it is readable.
         for _ in found.batches():
             pass
     return found.summary

@@ -65,18 +65,18 @@ class PreviousGtids(Struct, frozen=True):
 
 
 class Rotate(Struct, frozen=True):
-    """The name of the next file and the offset to go on from."""
+    """The name of the next file and the offset at which it continues."""
 
     file: str
     offset: int
 
 
 class Stop(Struct, frozen=True):
-    """The server was shut down here; it went on in another file."""
+    """The server was shut down here; it continued in another file."""
 
 
 class QueryContext(Struct, frozen=True):
-    """What a QUERY event carries beside its text (status variables); None where it does not."""
+    """What a QUERY event has besides its text (status variables); None where it does not."""
 
     sql_mode: int | None = None
     client_charset: int | None = None
@@ -135,7 +135,7 @@ class RowsQuery(Struct, frozen=True):
 
 
 class Incident(Struct, frozen=True):
-    """The server says that something is missing from its binlog."""
+    """The server reports that something is missing from its binlog."""
 
     number: int
     """1 is LOST_EVENTS, the only one there is."""
@@ -143,7 +143,7 @@ class Incident(Struct, frozen=True):
 
 
 class ServerHeartbeat(Struct, frozen=True):
-    """Sent over a connection when there is nothing else to send: where the server has got to."""
+    """Sent over a connection when there is nothing else to send: the server's position."""
 
     file: str
     offset: int | None
@@ -188,7 +188,7 @@ class TableMap(Struct, frozen=True):
     vector_dimensions: tuple[int, ...] | None
     """Of the VECTOR columns only, in their order."""
     body: bytes
-    """The event's body behind the table id and flags: equal bytes are an equal shape."""
+    """The event's body after the table id and flags: equal bytes are an equal shape."""
 
 
 class TableRows(Struct, frozen=True):
@@ -207,7 +207,7 @@ class SplitPoint(Struct, frozen=True):
     offset: int
     """Bytes in the segment: a row event or a TABLE_MAP."""
     row: int
-    """Ordinal of the first row behind it in the transaction."""
+    """Ordinal of the first row after it in the transaction."""
     table_maps: tuple[int, ...]
     """Offsets of the TABLE_MAP events that are in force there."""
 
@@ -221,7 +221,7 @@ class TransactionRecord(Struct, frozen=True):
     begin: int
     """Offset in the segment (bytes) of the GTID event, or of the first event where there is none."""
     end: int
-    """Offset behind the last event of the transaction."""
+    """Offset after the last event of the transaction."""
     binlog_file: str
     """The server's name for the file."""
     binlog_pos: int
@@ -235,9 +235,9 @@ class TransactionRecord(Struct, frozen=True):
     """Offsets in the segment of QUERY events that are not BEGIN, COMMIT, SAVEPOINT, XA and the like."""
     splits: tuple[SplitPoint, ...]
     incident: str | None = None
-    """What the server says if it lost events here (INCIDENT): changes are missing from the stream."""
+    """The server's message if it lost events here (INCIDENT): changes are missing from the stream."""
     mark: XaMark | None = None
-    """What it has to do with XA. The rows of one that prepares are those of the `XA COMMIT` that follows, if any."""
+    """Its XA step. The rows of a transaction that prepares count with the `XA COMMIT` that follows, if any."""
 
     @property
     def is_only_rows(self) -> bool:

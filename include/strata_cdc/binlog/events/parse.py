@@ -79,7 +79,7 @@ class OtherEvent(Struct, frozen=True):
 
 
 class IgnoredEvent(Struct, frozen=True):
-    """An event of an unknown type whose flag says that it may be passed over."""
+    """An event of an unknown type whose flag says that it may be skipped."""
 
     event_type: int
 
@@ -96,12 +96,12 @@ def parse_event(
 
     Raises:
         CorruptEventError: The event contradicts itself; with its offset.
-        UnsupportedEventError: Its type is not known and may not be passed over.
+        UnsupportedEventError: Its type is not known and may not be skipped.
     """
     kind = int(buffer[position + 4])
     try:
         if kind == EventType.FORMAT_DESCRIPTION:
-            # Its checksum is there even where the others have none, so it is told apart inside.
+            # It has a checksum even if the other events have none, so this is handled inside.
             return parse_format_description(buffer[position + HEADER_BYTES : position + length].tobytes())
         parse = _PARSERS.get(kind)
         if parse is not None:
@@ -117,7 +117,7 @@ def parse_event(
 
 
 def with_header(query: Query, buffer: npt.NDArray[np.uint8], position: int) -> Query:
-    """The statement with what the header of its event, at byte `position` of `buffer`, says of it."""
+    """The statement with the fields in the header of its event, at byte `position` of `buffer`."""
     server_id = int.from_bytes(buffer[position + 5 : position + 9].tobytes(), "little")
     is_specific = bool(_flags(buffer, position) & EventFlag.THREAD_SPECIFIC)
     return replace(query, thread_specific=is_specific, server_id=server_id)
@@ -128,7 +128,7 @@ def _flags(buffer: npt.NDArray[np.uint8], position: int) -> int:
 
 
 def unsupported(event_type: int, position: int) -> UnsupportedEventError:
-    """The error for an event that cannot be read and may not be passed over."""
+    """The error for an event that cannot be read and may not be skipped."""
     known = EventType(event_type).name if event_type in set(EventType) else "of an unknown type"
     return UnsupportedEventError(
         f"event type {event_type} ({known}) cannot be read",
@@ -212,7 +212,7 @@ def parse_heartbeat(body: bytes, event_type: int = EventType.HEARTBEAT) -> Serve
 
 
 def parse_view_change(body: bytes) -> ViewChange:
-    """Reads VIEW_CHANGE, without the certification data behind it.
+    """Reads VIEW_CHANGE, without the certification data after it.
 
     Raises:
         CorruptEventError: The event is too short.

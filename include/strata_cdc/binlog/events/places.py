@@ -42,7 +42,7 @@ def chain_of(binlog: BinlogFile, begin: int, end: int | None = None) -> EventCha
 
 
 def arriving_chain(form: FormatDescription, end: int | None) -> EventChain:
-    """What a server sends: asked by GTID set, it leaves out transactions in the middle of a file."""
+    """What a server sends: for a GTID set, it skips transactions in the middle of a file."""
     return EventChain(ChainKind.BINLOG, end, flavour=form.flavour, may_jump=_leaves_out)
 
 
@@ -51,19 +51,20 @@ def _leaves_out(kind: int, _offset: int, begin: int, before: int) -> bool:
 
 
 def _landed_jumps(path: str) -> MayJump:
-    """In a landed segment transactions are left out that had landed before; its index says in front of which."""
+    """In a landed segment, transactions that had landed earlier are skipped; its index says before which
+    transactions."""
 
     @cache
     def indexed() -> tuple[dict[int, int], int]:
         """Where transactions begin in the segment and in the server's file, and where the last one ends."""
-        # Imported here: Arrow takes its time to load, and few files have such a place.
+        # Imported here: Arrow takes long to load, and few files have such a gap.
         from strata_cdc.binlog.events.index import SUFFIX, SegmentIndex  # noqa: PLC0415  see above
         from strata_cdc.files.storage import Folder  # noqa: PLC0415  see above
 
         folder, _, name = path.rpartition("/")
         begins: dict[int, int] = {}
         last = 0
-        # Without an index nothing says that something was left out.
+        # Without an index it is not known that something was skipped.
         with suppress(StrataError):
             for batch in SegmentIndex.open(Folder.open(folder or "."), f"{name}{SUFFIX}").batches():
                 begins.update(zip(batch.begins.tolist(), batch.positions.tolist(), strict=True))

@@ -78,7 +78,7 @@ def _read_variables(cursor: ByteCursor) -> QueryContext:
     while cursor.left():
         read = _READERS.get(cursor.uint(1))
         if read is None:
-            # A variable of a later server: its length is not known, so nothing behind it can be read. The server
+            # A variable of a later server: its length is not known, so nothing after it can be read. The server
             # itself stops here too (Query_event's constructor).
             break
         read(cursor, found)

@@ -1,4 +1,4 @@
-"""What a walk over a stream has met: servers that numbered transactions, and TABLE_MAPs.
+"""What a walk over a stream has read so far: servers that numbered transactions, and TABLE_MAPs.
 Not here: the walks (`scanner.py`, `changes/blocks.py`), the widths of one TABLE_MAP's cells (`cell_widths.py`)."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ServerRegistry:
         return len(self.sids)
 
     def add(self, key: npt.NDArray[np.uint8]) -> None:
-        """Takes a key as `kernels.gtid.read_gtid` fills it."""
+        """Adds a key as `kernels.gtid.read_gtid` fills it."""
         if self.count == len(self.keys):
             self.keys = np.concatenate((self.keys, np.zeros_like(self.keys)))
         self.keys[self.count] = key[:KEY_BYTES]
@@ -69,7 +69,7 @@ class TableMapRegistry:
         self._body_end = self._widths_end = 0
 
     def add(self, table_map: TableMap) -> None:
-        """Takes a TABLE_MAP that is not known yet.
+        """Adds a TABLE_MAP that is not known yet.
 
         Raises:
             CorruptEventError: A column has a type that no server writes.

@@ -47,7 +47,7 @@ class Repeat(Struct, frozen=True):
 def find_repeats(binlog: BinlogFile, seen: GtidSetBuilder, begin: int, end: int) -> Iterator[Repeat]:
     """The transactions between two offsets, where transactions begin, that `seen` has, or that come twice.
 
-    `seen` takes all of them. What is damaged ends the search: whoever reads the file meets it.
+    All are added to `seen`. Damage ends the search: the reader of the file reports it.
     """
     servers = ServerRegistry()
     buffer, at = binlog.buffer, begin
@@ -82,7 +82,7 @@ def _read_gtids(binlog: BinlogFile, events: Events, servers: ServerRegistry) -> 
 
 
 def _repeated(servers: ServerRegistry, found: npt.NDArray[np.int64], seen: GtidSetBuilder) -> list[int]:
-    """Which of the GTIDs are not new; `seen` takes them."""
+    """Which of the GTIDs are not new; all are added to `seen`."""
     sid_numbers, numbers = np.ascontiguousarray(found.T)
     spans = list(gtid_spans(tuple(servers.sids), sid_numbers, numbers))
     distinct = sum(last - first + 1 for _, (first, last) in spans)
@@ -100,7 +100,7 @@ def _repeated(servers: ServerRegistry, found: npt.NDArray[np.int64], seen: GtidS
 
 
 def _end_of(binlog: BinlogFile, begin: int, end: int) -> int | None:
-    """Offset behind the transaction that begins at `begin`; None if it does not end."""
+    """Offset after the transaction that begins at `begin`; None if it does not end."""
     try:
         return next((record.end for record in read_transactions(binlog, begin=begin, end=end)), None)
     except StrataError:

@@ -1,4 +1,4 @@
-"""Reading on behind damage: which stretches of a file can be read, and what may be lost between them.
+"""Reading after damage: which ranges of a file can be read, and what may be lost between them.
 Not here: reading them (`transactions.py`, `changes/`), what follows from a loss (`pipeline/`)."""
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ _MODULUS: Final = 0xFFFFFFFF
 
 
 class Damage(Struct, frozen=True):
-    """A piece of a file that cannot be read as it was written; of no bytes where whole transactions are missing. It
+    """A part of a file that cannot be read as it was written; it has no bytes if whole transactions are missing. It
     counts as one transaction of the stream."""
 
     error: CorruptEventError
     begin: int
-    """Offset behind the last transaction that is whole."""
+    """Offset after the last complete transaction."""
     end: int
-    """Where reading goes on: a transaction begins here, or the file ends."""
+    """Where reading continues: a transaction begins here, or the file ends."""
     gtid: Gtid | None
     """The transaction that is damaged, if its head can be read."""
     may_hide_ddl: bool
-    """False only if exactly one transaction is damaged, and it changes rows: DDL stands in transactions of its own."""
+    """False only if exactly one transaction is damaged, and it changes rows: DDL has its own transactions."""
 
 
 class WholeTransactions(Struct, frozen=True):
-    """Whole transactions in a row, and the damage behind them if the file does not end there."""
+    """Consecutive complete transactions, and the damage after them if the file does not end there."""
 
     begin: int
     end: int
-    """Offset behind the last whole transaction."""
+    """Offset after the last complete transaction."""
     transactions: int
     damage: Damage | None
 
 
 def find_stretches(binlog: BinlogFile) -> Iterator[WholeTransactions]:
-    """All of a file, from front to back; a sound file is one stretch.
+    """All of a file, from the beginning to the end; an undamaged file is one range.
 
     Raises:
-        UnsupportedEventError: An event is sound, but is not one that can be read.
+        UnsupportedEventError: An event is undamaged, but cannot be read.
     """
     begin, size = binlog.first_event, len(binlog.buffer)
     while begin < size:
@@ -80,7 +80,7 @@ def find_stretches(binlog: BinlogFile) -> Iterator[WholeTransactions]:
 
 
 def _assess(binlog: BinlogFile, stretch: int, end: int, fault: CorruptEventError) -> Damage:
-    """What is damaged behind the whole transactions between `stretch` and `end`."""
+    """The damage after the complete transactions between `stretch` and `end`."""
     size = len(binlog.buffer)
     at = end if fault.offset is None else max(fault.offset, end)
     head = None
@@ -88,7 +88,7 @@ def _assess(binlog: BinlogFile, stretch: int, end: int, fault: CorruptEventError
     if begin is not None:
         head = _gtid_event(binlog, begin)
     if isinstance(fault, MisplacedEventError):
-        # The event is as it was written: one that begins a transaction is where reading goes on.
+        # The event is as it was written: one that begins a transaction is where reading continues.
         return Damage(fault, end, _next_head(binlog, at), head.gtid if head else None, may_hide_ddl=True)
     if head is not None and begin is not None and head.transaction_length:
         behind = begin + head.transaction_length
@@ -129,13 +129,13 @@ def _changes_rows(binlog: BinlogFile, begin: int, end: int) -> bool:
 def _next_transaction(binlog: BinlogFile, begin: int, shift: int | None) -> int | None:
     """Offset of the first GTID event from byte `begin` on, wherever events begin.
 
-    One whose header gives the place in the server's file that its offset leads to goes first: any other may be bytes of
-    a binlog that somebody keeps in a BLOB. It is taken only if there is none, as where bytes are gone from the file.
+    One whose header has the position in the server's file that its offset implies is preferred: any other may be bytes
+    of a binlog that is stored in a BLOB. Another is used only if there is none, for example if bytes are missing.
 
     Args:
         binlog: The file.
         begin: Where to begin.
-        shift: What `_shift` says of the events in front of the damage.
+        shift: The result of `_shift` for the events before the damage.
     """
     buffer, last, other = binlog.buffer, len(binlog.buffer) - HEADER_BYTES, None
     for start in range(begin, last, _WINDOW_BYTES):
@@ -157,7 +157,8 @@ def _first_gtid_event_of(binlog: BinlogFile, places: npt.NDArray[np.int64]) -> i
 
 
 def _shift(binlog: BinlogFile, begin: int, end: int) -> int | None:
-    """How far behind their offsets events lie in the server's file, modulo 2**32; None if no event tells it."""
+    """How much larger than their offsets the positions in the server's file are, modulo 2**32; None if no event tells
+    it."""
     index = index_events(binlog.buffer, begin, end, binlog.format, _SHIFT_EVENTS)
     placed = np.flatnonzero(index.log_positions)
     if not len(placed):
@@ -167,7 +168,7 @@ def _shift(binlog: BinlogFile, begin: int, end: int) -> int | None:
 
 
 def _number(buffer: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The four bytes at each place, little-endian."""
+    """The four bytes at each offset, little-endian."""
     return sum(buffer[at + k].astype(np.int64) << (8 * k) for k in range(4))  # type: ignore[return-value]  # an array
 
 
@@ -192,7 +193,7 @@ def _is_sound(binlog: BinlogFile, position: int) -> bool:
         return False
     if form.has_checksum:
         return int(verify_events(CRC_TABLES, buffer, index.positions[:1], index.lengths[:1])[0]) == codes.DONE
-    # Each header says where the server's file goes on behind its event, so two in a row vouch for each other.
+    # Each header says where the server's file continues after its event, so two consecutive headers confirm each other.
     behind = (index.log_positions[:-1] + index.lengths[1:]) & 0xFFFFFFFF
     return bool((behind == index.log_positions[1:]).all()) or 0 in index.log_positions
 
@@ -203,4 +204,4 @@ def describe(damage: Damage) -> str:
     gtid = f" (GTID {damage.gtid})" if damage.gtid else ""
     if damage.begin == damage.end:
         return f"{damage.error.file} @ {damage.begin}: {lost}"
-    return f"{damage.error.file}: bytes {damage.begin:,} to {damage.end:,} were passed over{gtid}: {lost}"
+    return f"{damage.error.file}: bytes {damage.begin:,} to {damage.end:,} were skipped{gtid}: {lost}"

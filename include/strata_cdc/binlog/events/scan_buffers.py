@@ -1,4 +1,4 @@
-"""Arrays that the walk over events fills, grown and emptied between its calls.
+"""Arrays that the walk over events fills, enlarged and emptied between its calls.
 Not here: the walk (`binlog/kernels/transactions.py`), what the arrays mean (`batch.py`)."""
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FinishedNotes(Struct, frozen=True):
 
 
 class ScanBuffers:
-    """What a walk writes to; the open transaction's part stays when the finished ones are taken."""
+    """The arrays that a walk writes to; the open transaction's part stays when the finished ones are removed."""
 
     def __init__(self) -> None:
         self.transactions = records(Transaction, 0)
@@ -65,7 +65,7 @@ class ScanBuffers:
         self.state = self.states[0]
 
     def notes(self) -> Notes:
-        """What the kernel takes; to be asked for again after any other call."""
+        """The kernel's arguments; they must be read again after any other call."""
         return Notes(
             self.states,
             self.key,
@@ -92,7 +92,7 @@ class ScanBuffers:
         self.split_maps = grown(self.split_maps, self.state.split_maps + self.state.maps)
 
     def take(self) -> FinishedNotes:
-        """Copies of what the finished transactions left, which is then forgotten. There is at least one."""
+        """Copies of what the finished transactions left, which are then dropped. There is at least one."""
         state = self.state
         # Each of these reads of a field takes as long as three of a number.
         used_entries, used_statements, used_splits = state.entries, state.statements, state.splits
@@ -118,7 +118,7 @@ class ScanBuffers:
 
 
 def _take_rows(array: Records[Any], count: int, used: int) -> Columns:
-    """Takes `count` records from the front; those behind them, up to `used`, move there."""
+    """Removes `count` records from the beginning; those after them, up to `used`, move there."""
     # As numbers, for the same reason.
     numbers = array.view(np.int64).reshape(len(array), -1)
     taken = numbers[:count].T.copy()

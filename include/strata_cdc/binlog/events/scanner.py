@@ -1,4 +1,4 @@
-"""Turns events into batches of transactions, over as many pieces of a stream as there are.
+"""Turns events into batches of transactions, over any number of chunks of a stream.
 Not here: walking over the bytes (`binlog/kernels/transactions.py`), opening files (`transactions.py`)."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NO_PAYLOAD = -1
 
 
 class TransactionScanner:
-    """A walk over one stream of events; call `scan` with each piece in turn, then `finish`."""
+    """A walk over one stream of events; call `scan` with each chunk in order, then `finish`."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class TransactionScanner:
             chain: Where they must lie in the server's file.
             binlog_file: The server's name for the file.
             first_seq: Ordinal of the first transaction.
-            clock: The commit clock before it; goes on with each transaction.
+            clock: The commit clock before it; each transaction advances it.
             server_offset: Bytes into the server's file from which the events of a landed segment come; None for a
                 file of the server itself.
             split_bytes: As `SPLIT_BYTES`.
@@ -96,8 +96,8 @@ class TransactionScanner:
             ChecksumError: An event was altered.
             MisplacedEventError: An event does not begin where the one before it ended.
             TruncatedEventError: The buffer ends in an event.
-            CorruptEventError: An event contradicts itself or its place.
-            UnsupportedEventError: An event cannot be read and may not be passed over.
+            CorruptEventError: An event contradicts itself or its position.
+            UnsupportedEventError: An event cannot be read and may not be skipped.
         """
         fault: StrataError | None = None
         count, fault = count_right(buffer, index, self._format, self._chain)
@@ -115,7 +115,7 @@ class TransactionScanner:
             raise error.located(gtid=self._open_gtid()) from None
 
     def finish(self, end: int) -> None:
-        """Says that the stream ends at byte `end`.
+        """Ends the stream at byte `end`.
 
         Raises:
             TruncatedEventError: A transaction has begun and not ended.
@@ -141,7 +141,7 @@ class TransactionScanner:
             at = self._answer(status, at, buffer, index, payload)
 
     def _answer(self, status: int, at: int, buffer: npt.NDArray[np.uint8], index: EventIndex, payload: int) -> int:
-        """Does what the walk asks for at event number `at`; returns the event to go on with."""
+        """Does what the walk requests at event number `at`; returns the event with which to continue."""
         position, length = int(index.positions[at]), int(index.lengths[at])
         buffers, packed = self._buffers, payload != _NO_PAYLOAD
         match status:
@@ -182,7 +182,7 @@ class TransactionScanner:
         self._state.place = check_end(self._state.place, position, Word.PAYLOAD_END)
 
     def _note_mark(self, inner: npt.NDArray[np.uint8], payload: int) -> None:
-        """Reads XA_PREPARE inside a payload, whose bytes are gone when the transaction is taken."""
+        """Reads XA_PREPARE inside a payload, whose bytes no longer exist when the transaction is built."""
         at = int(self._state.xa)
         if at >= 0 and payload not in self._compressed:
             self._compressed[payload] = self._read_mark(inner, at, replace(self._format, has_checksum=False))

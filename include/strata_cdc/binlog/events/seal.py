@@ -1,8 +1,8 @@
-"""Checksums in a Parquet file, so that whoever opens it sees whether it is as it was written.
+"""Checksums in a Parquet file, so that a reader sees whether it is as it was written.
 
-Parquet has checksums of its pages, and none of what the file says of itself at its end (the footer). Two more stand in
-a field of the footer: that of the footer, with the field blank, and that of all in front of it.
-Not here: what the file holds (`index.py`), what becomes of a damaged one (`landing/repair.py`).
+Parquet has checksums of its pages, but none of its footer at the end of the file. Two more checksums are in a field of
+the footer: that of the footer, with the field blank, and that of everything before it.
+Not here: what the file holds (`index.py`), what is done with a damaged file (`landing/repair.py`).
 """
 
 from __future__ import annotations

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 def count_right(
     buffer: Bytes, index: EventIndex, form: FormatDescription, chain: EventChain
 ) -> tuple[int, StrataError | None]:
-    """The number of right events at the front, and what is wrong with the one behind them; None if all are right.
+    """The number of undamaged events at the beginning, and what is wrong with the event after them; None if all are
+    right.
 
     Args:
         buffer: The bytes that the events are in.
         index: The next events of the stream.
         form: How they are laid out.
-        chain: Where they must lie; goes on behind them.
+        chain: Where they must lie; continues after them.
     """
     sound = count_sound(buffer, index) if form.has_checksum else len(index)
     linked, fault = chain.take(buffer, index)

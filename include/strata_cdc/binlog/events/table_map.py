@@ -1,5 +1,5 @@
-"""TABLE_MAP: the columns of a table as they lie in rows, with what the server adds under MINIMAL and FULL metadata.
-Not here: metadata and widths by type (`field_types.py`), the table's definition (`schema/`)."""
+"""TABLE_MAP: the columns of a table as they are stored in rows, with what the server adds under MINIMAL and FULL
+metadata. Not here: metadata and widths by type (`field_types.py`), the table's definition (`schema/`)."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _read_optional(cursor: ByteCursor, types: tuple[int, ...]) -> _Optional:
     found = _Optional()
     while cursor.left():
         field = cursor.uint(1)
-        # A type that a later server added is passed over: it has its length in front.
+        # A type that a later server added is skipped: its length comes before it.
         _read_field(found, field, ByteCursor(cursor.take(cursor.lenenc())), types)
     return found
 
@@ -269,4 +269,4 @@ _READERS: dict[_Field, tuple[str, Callable[[ByteCursor, int], Any]]] = {
     _Field.VISIBILITY: ("visible", lambda value, count: _bits(value.rest(), count)),
     _Field.VECTOR_DIMENSIONS: ("vector_dimensions", lambda value, _: tuple(_numbers(value))),
 }
-"""For each field what it tells, and how it is read; the number is of columns."""
+"""For each field its meaning, and how it is read; the number is of columns."""

@@ -38,13 +38,13 @@ _BATCH_EVENTS: Final = 4096
 
 
 class Statement(NamedTuple):
-    """A statement of a transaction that is not a frame of one: DDL, or rows changed in statement format."""
+    """A statement in a transaction that does not begin or end it: DDL, or rows changed in statement format."""
 
     offset: int
     """Start of the QUERY event (bytes); of the compressed transaction that it is in, if it is in one."""
     query: Query
     end: int
-    """Offset behind that event."""
+    """Offset after that event."""
 
 
 def scan_transactions(
@@ -61,10 +61,10 @@ def scan_transactions(
     Args:
         binlog: The open file.
         first_seq: Ordinal of its first transaction in the stream.
-        clock: The commit clock before the file; goes on with each transaction.
+        clock: The commit clock before the file; each transaction advances it.
         begin: Offset of the first transaction; by default of the file's first event.
-        end: Offset behind the last one; by default the file's end.
-        chain: Where its events must lie; by default what the file itself says.
+        end: Offset after the last one; by default the file's end.
+        chain: Where its events must lie; by default as the file itself says.
 
     Raises:
         CorruptEventError: After the transactions before the fault; with file, offset and, if it is known, GTID.
@@ -99,7 +99,7 @@ def read_transactions(
     begin: int | None = None,
     end: int | None = None,
 ) -> Iterator[TransactionRecord]:
-    """The transactions of a file one by one; as `scan_transactions`, which is faster where columns will do."""
+    """The transactions of a file one by one; as `scan_transactions`, which is faster if columns are enough."""
     for batch in scan_transactions(binlog, first_seq=first_seq, clock=clock, begin=begin, end=end):
         yield from batch.records()
 

@@ -21,24 +21,25 @@ _OTHER: Final = re.compile(r"XA (COMMIT|ROLLBACK)\b(.*)", re.ASCII | re.IGNORECA
 
 
 class Prepared(Struct, frozen=True):
-    """A prepared transaction that nobody has decided."""
+    """A prepared transaction that is neither committed nor rolled back."""
 
     seq: int
     xid: str
 
 
 class Undecided:
-    """The prepared transactions that are undecided at one point of a stream; goes on with each mark."""
+    """The prepared transactions that are undecided at one point of a stream; each mark advances it."""
 
     def __init__(self, prepared: Iterable[Prepared] = ()) -> None:
         self._seqs = {one.xid: one.seq for one in prepared}
 
     def take(self, seq: int, mark: XaMark) -> int | None:
-        """Takes the mark of the transaction `seq`.
+        """Applies the mark of the transaction `seq`.
 
         Returns:
-            Ordinal of the prepared transaction that it ends; None if there is none. One that another with the same XID
-            follows was decided, or lost in a crash, without a word in the binlog: a server has an XID once at a time.
+            Ordinal of the prepared transaction that it ends; None if there is none. If a transaction with
+            the same XID follows, the earlier one was decided or lost in a crash without an event in the binlog: a
+            server has an XID only once at a time.
         """
         ended = self._seqs.pop(mark.xid, None)
         if mark.step is XaStep.PREPARE:
@@ -50,12 +51,12 @@ class Undecided:
         return xid in self._seqs
 
     def prepared(self) -> tuple[Prepared, ...]:
-        """Those that are left, in stream order."""
+        """The undecided transactions, in stream order."""
         return tuple(sorted((Prepared(seq, xid) for xid, seq in self._seqs.items()), key=lambda one: one.seq))
 
 
 def mark_of(event: object) -> XaMark | None:
-    """The mark of a transaction by the event that ends it: XA_PREPARE, or a QUERY that stands alone behind its GTID."""
+    """The mark of a transaction by the event that ends it: XA_PREPARE, or a QUERY that comes alone after its GTID."""
     if isinstance(event, XaPrepare):
         return None if event.one_phase else XaMark(XaStep.PREPARE, _xid(event.gtrid, event.bqual, event.format_id))
     if not isinstance(event, Query):
@@ -65,7 +66,7 @@ def mark_of(event: object) -> XaMark | None:
     if found:
         step, gtrid, bqual, format_id = found.groups()
         return XaMark(_step(step), _xid(bytes.fromhex(gtrid), bytes.fromhex(bqual), int(format_id)))
-    # Not in the form that servers write: of no transaction that is known, which is told like any such.
+    # Not in the form that servers write: it belongs to no known transaction, and is reported like any other such mark.
     other = _OTHER.fullmatch(text)
     return XaMark(_step(other[1]), other[2].strip()) if other else None
 

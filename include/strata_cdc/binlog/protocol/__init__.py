@@ -1,2 +1,2 @@
-"""Connections to a server: SQL sessions, the replication protocol, and what a server says of itself.
+"""Connections to a server: SQL sessions, the replication protocol, and a server's own state.
 Not here: the bytes of binlog files (`binlog/bytes/`)."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 SECONDS: Final = "binlog_expire_logs_seconds"
 DAYS: Final = "expire_logs_days"
-"""The only one before MySQL 8.0.1 and MariaDB 10.6; MariaDB's has parts of days."""
+"""The only variable before MySQL 8.0.1 and MariaDB 10.6; MariaDB's has parts of days."""
 _AUTO: Final = "binlog_expire_logs_auto_purge"
 """From MySQL 8.0.29 on."""
 VARIABLES: Final = (SECONDS, DAYS, _AUTO)
@@ -18,7 +18,7 @@ _DAY: Final = 86400
 
 
 def expire_seconds(variables: Mapping[str, str]) -> int | None:
-    """So long after a file's last event the server may delete it; None if it deletes none by itself.
+    """Seconds after a file's last event until the server may delete it; None if it deletes none by itself.
 
     Args:
         variables: The server's, by lower-case name; of `VARIABLES`, those that it has.

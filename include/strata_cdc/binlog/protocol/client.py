@@ -1,5 +1,5 @@
 """The client of MySQL's protocol, as PyMySQL has it, made to distrust the server.
-Not here: which server, TLS and errors of ours (`connection.py`), the compressed protocol (`compression.py`)."""
+Not here: which server, TLS and Strata's errors (`connection.py`), the compressed protocol (`compression.py`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.limits import ServerLimits
 
 _REVEALING = (b"mysql_clear_password", b"dialog", b"mysql_old_password")
-"""Ways to log in that give whoever listens the password itself, or what it can be told from."""
+"""Ways to log in that show a listener the password itself, or something from which it can be computed."""
 _MALFORMED = (
     ValueError,
     LookupError,
@@ -34,13 +34,13 @@ _MALFORMED = (
     MemoryError,
     struct.error,
 )
-"""What PyMySQL raises, besides errors of its own, where an answer has another form than it reads."""
+"""What PyMySQL raises, besides its own errors, if an answer has an unexpected form."""
 
 
 class Client(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
-    """A connection that sends no file of this machine, no password in clear, and takes no endless answer.
+    """A connection that sends no file of this machine and no password in clear, and accepts no endless answer.
 
-    All that a server does wrong is an error of PyMySQL.
+    Everything that a server does wrong is an error of PyMySQL.
     """
 
     may_reveal_password = False
@@ -55,8 +55,8 @@ class Client(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
             super().__init__(**options, connect_timeout=limits.connect_seconds, write_timeout=limits.write_seconds)
 
     def connect(self, sock: socket.socket | None = None) -> None:
-        """Connects, logs in and sets the session; a server that is silent meanwhile is given up, whatever its later
-        answers may take."""
+        """Connects, logs in and sets the session; if the server is silent meanwhile, it is given up, even if
+        its later answers may take longer."""
         answers, self._read_timeout = self._read_timeout, self._limits.connect_seconds
         self._login_until = time.monotonic() + self._limits.login_seconds
         with _as_malformed(self):
@@ -75,7 +75,7 @@ class Client(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
         if sslp.get("ca") or sslp.get("verify_mode"):
             found: ssl.SSLContext = super()._create_ssl_ctx(sslp)
             return found
-        # PyMySQL would load the certificates of this machine, 35 ms of CPU, and check nothing by them.
+        # PyMySQL would load the certificates of this machine, 35 ms of CPU, and use them for no check.
         unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
         if "cert" in sslp:
@@ -113,14 +113,15 @@ class Client(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
 
 
 class TrustingClient(Client):
-    """One whose user lets the server have the password in clear."""
+    """A connection whose user allows the password in clear."""
 
     may_reveal_password = True
 
 
 @contextmanager
 def _as_malformed(client: Client) -> Iterator[None]:
-    """Turns what an answer of another form raises into PyMySQL's own error; such a connection is of no use any more."""
+    """Turns errors of an answer with an unexpected form into PyMySQL's own error; such a connection cannot be used
+    again."""
     try:
         yield
     except _MALFORMED as error:

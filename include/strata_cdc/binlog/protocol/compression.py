@@ -1,4 +1,4 @@
-"""The compressed client protocol: packets inside packets of their own, each in zlib or zstd or, if that gains nothing,
+"""The compressed client protocol: packets inside outer packets, each in zlib or zstd or, if that saves nothing,
 plain.
 Not here: when it is used (`connection.py`), compressed transactions, which are events (`binlog/bytes/payload.py`)."""
 
@@ -22,10 +22,10 @@ _HEADER_BYTES = 7
 """Length (3 bytes), number (1), length before compression or 0 for plain (3); manual, "Compressed Packet"."""
 _LARGEST_BYTES = (1 << 24) - 1
 _LEAST_BYTES = 50
-"""MySQL's clients send less than so much plain (`MIN_COMPRESS_LENGTH`)."""
+"""MySQL's clients send less than this plain (`MIN_COMPRESS_LENGTH`)."""
 _READ_BYTES = 1 << 16
 _BEGIN_BYTES = 32
-"""Of a handshake response, in front of the user's name; alone it asks for TLS."""
+"""Bytes of a handshake response before the user's name; alone, they request TLS."""
 
 
 class Algorithm(Struct, frozen=True):
@@ -33,12 +33,12 @@ class Algorithm(Struct, frozen=True):
 
     name: str
     capability: int
-    """The flag by which both sides agree on it."""
+    """The flag by which both sides agree on the algorithm."""
     level: bytes
-    """What a client that asks for it adds to its handshake response."""
+    """What a client adds to its handshake response to request it."""
     compress: Callable[[bytes], bytes]
     decompress: Callable[[bytes, int], bytes]
-    """From a packet's body and the most bytes it may have to its contents."""
+    """A function from a packet's body and its maximum size to its contents."""
 
 
 ZLIB = Algorithm(
@@ -68,7 +68,7 @@ class CompressedSocket:
         self._number = 0
 
     def settimeout(self, seconds: float | None) -> None:
-        """As for a socket; what had arrived of a packet when the time was over is kept."""
+        """As for a socket; an incomplete packet is kept when the time is over."""
         self._sock.settimeout(seconds)
 
     def recv_into(self, room: memoryview) -> int:
@@ -89,7 +89,7 @@ class CompressedSocket:
         return size
 
     def read(self, size: int) -> bytes:
-        """So many bytes, fewer at the end only: what PyMySQL asks of a socket's file."""
+        """This number of bytes, fewer only at the end: what PyMySQL needs of a socket's file."""
         found = bytearray(size)
         view, at = memoryview(found), 0
         while at < size:
@@ -102,7 +102,7 @@ class CompressedSocket:
     def sendall(self, data: bytes) -> None:
         """Sends packets."""
         if data[3] == 0:
-            # The first packet of a command: both numberings begin anew.
+            # The first packet of a command: both numberings begin again.
             self._number = 0
         for at in range(0, len(data), _LARGEST_BYTES):
             piece = data[at : at + _LARGEST_BYTES]
@@ -147,7 +147,7 @@ class CompressedConnection(Client):
     _has_answered = False
 
     def _read_bytes(self, num_bytes: int) -> bytes:
-        # A header and a body in turn. The server lets the numbers of packets jump with each packet around them
+        # A header and a body alternately. The server lets the numbers of packets jump with each packet around them
         # (sql-common/net_serv.cc, `net_flush`), PyMySQL wants them one after the other.
         data: bytes = super()._read_bytes(num_bytes)
         if not self._is_at_body:
@@ -176,7 +176,7 @@ class CompressedConnection(Client):
 
 
 class ZstdConnection(CompressedConnection):
-    """The same by zstd, which servers have from 8.0.18 on."""
+    """The same with zstd, which servers have from 8.0.18 on."""
 
     algorithm = ZSTD
 

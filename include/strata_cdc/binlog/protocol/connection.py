@@ -1,6 +1,6 @@
-"""Connections to MySQL: the address, TLS, and failures as errors of ours. All connections are made here.
-Not here: what the client refuses of a server (`client.py`), the replication protocol (`replication.py`), what is asked
-over a connection (`store/database.py`, `schema/live/engine.py`, `pipeline/`)."""
+"""Connections to MySQL: the address, TLS, and failures as Strata's errors. All connections are made here.
+Not here: what the client refuses of a server (`client.py`), the replication protocol (`replication.py`), queries over
+a connection (`store/database.py`, `schema/live/engine.py`, `pipeline/`)."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _NO_ACCESS = frozenset({1044, 1045, 1095, 1142, 1143, 1227, 1396, 1698, 1862, 31
 """Wrong password, expired or locked account, missing grant; 3159 is "TLS required" (share/messages_to_clients.txt)."""
 _TLS_FAILED = 2026
 _CLEAR_PASSWORD = 2061
-"""CR_AUTH_PLUGIN_ERR: the client refused what the server asked of it (`client.py`)."""
+"""CR_AUTH_PLUGIN_ERR: the client refused what the server requested (`client.py`)."""
 ODD_ANSWERS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
-"""What reading an answer raises that has another form than any server's."""
+"""What is raised by reading an answer in a form that no server sends."""
 _OPTIONS = ("ssl_mode", "ssl_ca", "ssl_cert", "ssl_key", "compression", "enable_cleartext_plugin")
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}
 
@@ -58,7 +58,7 @@ class TlsMode(StrEnum):
 
 
 class ProtocolCompression(StrEnum):
-    """What becomes of the bytes between here and the server; the names are those of MySQL."""
+    """How the bytes between here and the server are compressed; the names are those of MySQL."""
 
     UNCOMPRESSED = "uncompressed"
     ZLIB = "zlib"
@@ -78,12 +78,12 @@ class ServerAddress:
     tls_ca: str | None = None
     """File with the certificates that are trusted."""
     tls_cert: str | None = None
-    """File with the certificate that this side shows, where the server asks for one."""
+    """File with the certificate of this side, if the server requests one."""
     tls_key: str | None = None
-    """File with its key."""
+    """File with the key of that certificate."""
     compression: ProtocolCompression = ProtocolCompression.UNCOMPRESSED
     enable_cleartext_plugin: bool = False
-    """Whether a server may have the password as it is (`mysql_clear_password`) over a connection without TLS."""
+    """Whether a server may get the password in clear (`mysql_clear_password`) over a connection without TLS."""
     limits: ServerLimits = ServerLimits()
 
     @classmethod
@@ -93,7 +93,7 @@ class ServerAddress:
         An option that is not known is an error: it may be a misspelt one that protects the connection.
 
         Raises:
-            SettingsError: The text has another form. The message never quotes it: it may hold a password.
+            SettingsError: The text has another form. The message never quotes the text: it may hold a password.
         """
         try:
             parts = urlsplit(url)
@@ -106,7 +106,7 @@ class ServerAddress:
         if parts.scheme.split("+")[0] != "mysql" or not parts.hostname:
             raise SettingsError("the URL of a server is not that of a MySQL server", remedy=f"Write {_FORM}.")
         options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        # SQLAlchemy's URLs often say it; there is no other here.
+        # SQLAlchemy's URLs often have it; no other driver is possible here.
         options.pop("charset", None)
         unknown = sorted(options.keys() - set(_OPTIONS))
         if unknown:
@@ -162,25 +162,25 @@ def connect(address: ServerAddress, *, read_seconds: float | None = None) -> pym
     """A new connection in autocommit mode.
 
     Args:
-        address: Where to.
+        address: The server's address.
         read_seconds: How long an answer may take; None for any time.
 
     Raises:
         AccessDeniedError: Wrong user or password, or TLS is required.
         SourceUnavailableError: The server does not answer.
-        SourceSettingsError: TLS or compression was asked for and cannot be had.
+        SourceSettingsError: TLS or compression was requested and is not available.
     """
     with server_errors(address):
         return open_connection(address, read_timeout=read_seconds, autocommit=True)
 
 
 def open_connection(address: ServerAddress, **options: Any) -> pymysql.Connection[Any]:
-    """The same with PyMySQL's own errors, for who translates them himself; `options` are PyMySQL's.
+    """The same with PyMySQL's own errors, for callers that translate them; `options` are PyMySQL's.
 
     Raises:
         pymysql.err.MySQLError: The server refuses, or does not answer.
-        SourceSettingsError: Compression was asked for and cannot be had.
-        SettingsError: A file of TLS is not there.
+        SourceSettingsError: Compression was requested and is not available.
+        SettingsError: A TLS file does not exist.
     """
     return _client_of(address)(
         host=address.host,
@@ -197,7 +197,7 @@ def open_connection(address: ServerAddress, **options: Any) -> pymysql.Connectio
 
 
 def _client_of(address: ServerAddress) -> type[Client]:
-    # Imported here: the settings import the address, and stay light.
+    # Imported here: the settings import the address, and must load quickly.
     from strata_cdc.binlog.protocol.client import Client, TrustingClient  # noqa: PLC0415  see above
 
     if address.compression is not ProtocolCompression.UNCOMPRESSED:
@@ -229,7 +229,7 @@ def _tls_options(address: ServerAddress) -> dict[str, Any]:
 
 @contextmanager
 def server_errors(address: ServerAddress) -> Iterator[None]:
-    """Turns PyMySQL's errors, those of the socket, and answers that cannot be read into ours."""
+    """Turns PyMySQL's errors, errors of the socket, and answers that cannot be read into Strata's errors."""
     import pymysql  # noqa: PLC0415 - the settings import the address, and stay light
 
     try:
@@ -246,7 +246,7 @@ def server_errors(address: ServerAddress) -> Iterator[None]:
 
 
 def as_strata_error(error: Exception, address: ServerAddress) -> StrataError:
-    """Our error for one of PyMySQL's."""
+    """Strata's error for an error of PyMySQL."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = _said(error)
     if code in _NO_ACCESS:
@@ -264,7 +264,7 @@ def as_strata_error(error: Exception, address: ServerAddress) -> StrataError:
 
 
 def as_unsafe_error(error: object, where: str) -> SourceSettingsError | None:
-    """Our error where a connection was given up since it is not protected as was asked for; None for another reason."""
+    """Strata's error if a connection was given up because it is not protected as requested; None for another reason."""
     code = error.args[0] if isinstance(error, Exception) and error.args else 0
     if code == _TLS_FAILED or isinstance(getattr(error, "original_exception", None), ssl.SSLError):
         return SourceSettingsError(
@@ -280,6 +280,6 @@ def as_unsafe_error(error: object, where: str) -> SourceSettingsError | None:
 
 
 def _said(error: object) -> str:
-    """What a server said, in one line that no terminal takes for a command."""
+    """A server's message, in one line that no terminal reads as a command."""
     arguments: tuple[object, ...] = getattr(error, "args", ())
     return one_line(str(arguments[1]) if len(arguments) > 1 else str(error))

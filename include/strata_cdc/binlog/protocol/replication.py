@@ -1,5 +1,5 @@
-"""A client of MySQL's replication protocol: asks for the stream by GTID set or position, yields it in large pieces.
-Not here: what becomes of them (`landing/recorder.py`), connecting (`connection.py`)."""
+"""A client of MySQL's replication protocol: requests the stream by GTID set or position, yields it in large chunks.
+Not here: what is done with them (`landing/recorder.py`), connecting (`connection.py`)."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ _COM_BINLOG_DUMP_GTID = 0x1E
 _NON_BLOCKING = 0x01
 _BY_GTID = 0x04
 _HEARTBEAT_SECONDS = 5
-"""The server sees by them, too, that nobody listens any more. Each wakes a reader that has nothing to do otherwise."""
+"""By them the server also notices that nobody listens any more. Each wakes a reader that otherwise waits."""
 _WAIT_SECONDS = 0.5
-"""A reader for whom nothing arrives is asked at each multiple of this of the machine's clock whether it still wants to
-wait: of all servers at the same moments, and whatever heartbeats came between."""
+"""If nothing arrives, the reader is asked at each multiple of this on the machine's clock whether to wait on: for all
+servers at the same moments, and independently of heartbeats."""
 _OFFSETS = 1 << 32
 """COM_BINLOG_DUMP has four bytes for an offset; only the command for GTID sets has eight."""
 _MADE_UP = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 _NO_REPLICATION = frozenset({1045, 1227})
-"""The server says "access denied for user" where a user that it has let in lacks the grant (sql/rpl_replica.cc)."""
+"""The server reports "access denied for user" if a user that has logged in lacks the grant (sql/rpl_replica.cc)."""
 _CANNOT_SEND = 1236
 """ER_SOURCE_FATAL_ERROR_READING_BINLOG: purged files, and other reasons that are only in its text."""
 _MIXED = "Cannot replicate"
-"""Begins what it says where a GTID meets gtid_mode OFF, or none meets ON or a request by GTID set
+"""Beginning of the server's message if a GTID meets gtid_mode OFF, or no GTID meets ON or a request by GTID set
 (sql/rpl_binlog_sender.cc, `check_event_type`)."""
 
 
 class ServerState(Struct, frozen=True):
-    """What a server says of itself and its binlog."""
+    """The state of a server and its binlog."""
 
     uuid: str
     version: str
@@ -79,14 +79,14 @@ class ServerState(Struct, frozen=True):
     now: int
     """Its clock, microseconds UTC."""
     expire_seconds: int | None = None
-    """So long after a binlog's last event it may delete the file; None: not by itself."""
+    """Seconds after a binlog's last event until the server may delete the file; None: not by itself."""
 
     @classmethod
     def read(cls, connection: pymysql.Connection[Any]) -> Self:
-        """Asks the server.
+        """Queries the server.
 
         Raises:
-            SourceSettingsError: It writes no binlog.
+            SourceSettingsError: The server writes no binlog.
         """
         with connection.cursor() as cursor:
             cursor.execute(
@@ -98,7 +98,7 @@ class ServerState(Struct, frozen=True):
             kept = expire_seconds({str(name): str(value) for name, value in cursor.fetchall()})
         if not log_bin:
             raise SourceSettingsError(
-                "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to mend it."
+                "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to fix it."
             )
         sets = GtidSet.parse(executed), GtidSet.parse(purged)
         return cls(server_uuid, version, str(gtid_mode).upper(), *sets, int(now * 1_000_000), kept)
@@ -109,10 +109,10 @@ class ServerState(Struct, frozen=True):
         return self.gtid_mode == "ON"
 
     def require_gtids(self) -> None:
-        """For what only GTIDs can tell.
+        """Checks that the server has GTIDs, for what needs them.
 
         Raises:
-            SourceSettingsError: It executes transactions without one.
+            SourceSettingsError: It executes transactions without GTIDs.
         """
         if not self.numbers_all:
             raise SourceSettingsError(
@@ -122,16 +122,16 @@ class ServerState(Struct, frozen=True):
 
 
 class EventBytes(Struct, frozen=True):
-    """Bytes of events as they lie in the server's file, one behind the other; an event may go on in the next piece."""
+    """Bytes of events as they lie in the server's file, in order; an event may continue in the next chunk."""
 
     data: memoryview
-    """Only valid until the next piece is asked for."""
+    """Only valid until the next chunk is requested."""
     missing: int
-    """Bytes of its last event that are still to come, as that says."""
+    """Bytes of its last event that are still to come, by the event's length."""
 
 
 class Control(Struct, frozen=True):
-    """A whole FORMAT_DESCRIPTION, PREVIOUS_GTIDS, ROTATE or HEARTBEAT, which stand between transactions."""
+    """A whole FORMAT_DESCRIPTION, PREVIOUS_GTIDS, ROTATE or HEARTBEAT, which come between transactions."""
 
     event: bytes
 
@@ -144,11 +144,11 @@ class Until(Enum):
     """Where a stream ends."""
 
     END_OF_BINLOG = "the server has sent all that it has"
-    CLOSED = "whoever reads it closes it; what the server executes in the meantime follows"
+    CLOSED = "the reader closes it; what the server executes in the meantime follows"
 
 
 class BinlogStream:
-    """The stream of one server, from a place on."""
+    """The stream of one server, from a position on."""
 
     def __init__(self, address: ServerAddress, connection: pymysql.Connection[Any]) -> None:
         """Takes over a connection; nothing else may use it any more."""
@@ -167,12 +167,12 @@ class BinlogStream:
         return cls(address, connect(address, read_seconds=address.limits.silence_seconds))
 
     def state(self) -> ServerState:
-        """What the server says of itself; before `read` only."""
+        """The server's state; only before `read`."""
         with server_errors(self._address):
             return ServerState.read(self._connection)
 
     def files(self) -> ServerFiles:
-        """Which files the server has; before `read` only.
+        """Which files the server has; only before `read`.
 
         Raises:
             AccessDeniedError: The grant REPLICATION CLIENT is missing.
@@ -181,16 +181,16 @@ class BinlogStream:
             return ServerFiles.read(self._connection)
 
     def begins_event(self, at: BinlogPosition) -> bool:
-        """Whether an event begins at a place that the server has written; nothing else may be asked for afterwards.
+        """Whether an event begins at a position that the server has written; nothing else may be requested afterwards.
 
         Raises:
-            StrataError: As `read`, but where the server finds no event there.
+            StrataError: As `read`, except if the server finds no event there.
         """
         try:
             for item in self.read(at):
                 header = bytes(item.data[:HEADER_BYTES]) if isinstance(item, EventBytes) else b""
                 if isinstance(item, Control) and int.from_bytes(item.event[13:17], "little"):
-                    # One that is made for the connection is nowhere in the file.
+                    # An event that is made for the connection is not in the file.
                     header = b"" if item.event[4] in _MADE_UP else item.event[:HEADER_BYTES]
                 if header:
                     return begins_at(header, at.offset)
@@ -205,11 +205,11 @@ class BinlogStream:
     def read(
         self, start: bytes | BinlogPosition, until: Until = Until.END_OF_BINLOG
     ) -> Iterator[EventBytes | Control | Quiet]:
-        """Asks for the stream from a place on, and yields it.
+        """Requests the stream from a position on, and yields it.
 
         Args:
             start: A GTID set in the binary form of the protocol (`events.gtid.encode_gtid_set`), for all transactions
-                that are not in it; or where an event begins in the server's files, for all from there on.
+                that are not in it; or the position of an event in the server's files, for everything from there on.
             until: Where it ends.
 
         Raises:
@@ -230,13 +230,13 @@ class BinlogStream:
         for item in items:
             if isinstance(item, EventBytes):
                 yield item
-                # Not the time that the reader took.
+                # Without the time that the reader took.
                 since = time.monotonic()
                 continue
             longest = self._address.limits.idle_seconds
             if time.monotonic() - since > longest:
                 raise SourceUnavailableError(
-                    f"{self._address} sent heartbeats for {longest} s, and neither transactions nor an end",
+                    f"{self._address} sent heartbeats for {longest} s, but neither transactions nor an end",
                     remedy="What had arrived is kept. Run the same again; if it happens again, look at the server.",
                 )
             yield item
@@ -252,7 +252,7 @@ class BinlogStream:
                 )
 
     def _ask(self, start: bytes | BinlogPosition, flags: int) -> None:
-        # Any number that no replica has; the server tells connections apart by the UUID that was set above.
+        # Any number that no replica has; the server distinguishes connections by the UUID that was set above.
         server_id = random.SystemRandom().randrange(1 << 30, 1 << 32)
         registration = struct.pack("<I", server_id) + b"\0\0\0" + struct.pack("<HII", 0, 0, 0)
         try:
@@ -301,7 +301,7 @@ class BinlogStream:
         out: npt.NDArray[np.uint8],
         states: Records[PacketState],
     ) -> Generator[EventBytes | Control, None, tuple[int, int]]:
-        """Gives what lies whole in data[begin:end]; returns why it stops, and where."""
+        """Yields what is complete in data[begin:end]; returns why it stops, and where."""
         while True:
             status, count, at = split_packets(data, begin, end, out, states)
             if count:
@@ -313,10 +313,10 @@ class BinlogStream:
             yield Control(event[1:])
 
     def _fill(self, sock: socket.socket | CompressedSocket, room: memoryview) -> int:
-        """Reads what is there, at most half a second later; 0 if nothing is.
+        """Reads what has arrived, waiting at most half a second; 0 if nothing arrives.
 
-        TLS gives out one record at a time, and a server sends each event in one of its own: what else is there by now
-        is read at once, so that who is behind gets many transactions together.
+        TLS returns one record at a time, and a server sends each event in its own record: everything that has arrived
+        is read at once, so that a reader with a backlog gets many transactions together.
         """
         sock.settimeout(_WAIT_SECONDS - time.monotonic() % _WAIT_SECONDS)
         try:
@@ -331,13 +331,13 @@ class BinlogStream:
                 remedy="What had arrived is kept. Run the same again.",
             )
         if not isinstance(sock, socket.socket):
-            # A compressed one gives a packet of many events at once.
+            # A compressed socket returns a packet of many events at once.
             return total
         return total + self._read_more(sock, room[total : max(total, min(len(room), _FILL_BYTES))])
 
     @staticmethod
     def _read_more(sock: socket.socket, room: memoryview) -> int:
-        """Reads what is there without waiting; what is wrong shows with the next call."""
+        """Reads what has arrived without waiting; an error shows with the next call."""
         total = 0
         sock.settimeout(0)
         with suppress(OSError):
@@ -381,7 +381,7 @@ class BinlogStream:
             return as_strata_error(RuntimeError(code, said), self._address)
         if "purge" in said:
             return BinlogPurgedError(
-                f"{self._address} purged what comes next while it was asked for: {said}",
+                f"{self._address} purged what comes next while it was requested: {said}",
                 remedy="Run the same again: it says from where on the server still has its binlog.",
             )
         if said.startswith(_MIXED):
@@ -397,17 +397,17 @@ class BinlogStream:
 
 
 def _request(start: bytes | BinlogPosition, flags: int, server_id: int) -> tuple[int, bytes]:
-    """The command that asks for the stream, and what goes with it.
+    """The command that requests the stream, and its arguments.
 
     Raises:
-        SourceSettingsError: The protocol has no way to ask for so large an offset.
+        SourceSettingsError: The protocol cannot request so large an offset.
     """
     if isinstance(start, bytes):
         head = struct.pack("<HIIQI", flags | _BY_GTID, server_id, 0, FIRST_OFFSET, len(start))
         return _COM_BINLOG_DUMP_GTID, head + start
     if start.offset >= _OFFSETS:
         raise SourceSettingsError(
-            f"the stream goes on at {start}, and a server can be asked for offsets below 4 GiB only",
+            f"the stream continues at {start}, but only offsets below 4 GiB can be requested of a server",
             remedy="Land under another source name from here on; transactions of gigabytes should be split.",
         )
     return _COM_BINLOG_DUMP, struct.pack("<IHI", start.offset, flags, server_id) + start.file.encode()

@@ -1,4 +1,4 @@
-"""Result sets of SELECT in the binary protocol, as the bytes that arrive: values keep all that the server has of them.
+"""Result sets of SELECT in the binary protocol, as the bytes that arrive, so that values are exact.
 Not here: connections (`connection.py`), reading rows out of the bytes (`binlog/kernels/result_rows.py`,
 `changes/select/`)."""
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _PREPARE, _EXECUTE, _CLOSE = 0x16, 0x17, 0x19
 _PREPARED = struct.Struct("<xIHH")
-"""Behind the zero: number of the statement, columns, parameters (manual, "COM_STMT_PREPARE Response")."""
+"""After the zero: number of the statement, columns, parameters (manual, "COM_STMT_PREPARE Response")."""
 _HEADER_BYTES = 4
 
 
 class ResultColumn(Struct, frozen=True):
-    """What the server says of a column of a result set."""
+    """The server's description of a column of a result set."""
 
     name: str
     type_code: int
@@ -34,7 +34,7 @@ class ResultColumn(Struct, frozen=True):
 
 
 class ResultSet:
-    """A statement that runs; its rows arrive as fast as they are read, and are never held as a whole."""
+    """A running statement; its rows arrive as fast as they are read, and are never all in memory."""
 
     def __init__(self, connection: Client, statement: str) -> None:
         """Prepares and executes it.
@@ -48,7 +48,7 @@ class ResultSet:
         self._is_begun = False
         if not self.columns:
             self._close_statement()
-            raise OperationalError(CR.CR_MALFORMED_PACKET, "a statement that was to give rows gives none")
+            raise OperationalError(CR.CR_MALFORMED_PACKET, "a statement that should return rows returns none")
         # No cursor on the server; the count of iterations is always one.
         connection._execute_command(_EXECUTE, struct.pack("<IBI", self._statement_id, 0, 1))  # noqa: SLF001 - PyMySQL has no prepared statements
         _skip(connection, 1 + len(self.columns) + 1)
@@ -81,14 +81,14 @@ class ResultSet:
             return int(reader.recv_into(room))
         if self._is_begun:
             return int(reader.raw.readinto(room) or 0)
-        # What came along with the head of the result set; `readinto1` would wait for more although it has some.
+        # What arrived with the head of the result set; `readinto1` would wait for more although it has some.
         self._is_begun = True
         size = min(len(reader.peek()), len(room))
         room[:size] = reader.read(size)
         return size
 
     def fail(self, packet: bytes) -> None:
-        """Raises what an error packet says.
+        """Raises the error of an error packet.
 
         Raises:
             pymysql.err.MySQLError: Always.
@@ -102,7 +102,7 @@ class ResultSet:
             self._close_statement()
 
     def abandon(self) -> None:
-        """Leaves the rest unread: the connection is closed, since nobody can skip what the server still sends."""
+        """Leaves the rest unread: the connection is closed, because what the server still sends cannot be skipped."""
         if self._is_open:
             self._is_open = False
             self._connection._force_close()  # noqa: SLF001 - `close` would talk to the server

@@ -1,11 +1,11 @@
 """The clocks of a group's servers, and what a server's position proves.
 Not here: the merge (`groups/merge.py`), who asks when (`groups/readers.py`).
 
-The group's time is that of its middle clock, as it was when a reader began: it goes on evenly if that one is set, or
-if another one is in the middle behind a hop. Another server's clock is corrected by how far it is from that, in whole
-steps of `clock_bound`: so clocks that agree are never corrected, and one that does not is corrected by the same amount
-whenever it is measured. The order of changes of two servers is right where their commit times differ by more than
-`Correction.bound`; of one server it is always right.
+The group's time is that of its middle clock, as it was when a reader began: it continues evenly if that clock is
+set, or if another clock is the middle one after a switchover. Another server's clock is corrected by its difference
+from the group's time, in whole steps of `clock_bound`: so clocks that agree are never corrected, and a clock that does
+not is corrected by the same amount whenever it is measured. The order of changes of two servers is right if their
+commit times differ by more than `Correction.bound`; of one server it is always right.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _LOG: Final = logging.getLogger("strata.group")
 _READ_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 1.0
 _TIMES: Final = 3
-"""The quickest of so many answers tells the clock best."""
+"""How many times a clock is queried: the quickest answer is the most exact."""
 
 
 _BEGAN: Final = time.time_ns() - time.monotonic_ns()
 
 
 def local_micros() -> int:
-    """This machine's time as it was when the program began, and went on evenly since (microseconds UTC): that its clock
-    is set says nothing of the servers."""
+    """This machine's time when the program began, continued evenly since (microseconds UTC): setting this machine's
+    clock does not change it."""
     return (_BEGAN + time.monotonic_ns()) // 1000
 
 
 class ServerMoment(Struct, frozen=True):
-    """What a server says of itself at one time."""
+    """The state of a server at one time."""
 
     clock: int
     """Its clock, microseconds UTC."""
@@ -55,22 +55,22 @@ class ServerMoment(Struct, frozen=True):
     ahead: int
     """How far its clock is ahead of this machine's (microseconds)."""
     bound: int
-    """By how much `ahead` may be wrong: half of the time that question and answer took."""
+    """By how much `ahead` may be wrong: half of the time that the query took."""
     server_uuid: str = ""
-    """Who it is."""
+    """UUID of the server."""
 
 
 class Correction(Struct, frozen=True):
     """How a server's clock is turned into the group's time."""
 
     amount: int = 0
-    """To be taken away from its times (microseconds)."""
+    """To be subtracted from its times (microseconds)."""
     bound: int = 0
-    """How far what is left may be from the middle clock (microseconds)."""
+    """How far the corrected clock may be from the middle clock (microseconds)."""
 
 
 def middle_of(measured: Mapping[str, ServerMoment]) -> ServerMoment:
-    """The middle clock; there is one at least."""
+    """The middle clock; there is at least one."""
     ordered = sorted(measured.values(), key=lambda one: one.ahead)
     return ordered[(len(ordered) - 1) // 2]
 
@@ -81,9 +81,9 @@ def corrections(
     """The correction of each clock.
 
     Args:
-        measured: What each server said.
+        measured: The measurement of each server.
         step: Amounts are multiples of it (microseconds).
-        middle: The clock whose time is the group's; None: the middle one of these.
+        middle: The clock whose time is the group's; None: the middle clock of these.
     """
     if not measured:
         return {}
@@ -100,7 +100,7 @@ class Clocks:
     """The clocks of a group's servers, as they were measured last."""
 
     def __init__(self, group: str, addresses: Mapping[str, ServerAddress], step: int) -> None:
-        """Takes none for wrong yet.
+        """Corrects none yet.
 
         Args:
             group: Its name.
@@ -117,15 +117,15 @@ class Clocks:
         self.corrections: dict[str, Correction] = {}
 
     def measure(self, sources: Iterable[str], optional: Collection[str] = ()) -> None:
-        """Looks at some of them.
+        """Measures some of them.
 
         Args:
             sources: Which.
-            optional: Those of them that need not answer: all that is wanted of them has landed, maybe.
+            optional: Those of them that need not answer, because everything that is wanted of them may have landed.
 
         Raises:
             SourceUnavailableError: Some do not answer; all of these are named.
-            StrataError: One can be no member of a group.
+            StrataError: A server cannot be a member of a group.
         """
         failed: dict[str, StrataError] = {}
         for source in sources:
@@ -178,23 +178,23 @@ class Clocks:
         return min(times)
 
     def latest(self, source: str, time_: int) -> int | None:
-        """A time of a server's clock behind which it commits nothing that is earlier than a time of the group (both
+        """A time of a server's clock after which it commits nothing that is earlier than a time of the group (both
         microseconds UTC); None: not known."""
         mine = self.corrections.get(source)
         return None if mine is None else time_ + mine.amount + self._apart(mine, Correction())
 
     def _apart(self, one: Correction, other: Correction) -> int:
-        """How far two clocks may be apart once they are corrected (microseconds): what they were measured to be, in
-        whole steps so that each reader finds the same, and a step for what they have gone since."""
+        """How far two clocks may be apart once they are corrected (microseconds): the measured difference, in
+        whole steps so that each reader gets the same, and one step for the drift since."""
         return self._step - -(one.bound + other.bound) // self._step * self._step
 
     def now(self) -> int:
-        """The group's time now, as far as this machine can tell (microseconds UTC)."""
+        """The group's time now, as far as this machine knows (microseconds UTC)."""
         return local_micros() + self._ahead
 
     def take(self, source: str, times: Ints) -> Ints:
         """Commit times of a server in the group's time. If they lie in the future, or are earlier than what came before
-        them, its clock has been set, and is measured anew."""
+        them, its clock has been set, and is measured again."""
         newest, last = self._newest.get(source, 0), int(times[-1])
         is_ahead = self._measured and self.in_group(source, last) > self.now() + self._step
         if is_ahead or last < newest - self._step:
@@ -204,7 +204,7 @@ class Clocks:
         return times if found is None else times - found.amount
 
     def note(self, source: str, moment: ServerMoment) -> None:
-        """Takes what a server has said since."""
+        """Adds a newer measurement of a server."""
         known = self._measured.get(source)
         if known is not None and abs(moment.ahead - known.ahead) > self._step // 2 + moment.bound:
             self._measured[source] = moment
@@ -228,7 +228,7 @@ class Clocks:
         if not self._measured:
             return
         middle = middle_of(self._measured)
-        # It may drift; where it is set, or is another one, the group's time goes on.
+        # It may drift; if it is set, or is another clock, the group's time continues.
         if self._middle is None or abs(middle.ahead - self._middle.ahead) <= self._step:
             self._middle = middle
         before, self.corrections = self.corrections, corrections(self._measured, self._step, self._middle)
@@ -250,17 +250,17 @@ class Clocks:
 
 
 class Server:
-    """A connection to one server of the group, made anew where it breaks."""
+    """A connection to one server of the group, made again if it breaks."""
 
     def __init__(self, address: ServerAddress) -> None:
         """Nothing is opened yet."""
         self._address = address
         self._connection: pymysql.Connection[Any] | None = None
         self._executed = "", GtidSet()
-        """What it said last, as a text and as a set: of a server that is silent it is the same."""
+        """Its last GTID set, as a text and as a set: it is the same as long as the server executes nothing."""
 
     def measure(self) -> ServerMoment:
-        """Its clock, as exactly as a few questions tell.
+        """Its clock, as exactly as a few queries can measure.
 
         Raises:
             StrataError: As `ask`.
@@ -268,10 +268,10 @@ class Server:
         return min((self.ask() for _ in range(_TIMES)), key=lambda one: one.bound)
 
     def ask(self) -> ServerMoment:
-        """What it says now.
+        """Its state now.
 
         Raises:
-            SourceSettingsError: It does not number its transactions.
+            SourceSettingsError: It has no GTIDs.
             StrataError: It does not answer.
         """
         with server_errors(self._address):

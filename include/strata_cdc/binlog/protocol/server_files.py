@@ -1,4 +1,4 @@
-"""Which binlog files a server has, and where it writes: what there is to know where transactions have no GTID.
+"""Which binlog files a server has, and its position: all that is known if transactions have no GTID.
 Not here: reading them (`replication.py`)."""
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     import pymysql
 
 _NAME = re.compile(r"[^/\\\x00-\x1f\x7f]{1,180}\.[0-9]{1,10}")
-"""Without a folder. A segment's name has some 50 bytes besides it, and no file system takes more than 255."""
+"""Bytes of a name without folder. A segment's name has some 50 bytes besides it; file systems allow at most 255."""
 _OFFSETS = 1 << 32
-"""A header has the low 32 bits of an offset."""
+"""A header has only the low 32 bits of an offset."""
 FIRST_OFFSET = 4
-"""Of the first event of a file, bytes."""
+"""Offset of the first event of a file, bytes."""
 
 
 def server_file_name(text: str) -> str:
-    """The name that a server gives to one of its files, which becomes part of the name of ours.
+    """The name that a server gives to one of its files, which becomes part of a segment's name.
 
     Raises:
         CorruptEventError: No server names a file so.
@@ -38,7 +38,8 @@ def server_file_name(text: str) -> str:
 
 
 def begins_at(header: bytes, offset: int) -> bool:
-    """Whether the header of an event, as a server wrote it, is that of one that begins at an offset of its file."""
+    """Whether the header of an event, as a server wrote it, is that of an event that begins at an offset of its
+    file."""
     length, end = (int.from_bytes(header[at : at + 4], "little") for at in (9, 13))
     return length >= HEADER_BYTES and (offset + length) % _OFFSETS == end
 
@@ -47,33 +48,33 @@ class ServerFiles(Struct, frozen=True):
     """The binlog files that a server has."""
 
     ends: tuple[BinlogPosition, ...]
-    """Behind the last byte of each, oldest first; that of the newest is where the server writes."""
+    """The end of each file, oldest first; the end of the newest is the server's position."""
 
     @classmethod
     def read(cls, connection: pymysql.Connection[Any]) -> Self:
-        """Asks the server, which needs the grant REPLICATION CLIENT for it."""
+        """Queries the server; needs the grant REPLICATION CLIENT."""
         with connection.cursor() as cursor:
             cursor.execute("SHOW BINARY LOGS")
             found = [BinlogPosition.of(server_file_name(str(row[0])), int(row[1])) for row in cursor.fetchall()]
         if not found:
-            raise CorruptEventError("the server says that it writes a binlog, and lists no files")
+            raise CorruptEventError("the server reports that it writes a binlog, but lists no files")
         return cls(tuple(found))
 
     @property
     def begin(self) -> BinlogPosition:
-        """The first event that can be had."""
+        """The first event that the server still has."""
         return self.first_event(self.ends[0].file)
 
     @staticmethod
     def first_event(file: str) -> BinlogPosition:
-        """Where the first event of a file is."""
+        """Position of the first event of a file."""
         return BinlogPosition.of(file, FIRST_OFFSET)
 
     @property
     def end(self) -> BinlogPosition:
-        """Behind all that has been written."""
+        """The end of everything that has been written."""
         return self.ends[-1]
 
     def size(self, file: str) -> int | None:
-        """Bytes of a file; None if it is not there."""
+        """Bytes of a file; None if it does not exist."""
         return next((end.offset for end in self.ends if end.file == file), None)

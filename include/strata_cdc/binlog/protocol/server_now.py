@@ -1,5 +1,5 @@
-"""Where a server is at this moment, asked before anything large is loaded.
-Not here: what else it says of itself (`replication.py`)."""
+"""The position of a server at this moment, queried before anything large is loaded.
+Not here: its other state (`replication.py`)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _AT_ONCE = 8
 
 
 class ServerNow(Struct, frozen=True):
-    """Where a server was when it was asked."""
+    """The position of a server when it was queried."""
 
     executed: GtidSet
     """What it had executed."""
     end: BinlogPosition | None
-    """Where it wrote; None where each transaction has a GTID, so that nobody needs to know."""
+    """Its position in its files; None if each transaction has a GTID, because it is not needed then."""
 
     @property
     def position(self) -> GtidSet | BinlogPosition:
-        """Behind all that it had executed."""
+        """The position after everything that it had executed."""
         return self.executed if self.end is None else self.end
 
 
 def server_now(address: ServerAddress) -> ServerNow:
-    """Asks one server.
+    """Queries one server.
 
     Raises:
         StrataError: It does not answer, or writes no binlog.
@@ -48,7 +48,7 @@ def server_now(address: ServerAddress) -> ServerNow:
 
 
 def servers_now(addresses: Mapping[str, ServerAddress]) -> dict[str, ServerNow]:
-    """Asks some servers at once, by the names of their sources; those that do not answer are not in the result."""
+    """Queries some servers at once, by the names of their sources; those that do not answer are not in the result."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         answers = dict(zip(addresses, pool.map(_answer, addresses.values()), strict=True))
     return {name: answer for name, answer in answers.items() if answer is not None}

@@ -1,4 +1,4 @@
-"""What each session of ours is set to, so that answers do not depend on what somebody has set the server to.
+"""The variables that each session of Strata sets, so that answers do not depend on the server's own settings.
 Not here: connecting (`client.py`), what single steps set besides, such as for rows (`changes/select/statement.py`)."""
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class SessionVariable(NamedTuple):
 
     name: str
     value: str
-    """As it stands in SET."""
+    """The value as in SET."""
     since: tuple[int, ...] = _ALWAYS
-    """The first MySQL that has it; other vendors are asked for those that have always been there."""
+    """The first MySQL that has it; other vendors get only variables that have always existed."""
     until: tuple[int, ...] | None = None
     """The first MySQL that does not have it any more."""
 
@@ -35,7 +35,7 @@ SESSION_VARIABLES: Final = (
     # How many rows an answer has, and whether it comes.
     SessionVariable("sql_select_limit", "18446744073709551615"),
     SessionVariable("max_join_size", "18446744073709551615"),
-    SessionVariable("sql_big_selects", "1"),  # behind max_join_size, which changes it
+    SessionVariable("sql_big_selects", "1"),  # after max_join_size, which changes it
     SessionVariable("max_execution_time", "0", (5, 7, 8)),
     SessionVariable("cte_max_recursion_depth", "100000", (8, 0, 3)),
     # What a statement means.
@@ -51,7 +51,7 @@ SESSION_VARIABLES: Final = (
     SessionVariable("group_concat_max_len", "1073741824"),
     # By how many bytes texts are sorted: more than the longest key has.
     SessionVariable("max_sort_length", "8192"),
-    SessionVariable("sort_buffer_size", "1048576"),  # has to hold some rows of so many bytes
+    SessionVariable("sort_buffer_size", "1048576"),  # has to hold some rows of that many bytes
     # What SHOW and information_schema show.
     SessionVariable("information_schema_stats_expiry", "0", (8, 0, 3)),
     SessionVariable("show_gipk_in_create_table_and_information_schema", "ON", (8, 0, 30)),
@@ -66,12 +66,12 @@ SESSION_VARIABLES: Final = (
     SessionVariable("foreign_key_checks", "1"),
     SessionVariable("unique_checks", "1"),
     SessionVariable("default_storage_engine", "'InnoDB'"),
-    # How long either side may be silent: a reader that waits for others is no broken one.
+    # How long either side may be silent: a reader that waits for others is not broken.
     SessionVariable("net_read_timeout", "60"),
     SessionVariable("net_write_timeout", "600"),
     SessionVariable("wait_timeout", "28800"),
 )
-"""Of all variables with session scope (MySQL 9.7) those by which an answer or an error of ours could be another.
+"""Of all variables with session scope (MySQL 9.7) those that could change an answer or an error of Strata.
 
 Not set are those that change how fast a plan is (`optimizer_switch`, buffers), how long is waited for locks, what only
 writers of users' tables see, and those that need a grant (`SESSION_VARIABLES_ADMIN`)."""
@@ -106,7 +106,7 @@ def _set(connection: pymysql.Connection[Any], variables: Iterable[SessionVariabl
 
 
 def _set_known(connection: pymysql.Connection[Any], variables: Iterable[SessionVariable]) -> None:
-    """One by one: what a server does not have changes nothing there."""
+    """Sets them one by one: a variable that the server does not have is skipped."""
     for variable in variables:
         try:
             _set(connection, [variable])

@@ -1,4 +1,4 @@
-"""A lock on the source's own server, for those who land it into a lake that several machines reach.
+"""A lock on the source's own server, for landings into a lake that several machines can reach.
 Not here: the lock on a local folder (`files/lock.py`)."""
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.connection import ServerAddress
 
 _WAIT_SECONDS = 5.0
-"""The server takes a moment to notice that a killed client is gone."""
+"""The server takes a moment to notice that a killed client has ended."""
 _IDLE_SECONDS = 31_536_000
 
 
 class SourceLock:
-    """A lock of one name, on a connection of its own: the server ends that of a stream when the stream ends, and what
-    it brought is published only after that."""
+    """A lock with one name, on its own connection: the server closes a stream's connection when the stream ends, and
+    what the stream brought is published only after that."""
 
     def __init__(
         self,
@@ -31,18 +31,18 @@ class SourceLock:
         *,
         wait_seconds: float = _WAIT_SECONDS,
     ) -> None:
-        """Nothing is taken yet.
+        """No lock is taken yet.
 
         Args:
             address: The server.
-            name: Of the lock.
-            purpose: What its holder does, for the message that another one gets.
-            wait_seconds: How long to wait for another one; at least as long as the server needs to notice that a
-                killed one is gone.
+            name: Name of the lock.
+            purpose: What its owner does, for the message that another process gets.
+            wait_seconds: How long to wait for another owner; at least as long as the server needs to notice that a
+                killed owner has ended.
         """
         self._address, self._purpose = address, purpose
         self._wait_seconds = max(_WAIT_SECONDS, wait_seconds)
-        # The server takes names of up to 64 characters.
+        # The server allows names of up to 64 characters.
         self._key = "strata-" + hashlib.sha256(name.encode()).hexdigest()[:40]
         self._connection: pymysql.Connection[Any] | None = None
 
@@ -70,7 +70,7 @@ class SourceLock:
             )
 
     def release(self) -> None:
-        """Lets go of it."""
+        """Releases the lock."""
         if self._connection is not None:
             self._connection._force_close()  # noqa: SLF001 - `close` raises where the connection is broken
             self._connection = None

@@ -1,2 +1,2 @@
-"""Change sources: the port (`port.py`) and what stands behind it.
+"""Change sources: the port (`port.py`) and its kinds.
 Not here: landing (`landing/`), what is made of transactions (`schema/tracker/`, `changes/`)."""

@@ -1,5 +1,5 @@
-"""Where a binlog file or a landed segment begins, as every change source says it; light, for the schema's rooms.
-Not here: what is in it (`port.py`)."""
+"""Where a binlog file or a landed segment begins, as every change source reports it; cheap to import, for the packages
+of `schema/`. Not here: what is in it (`port.py`)."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ if TYPE_CHECKING:
 
 
 class FileStart(Struct, frozen=True):
-    """A binlog file or segment that comes next."""
+    """The binlog file or segment that comes next."""
 
     binlog_file: str
     """The server's name for it."""
     identity: str
-    """What tells files of one name apart: the server's UUID where it is known, else the time of the first event."""
+    """What distinguishes files with the same name: the server's UUID if it is known, else the time of the first
+    event."""
     begin_pos: int
     """Offset in the server's file from which the stream has it; 0 for its start."""
     previous: GtidSet | None
-    """What the stream has before it; None where the server is too old to write PREVIOUS_GTIDS."""
+    """What the stream has before it; None if the server is too old to write PREVIOUS_GTIDS."""
     created_at: int
     """Microseconds UTC, of its first event."""
     restarted: bool = False
-    """Whether the server had been started anew, so that no session lives on."""
+    """Whether the server had just been started, so that no earlier session exists."""
     is_landed: bool = False
     """Whether it is a landed segment: between it and the one before are at most files without transactions."""
 
     def starts_empty(self, *, is_anonymous: bool) -> bool:
         """Whether nothing can have been there before the file. A server without GTIDs writes an empty PREVIOUS_GTIDS
-        into every file, so only its first one says so."""
+        into every file, so only its first file shows it."""
         if self.previous is None or self.previous:
             return False
         return not is_anonymous or file_number(self.binlog_file) == 1
 
     def follows(self, binlog_file: str | None) -> bool:
-        """Whether an anonymous stream that has been read in another file goes on here, or is read again."""
+        """Whether an anonymous stream that has been read in another file continues here, or is read again."""
         return binlog_file is None or file_number(self.binlog_file) <= file_number(binlog_file) + 1
 
 

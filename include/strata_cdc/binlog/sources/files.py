@@ -1,5 +1,5 @@
 """Plain binlog files as a change source.
-Not here: landed segments with their indexes (`landing/change_source.py`); a segment without one is a file like any
+Not here: landed segments with their indexes (`landing/change_source.py`); a segment without an index is a file like any
 other."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from strata_cdc.position.sets import GtidSet
 
 _FIRST_EVENTS: Final = 4
-"""PREVIOUS_GTIDS follows FORMAT_DESCRIPTION; in a landed segment a ROTATE may stand between."""
+"""PREVIOUS_GTIDS follows FORMAT_DESCRIPTION; in a landed segment a ROTATE may be between them."""
 _CREATED_AT: Final = 4 + HEADER_BYTES + 2 + 50
 """Offset of the time of creation in FORMAT_DESCRIPTION, which is 0 unless the server had just started."""
 
@@ -47,9 +47,9 @@ class FileSource:
         """Nothing is opened yet.
 
         Args:
-            paths: Put into the order of their numbers where they have one name.
-            skip_corrupt: Goes on behind damage, which is given as `Lost`.
-            progress: Called with a file's name, the bytes of it that are done and its size.
+            paths: Sorted by their numbers if they differ only in these.
+            skip_corrupt: Continues after damage, which is yielded as `Lost`.
+            progress: Called with a file's name, how many of its bytes are done, and its size.
         """
         self._paths = in_stream_order(paths)
         self._skip_corrupt, self._progress = skip_corrupt, progress
@@ -83,7 +83,7 @@ class FileSource:
 
 
 def in_stream_order(paths: Sequence[str]) -> list[str]:
-    """Files in the order of their numbers, if all are of one server's naming; else as they were given.
+    """Files in the order of their numbers, if all have one server's naming; else in the given order.
 
     Shells sort `binlog.1000000` before `binlog.999999`.
     """
@@ -101,7 +101,7 @@ def in_stream_order(paths: Sequence[str]) -> list[str]:
 
 
 def start_of(binlog: BinlogFile, begin_pos: int, previous: GtidSet | None) -> FileStart:
-    """What the first bytes of a file say of it.
+    """Reads the first bytes of a file.
 
     Args:
         binlog: The file.
@@ -117,7 +117,7 @@ def start_of(binlog: BinlogFile, begin_pos: int, previous: GtidSet | None) -> Fi
         begin_pos=begin_pos,
         previous=previous,
         created_at=written * 1_000_000,
-        # Of a landed segment it may be the start of a file whose first transactions were left out.
+        # Of a landed segment it may be the start of a file whose first transactions were skipped.
         restarted=created != 0 and binlog.segment is None,
     )
 

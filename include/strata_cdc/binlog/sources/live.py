@@ -1,4 +1,4 @@
-"""The stream of a live server as a change source: each transaction as soon as the last of its bytes is there.
+"""The stream of a live server as a change source: each transaction as soon as its last byte has arrived.
 Not here: the protocol (`binlog/protocol/replication.py`), keeping the stream (`landing/`)."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MEMORY_BYTES: Final = 64 << 20
 
 
 class LiveSource:
-    """What a server sends. Memory and disk are bounded by its largest transaction."""
+    """The stream that a server sends. Memory and disk are bounded by its largest transaction."""
 
     def __init__(
         self,
@@ -64,15 +64,15 @@ class LiveSource:
         clock: int = 0,
         memory_bytes: int = _MEMORY_BYTES,
     ) -> None:
-        """Nothing is asked for yet.
+        """Nothing is requested yet.
 
         Args:
             items: Of `BinlogStream.read`.
-            executed: What the stream has before them.
+            executed: GTID set of what the stream has before them.
             server_uuid: Of the server.
             after_seq: Ordinal of the last transaction before them.
-            clock: The commit clock there, microseconds UTC.
-            memory_bytes: A larger transaction is kept in a temporary file until it is whole.
+            clock: The commit clock at that point, microseconds UTC.
+            memory_bytes: A larger transaction is kept in a temporary file until it is complete.
         """
         self._items, self._uuid, self._memory_bytes = items, server_uuid, memory_bytes
         self._executed = GtidSetBuilder(executed)
@@ -81,7 +81,7 @@ class LiveSource:
         self._seq, self._clock = after_seq, CommitClock(clock)
 
     def read(self) -> Iterator[Item]:
-        """As `ChangeSource.read`; where the server falls silent, or sends a part of a transaction, `Waiting`."""
+        """As `ChangeSource.read`; if the server sends nothing, or a part of a transaction, `Waiting`."""
         try:
             for item in self._items:
                 if isinstance(item, Control):
@@ -129,7 +129,7 @@ class LiveSource:
             yield Waiting()
 
     def _end(self, low: int | None) -> Iterator[Item]:
-        """The open file is over, in front of an offset of which the header has the low 32 bits."""
+        """The open file ends before an offset of which the header has the low 32 bits."""
         if self._open is not None:
             self._open.close()
             end, self._open = self._open.server_pos, None
@@ -137,7 +137,7 @@ class LiveSource:
 
 
 class _OpenFile:
-    """A file of the server as it arrives: the bytes behind the last transaction that was given."""
+    """A file of the server as it arrives: the bytes after the last transaction that was yielded."""
 
     def __init__(
         self, binlog_file: str, form: FormatDescription, first_seq: int, clock: CommitClock, memory_bytes: int
@@ -145,16 +145,16 @@ class _OpenFile:
         self._form, self._binlog_file, self._clock = form, binlog_file, clock
         self._memory_bytes = memory_bytes
         self.server_pos = _FIRST_OFFSET
-        """Where the last transaction that was given ends."""
+        """Where the last transaction that was yielded ends."""
         self._chain = arriving_chain(form, None)
-        """In front of the bytes that are kept."""
+        """Offset before the bytes that are kept."""
         self._kept = _Kept(memory_bytes)
         self._scanned = 0
         self._scanner = self._scan_from(first_seq)
 
     def _scan_from(self, first_seq: int) -> TransactionScanner:
         self._ahead = copy(self._chain)
-        """Behind the bytes that have been walked over."""
+        """Offset after the bytes that have been scanned."""
         return TransactionScanner(
             self._form,
             chain=self._ahead,
@@ -165,7 +165,7 @@ class _OpenFile:
         )
 
     def take(self, data: memoryview) -> Iterator[Transactions]:
-        """Takes the next bytes; gives the transactions that ended in them."""
+        """Adds the next bytes; returns the transactions that ended in them."""
         self._kept.append(data)
         while self._kept.has_event(self._scanned):
             buffer = self._kept.bytes()
@@ -183,12 +183,12 @@ class _OpenFile:
                 self._begin_again(buffer)
 
     def close(self) -> None:
-        """Keeps nothing any more."""
+        """Drops all bytes."""
         self._kept.close()
 
     def _begin_again(self, buffer: npt.NDArray[np.uint8]) -> None:
-        """Keeps nothing but the transaction that has begun, if one has; its events are walked over once more, because
-        a walk knows them by their offsets."""
+        """Keeps only the transaction that has begun, if there is one; its events are scanned again, because a walk
+        identifies them by their offsets."""
         cut, at = self._scanner.open_transaction, 0
         if cut is None:
             cut, self._chain = self._scanned, copy(self._ahead)
@@ -204,7 +204,7 @@ class _OpenFile:
 
 
 class _Kept:
-    """Bytes that grow; what was given of them stays as it is."""
+    """Bytes that grow; arrays returned earlier do not change."""
 
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = memory_bytes
@@ -214,7 +214,7 @@ class _Kept:
         self._given: npt.NDArray[np.uint8] | None = None
 
     def append(self, data: memoryview) -> None:
-        """Takes a copy of more of them.
+        """Adds a copy of more bytes.
 
         Raises:
             LakeUnavailableError: They are many, and this machine's folder for temporary files is full.
@@ -232,7 +232,7 @@ class _Kept:
         self._size = size
 
     def close(self) -> None:
-        """Gives back the file; what was given of it stays as it is."""
+        """Closes the file; arrays returned earlier do not change."""
         if self._file is not None:
             self._file.close()
 
@@ -249,7 +249,7 @@ class _Kept:
             raise LakeUnavailableError(f"a large transaction cannot be kept until it is whole: {error}") from error
 
     def bytes(self) -> npt.NDArray[np.uint8]:
-        """All of them, in one array that nobody changes later."""
+        """All bytes, in one array that is not changed later."""
         if self._given is None:
             if self._file is None:
                 self._given = self._memory[: self._size]
@@ -259,7 +259,8 @@ class _Kept:
         return self._given
 
     def has_event(self, at: int) -> bool:
-        """Whether the whole event at an offset is there: a large one must not be looked at again with each piece."""
+        """Whether the complete event at an offset has arrived: a large event must not be checked again with each
+        chunk."""
         left = self._size - at
         if left < HEADER_BYTES:
             return False
@@ -273,8 +274,8 @@ def _same(binlog: BinlogFile) -> BinlogFile:
 def rotate_name(event: bytes) -> str:
     """The file that an artificial ROTATE names.
 
-    Whether a checksum stands behind the name is said only by the FORMAT_DESCRIPTION that follows
-    (`Binlog_sender::fake_rotate_event`), so the checksum itself has to tell.
+    Only the FORMAT_DESCRIPTION that follows says whether a checksum follows the name
+    (`Binlog_sender::fake_rotate_event`), so the checksum itself decides.
 
     Raises:
         CorruptEventError: It is not the name of a binlog file.
