@@ -96,7 +96,7 @@ class LandedStream:
                     f"segment {before.ordinal + 1} is missing from the landed stream",
                     source=source,
                     file=folder.join(str(after)),
-                    remedy="Restore it from a backup of the lake, or land the source anew under another name.",
+                    remedy="Restore it from a backup of the lake, or land the source again under another name.",
                 )
         stream = cls(source, tuple(LandedSegment(folder, name) for name in segment_names))
         if segment_names and stream.segments[-1].summary.prepared is None:

@@ -115,7 +115,7 @@ def _end_before(folder: Folder, name: SegmentName) -> StreamEnd:
     raise StreamHoleError(
         "the first segment has no index, and its transactions cannot be numbered: the segments before it are deleted",
         file=folder.join(str(name)),
-        remedy="Restore the index from a backup of the lake, or land the source anew under another name.",
+        remedy="Restore the index from a backup of the lake, or land the source again under another name.",
     )
 
 

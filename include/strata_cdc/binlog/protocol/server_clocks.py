@@ -295,8 +295,8 @@ class Server:
             # A transaction owns its GTID before the time of its commit is written into the binlog, and until it is in
             # gtid_executed (8.0 on, sql/binlog.cc, `process_flush_stage_queue`). So whatever was committed before the
             # first statement began is in one of the two, if they are read in this order.
-            # In one column: PyMySQL reads what a server says of a column as slowly as its value, twice a second of each
-            # server that is silent.
+            # In one column: PyMySQL reads the description of a column as slowly as its value, twice a second for each
+            # server that is idle.
             cursor.execute(
                 "SELECT CONCAT_WS(';', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), @@GLOBAL.gtid_mode,"
                 " @@GLOBAL.server_uuid, @@GLOBAL.gtid_owned)"

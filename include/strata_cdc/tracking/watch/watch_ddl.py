@@ -86,7 +86,7 @@ class DdlWatch:
     def next(self) -> list[NoticedDdl]:
         """The notices of the next batch of the stream; none if no batch arrives for half a second.
 
-        After an error it may be called again: it connects anew, and skips nothing.
+        After an error it may be called again: it connects again, and skips nothing.
 
         Raises:
             SourceUnavailableError: The server does not answer, or the connection broke.
