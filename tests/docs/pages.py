@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PROMPT = "$ "
-_PROGRESS = re.compile(r"[a-z]+ +\d+ of \d+ [a-z]+")
-"""How often a step tells of itself depends on the machine."""
+_PROGRESS = re.compile(r"[a-z]+ +[\d,]+ of [\d,]+ [a-z]+(, .*)?")
+"""How often a step reports its progress depends on the machine; a landing also reports its bytes and its lag."""
 
 
 class Block(Struct, frozen=True):
