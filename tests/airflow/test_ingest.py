@@ -121,7 +121,7 @@ def check_log(said):
         f": {ROWS} rows in",
         "next: check",
         f"shop.orders: {ROWS} rows",
-        "nothing was left out",
+        "all rows of the run are published",
     ):
         assert line in said, line
     assert "NativeCodeLoader" not in said
@@ -205,7 +205,7 @@ def test_a_run_that_was_killed_again_and_again_is_done_again_and_gives_the_same(
 
 
 def test_one_failing_table_withholds_no_other_and_is_listed_until_it_is_published(source_server, pipeline):
-    """The run ends red, and says what was left out; once the reason is gone it is taken by asking for it."""
+    """The run ends red, and reports what was not published; once the reason is gone it is taken by asking for it."""
     source_server.run_sql(
         "CREATE TABLE notes (id INT PRIMARY KEY); INSERT INTO notes VALUES (1);"
         "CREATE TABLE marks (id INT PRIMARY KEY); INSERT INTO marks VALUES (1), (2);"
@@ -220,7 +220,7 @@ def test_one_failing_table_withholds_no_other_and_is_listed_until_it_is_publishe
     settings.write_text(f'{settings.read_text()}checks = "{checks}"\nmirrors = ["shop.marks"]\ncompact_files = 2\n')
     said = pipeline.test_dag("ingest_binlog")
     assert "state=failed" in said.rsplit("DagRun Finished", 1)[-1], said[-6000:]
-    assert "1 row of shop.notes left out" in said
+    assert "1 row of shop.notes not published" in said
     assert len(pipeline.rows("orders")) == ROWS
     ledger = TableIntervalLedger(open_store(pipeline.settings.source("shop").store_url))
     (failed,) = ledger.select("shop", (IntervalState.FAILED,))
@@ -272,7 +272,7 @@ def test_a_span_without_rows_leaves_spark_out_and_does_all_the_rest(source_serve
     settings.write_text(f'{settings.read_text()}mirrors = ["nothing.t"]\n')
     said = pipeline.ingest()
     assert "spark-submit" not in said.lower().replace("sparksubmit", "")
-    for line in ("task: publish what passed its checks", "task: update the mirrors", "nothing was left out"):
+    for line in ("task: publish what passed its checks", "task: update the mirrors", "all rows of the run are published"):
         assert line in said, line
     assert not pipeline.published()
     mirror = Mirror.open(pipeline.settings.lake, "shop", "nothing.t")

@@ -1,4 +1,4 @@
-"""`strata decode FILES`: rows of prepared transactions come with their XA COMMIT; what is left out is said."""
+"""`strata decode FILES`: rows of prepared transactions come with their XA COMMIT; what is not decoded is reported."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_rows_come_with_the_commit_and_what_is_undecided_is_said(files, options,
     assert said.startswith(
         f"binlog.000002:{at} (GTID {SERVER}:7): XA PREPARE X'62',X'',1 is not decided in these files"
     )
-    assert said.endswith("left out: 2 of d.t")
+    assert said.endswith("not decoded: 2 of d.t")
 
 
 def test_a_commit_without_its_prepare_is_an_error_behind_all_other_rows(files, options, tmp_path, capsys):

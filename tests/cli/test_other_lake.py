@@ -58,7 +58,7 @@ def test_another_lake_for_one_run(server, lake, in_process, capsys, seed):
         capsys.readouterr()
         assert run(words) == 3, words
         said = capsys.readouterr().err
-        assert "is not the one that the store knows" in said, (words, said)
+        assert "does not belong to this store" in said, (words, said)
         assert "strata lake show" in said
     assert (Path("s.db").read_bytes(), sorted(lake.rglob("*"))) == before
     assert not list(Path("other").rglob("*.binlog"))
@@ -168,7 +168,7 @@ def test_a_lake_that_was_lost_comes_again(server, lake, in_process, capsys, seed
     lose(lake)
     assert run(["run"]) == 3
     said = capsys.readouterr().err
-    assert "is not the one that the store knows" in said
+    assert "does not belong to this store" in said
     assert "strata lake show" in said
     assert run(["lake", "show"]) == 1
     assert "shop.a" in (said := capsys.readouterr().out)
@@ -256,7 +256,7 @@ def test_the_doctor_says_what_a_run_refuses(server, lake, in_process, capsys):
     assert "belong together" in capsys.readouterr().out
     use_lake("other")
     assert run(["doctor"]) == 3
-    assert "not the one that the store knows" in capsys.readouterr().out.replace("\n", " ").replace("  ", " ")
+    assert "does not belong to this store" in capsys.readouterr().out.replace("\n", " ").replace("  ", " ")
     use_lake("lake")
     server.run_sql("RESET BINARY LOGS AND GTIDS")
     for number in range(4):

@@ -202,7 +202,7 @@ def test_rows_that_nobody_decodes_are_released_only_if_their_columns_are_known(s
     assert (of_shapes["state"], of_shapes["reason"]["error"]) == ("discarded", "SchemaMismatchError")
     source.strata("publish", run_name)
     assert (source.changes("labels"), source.lines("quarantine", "list")) == (before[0], [])
-    assert source.lines("plan", "--failed")[0]["tables"] == 0, "nothing is owed"
+    assert source.lines("plan", "--failed")[0]["tables"] == 0, "nothing is pending"
     _backfill_in_vain(source, run_name, "labels")
 
 

@@ -69,7 +69,7 @@ def test_as_text_the_reason_and_the_remedy_are_there(lines) -> None:
 
 def test_the_status_hides_nothing(lines) -> None:
     said = "\n".join(lines("status"))
-    assert "owed: 1 row since" in said
+    assert "pending: 1 row since" in said
     assert "failed: d.b" in said
     (found,) = map(json.loads, lines("status", "--json"))
     assert [(table["table"], table["rows"], table["owed_rows"], table["failed_rows"]) for table in found["tables"]] == [

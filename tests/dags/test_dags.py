@@ -110,7 +110,7 @@ def test_the_steps_and_their_order(dags):
         "ingest.read_again",
     ]
     assert [task.task_id for task in dag.topological_sort()] == names
-    # What is left out is told whatever becomes of the mirrors.
+    # Rows that were not published are reported whatever becomes of the mirrors.
     for before, after in (*pairwise([*names[:-2], names[-1]]), ("ingest.publish", "ingest.report_left")):
         assert after in dag.get_task(before).get_flat_relative_ids(upstream=False)
     assert dag.get_task("ingest.publish").trigger_rule == "all_done"

@@ -12,7 +12,7 @@ from strata_cdc.errors import BinlogPurgedError, StoreUnavailableError
 
 
 @pytest.mark.parametrize(
-    ("error", "called", "place"),
+    ("error", "called", "where"),
     [
         (StoreUnavailableError("no answer", remedy="Start it."), "shop", "location: ingest.land of shop"),
         (StoreUnavailableError("no answer", remedy="Start it."), None, "location: ingest.land"),
@@ -24,8 +24,8 @@ from strata_cdc.errors import BinlogPurgedError, StoreUnavailableError
     ],
     ids=["of-a-source", "of-all", "named"],
 )
-def test_a_failure_says_what_where_and_what_to_do(caplog, error, called, place):
+def test_a_failure_says_what_where_and_what_to_do(caplog, error, called, where):
     task = SimpleNamespace(task_id="ingest.land", rendered_map_index=called)
     with caplog.at_level(logging.ERROR, "strata"):
         show_failure({"exception": error, "ti": task})
-    assert caplog.messages == [f"problem: {error.message} ({type(error).__name__})", place, "what to do: Start it."]
+    assert caplog.messages == [f"problem: {error.message} ({type(error).__name__})", where, "what to do: Start it."]

@@ -188,7 +188,7 @@ def test_rows_without_a_known_schema_are_refused_and_named_and_the_rest_goes_on(
     assert rows_by_table(stream.decode(report)) == {"a": 4, "b": 2}
     settings = type("Settings", (), {"source": lambda _, __: stream.source})()
     stream.publish(plan)
-    with pytest.raises(SchemaGapError, match=r"2 rows of .*\.old left out"):
+    with pytest.raises(SchemaGapError, match=r"2 rows of .*\.old not published"):
         report_left("s", report.run, settings=settings)
     assert stream.plan()[0].left.held == 1
 

@@ -228,9 +228,9 @@ def test_who_asks_for_what_is_not_there_or_was_changed_is_told(
     world.sql("UPDATE t SET n = 9")
     world.run()
     for command, said in (
-        (["mirror", "update"], " shop.t  stands: another program has changed the mirror"),
+        (["mirror", "update"], " shop.t  blocked: another program has changed the mirror"),
         (["mirror", "list"], "another program has changed the mirror: version"),
-        (["mirror", "verify", "--table", "shop.t"], "where it stands: another program has changed the mirror"),
+        (["mirror", "verify", "--table", "shop.t"], "where it is blocked: another program has changed the mirror"),
     ):
         run(command)
         assert said in capsys.readouterr().out, command

@@ -1,4 +1,4 @@
-"""`strata cache`: follows a source and keeps a cache on Redis free of what is old; proves that it was.
+"""`strata cache`: follows a source and keeps a cache on Redis free of old values; proves that it was free of them.
 Not here: caches (`cache/`)."""
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def follow(  # noqa: PLR0913  each is an option of the command
         bool, typer.Option("--once", help="Ends with what the server has executed by now, instead of following.")
     ] = False,
 ) -> None:
-    """Invalidates entries as their rows change, until SIGTERM or Ctrl-C; started again, it goes on where it was.
+    """Invalidates entries as their rows change, until SIGTERM or Ctrl-C; started again, it continues where it was.
 
-    A cache or a server that does not answer is asked again each second.
+    A cache or a server that does not answer is tried again each second.
     """
     if anew and back is not None:
         raise Usage("--anew forgets all that was invalidated, and --back goes on from it", remedy="Give one of them.")
@@ -99,7 +99,7 @@ def follow(  # noqa: PLR0913  each is an option of the command
 
 def _go_on(follower: Invalidator, run: Callable[..., Report], begin: Start) -> None:
     """Until somebody ends it."""
-    ended, said = threading.Event(), ""
+    ended, printed = threading.Event(), ""
 
     def end(*_: object) -> None:
         ended.set()
@@ -112,14 +112,14 @@ def _go_on(follower: Invalidator, run: Callable[..., Report], begin: Start) -> N
             run(begin=begin)
             ended.set()
         except Transient as error:
-            said = _say_once(str(error), said)
-            # What has begun goes on.
+            printed = _print_once(str(error), printed)
+            # An epoch that has begun is continued.
             begin = type(begin).CHECKPOINT if follower.report.epochs else begin
             ended.wait(PAUSE_SECONDS)
 
 
-def _say_once(text: str, said: str) -> str:
-    if text != said:
+def _print_once(text: str, printed: str) -> str:
+    if text != printed:
         typer.echo(f"strata: {text}", err=True)
     return text
 
@@ -131,7 +131,7 @@ def inspect(
     shapes: File = Path("cache.toml"),
     name: Name = "strata",
 ) -> None:
-    """Reads the stream again beside the cache's log, and proves that nothing was held that was older than an
+    """Reads the stream again together with the cache's log, and proves that the cache had nothing older than an
     acknowledged invalidation. Exit code 1 if something was."""
     from strata_cdc.cache.inspector import Inspector, require_proof  # noqa: PLC0415  as above
 

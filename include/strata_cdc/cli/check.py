@@ -1,4 +1,4 @@
-"""`strata check`: judges what a run has decoded, and shows what does not hold.
+"""`strata check`: judges what a run has decoded, and shows which checks failed.
 Not here: the checks (`quality/checks/`), Spark where it is needed (`spark_steps.py`)."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def check(
         str | None, typer.Option(help="With --dry-run: a table, database.table, of which to show all that is checked.")
     ] = None,
 ) -> int:
-    """Runs the checks of a decoded run; the verdict decides whether `strata publish` may go on."""
+    """Runs the checks of a decoded run; the verdict decides whether `strata publish` may continue."""
     if dry_run:
         found = load_settings(os.environ).source(source)
         if table is not None:

@@ -17,9 +17,7 @@ from strata_cdc.config.settings import load_settings
 def cut(
     context: typer.Context,
     group: Annotated[str, typer.Option(help="A group of the settings.")],
-    at: Annotated[
-        str | None, typer.Option(help="A time (ISO 8601, UTC): the newest cut that is not behind it.")
-    ] = None,
+    at: Annotated[str | None, typer.Option(help="A time (ISO 8601, UTC): the newest cut that is not after it.")] = None,
 ) -> None:
     """Prints the token of the newest common cut of a group, and its position in each source."""
     # Imported here: the command's help must not load Arrow.
@@ -37,11 +35,11 @@ def cut(
     if found["is_common"] is False:
         say_exactly("  no time is the end of an interval of all: run the sources up to one (`strata run --until TIME`)")
     for one in found["sources"]:
-        behind = "; more of it was committed before that time" if one["is_behind"] else ""
+        later = "; more of it was committed before that time" if one["is_behind"] else ""
         doubt = f"; not known to be common: {one['clock_doubt']}" if one["clock_doubt"] else ""
         lacking = f"; not whole: {', '.join(one['lacking'])}" if one["lacking"] else ""
         say_exactly(
-            f"  {one['source']}: transaction {one['seq']}, {one['gtid_executed'] or 'nothing'}{behind}{doubt}{lacking}"
+            f"  {one['source']}: transaction {one['seq']}, {one['gtid_executed'] or 'nothing'}{later}{doubt}{lacking}"
         )
 
 

@@ -70,7 +70,7 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     physical: Annotated[bool, typer.Option("--physical", help="By the TABLE_MAPs alone: columns @1, @2, ...")] = False,  # noqa: FBT002 - a flag of the command line
     on_mismatch: Annotated[Mismatch, typer.Option(help="Rows that contradict their version.")] = Mismatch.QUARANTINE,
     skip_corrupt: Annotated[  # noqa: FBT002 - a flag of the command line
-        bool, typer.Option("--skip-corrupt", help="Go on at the next readable transaction behind damage; exit code 1.")
+        bool, typer.Option("--skip-corrupt", help="Go on at the next readable transaction after damage; exit code 1.")
     ] = False,
     where: Annotated[
         str | None, typer.Option(help="Only changes of rows for which this holds, before or after: MySQL's SQL.")
@@ -113,7 +113,7 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
         raise
     except OSError as error:
         raise LakeUnavailableError(
-            f"the output cannot be written: {error}", file=out, remedy="Make room there, or name another place."
+            f"the output cannot be written: {error}", file=out, remedy="Free some space there, or choose another path."
         ) from error
     _tell(output, is_shown=out == "-", all_of_it=skip_corrupt, as_json=context.obj["json"])
     for pattern in wanted.unmatched:
@@ -123,7 +123,7 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
 
 
 def _the_run(words: list[str]) -> str:
-    """The run that is to be decoded; files need a place for their rows."""
+    """The run that is to be decoded; files need a folder for their rows."""
     files = [word for word in words if Path(word).exists() or "://" in word]
     if files:
         raise Usage(
@@ -190,7 +190,7 @@ def _check_options(
 
 
 def _tell(output: JsonlOutput | ParquetOutput, *, is_shown: bool, all_of_it: bool, as_json: bool) -> None:
-    """Says what was written, but for where the rows themselves are shown, and what was not."""
+    """Reports what was not written, and what was, unless the rows themselves were printed."""
     for text in output.messages(reported=not is_shown):
         say(text, err=True)
     if not is_shown and (all_of_it or output.quarantined or not output.errors):
@@ -203,7 +203,7 @@ def _tell(output: JsonlOutput | ParquetOutput, *, is_shown: bool, all_of_it: boo
 
 
 class _Wanted:
-    """Whether a table is asked for; a store's own tables, which may be in its source's binlog, never are."""
+    """Whether a table is requested; a store's own tables, which may be in its source's binlog, never are."""
 
     def __init__(self, patterns: list[str]) -> None:
         self._patterns = patterns or ["*"]

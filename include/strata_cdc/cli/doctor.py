@@ -1,4 +1,4 @@
-"""`strata doctor`: what of a server's settings and grants, of store and lake stands in the way, each with its mend.
+"""`strata doctor`: what keeps a source from working (the server's settings and grants, store, lake), each with its fix.
 Not here: looking (`ops/doctor/check_source.py`)."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def doctor(
     context: typer.Context,
     source: Annotated[str | None, typer.Option(help="A source of the settings; all of them without it.")] = None,
 ) -> int:
-    """Looks at all that a source needs, and a group. Exit code 3 if something stands in the way."""
+    """Checks all that a source needs, and a group. Exit code 3 if a problem would keep a run from working."""
     # Imported here: the command's help must not load Arrow.
     from strata_cdc.ops.doctor.check_groups import check_group  # noqa: PLC0415  see above
     from strata_cdc.ops.doctor.check_source import check_source, stands_in_the_way  # noqa: PLC0415  see above
@@ -52,7 +52,7 @@ def _tell(context: typer.Context, kind: str, name: str, findings: Sequence[Findi
 
 
 def print_findings(console: Terminal, title: str, findings: Sequence[Finding]) -> None:
-    """What was found, and behind it what mends it."""
+    """The findings in a table, then the statements that fix them."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("")
     table.add_column("what", no_wrap=True)
@@ -62,9 +62,9 @@ def print_findings(console: Terminal, title: str, findings: Sequence[Finding]) -
     console.print(table)
     mends = [finding for finding in findings if finding.mend]
     if mends:
-        console.print("\n[bold]To mend it[/bold]")
+        console.print("\n[bold]To fix it[/bold]")
     for finding in mends:
-        # Not in the table: a statement is to be copied in one piece.
+        # Not in the table: a statement must stay whole, so that it can be copied.
         console.print(f"  {finding.name}: {finding.mend}", markup=False, highlight=False, soft_wrap=True)
 
 

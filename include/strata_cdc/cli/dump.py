@@ -47,7 +47,7 @@ def dump(
         str | None, typer.Option(help="The program that a backup is loaded into; by default the one on PATH.")
     ] = None,
 ) -> None:
-    """Reads tables that have no mirror yet, or those that are named, in chunks; goes on where it was killed.
+    """Reads tables that have no mirror yet, or those that are named, in chunks; continues where it was killed.
 
     Takes no lock and writes nothing on the server. A backup is loaded into a mysqld of its own, in TMPDIR.
     """
@@ -75,7 +75,7 @@ def _backup(from_mysqldump: Path | None, from_shell: Path | None) -> Backup | No
     from strata_cdc.mirrors.dump.backups.shell_dump import ShellDump  # noqa: PLC0415  as in dump
 
     if from_mysqldump is not None and from_shell is not None:
-        raise Usage("--from-mysqldump and --from-shell exclude each other: take one in behind the other")
+        raise Usage("--from-mysqldump and --from-shell exclude each other: read one after the other")
     if from_mysqldump is not None:
         return MysqldumpFile(from_mysqldump)
     return None if from_shell is None else ShellDump(from_shell)

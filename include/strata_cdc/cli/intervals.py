@@ -1,5 +1,5 @@
-"""`strata intervals`: what of each table and interval is published, owed, failed or held, and why.
-Not here: the ledger (`store/table_intervals.py`), taking what is owed (`cli/plan.py`)."""
+"""`strata intervals`: the state of each table in each interval: published, owed (pending), failed or held, and why.
+Not here: the ledger (`store/table_intervals.py`), processing what is pending (`cli/plan.py`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def intervals(
     end: Annotated[str | None, typer.Option(help="Only intervals that start before.")] = None,
     owed: Annotated[bool, typer.Option("--owed", help="Only what a run is still to publish.")] = False,  # noqa: FBT002  switches of the command line
     failed: Annotated[bool, typer.Option("--failed", help="Only what failed.")] = False,  # noqa: FBT002
-    held: Annotated[bool, typer.Option("--held", help="Only what is held back.")] = False,  # noqa: FBT002
+    held: Annotated[bool, typer.Option("--held", help="Only what is blocked.")] = False,  # noqa: FBT002
 ) -> None:
     """Lists tables by interval: how many rows each has there, what became of them, and why.
 
@@ -118,7 +118,7 @@ def _show(source: Source, pieces: list[TableInterval]) -> None:
     if any(piece.state in {IntervalState.FAILED, IntervalState.HELD} for piece in pieces):
         console.print(
             f"Once the reason is gone: `strata plan --source {source.name} --failed`; "
-            "what a gap held is taken by itself when the history knows more.",
+            "rows that a schema gap held are published automatically when the history knows more.",
             soft_wrap=True,
         )
 

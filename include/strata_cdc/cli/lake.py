@@ -1,4 +1,4 @@
-"""`strata lake`: whether the lake has what the store calls published, and making one anew that was lost.
+"""`strata lake`: whether the lake has what the store calls published; rebuilds a lake that was lost.
 Not here: looking and doing so (`lake/`)."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def show(context: typer.Context, source: SourceName = None) -> int:
-    """Says what the lake lacks, what of it comes again and what cannot. Exit code 1 if it lacks something."""
+    """Lists what the lake lacks, what of it can be rebuilt and what cannot. Exit code 1 if it lacks something."""
     # Imported here, as below: the command's help must not load Arrow.
     from strata_cdc.lake.rebuild import plan_lake  # noqa: PLC0415  see above
     from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  see above
@@ -36,7 +36,7 @@ def show(context: typer.Context, source: SourceName = None) -> int:
 
 
 def rebuild(context: typer.Context, source: SourceName = None) -> None:
-    """Lands again what the server still has, lets it be published again, and holds the rest for ever."""
+    """Lands again what the server still has, so that it is published again, and marks the rest as held (blocked)."""
     from strata_cdc.lake.rebuild import rebuild_lake  # noqa: PLC0415  as in `show`
     from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  as in `show`
 
@@ -61,7 +61,7 @@ def _print(plan: LakePlan, *, as_json: bool, done: bool) -> None:
             as_json=True,
         )
         return
-    say(f"lake {plan.lake}: {'the one that the store knows' if plan.is_known else 'not the one that the store knows'}")
+    say(f"lake {plan.lake}: {'belongs to the store' if plan.is_known else 'does not belong to the store'}")
     if plan.is_whole:
         say("it has all that the store calls published")
         return
@@ -69,7 +69,7 @@ def _print(plan: LakePlan, *, as_json: bool, done: bool) -> None:
     _say("comes again", plan.again)
     _say("cannot come: its binlog is gone", plan.lost)
     if done:
-        say(f"`strata run --source {plan.source}` publishes what is owed")
+        say(f"`strata run --source {plan.source}` publishes what is pending")
     else:
         say(f"`strata lake rebuild --source {plan.source}` does so")
 

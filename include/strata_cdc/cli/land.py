@@ -38,13 +38,13 @@ def land(
     *,
     files: Annotated[
         str | None,
-        typer.Option(help="Folder or URL with binlog files (plain, gzip, zstd), in the place of the server."),
+        typer.Option(help="Folder or URL with binlog files (plain, gzip, zstd), instead of the server."),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Goes on until SIGTERM or Ctrl-C, and connects again when it has to.")
     ] = False,
 ) -> None:
-    """Copies what the server has executed and the lake does not have, byte for byte; goes on where it stopped."""
+    """Copies what the server has executed and the lake does not have, byte for byte; continues where it stopped."""
     if files and follow:
         raise Usage("--files and --follow exclude each other: no server adds to an archive")
     # Imported here, as below: the command's help must not load Arrow.
@@ -89,7 +89,7 @@ def _follow(source: Source, tell: Tell) -> LandReport:
 
 @contextmanager
 def _progress_bar(source: str) -> Iterator[Tell]:
-    """A bar on the terminal, a line a minute where there is none."""
+    """A bar on a terminal; without a terminal, a line a minute."""
     console = Terminal(stderr=True)
     if not console.is_terminal:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
@@ -110,7 +110,7 @@ def _progress_bar(source: str) -> Iterator[Tell]:
                 total=progress.of_transactions,
                 completed=progress.transactions,
                 megabytes=progress.bytes / _MEGABYTE,
-                lag="" if lag is None else f", {lag:,.1f} s behind",
+                lag="" if lag is None else f", lag {lag:,.1f} s",
             )
 
         yield tell

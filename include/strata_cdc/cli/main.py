@@ -1,4 +1,4 @@
-"""The `strata` command: what it has, how it fails.
+"""The `strata` command: its subcommands, its exit codes, how errors are printed.
 Not here: the commands (one file each beside this one)."""
 
 from __future__ import annotations

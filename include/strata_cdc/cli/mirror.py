@@ -1,4 +1,4 @@
-"""`strata mirror`: tables as they are on the server, brought up to date, listed and kept up.
+"""`strata mirror`: tables as they are on the server, brought up to date, listed and maintained.
 Not here: the work (`mirrors/follow/`, `mirrors/`)."""
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ GROUP = typer.Typer(no_args_is_help=True, help="Tables as they are on the server
 
 @GROUP.command()
 def update(context: typer.Context, source: SourceName = None, table: Tables = None) -> None:
-    """Brings the mirrors that the settings name up to what is published, and says which stand, and why."""
+    """Brings the mirrors that the settings name up to what is published; lists which are blocked, and why."""
     settings = load_settings(os.environ)
-    # What waits for a dump is said below, of each table.
+    # What waits for a dump is listed below, by table.
     report = MIRROR(settings.source_name(source), tuple(table or ()), settings=settings, tell=lambda _: None)
     if context.obj["json"]:
         _lines(report.mirrors)
@@ -51,16 +51,16 @@ def update(context: typer.Context, source: SourceName = None, table: Tables = No
 
 def _say_outcomes(found: Iterable[MirrorOutcome]) -> None:
     for one in found:
-        # Rows that are not the table's are none to speak of.
+        # Rows of another table are not counted.
         rows = f", {counted(one.rows, 'row')}" if one.delta_version is not None and one.error is None else ""
-        stands = "stands" if rows or one.error else "has no mirror"
-        at = f"at transaction {one.position.seq}" if one.position and one.error is None else stands
+        blocked = "blocked" if rows or one.error else "has no mirror"
+        at = f"at transaction {one.position.seq}" if one.position and one.error is None else blocked
         why = f": {one.behind}" if one.behind else ""
         say(f" {one.table}  {at}{', dropped' if one.dropped else ''}{rows}{why}")
 
 
 def _require(source: str, patterns: Sequence[str] | None, found: Sequence[object]) -> None:
-    """Lets nobody who asked for some tables take silence for a yes.
+    """Refuses table patterns that match no mirror, so that an empty answer is not taken for success.
 
     Raises:
         Usage: None of them has a mirror.
@@ -98,8 +98,8 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
         shown.add_column(name, justify="right" if name in {"rows", "files", "transaction"} else "left")
     for one in mirrors:
         at, state = one.position, _state(one, waiting.pop(one.table, None))
-        place = (str(at.seq), at.gtid_executed) if at else ("", "")
-        shown.add_row(one.table, f"{one.rows:,}", str(one.files), *place, state)
+        position = (str(at.seq), at.gtid_executed) if at else ("", "")
+        shown.add_row(one.table, f"{one.rows:,}", str(one.files), *position, state)
     for name, absent in waiting.items():
         shown.add_row(name, "", "", "", "", f"has no mirror: {absent.reason}")
     Terminal().print(shown)
@@ -117,9 +117,9 @@ def _waiting(source: Source) -> list[TableToRead]:
 def _state(one: ListedMirror, waiting: TableToRead | None) -> str:
     """What a mirror does, in words: it follows, or why it does not."""
     others = f"changed by others: version {', '.join(map(str, one.changed_by_others))}" if one.changed_by_others else ""
-    asked = "" if waiting is None else f"to be read again: {waiting.reason}"
+    again = "" if waiting is None else f"to be read again: {waiting.reason}"
     cannot = one.error and f"cannot be opened: {one.error}"
-    state = cannot or others or one.stopped or asked or ("" if one.dropped else "follows")
+    state = cannot or others or one.stopped or again or ("" if one.dropped else "follows")
     return ": ".join(filter(None, ("dropped" if one.dropped else "", state)))
 
 

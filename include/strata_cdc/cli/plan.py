@@ -31,10 +31,12 @@ def plan(
     end: Annotated[str | None, typer.Option(help="End of the span; what is committed then is not in it.")] = None,
     gtid_set: Annotated[str | None, typer.Option(help="Instead of a span of time.")] = None,
     table: Tables = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Without a span: also what failed or is held.")] = False,  # noqa: FBT002  a switch of the command line
+    failed: Annotated[  # noqa: FBT002  a switch of the command line
+        bool, typer.Option("--failed", help="Without a span: also what failed or is blocked (held).")
+    ] = False,
 ) -> None:
-    """Cuts what has landed into slices: a span whole, as often as one likes; without a span, all that is owed. Exit
-    code 1 if some of its rows cannot be decoded; the plan is made, and has all others."""
+    """Cuts what has landed into slices: of a span, everything, as often as you like; without a span, all that is
+    pending. Exit code 1 if some of its rows cannot be decoded; the plan is made, and has all others."""
     # Imported here: the command's help must not load Arrow.
     from strata_cdc.files.storage import Folder  # noqa: PLC0415  see above
     from strata_cdc.runs.run_folder import read_plan  # noqa: PLC0415  see above
@@ -57,7 +59,7 @@ def plan(
 
 
 def _refusal(report: PlanReport, plan: RunPlan) -> SchemaGapError:
-    """Why some rows cannot be decoded: of the first of them, where it was found and what mends it."""
+    """Why some rows cannot be decoded: the position of the first of them, and the fix."""
     first = next(one for one in plan.refused if one.rows)
     tables = sorted({one.table for one in plan.refused if one.rows})
     named = ", ".join(tables[:_SHOWN_TABLES]) + (" and others" if len(tables) > _SHOWN_TABLES else "")

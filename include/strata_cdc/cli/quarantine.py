@@ -80,7 +80,7 @@ def show(
     reason: _Reason = None,
     rows: Annotated[int, typer.Option("--rows", min=0, help="So many rows of each; sensitive values are masked.")] = 0,
 ) -> None:
-    """Tells of everything that is withheld: what does not hold, examples, where the rows are, what was decided."""
+    """Shows everything that is withheld: which checks failed, examples, where the rows are, what was decided."""
     from strata_cdc.pipeline.quarantine.look import some_rows  # noqa: PLC0415  the command's help must not load Arrow
     from strata_cdc.store.decisions import DecisionLedger  # noqa: PLC0415  likewise
 
@@ -129,7 +129,7 @@ def discard(
     everything: _All = False,  # noqa: FBT002  a switch of the command line
     by: _By = None,
 ) -> int:
-    """Does without rows that are withheld: they are owed no more, and the ledger keeps them as discarded."""
+    """Gives up rows that are withheld: they are no longer pending, and the ledger keeps them as discarded."""
     from strata_cdc.pipeline.quarantine import decide  # noqa: PLC0415  the command's help must not load Arrow
 
     chosen = _Chosen(source, table, interval, reason, everything, because, by)

@@ -1,4 +1,4 @@
-"""What a command says it has done.
+"""Prints the report of a command.
 Not here: what it did (`pipeline/`), its rows (`rows_out.py`)."""
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ MOST_REPEATED = 10
 
 
 class _Output:
-    """What both have: counts, the reasons for what is left out, and the rows in quarantine, as JSON lines."""
+    """What both have: counts, the reasons for what is excluded, and the rows in quarantine, as JSON lines."""
 
     def __init__(self, quarantine: Path | None) -> None:
         self.errors: list[StrataError] = []
@@ -54,7 +54,7 @@ class _Output:
         self._aside: TextIO | None = None
 
     def report(self) -> dict[str, Any]:
-        """What was written, and what was passed over."""
+        """What was written, and what was skipped."""
         report: dict[str, Any] = {"rows": self.rows, "quarantined": self.quarantined.total()}
         if self.quarantined:
             report["quarantined_rows_of"] = [f"{table}: {rows:,}" for table, rows in self.quarantined.most_common()]
@@ -71,7 +71,7 @@ class _Output:
         return report
 
     def messages(self, *, reported: bool) -> list[str]:
-        """What is said on standard error: what is undecided, and what came again if no report says it."""
+        """The lines for standard error: what is undecided, and what was repeated if no report tells it."""
         return [*map(str, self.undecided), *(() if reported else self.repeated)]
 
     @property
@@ -80,7 +80,7 @@ class _Output:
         return str(self._quarantine) if self._quarantine else "nowhere: give --out a file to have them beside it"
 
     def count(self, step: Step) -> None:
-        """Counts rows, and notes why others are left out."""
+        """Counts rows, and records why others are excluded."""
         if isinstance(step, ChangeBatch):
             self.rows += step.batch.num_rows
         elif isinstance(step, QuarantinedRows | Hole | Damage):
@@ -159,7 +159,7 @@ class ParquetOutput(_Output):
 
     Args:
         out: The folder.
-        limits: What is held of one row group.
+        limits: How much of one row group is kept in memory.
         most_bytes: Of the row groups of all tables that are being gathered: of many tables none may ever have a whole
             one. By default as many as two have.
     """

@@ -34,7 +34,7 @@ def run(  # noqa: PLR0913  one for each option
     since: Annotated[
         str | None,
         typer.Option(
-            "--from", help="Instead of what is owed: all that was committed from this time (ISO 8601, UTC) on."
+            "--from", help="Instead of what is pending: all that was committed from this time (ISO 8601, UTC) on."
         ),
     ] = None,
     until: Annotated[
@@ -42,15 +42,16 @@ def run(  # noqa: PLR0913  one for each option
     ] = None,
     table: Tables = None,
     gtid_set: Annotated[
-        str | None, typer.Option(help="Instead of what is owed: the time from the first to the last of these.")
+        str | None, typer.Option(help="Instead of what is pending: the time from the first to the last of these.")
     ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Also what failed or is held.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Also what failed or is blocked (held).")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Says what a run would take; nothing is written anywhere.")
     ] = False,
     master: Master = LOCAL,
 ) -> None:
-    """Lands, tracks, plans, decodes, checks and publishes all that is owed. Stopped at any point, the next one goes on.
+    """Lands, tracks, plans, decodes, checks and publishes all that is pending. If it is stopped at any point, the next
+    run continues.
 
     The first run takes a snapshot of the schemas first. Where there is nothing to decode Spark is not started.
     """

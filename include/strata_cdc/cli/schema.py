@@ -104,7 +104,7 @@ def history(
     if _is_jsonl(context, output):
         _print_lines(change.line() for change in listed)
     else:
-        # Who asks for one table is shown what became of the copy, too.
+        # If one table is requested, what became of its copy is shown, too.
         print_history(change for change in listed if table is not None or not change.is_part)
 
 
@@ -169,7 +169,7 @@ def _open(store: str | None, source: str | None) -> SchemaStore:
 
 def _position(history: History, gtid_set: str | None, position: str | None, time: str | None) -> StreamPosition:
     if sum(given is not None for given in (gtid_set, position, time)) > 1:
-        raise Usage("only one of --gtid-set, --position and --time can be asked for")
+        raise Usage("only one of --gtid-set, --position and --time can be given")
     if gtid_set is not None:
         return AtGtidSet(GtidSet.parse(gtid_set))
     if position is not None:
@@ -184,7 +184,7 @@ def _any_position(history: History, text: str) -> StreamPosition:
 
 
 def _tell_end(history: History, position: StreamPosition) -> StreamPosition:
-    """Says where a time is behind the end of the stream."""
+    """Warns if a time is after the end of the stream."""
     if isinstance(position, AtSeq):
         typer.echo(
             f"strata: the stream has been tracked up to {written_time(history.tracked.committed_at)} UTC; "

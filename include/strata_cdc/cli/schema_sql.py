@@ -57,7 +57,7 @@ def _line(
 
 
 def _print(name: TableName, dialect: Dialect, statements: Sequence[str], notes: Sequence[str]) -> None:
-    """For MySQL the statement alone, byte for byte; what there is to say of it goes to standard error."""
+    """For MySQL the statement alone, byte for byte; remarks about it go to standard error."""
     if dialect is Dialect.MYSQL:
         for note in notes:
             say(f"strata: {name}: {_IN_DOUBT}{note}", err=True)

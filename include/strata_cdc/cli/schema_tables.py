@@ -100,7 +100,7 @@ def _print_differences(console: Terminal, texts: Iterable[str]) -> None:
 
 
 def _print_effect(console: Terminal, effect: RowEffect | None) -> None:
-    """What becomes of rows, where the differences do not say it."""
+    """What becomes of rows, if the differences do not show it."""
     if effect is not None and effect.text:
         console.print(f"  [cyan]rows: {escape(effect.text)}[/cyan]", highlight=False)
 

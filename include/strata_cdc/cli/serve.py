@@ -38,7 +38,7 @@ def serve(
 ) -> None:
     """Serves the schema history and the update streams to browsers and programs, read only, until it is stopped.
 
-    Who reads has the token of STRATA_SERVE_TOKEN, in a header `Authorization: Bearer TOKEN`; without the variable a new
+    Clients send the token of STRATA_SERVE_TOKEN, in a header `Authorization: Bearer TOKEN`; without the variable a new
     one is made, and shown. With --client-ca a client's certificate is enough, unless the variable is there: then both
     are wanted.
     """
@@ -77,7 +77,7 @@ def serve(
         ws="none",
         log_level="warning",
         server_header=False,
-        # A stream never ends by itself; its reader comes again with the last token.
+        # A stream never ends on its own; its reader connects again with the last token.
         timeout_graceful_shutdown=_GRACE_SECONDS,
         **tls,
     )
@@ -89,7 +89,7 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        # Python adds the address to what the system says.
+        # Python adds the address to the system's message.
         reason = str(error.strerror).partition(" (while")[0]
         raise Usage(
             f"nothing can listen on {host}, port {port}: {reason}",

@@ -1,4 +1,4 @@
-"""Runs one of `spark_jobs/` on this machine's spark-submit, and turns what it says into progress and errors.
+"""Runs one of `spark_jobs/` on this machine's spark-submit, and turns its output into progress and errors.
 Not here: the jobs (`spark_jobs/`), how Spark is started (`startup/spark.py`), Airflow's way (`dags/spark_step.py`)."""
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def run_job(
         run_url: Folder of the run.
         master: Spark's master.
         arguments: Of the job, beside the run.
-        progress: Is told how many slices are done, and of how many.
-        heard: Is told each line.
+        progress: Called with the number of slices done and of all slices.
+        heard: Called with each line.
 
     Returns:
         The job's report as JSON, its last line of that form; empty if it has none.
 
     Raises:
-        StrataError: What the job itself has said.
+        StrataError: What the job itself has reported.
         Permanent: Spark cannot be started here, or it died.
     """
     _refuse_without_spark(job)

@@ -31,16 +31,16 @@ class SparkSteps:
     source: Source
     master: str
     progress: Callable[[int, int], None] | None = None
-    """Is told how many slices are decoded, and of how many."""
+    """Called with the number of slices decoded and of all slices."""
     checking: CheckProgress = field(default_factory=CheckProgress)
-    """Is told how much is checked."""
+    """Called with how much is checked."""
 
     def decode(self, run: str) -> DecodeReport:
-        """Decodes a planned run, and says what was staged.
+        """Decodes a planned run, and reports what was staged.
 
         Raises:
             Usage: There is no such run.
-            StrataError: What the job says.
+            StrataError: The job's error.
         """
         folder = run_folder(known_if_stored(self.source).lake, self.source.name, run)
         if not read_plan(folder).slices:
@@ -53,7 +53,7 @@ class SparkSteps:
 
         Raises:
             Usage: There is no such run, or it has not been decoded.
-            StrataError: What the job says, unless it is that checks failed.
+            StrataError: The job's error, unless it is that checks failed.
         """
         folder = run_folder(known_if_stored(self.source).lake, self.source.name, run)
         if not read_plan(folder).slices:
@@ -61,7 +61,7 @@ class SparkSteps:
         settings = self.source.settings
         checking = Checking.of(settings.checks, settings.checks_engine, settings.compare_keys)
         on_spark = needs_spark(folder, checking)
-        # Its absence is how a job that died is told from one that has judged.
+        # Its absence distinguishes a job that died from one that has judged.
         delete_file(folder.join(VERDICT))
         own = ["--checks", settings.checks] if settings.checks else []
         arguments = ["--engine", checking.engine, "--compare-keys", str(settings.compare_keys), *own]
@@ -77,4 +77,4 @@ class SparkSteps:
 
 
 def _no_spark() -> Any:
-    raise AssertionError("needs_spark said that none is needed")
+    raise AssertionError("`needs_spark` has decided that Spark is not needed")

@@ -102,8 +102,8 @@ def _print(console: Terminal, found: SourceStatus, numbers: SourceMetrics) -> No
         steps.add_column(title)
     steps.add_row("landed", f"{found.landed_seq:,} in {counted(found.segments, 'segment')}", _time(found.landed_until))
     own = max(0, found.landed_seq - found.owned_seq) if not found.unowned else 0
-    said = f"; {counted(own, 'transaction')} more, of the store itself" if own else ""
-    steps.add_row("tracked", f"{found.tracked_seq:,}{said if found.tracked_seq < found.landed_seq else ''}", "")
+    internal = f"; {counted(own, 'transaction')} more, of the store itself" if own else ""
+    steps.add_row("tracked", f"{found.tracked_seq:,}{internal if found.tracked_seq < found.landed_seq else ''}", "")
     steps.add_row("in intervals", f"{found.owned_seq:,}", _time(found.owned_until))
     console.print(steps)
     if found.landing:
@@ -138,7 +138,7 @@ def _ages(numbers: SourceMetrics) -> list[str]:
     lines = []
     if numbers.lag_seconds is not None:
         mirrors = "" if numbers.mirror_lag_seconds is None else f", mirrors {_length(numbers.mirror_lag_seconds)}"
-        lines.append(f"readers are {_length(numbers.lag_seconds)} behind{mirrors}")
+        lines.append(f"readers lag by {_length(numbers.lag_seconds)}{mirrors}")
     left = numbers.purge_distance_seconds
     if left is not None and left < _SOON_SECONDS:
         purging = f"may be purged in {_length(left)}" if left > 0 else "may have been purged"
@@ -156,7 +156,7 @@ def _left(found: SourceStatus) -> list[str]:
     lines = []
     if found.owed_since:
         rows = counted(sum(table.owed_rows for table in found.tables), "row")
-        lines.append(f"[yellow]owed:[/yellow] {rows} since {_time(found.owed_since)}: the next run takes them")
+        lines.append(f"[yellow]pending:[/yellow] {rows} since {_time(found.owed_since)}: the next run takes them")
     if found.unowned:
         lines.append(f"landed transactions that are in no interval yet: {found.unowned:,}; the next run takes them")
     if found.gone:
@@ -204,7 +204,7 @@ def _withheld(found: SourceStatus) -> list[str]:
 
 
 def _read_again(one: TableToRead) -> str:
-    where = "it has no mirror yet" if one.seq is None else f"its mirror stands at transaction {one.seq:,}"
+    where = "it has no mirror yet" if one.seq is None else f"its mirror is at transaction {one.seq:,}"
     tried = f"; a dump began at {_time(one.tried_at)}" if one.tried_at else ""
     error = f" and failed: {escape(one.error)}" if one.error else ""
     return (
@@ -217,12 +217,12 @@ def _prepared(held: PreparedStatus) -> str:
     rows = ", ".join(f"{count:,} of {table}" for table, count in sorted(held.rows.items())) or "none"
     if not held.position:
         return f"XA PREPARE {held.xid} is undecided; its segment is not here any more"
-    place = ", ".join(part for part in (held.gtid, held.position) if part)
-    return f"XA PREPARE {held.xid} is undecided since {_time(held.since)} ({place}); rows held: {rows}"
+    where = ", ".join(part for part in (held.gtid, held.position) if part)
+    return f"XA PREPARE {held.xid} is undecided since {_time(held.since)} ({where}); rows waiting: {rows}"
 
 
 def _landing(state: LandState) -> str:
-    lag = "" if state.lag_seconds is None else f", {state.lag_seconds:,.1f} s behind"
+    lag = "" if state.lag_seconds is None else f", lag {state.lag_seconds:,.1f} s"
     what = (
         f"{state.doing} {state.origin}: {counted(state.transactions, 'transaction')}, {state.bytes / 1e6:,.1f} MB{lag}"
     )

@@ -1,4 +1,4 @@
-"""What `strata run` shows while it works: a line for each step, and in a terminal what the present one is doing.
+"""What `strata run` shows while it works: a line for each step, and in a terminal the progress of the current one.
 Not here: the steps (`pipeline/`), the report at the end (`run.py`)."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _WIDTH = 9
 """Of the longest name of a step."""
 _LINE_SECONDS = 10.0
-"""Where there is no terminal, a step that takes long says so often how far it is."""
+"""Without a terminal, the interval between two lines of progress of a step that takes long."""
 
 
 class StepLines:
@@ -62,17 +62,17 @@ class StepLines:
         """So many slices are decoded."""
         self._so_far(f"{slices:,} of {counted(of_slices, 'slice')}", slices, of_slices)
 
-    def end(self, step: str, said: str) -> None:
+    def end(self, step: str, summary: str) -> None:
         """A step is done."""
         self._bar.update(self._task, visible=False)
-        self._line(step, said)
+        self._line(step, summary)
 
-    def _so_far(self, said: str, done: int, of: int) -> None:
-        self._bar.update(self._task, description=f"{self._step:<{_WIDTH}} {said}", completed=done, total=of or None)
+    def _so_far(self, line: str, done: int, of: int) -> None:
+        self._bar.update(self._task, description=f"{self._step:<{_WIDTH}} {line}", completed=done, total=of or None)
         now = time.monotonic()
         if not self._console.is_terminal and now - self._shown_at >= _LINE_SECONDS:
             self._shown_at = now
-            self._line(self._step, said)
+            self._line(self._step, line)
 
-    def _line(self, step: str, said: str) -> None:
-        self._console.print(f"{step:<{_WIDTH}} {said}", soft_wrap=True)
+    def _line(self, step: str, text: str) -> None:
+        self._console.print(f"{step:<{_WIDTH}} {text}", soft_wrap=True)

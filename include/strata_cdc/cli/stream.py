@@ -36,7 +36,7 @@ class Written(Protocol):
         """Ends it."""
 
     def reached(self) -> str | None:
-        """The token of all that has been read; None in front of that."""
+        """The token of all that has been read; None before anything was read."""
 
     @property
     def unreadable_rows(self) -> int:
@@ -70,7 +70,7 @@ def stream(  # noqa: PLR0913  one for each option
     hop: Annotated[
         list[str] | None,
         typer.Option(
-            help="FROM,TO: two tokens, where old sources of a group were left and where new ones took over; behind "
+            help="FROM,TO: two tokens, where old sources of a group end and where new ones begin; after "
             "the hops of its journal.",
         ),
     ] = None,
@@ -81,8 +81,8 @@ def stream(  # noqa: PLR0913  one for each option
     output_format: Annotated[StreamFormat, typer.Option("--format", help="JSON lines.")] = StreamFormat.JSONL,
 ) -> None:
     """Prints each change with a token: rows, ends of transactions, DDL, heartbeats. Begun again with the last token
-    that was printed, it goes on behind that line; nothing is lost, nothing comes twice. A row with a value that cannot
-    be read has a line of its own kind; exit code 1 behind the last line says that there was one."""
+    that was printed, it continues after that line; nothing is lost, nothing comes twice. A row with a value that cannot
+    be read has a special line; the exit code after the last line is 1 then."""
     settings = load_settings(os.environ)
     del output_format
     names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()] or None
@@ -105,7 +105,7 @@ def stream(  # noqa: PLR0913  one for each option
 
 def _of_source(source: Source, start: str, **options: Any) -> tuple[Written, str]:
     """The stream of a source, and where it begins."""
-    # Imported here: the command's help must not load Arrow; and the server is asked for `now` before that is loaded.
+    # Imported here: the command's help must not load Arrow; and the server is queried for `now` before that is loaded.
     from strata_cdc.binlog.protocol.server_now import server_now  # noqa: PLC0415  see above
 
     now = server_now(source.address) if start.strip() == _NOW else None
@@ -145,7 +145,7 @@ def _write(changes: Written) -> None:
             say(f"strata: {counted(known, 'row')} so far cannot be read: see the lines with `unreadable`", err=True)
     token = changes.reached() if is_empty else None
     if token is not None:
-        # Nothing came: where to go on is what there is to be said.
+        # Nothing came: only the position to continue from can be printed.
         typer.echo(json.dumps({"token": token, "heartbeat": True}))
     if known:
         raise UnreadableValueError(

@@ -9,7 +9,8 @@ from strata_cdc.schema.model.definition import TableName
 
 
 def table_name(text: str) -> TableName:
-    """A table, from `database.table`, or in backticks: the database is what stands in front of the first dot else.
+    """A table, from `database.table`, or in backticks: without backticks, the database is the part before the first
+    dot.
 
     Raises:
         Usage: The text is something else.

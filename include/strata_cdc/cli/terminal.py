@@ -1,4 +1,4 @@
-"""What the command prints for people: names and texts of others never steer the terminal.
+"""What the command prints for people: names and texts from outside never control the terminal.
 Not here: errors (`strata.errors` writes them so), JSON, which has its own way."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WIDE: Final = 10_000
 
 class Terminal(Console):
     """A console that writes control characters of a text out; its own colours stay. Only a terminal's width, or the
-    one that the environment says, cuts or wraps what it prints."""
+    one that the environment sets, cuts or wraps what it prints."""
 
     def __init__(self, **options: Any) -> None:
         """Takes rich's own options."""

@@ -1,5 +1,5 @@
-"""`strata token`: event tokens shown, compared and merged; by their texts alone, no source is asked. Of the settings,
-where there are any, only the clocks' bound is read.
+"""`strata token`: event tokens shown, compared and merged; by their texts alone, no source is queried. Of the settings,
+if there are any, only the clocks' bound is read.
 Not here: what tokens mean (`position/token.py`), their text form (`position/token_text.py`)."""
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def compare(
 ) -> None:
     """Prints how A lies to B: before, after, equal or unknown.
 
-    Before: who has reached B has executed all that A stands for. Unknown: neither holds the other, or they are of two
-    histories.
+    Before: a server that has reached B has executed everything that A contains. Unknown: neither contains the other, or
+    they are of two histories.
     """
     bound = _bound_of_settings() if clock_bound is None else _micros(clock_bound)
     _answer(context, "order", from_text(a).compare(from_text(b), clock_bound=bound))

@@ -45,12 +45,12 @@ def track(
         int | None, typer.Option(min=0, max=2, help="The server's setting, which no binlog holds; 0 by default.")
     ] = None,
     skip_corrupt: Annotated[  # noqa: FBT002 - a flag of the command line
-        bool, typer.Option("--skip-corrupt", help="Go on behind damage: a gap of all tables where it may hide DDL.")
+        bool, typer.Option("--skip-corrupt", help="Continue after damage: a gap of all tables where it may hide DDL.")
     ] = False,
 ) -> None:
     """Turns every DDL in binlogs into versions of the tables that it touched. Run it again at any time: what has been
-    tracked is passed over. Exit code 1 if a statement or a hole made a table unknown in this run, even if it is known
-    again by its end; that a stream starts without a baseline is only said."""
+    tracked is skipped. Exit code 1 if a statement or a hole made a table unknown in this run, even if it is known
+    again by its end; that a stream starts without a baseline is only reported."""
     as_json = context.obj["json"]
     name = source_name(source)
     if files:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ViewEngine(StrEnum):
-    """Engines that read Delta tables or Parquet files in place."""
+    """Engines that read Delta tables or Parquet files where they lie."""
 
     DUCKDB = "duckdb"
     SPARK = "spark"
@@ -70,7 +70,7 @@ def views(
         from strata_cdc.views.group_views import make_group_views  # noqa: PLC0415  see above
 
         if history:
-            raise Usage("a view of histories is of one source: give --source in the place of --group")
+            raise Usage("a view of histories is of one source: give --source instead of --group")
         made = make_group_views(settings.group(group), engine_name, reading, wanted)
     else:
         found = settings.source(source)

@@ -1,2 +1,2 @@
-"""A lake and the store of a source know each other; what was lost of a lake is noticed, and made anew.
+"""A lake and the store of a source belong together; what was lost of a lake is detected, and rebuilt.
 Not here: the lake's files (`files/`), its tables (`tables/`)."""

@@ -1,6 +1,6 @@
-"""Which ordinals the store knows of the transactions in a server's files: where no GTID tells, a lost lake begins again
-with such a file, and what lands from there on has to lie where it lay.
-Not here: making the lake anew (`rebuild.py`), proving a server by a segment that is there (`landing/`)."""
+"""Which ordinals the store knows of the transactions in a server's files: without GTIDs, a lost lake begins again with
+such a file, and everything that lands from there on must have the ordinals that it had.
+Not here: rebuilding the lake (`rebuild.py`), proving a server by a segment that is there (`landing/`)."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def begin_with_file(source: str, files: Sequence[TrackedFile], server_uuid: str,
 
 
 def first_out_of_place(stream: LandedStream, files: Sequence[TrackedFile]) -> TrackedFile | None:
-    """The first tracked part of a file whose transactions have not landed under their ordinals, at their place and with
-    their time; None if all have."""
+    """The first tracked part of a file whose transactions have not landed under their ordinals, at their position and
+    with their time; None if all have."""
     return next((part for part in files if part.first_seq >= stream.first_seq and not _is_there(stream, part)), None)
 
 
@@ -87,7 +87,7 @@ def _is_there(stream: LandedStream, part: TrackedFile) -> bool:
     ends = [stream.record_at(seq)[1] for seq in (part.first_seq, part.last_seq)]
     if not all(_is_within(part, record) for record in ends):
         return False
-    # The one behind may have been written when the part was tracked up to here, and not be in it.
+    # The next one may have been written when the part was tracked up to here, and not be in it.
     return part.last_seq == stream.last_seq or not _is_within(part, stream.record_at(part.last_seq + 1)[1])
 
 

@@ -1,6 +1,6 @@
-"""Whether a lake is the one that a source's store knows, asked by every command that writes: rows that were published
+"""Whether a lake belongs to a source's store, checked by every command that writes: rows that were published
 to another lake would never be published in this one.
-Not here: making a lake anew (`rebuild.py`), what the store keeps (`store/lakes.py`)."""
+Not here: rebuilding a lake (`rebuild.py`), what the store keeps (`store/lakes.py`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FORMAT: Final = 1
 
 
 class LakeMark(Struct, frozen=True):
-    """What a lake says of itself."""
+    """What a lake stores about itself."""
 
     lake: str
     """Its id, for one source."""
@@ -45,7 +45,7 @@ class LakeMark(Struct, frozen=True):
 def known_store(source: Source) -> sa.Engine:
     """The store of a source, made if it is missing, once it is sure that it is that of the source's lake.
 
-    The first command that uses both notes in each of them that they belong together.
+    The first command that uses both stores in each of them that they belong together.
 
     Raises:
         OtherLakeError: The lake is another one, was lost, or lacks what the store calls published.
@@ -57,7 +57,8 @@ def known_store(source: Source) -> sa.Engine:
 
 
 def known_if_stored(source: Source) -> Source:
-    """The source, checked as by `known_store`, for who makes no store: without one there is nothing to contradict."""
+    """The source, checked as by `known_store`, for callers that make no store: without a store there is nothing to
+    check."""
     engine = find_store(source.store_url)
     if engine is not None:
         require_known(source, engine)
@@ -92,14 +93,14 @@ def read_mark(source: Source) -> str | None:
 
 
 def write_mark(source: Source, engine: sa.Engine, lake: str) -> None:
-    """Lets the lake say what the store says. Killed in between, the next command does so again."""
+    """Writes the store's id into the lake. If it is killed in between, the next command does so again."""
     content = msgspec.json.encode(LakeMark(lake, source.name))
     landing_folder(source.lake, source.name).write(FILE, content)
     LakeLedger(engine).note_written(source.name, lake)
 
 
 def _make_known(source: Source, engine: sa.Engine, known: KnownLake | None) -> None:
-    """The first use of both; or one that was killed, whose id stands in the store."""
+    """The first use of both; or a first use that was killed, whose id is in the store."""
     found = read_mark(source)
     if known is None:
         ledger = LakeLedger(engine)
@@ -126,7 +127,8 @@ def has_tables(source: Source) -> bool:
 
 def _require_published(source: Source, engine: sa.Engine) -> None:
     """Whether a table of the newest published interval is there: a lake is copied, lost and restored as a whole, so one
-    tells of all. Where only some tables lack something, and all is landed that was tracked, the others go on."""
+    table shows it for all. If only some tables lack something, and all that was tracked has landed, the others
+    continue."""
     newest = LakeLedger(engine).last_published(source.name)
     name = None if newest is None else split_full_name(newest[0])
     if newest is None or name is None or not any(find_lost(source.lake, source.name, {TableName(*name): newest[1]})):
@@ -136,7 +138,7 @@ def _require_published(source: Source, engine: sa.Engine) -> None:
     stream = LandedStream.open(source.lake, source.name)
     if lost and (len(lost) == len(known) or LakeLedger(engine).reached_seq(source.name) > stream.last_seq):
         raise OtherLakeError(
-            f"the lake {source.lake} is another one, or an older copy: {lost[0].message}",
+            f"the lake {source.lake} is another lake, or an older copy of this one: {lost[0].message}",
             source=source.name,
             table=newest[0],
             remedy=_REMEDY.format(source=source.name),
@@ -152,7 +154,7 @@ _REMEDY = (
 def _other(source: Source, found: str | None) -> OtherLakeError:
     what = "has nothing of this source" if found is None else "belongs to another store"
     return OtherLakeError(
-        f"the lake {source.lake} is not the one that the store knows: it {what}",
+        f"the lake {source.lake} does not belong to this store: it {what}",
         source=source.name,
         remedy=_REMEDY.format(source=source.name),
     )

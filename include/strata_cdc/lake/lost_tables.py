@@ -1,5 +1,5 @@
-"""The change tables of a source that lack what the store calls published: looked for once behind each run, and by
-status and doctor. Whoever writes to a table or reads it for a mirror looks at that one by himself.
+"""The change tables of a source that lack what the store calls published: looked for once after each run, and by
+status and doctor. Code that writes to a table, or reads it for a mirror, checks that table itself.
 Not here: one table's look (`tables/lost.py`), a lake that is another one as a whole (`known_lake.py`)."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def lost_tables(source: Source, engine: sa.Engine) -> tuple[ErrorFacts, ...]:
 
 
 def raise_if_lost(lost: Sequence[ErrorFacts]) -> None:
-    """Lets nobody take what is left of some tables for all of it.
+    """Fails if tables have lost something, so that what is left of them is not taken for all.
 
     Raises:
         LostTableError: There is such a table.

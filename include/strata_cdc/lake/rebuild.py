@@ -1,5 +1,5 @@
-"""Makes a lake anew that was lost, or completes an older copy: what the server still has lands under the ordinals that
-the store knows, and is owed once more; what it has purged is held for ever.
+"""Rebuilds a lake that was lost, or completes an older copy: what the server still has lands under the ordinals that
+the store knows, and is pending again; what it has purged is blocked for ever.
 Not here: whether a lake is the right one (`known_lake.py`), landing (`landing/`)."""
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def plan_lake(source: Source, engine: sa.Engine) -> LakePlan:
 
 
 def rebuild_lake(source: Source, engine: sa.Engine) -> LakePlan:
-    """Does what `plan_lake` says. Killed at any time, nothing counts until all of it is done; called again, it goes on.
+    """Does what `plan_lake` returns. Killed at any time, nothing counts until all of it is done; called again, it
+    continues.
 
     Raises:
         OtherLakeError: What the server has is not what the store knows.
@@ -121,7 +122,7 @@ def rebuild_lake(source: Source, engine: sa.Engine) -> LakePlan:
 
 
 def _begin(source: Source, engine: sa.Engine) -> FirstMoment:
-    """The earliest place of which the store knows the ordinal, and behind which the server has everything."""
+    """The earliest position of which the store knows the ordinal, and after which the server has everything."""
     files = SchemaStore(engine).files(source.name)
     with closing(BinlogStream.open(source.address)) as stream:
         server = stream.state()
@@ -177,8 +178,8 @@ def _verify(source: Source, engine: sa.Engine) -> None:
 
 def _out_of_place(source: Source, seq: int, gtid: str | None, file: str | None = None) -> OtherLakeError:
     return OtherLakeError(
-        f"the server has other transactions than the store knows, or in another order: behind transaction {seq} it is "
-        "not where the store says",
+        f"the server has other transactions than the store knows, or in another order: after transaction {seq} it is "
+        "not where the store has it",
         source=source.name,
         gtid=gtid,
         file=file,

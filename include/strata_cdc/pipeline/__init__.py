@@ -1,3 +1,3 @@
-"""The line of a run: plan, decode, check, publish, bring mirrors up, and what follows; one function for each step.
+"""The steps of a run: plan, decode, check, publish, update mirrors, and what follows; one function for each step.
 `steps.py` has the steps in their order (`STEPS`), `run_source.py` does them all.
 Not here: frameworks (`dags/`, `spark_jobs/`), what a step does in detail (each package)."""

@@ -45,7 +45,7 @@ def reconcile(
         tables: Patterns on top of the settings'.
         names: Only these.
         keys: How many rows of each table; None for all.
-        watch: Is told of each table as soon as it is done.
+        watch: Called with each table as soon as it is compared.
     """
     found = settings.source(source)
     land, track = (partial(step, source, settings=settings) for step in (ingest.land_binlogs, ingest.track))
@@ -68,7 +68,7 @@ def verify_changes(
     names: frozenset[TableName] | None = None,
     watch: Callable[[TableReport], None] = lambda _: None,
 ) -> SourceReport:
-    """Holds each published change against those before it; no server is asked. Its arguments are `reconcile`'s."""
+    """Compares each published change with those before it; no server is queried. Its arguments are `reconcile`'s."""
     found = settings.source(source)
     engine = open_store(found.store_url)
     wanted = ComparisonRequest(tuple(tables), names, sensitive=partial(_sensitive, found, engine))

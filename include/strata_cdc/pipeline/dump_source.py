@@ -51,9 +51,9 @@ def dump_source(
         patterns: Tables that match one of these, whether they have a mirror or not; by default those of the settings'
             `mirrors` whose rows nobody has.
         settings: The settings.
-        parallel: In the place of the settings' `dump_parallel`.
-        pause_ms: In the place of `dump_pause_ms`.
-        tell: Is told of each chunk.
+        parallel: Instead of the settings' `dump_parallel`.
+        pause_ms: Instead of `dump_pause_ms`.
+        tell: Called with each chunk.
 
     Raises:
         Usage: No table matches, or no transaction has landed.
@@ -71,7 +71,7 @@ def dump_source(
 
 
 def dump_settings(source: Source, pause_ms: int | None = None) -> DumpSettings:
-    """How a source's tables are read; `pause_ms` in the place of the settings' own."""
+    """How a source's tables are read; `pause_ms` instead of the settings' own."""
     chosen = source.settings
     return DumpSettings(
         chunk_bytes=chosen.dump_chunk_mb * MEGABYTE,
@@ -87,7 +87,7 @@ def dump_source_of(
     Args:
         source: The source.
         engine: Its store.
-        begin: Whether a table is to be dumped still, asked when no other process is at it.
+        begin: Whether a table is still to be dumped; called when no other process works on the table.
     """
     ledger = ReadAgainLedger(engine)
     return DumpSource(
@@ -106,7 +106,7 @@ def dump_source_of(
 def take_backup(
     source: str, patterns: Sequence[str] = (), *, settings: Settings, backup: Backup, mysqld: str | None = None
 ) -> DumpReport:
-    """Makes mirrors from a backup that another program has made, in the place of reading the rows from the server.
+    """Makes mirrors from a backup that another program has made, instead of reading the rows from the server.
 
     Args:
         source: The source's name.

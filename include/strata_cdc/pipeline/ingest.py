@@ -86,18 +86,18 @@ class LandStepReport(Struct, frozen=True):
 
 
 def snapshot(source: str, *, settings: Settings) -> SnapshotReport:
-    """Reads every table's schema at one GTID set, or place of the binlog, and notes it for the tracker."""
+    """Reads every table's schema at one GTID set, or position in the binlog, and stores it for the tracker."""
     found = known_if_stored(settings.source(source))
     stream = LandedStream.open(found.lake, source)
-    # Where the landing goes on by file, transactions without a GTID may still be in front of the snapshot.
+    # If landing continues by file, transactions without a GTID may still lie before the snapshot.
     moment = ReadingMoment.BY_FILE if stream.resume is Resume.FILE else ReadingMoment.BY_SERVER
     return snapshot_schemas(found.address, open_store(found.store_url), source, moment)
 
 
 def land(source: str, *, settings: Settings, progress: Callable[[LandProgress], None] | None = None) -> LandStepReport:
-    """Copies what the server has executed and we do not have, behind the first snapshot (`first_snapshot`).
+    """Copies what the server has executed and we do not have, after the first snapshot (`first_snapshot`).
 
-    Where `strata land --follow` does the copying, it waits until that has come so far.
+    If `strata land --follow` does the copying, this waits until it has come that far.
 
     Afterwards it deletes the landed segments that nothing needs any more and that the settings do not keep.
 
@@ -136,7 +136,7 @@ def land_binlogs(
 
 
 def refuse_statement_format(source: Source) -> None:
-    """A session may log a statement now and then, which is told of its tables; a server that always does is useless.
+    """Refuses a server that always logs statements. Single logged statements are allowed: they are reported by table.
 
     Raises:
         SourceSettingsError: It does.
@@ -158,7 +158,7 @@ def track(source: str, *, settings: Settings) -> TrackReport:
 
 
 def unsent_versions(source: str, sent: int, *, settings: Settings) -> list[VersionNotice]:
-    """The schema versions behind the newest one that others have been told of."""
+    """The schema versions after the newest one that was sent to others."""
     found = settings.source(source)
     return notify_versions.unsent_versions(open_store(found.store_url), source, sent)
 
@@ -174,7 +174,7 @@ def plan(
     take: Take | None = None,
     failed: bool = False,
 ) -> PlanReport:
-    """Plans what is owed, or a span of commit time (microseconds UTC), or what owns some GTIDs.
+    """Plans what is pending, or a span of commit time (microseconds UTC), or what owns some GTIDs.
 
     Where only one end of a span is given, the other is the stream's beginning, or now.
 
@@ -185,8 +185,9 @@ def plan(
         settings: The settings.
         tables: Patterns on top of the settings'.
         gtid_set: Instead of a span.
-        take: What of its time it takes; by default a span is done whole, and without one all that is owed.
-        failed: Also what failed or is held.
+        take: What of the time span to process; by default a span is processed whole, and without one all that is
+            pending.
+        failed: Also what failed or is blocked (held).
 
     Raises:
         SettingsError: The folder of users' own expectations is not there, or a file has mistakes; or the settings want
@@ -204,7 +205,7 @@ def plan(
 
 
 def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
-    """Commits what passed its checks, and notes of each table in the ledger what became of it, as soon as it has.
+    """Commits what passed its checks, and stores the outcome of each table in the ledger, as soon as it is known.
 
     Afterwards it deletes the run's staged files, if all of it is published, and what older runs have left.
 
@@ -221,7 +222,7 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
         stored = ledger.get(source, planned.interval, planned.database, planned.table)
         if stored is None or stored.state not in {IntervalState.HELD, IntervalState.DISCARDED}:
             return stored is not None and stored.state is IntervalState.PUBLISHED
-        # What was released is more than a run may publish by itself, also if the rest was discarded since.
+        # What was released is more than a run may publish without a decision, also if the rest was discarded since.
         is_less = stored.run == run or rows <= stored.published_rows
         return is_less and decisions.is_decided(stored)
 
@@ -261,7 +262,7 @@ _WITHHELD = (IntervalState.FAILED, IntervalState.HELD)
 
 
 def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
-    """What became of a run that is published and cleared: the same that publishing it again would tell."""
+    """The outcome of a run that is published and cleared: the same that publishing it again would return."""
     plan, pieces, published = publication.plan, TableIntervalLedger(engine), PublishedLedger(engine)
     ends = {interval.start: interval.gtid_executed for interval in plan.intervals}
     verdicts = {(one.start, one.table): one.outcome for one in VerdictLedger(engine).select(plan.source, set(ends))}
@@ -313,7 +314,8 @@ def _housekeep(source: Source, engine: sa.Engine, report: PublishReport | None =
 
 
 def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
-    """Puts an outcome into the ledgers. A death in front of it leaves the rows owed, and they are published again."""
+    """Stores an outcome in the ledgers. If the process dies before this, the rows stay pending, and are published
+    again."""
     planned, now = outcome.planned, now_micros()
     published = PublishedLedger(engine)
     for table in outcome.published:
@@ -325,7 +327,7 @@ def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
         )
     ledger = TableIntervalLedger(engine)
     before = ledger.get(plan.source, planned.interval, planned.database, planned.table)
-    # What nobody committed anew is there as it was.
+    # Tables without a new commit are as they were.
     rows = outcome.published_rows if outcome.published or before is None else before.published_rows
     piece = TableInterval(
         source=plan.source,
@@ -350,7 +352,7 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tel
         source: The source's name.
         patterns: Only tables that match one of these; all if there is none.
         settings: The settings.
-        tell: Says which tables wait for a dump since now.
+        tell: Called with the tables that wait for a dump since now.
     """
     found = settings.source(source)
     if not found.settings.mirrors:
@@ -378,10 +380,10 @@ def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tel
 
 
 def report_left(source: str, run: str, *, settings: Settings) -> None:
-    """The last step of a run: says which of its rows are not published, and why, and which table has lost some.
+    """The last step of a run: reports which of its rows are not published, and why, and which table has lost some.
 
     All others are published by then. What is left stays in the ledger and in the landed segments: what failed can be
-    run again once its reason is gone; what a gap holds is taken by itself once the history knows more.
+    run again once its reason is gone; what a schema gap blocks is published automatically once the history knows more.
 
     Raises:
         ChecksFailedError: A check failed, or a slice cannot be decoded.
@@ -408,7 +410,7 @@ def report_left(source: str, run: str, *, settings: Settings) -> None:
     kind = ChecksFailedError if worst.state is IntervalState.FAILED else SchemaGapError
     raise kind(
         f"{counted(rows, 'row') if rows else 'rows'} of {', '.join(tables[:5])}"
-        f"{' and others' if len(tables) > 5 else ''} left out; "
+        f"{' and others' if len(tables) > 5 else ''} not published; "
         f"{reason.message}",
         source=source,
         table=worst.name,

@@ -44,7 +44,7 @@ def planned_said(report: PlanReport) -> str:
     lost = report.refused
     refused = f"; {counted(lost, 'row')} cannot be decoded: {report.reason}" if lost else ""
     if not report.tables:
-        return f"nothing is owed{refused}"
+        return f"nothing is pending{refused}"
     return (
         f"{report.run}: {counted(report.rows, 'row')} of {counted(report.tables, 'table')} "
         f"in {counted(report.slices, 'slice')}{refused}"
@@ -52,17 +52,17 @@ def planned_said(report: PlanReport) -> str:
 
 
 def checked_said(verdicts: Sequence[IntervalVerdict]) -> str:
-    """What the checks have found, in a line: how many, and the first failure with its place."""
+    """What the checks have found, in a line: how many, and the table and column of the first failure."""
     checks, errors = sum(verdict.checks for verdict in verdicts), sum(len(verdict.errors) for verdict in verdicts)
     failures = [failure for verdict in verdicts for failure in verdict.failures]
     warnings = len(failures) - errors
-    said = f"{counted(checks, 'check')}, {errors:,} failed, {counted(warnings, 'warning')}"
+    summary = f"{counted(checks, 'check')}, {errors:,} failed, {counted(warnings, 'warning')}"
     first = min(failures, key=lambda failure: failure.severity is not Severity.ERROR, default=None)
     if first is None:
-        return said
+        return summary
     where = ".".join(filter(None, (first.table, first.column)))
     others = f"; and {counted(len(failures) - 1, 'other')}, in the Data Docs" if len(failures) > 1 else ""
-    return f"{said}: {where and f'{where}: '}{first.message}{others}"
+    return f"{summary}: {where and f'{where}: '}{first.message}{others}"
 
 
 def published_said(report: PublishReport) -> str:
@@ -70,7 +70,7 @@ def published_said(report: PublishReport) -> str:
     tables = len({one.table for one in report.tables})
     withheld = sum(one.rows for one in report.withheld)
     names = sorted({one.table for one in report.withheld})
-    left = f"; left out: {counted(withheld, 'row')} of {', '.join(names[:3])}" if names else ""
+    left = f"; not published: {counted(withheld, 'row')} of {', '.join(names[:3])}" if names else ""
     others = f" and {counted(len(names) - 3, 'other')}" if len(names) > 3 else ""
     return f"{counted(report.rows, 'row')} of {counted(tables, 'table')}{left}{others}"
 
@@ -87,11 +87,11 @@ def decoded_said(report: DecodeReport) -> str:
 
 
 def mirrored_said(sums: MirrorSums) -> str:
-    """How the mirrors stand."""
+    """How far the mirrors are, and which are late."""
     if not sums.mirrors:
         return "none: no table that `mirrors` names has a mirror, or waits for one"
-    behind = f"; {counted(len(sums.behind), 'table')} behind: {sums.behind[0]}" if sums.behind else ""
-    return f"{counted(sums.mirrors, 'table')}, {counted(sums.commits, 'commit')}{behind}"
+    late = f"; {counted(len(sums.behind), 'table')} late: {sums.behind[0]}" if sums.behind else ""
+    return f"{counted(sums.mirrors, 'table')}, {counted(sums.commits, 'commit')}{late}"
 
 
 def read_again_said(report: DumpReport) -> str:

@@ -1,4 +1,4 @@
-"""Dumps the tables whose mirrors stand because no log tells their rows: what runs start by themselves.
+"""Dumps the tables whose mirrors are blocked because no log has their rows: what runs start automatically.
 Not here: which tables these are (`mirrors/follow/note_waiting.py`), dumping (`mirrors/dump/`)."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOG = logging.getLogger("strata.mirror")
 
 
 def tables_to_read_again(source: str, *, settings: Settings) -> list[TableToRead]:
-    """The tables of a source that a run dumps by itself; none where the settings turn it off."""
+    """The tables of a source that a run dumps automatically; none if the settings turn it off."""
     found = settings.source(source)
     return _waiting(found, open_store(found.store_url))
 
@@ -55,14 +55,14 @@ def _rests(one: TableToRead, now: int) -> bool:
 
 
 def read_again(source: str, *, settings: Settings, tell: Callable[[DumpProgress], None] = lambda _: None) -> DumpReport:
-    """Dumps them, each by one process at a time; what was killed goes on where it was.
+    """Dumps them, each by one process at a time; a dump that was killed continues where it was.
 
     A table that cannot be dumped is in the report, the ledger and the log, and the next run tries it again.
 
     Args:
         source: The source's name.
         settings: The settings.
-        tell: Is told of each chunk.
+        tell: Called with each chunk.
 
     Raises:
         SourceUnavailableError: The server does not answer.
@@ -106,7 +106,7 @@ def _waiting(source: Source, engine: sa.Engine) -> list[TableToRead]:
 
 
 def _note_failure(ledger: ReadAgainLedger, waiting: Sequence[TableToRead], error: ErrorFacts) -> bool:
-    """Whether it is one: another process that dumps the table is none."""
+    """Whether the table's dump failed: a dump that another process does now is no failure."""
     if error.error == AlreadyRunningError.__name__ or error.table is None:
         _LOG.info("%s is being dumped by another process: %s", error.table, error.message)
         return False

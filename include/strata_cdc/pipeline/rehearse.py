@@ -1,4 +1,4 @@
-"""What a run would do, found out without leaving anything: on a copy of the store, without a plan in the lake.
+"""What a run would do, without writing anything: on a copy of the store, without a plan in the lake.
 Not here: doing it (`run_source.py`)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All that `ingest_binlog` does of a source, by one call: land, track, and run after run until nothing is owed.
+"""All that `ingest_binlog` does of a source, by one call: land, track, and run after run until nothing is pending.
 Not here: the steps and their order (`steps.py`), how Spark is started and what is shown (the command line)."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class SourceRequest(Struct, frozen=True):
-    """What is to be done of a source; nothing given: all that is owed."""
+    """What to do for a source; nothing given: all that is pending."""
 
     source: str
     until: int | None = None
@@ -46,7 +46,7 @@ class SourceRequest(Struct, frozen=True):
     gtid_set: str | None = None
     """Instead: from the first to the last of these transactions, whatever became of them before."""
     failed: bool = False
-    """Also what failed or is held."""
+    """Also what failed or is blocked (held)."""
     since: int | None = None
     """Instead: all from this time on (microseconds UTC, `until` is its end), whatever became of it before."""
     again: bool = False
@@ -54,7 +54,7 @@ class SourceRequest(Struct, frozen=True):
 
     @property
     def take(self) -> Take | None:
-        """What a plan takes: what is owed, or by default all of what was asked for."""
+        """What a plan processes: what is pending, or by default all of what was requested."""
         return Take.OWED if self.gtid_set is None and self.since is None and not self.again else None
 
 
@@ -71,17 +71,17 @@ class OnSpark(Protocol):
 
 
 class Watcher(Protocol):
-    """Who is told how far it has come."""
+    """Receives the progress of a run."""
 
     def begin(self, step: str) -> None:
         """A step begins."""
         ...
 
     def landed(self, progress: LandProgress) -> None:
-        """The landing has come so far."""
+        """The landing has come this far."""
         ...
 
-    def end(self, step: str, said: str) -> None:
+    def end(self, step: str, summary: str) -> None:
         """A step is done."""
         ...
 
@@ -98,7 +98,7 @@ class OneRun(Struct, frozen=True):
 
 
 class WholeReport(Struct, frozen=True):
-    """What was done of a source."""
+    """The outcome of all steps for a source."""
 
     source: str
     snapshot: SnapshotReport | None
@@ -107,18 +107,18 @@ class WholeReport(Struct, frozen=True):
     tracked: TrackReport
     runs: tuple[OneRun, ...]
     left: RunRemainder
-    """What is owed, failed or held in front of the end, and landed transactions that no interval owns."""
+    """What is owed, failed or held before the end, and landed transactions that no interval owns."""
     mirrors: MirrorSums | None = None
     """The mirrors at the end; None where the settings name none."""
     read_again: DumpSums | None = None
-    """The dumps that the run has begun by itself; None if it had to begin none."""
+    """The dumps that the run has begun automatically; None if it had to begin none."""
     lost: tuple[ErrorFacts, ...] = ()
     """What is wrong with tables of which somebody has deleted something."""
     wrong_mirrors: tuple[ErrorFacts, ...] = ()
-    """What is wrong with mirrors that do not only wait, and that no dump has made anew."""
+    """What is wrong with mirrors that do not only wait, and that no dump has rebuilt."""
 
     def raise_if_withheld(self) -> None:
-        """Lets nobody take a part for the whole.
+        """Fails if something is wrong, so that a part is not taken for the whole.
 
         Raises:
             ChecksFailedError: Rows of one of the runs are not published.
@@ -132,12 +132,13 @@ class WholeReport(Struct, frozen=True):
 
 
 def run_source(wanted: SourceRequest, spark: OnSpark, watcher: Watcher, *, settings: Settings) -> WholeReport:
-    """Does the whole. Killed at any time, it leaves what a run of the DAG leaves; called again it goes on from there.
+    """Does all steps. Killed at any time, it leaves what a run of the DAG leaves; called again, it continues from
+    there.
 
     Args:
         wanted: What to do.
         spark: Its steps are called only where there are rows to decode.
-        watcher: Is told of each step.
+        watcher: Informed of each step.
         settings: The settings.
 
     Raises:
@@ -148,7 +149,7 @@ def run_source(wanted: SourceRequest, spark: OnSpark, watcher: Watcher, *, setti
 
 
 class _Whole:
-    """One call at work: how each step is asked for, and what it has reported. The order is that of `STEPS`."""
+    """One call while it runs: how each step is called, and what it has reported. The order is that of `STEPS`."""
 
     def __init__(self, wanted: SourceRequest, spark: OnSpark, watcher: Watcher, settings: Settings) -> None:
         self._wanted, self._spark, self._watcher, self._settings = wanted, spark, watcher, settings
@@ -206,7 +207,7 @@ class _Whole:
         return lost_tables(source, open_store(source.store_url))
 
     def _runs(self, steps: Sequence[StepSpec[Any]]) -> Iterator[OneRun]:
-        """One run after the other, until nothing is owed or all that was asked for is done."""
+        """One run after the other, until nothing is pending or all that was requested is done."""
         is_left = True
         while is_left:
             self._do(steps)
@@ -241,7 +242,7 @@ class _Whole:
         return bool(self._settings.source(self._wanted.source).settings.mirrors)
 
     def _read_again(self) -> DumpReport | None:
-        """What a run of all that is owed does besides; one of a part of the past has nothing to do with it."""
+        """What a run of all that is pending does in addition; a run of a part of the past does not do it."""
         wanted, settings = self._wanted, self._settings
         if not self._has_mirrors() or wanted.until is not None or wanted.take is None:
             return None

@@ -70,7 +70,7 @@ class StepSpec(Generic[R]):
     leaves: str
     """What is there when it is done, Markdown."""
     line: Callable[[R], str]
-    """What a report says, in a line."""
+    """A report in one line."""
     scope: Scope = Scope.SOURCE
     after: str | None = None
     """The task that it follows, if that is not the one before it."""
@@ -181,8 +181,8 @@ TRACK: Final[LocalStep[TrackReport]] = LocalStep(
 PLAN: Final[LocalStep[PlanReport]] = LocalStep(
     name="plan",
     load=_plan,
-    does="takes what is owed, oldest first, and cuts it into slices, none of which spans a DDL",
-    reads="the index, the historian, the ledger of what is owed",
+    does="takes what is pending, oldest first, and cuts it into slices, none of which spans a DDL",
+    reads="the index, the historian, the ledger of what is pending",
     leaves="closed intervals with their rows by table (`table_interval`); `<lake>/runs/<source>/<run>/plan.json`, and "
     "`past.json`: what lies before",
     line=planned_said,
@@ -229,25 +229,25 @@ MIRROR: Final[LocalStep[MirrorReport]] = LocalStep(
 REPORT_LEFT: Final[LocalStep[None]] = LocalStep(
     name="report_left",
     load=_report_left,
-    does="says where the Data Docs are; fails when rows were left out or deleted: which, why, what to run",
+    does="says where the Data Docs are; fails when rows were not published or were deleted: which, why, what to run",
     reads="the plan, the ledger",
     leaves="nothing",
-    line=lambda _: "nothing was left out",
+    line=lambda _: "all rows of the run are published",
     scope=Scope.RUN,
-    # What is left out is told whatever becomes of the mirrors.
+    # Rows that were not published are reported whatever becomes of the mirrors.
     after="publish",
-    # The command says it in its report, of all runs at once.
+    # The command reports it at its end, for all runs together.
     done_by=DoneBy.TASK,
 )
 READ_AGAIN: Final[LocalStep[DumpReport]] = LocalStep(
     name="read_again",
     load=_read_again,
-    does="has the tables read again whose mirrors stand because no log tells their rows",
+    does="has the tables read again whose mirrors are blocked because no log has their rows",
     reads="the ledger `read_again`, the server",
-    leaves="mirrors of tables whose rows no log tells",
+    leaves="mirrors of tables whose rows no log has",
     line=read_again_said,
     after="mirror",
-    # One mirror's trouble holds no other table's dump.
+    # If one mirror has a problem, other tables' dumps go on.
     airflow={"trigger_rule": "all_done"},
 )
 STEPS: Final[tuple[StepSpec[Any], ...]] = (
@@ -262,7 +262,7 @@ STEPS: Final[tuple[StepSpec[Any], ...]] = (
     REPORT_LEFT,
     READ_AGAIN,
 )
-"""From `plan` to `publish` they are repeated until nothing is owed."""
+"""From `plan` to `publish` they are repeated until nothing is pending."""
 
 
 def steps_of(who: DoneBy) -> list[StepSpec[Any]]:
@@ -277,7 +277,7 @@ def edges() -> list[tuple[str, str]]:
 
 
 def following(step: StepSpec[Any]) -> str:
-    """What the tasks behind a step's are called, in a line; empty behind the last."""
+    """The names of the tasks after a step's, in a line; empty after the last."""
     return ", ".join(after for before, after in edges() if before == step.name)
 
 

@@ -38,14 +38,14 @@ def choose_rows(steps: Iterator[Step], where: str) -> Iterator[Step]:
                 yield replace(step, batch=chosen)
         else:
             yield step
-            # Rows before a fault are written first; those of other tables may come behind it, up to here.
+            # Rows before a fault are written first; those of other tables may come after it, up to here.
             if isinstance(step, Watermark):
                 chooser.end()
     chooser.end()
 
 
 class _Fault(Struct, frozen=True):
-    """The first change of which nobody knows whether it is asked for."""
+    """The first change of which nobody knows whether it was requested."""
 
     seq: int
     error: Usage
@@ -60,7 +60,7 @@ class _Chooser:
         self._fault: _Fault | None = None
 
     def chosen(self, step: ChangeBatch) -> pa.RecordBatch:
-        """The rows of a batch, those behind a fault left out."""
+        """The rows of a batch without those after a fault."""
         key = (step.table, step.version_id)
         if key not in self._conditions:
             self._conditions[key] = parse(self._where, step.definition, str(step.table))
@@ -85,7 +85,7 @@ class _Chooser:
 
 
 def _judged(batch: pa.RecordBatch, condition: Condition) -> tuple[pa.Array, pa.Array]:
-    """For each change whether the condition holds before or after it, and whether nobody knows."""
+    """For each change: whether the condition holds before or after it, and whether that is unknown."""
     own = batch.num_columns - len(ROW_FIELDS) - 1
     names = batch.schema.names[:own]
     op = batch.column(_place(batch, "_op"))
@@ -117,7 +117,7 @@ def _no(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _place(batch: pa.RecordBatch, name: str) -> int:
-    """Where one of our columns is: behind those of the table, which may be called so, too."""
+    """The index of one of our columns: after the table's own columns, which may have the same name."""
     return int(batch.num_columns) - len(ROW_FIELDS) + [field.name for field in ROW_FIELDS].index(name)
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 Step = Decoded | Damage | Repeat | UndecidedRows
-"""What decoding gives: rows, and why others are left out."""
+"""What decoding gives: rows, and why others are excluded."""
 
 
 class _Place(Struct):
@@ -87,7 +87,7 @@ def track_in_memory(
         source: Name of the source.
         baseline: Path of a script with what there was before the first file.
         lower_case_table_names: Of the server, 0 to 2; no binlog has it.
-        skip_corrupt: Goes on behind damage.
+        skip_corrupt: Continues after damage.
 
     Raises:
         Usage: The baseline cannot be read.
@@ -121,7 +121,8 @@ def decode_files(
         source: Name of the source.
         wanted: Which tables to decode.
         on_mismatch: What to do where a TABLE_MAP contradicts a version.
-        skip_corrupt: Goes on behind damage, which is given with the rows; the files must have been tracked like that.
+        skip_corrupt: Continues after damage, which is returned with the rows; the files must have been tracked like
+            that.
 
     Raises:
         StrataError: As `rows.decode.decode_slice`, after the rows before the fault; SchemaGapError for a file that has
@@ -153,7 +154,7 @@ def decode_files_physically(
 
 
 def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _Place:
-    """Where the stream stands at the file's beginning, by what was tracked.
+    """The position of the stream at the file's beginning, from what was tracked.
 
     A file may begin with what has come before in another one, or hold nothing else: then each of its transactions has
     to be one that was tracked.
@@ -221,7 +222,7 @@ def _pass_over(binlog: BinlogFile, place: _Place, way: _Way, damage: Damage) -> 
     gtid = damage.gtid
     if gtid is None or not place.seen.contains(gtid):
         seq = place.seq + 1
-        # The rows that stand in front of the fault are right.
+        # The rows before the fault are correct.
         with suppress(CorruptEventError):
             yield from _decode_bytes(binlog, place, way, damage.begin, damage.end, chain_of(binlog, damage.begin))
         place.seq = seq
@@ -244,7 +245,7 @@ def _decode_transactions(
             records = read_transactions(binlog, first_seq=start.seq + 1, clock=clock, begin=begin, end=end)
             damaged = _damaged(binlog, records, prepared, begin if error.offset is None else error.offset)
             if damaged is None or error.file not in {None, binlog.name, binlog.path}:
-                # Rows of another place than their own: those of a prepared transaction.
+                # Rows of a prepared transaction, which lie at another position than their XA COMMIT.
                 raise
             way.prepared = prepared
             place.seq, place.clock, begin = damaged.seq, damaged.committed_at, damaged.end
@@ -257,7 +258,7 @@ def _decode_transactions(
 def _damaged(
     binlog: BinlogFile, records: Iterable[TransactionRecord], prepared: PreparedInFiles, offset: int
 ) -> TransactionRecord | None:
-    """The transaction with a byte of a file in it, if its rows stand where they take effect.
+    """The transaction with a byte of a file in it, if its rows lie where they take effect.
 
     Brings `prepared` up to it.
     """

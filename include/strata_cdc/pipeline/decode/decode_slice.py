@@ -68,7 +68,7 @@ def decode_slice_to_files(task: DecodeTask, limits: FileLimits = FileLimits()) -
                 writer.write(step)
             elif isinstance(step, QuarantinedRows):
                 writer.quarantine(step)
-            # A hole is in the plan already: the tracker noted it, whether or not a slice covers it.
+            # A gap of the stream is in the plan already: the tracker stored it, whether or not a slice covers it.
         return list(writer.close())
 
 

@@ -1,4 +1,5 @@
-"""The order in which bytes of plain files are decoded: as they lie, but prepared transactions where their XA COMMIT is.
+"""The order in which bytes of plain files are decoded: file order, except that prepared transactions come with their XA
+COMMIT.
 Not here: decoding them (`decode_files.py`), landed segments (`landing/prepared.py`)."""
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.events.model import TableRows, TransactionRecord
 
 _FIRST_EVENTS: Final = 16
-"""Of a transaction; XA START is the first that is not a part of the statement behind it."""
+"""Of a transaction; XA START is the first that is not a part of the statement after it."""
 
 
 class FileRange(Struct, frozen=True):
@@ -59,7 +60,9 @@ class UndecidedRows(Struct, frozen=True):
         """One sentence without a full stop."""
         rows = ", ".join(f"{each.rows} of {each.database}.{each.table}" for each in self.tables) or "none"
         gtid = f" (GTID {self.gtid})" if self.gtid else ""
-        return f"{self.file}:{self.offset}{gtid}: XA PREPARE {self.xid} is not decided in these files; left out: {rows}"
+        return (
+            f"{self.file}:{self.offset}{gtid}: XA PREPARE {self.xid} is not decided in these files; not decoded: {rows}"
+        )
 
 
 class PreparedInFiles:
@@ -86,12 +89,12 @@ class PreparedInFiles:
         ]
 
     def take_lost(self) -> list[StreamHoleError]:
-        """Why rows are missing, since this was asked last."""
+        """Why rows are missing; each reason is returned once."""
         lost, self._lost = self._lost, []
         return lost
 
     def copy(self) -> PreparedInFiles:
-        """The same, to go on from here once more."""
+        """A copy, to continue from here a second time."""
         other = PreparedInFiles()
         other._undecided = Undecided(self._undecided.prepared())
         other._prepared = dict(self._prepared)
@@ -124,17 +127,18 @@ class PreparedInFiles:
         self._lost.append(error)
 
     def ranges(self, binlog: BinlogFile, whole: Range, chain: EventChain) -> Iterator[FileRange]:
-        """The ranges of a piece of a file: all of it but transactions that are only prepared, and in the place of each
+        """The ranges of a part of a file: all of it except transactions that are only prepared, and instead of each
         XA COMMIT the rows that it commits, from whatever file. The last range is of this file, and may be empty.
 
         Args:
             binlog: The open file.
-            whole: The piece; where it lies in the server's file is not looked at.
+            whole: The part of the file; its position in the server's file is not used.
             chain: Where its events must lie. Who walks over the ranges that are not of a prepared transaction takes
                 their events to it, one range after the other.
 
         Raises:
-            StrataError: Behind the last range, what is wrong with the bytes; who decodes the ranges may find it before.
+            StrataError: After the last range: what is wrong with the bytes. The caller that decodes the ranges may find
+                it before.
         """
         shift = binlog.segment.offset - binlog.first_event if binlog.segment else 0
         begin, end = whole.begin, whole.end

@@ -44,7 +44,7 @@ class KeptRun(Struct, frozen=True):
 
 
 class ExpiredRuns(Struct, frozen=True):
-    """What of a source is older than `keep_runs_days` and needed no more."""
+    """What of a source is older than `keep_runs_days` and no longer needed."""
 
     source: str
     runs: tuple[str, ...]
@@ -58,7 +58,7 @@ class ExpiredRuns(Struct, frozen=True):
 def clear_staged(folder: Folder) -> None:
     """Deletes the staged files of a run of which everything is published; plan, verdict and Data Docs stay.
 
-    Safe to repeat, and to be killed: that they are cleared is noted first.
+    Safe to repeat, and to be killed: that they are cleared is stored first.
 
     Raises:
         LakeUnavailableError: The storage refuses.
@@ -75,11 +75,11 @@ def clear_staged(folder: Folder) -> None:
 def find_due(source: Source, engine: sa.Engine, *, now: int) -> ExpiredRuns:
     """Lists what `delete_due` may delete, and why the rest stays.
 
-    A run folder stays while the ledger owes a table that the run has planned, or has one as failed or held by this
+    A run folder stays while the ledger has a table of the run's plan as pending, or has one as failed or held by this
     very run: its verdict and Data Docs say why. Quarantine stays until all of its tables are published or discarded.
 
     Args:
-        source: The source; `keep_runs_days` of its settings says from which age on.
+        source: The source; `keep_runs_days` of its settings has the age.
         engine: Its store.
         now: Microseconds UTC.
 
@@ -149,7 +149,7 @@ def _unsettled(plan: RunPlan, source: str, run: str, ledger: TableIntervalLedger
         piece = known.get((planned.interval, planned.database, planned.table))
         where = f"{planned.name} in the interval of {moment_key(planned.interval)}"
         if piece is None:
-            # A store that was made anew owes nothing, and has published nothing.
+            # A store that was made anew has nothing pending, and has published nothing.
             return f"the ledger does not have {where}"
         if piece.state is IntervalState.OWED or (
             piece.state in {IntervalState.FAILED, IntervalState.HELD} and piece.run == run
@@ -170,7 +170,7 @@ def _due_quarantine(source: Source, ledger: TableIntervalLedger, before: int) ->
 
 
 def _delete_run(folder: Folder) -> None:
-    # The plan goes last: as long as anything else is here it says what this was.
+    # The plan is deleted last: as long as anything else is here, it shows which run this was.
     for name in list_folders(folder.url):
         delete_folder(folder.join(name))
     for name in folder.stamps():

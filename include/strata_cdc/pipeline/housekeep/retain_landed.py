@@ -66,10 +66,10 @@ class RetainReport(Struct, frozen=True):
 def retain_landed(source: Source, engine: sa.Engine, *, now: int) -> RetainReport:
     """Deletes segments from the oldest on, as long as each is too old, or all are too large, and nothing needs it.
 
-    The newest segment stays: a landing goes on from it. Safe to repeat, and to be killed.
+    The newest segment stays: a landing continues from it. Safe to repeat, and to be killed.
 
     Args:
-        source: The source; `keep_days` and `keep_gb` of its settings say what is kept.
+        source: The source; `keep_days` and `keep_gb` of its settings define what is kept.
         engine: Its store.
         now: Microseconds UTC.
 
@@ -150,7 +150,7 @@ class _Need:
             if wanted(TableName(piece.database, piece.table)) and piece.published_rows < piece.rows
         }
         self._stream, self._source, self._engine = stream, source, engine
-        # One that has not come on for so long was given up; should it go on it begins anew.
+        # A dump without progress for that long was given up; if it is continued, it begins anew.
         given_up = now - source.settings.keep_runs_days * _DAY_MICROS
         self._dumps = [dump for dump, changed in begun_dumps(source.lake, source.name) if changed >= given_up]
 

@@ -1,4 +1,4 @@
-"""Rows that nobody owes although the settings name their table: those of the copies of online schema changes.
+"""Rows that are never published although the settings name their table: those of the copies of online schema changes.
 Not here: what is a copy (`schema/history/copies.py`), patterns (`selection/wanted.py`)."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Ranges = list[tuple[int, int]]
 
 
 class LeftOut:
-    """What of a source's copies is left out, by its settings and its history."""
+    """Which tables that online schema changes of a source made are excluded, by its settings and its history."""
 
     def __init__(self, source: Source, store: SchemaStore, stream: LandedStream) -> None:
         self._stream = stream
@@ -33,11 +33,12 @@ class LeftOut:
         self._copies = find_copies(store, source.name, self._is_empty) if is_default else NamedCopies({}, {})
 
     def has(self, table: TableName, interval: Interval) -> bool:
-        """Whether all that a table was in an interval is a copy. A table whose name the settings spell out is none."""
+        """Whether all that a table was in an interval is a copy. A table that the settings name without a pattern is
+        never a copy."""
         return str(table) not in self._spelled and self._copies.holds_all(table, interval.first_seq, interval.last_seq)
 
     def ranges(self, intervals: Sequence[Interval]) -> dict[tuple[str, str], Ranges]:
-        """By database and table, in which of some intervals, in order of time, it is left out."""
+        """By database and table: in which of some intervals, in order of time, the table is excluded."""
         firsts = [interval.first_seq for interval in intervals]
         lasts = [interval.last_seq for interval in intervals]
         found: dict[tuple[str, str], Ranges] = {}
@@ -55,7 +56,7 @@ class LeftOut:
         try:
             return not count_rows(self._stream, after_seq, last_seq).get(table)
         except StreamHoleError:
-            # What was there is gone, so it is not owed; what is still there may be wanted.
+            # What was there is gone, so it is not pending; what is still there may be wanted.
             return False
 
 

@@ -1,4 +1,4 @@
-"""How spans of time become intervals that own transactions: disjoint, without a hole, for ever.
+"""How spans of time become intervals that own transactions: disjoint, without gaps, for ever.
 Not here: where intervals are stored (`store/ledgers.py`), what is decoded for them (`plan_slices.py`)."""
 
 from __future__ import annotations

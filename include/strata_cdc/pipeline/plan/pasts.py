@@ -1,6 +1,7 @@
-"""What lies before the changes that a run decodes: the lives of tables and columns, and where images do not go on.
-Not here: finding lives (`schema/history/column_lifetimes.py`), what checks make of it (`quality/checks/own_columns.py`,
-`quality/checks/earlier_images.py`)."""
+"""What lies before the changes that a run decodes: the lifetimes of tables and columns, and where row images do not
+continue.
+Not here: finding lifetimes (`schema/history/column_lifetimes.py`), what checks make of it
+(`quality/checks/own_columns.py`, `quality/checks/earlier_images.py`)."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingT
 
 
 def _unlogged(store: SchemaStore, source: str, last_seq: int) -> dict[TableName, set[int]]:
-    """Transactions that changed rows without row events, by table; `EVERY_TABLE` for those that do not tell theirs."""
+    """Transactions that changed rows without row events, by table; `EVERY_TABLE` for statements whose tables are not
+    known."""
     found: dict[TableName, set[int]] = {}
     for removal in store.row_removals(source, 0, last_seq):
         found.setdefault(removal.name, set()).add(removal.seq)

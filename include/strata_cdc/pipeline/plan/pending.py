@@ -1,4 +1,4 @@
-"""What a run takes: it closes intervals, and picks the tables of each whose rows are owed or asked for.
+"""What a run processes: it closes intervals, and selects the tables of each whose rows are pending or requested.
 Not here: marks (`intervals.py`), the states (`store/table_intervals.py`), slices (`plan_slices.py`)."""
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _OPEN = (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)
 
 
 class Take(Enum):
-    """What of its time a request takes."""
+    """What a request selects from its time span."""
 
     OWED = "owed"
-    """What is owed in front of its end, whoever left it, oldest first and so much at most; of its own span also what
-    failed or is held."""
+    """What is pending before its end, whichever run left it, oldest first and up to a size; of its own span also what
+    failed or is blocked (held)."""
     SPAN = "span"
-    """Everything in its span, whatever became of it: published rows are replaced by the same ones."""
+    """Everything in its span, whatever its state: published rows are replaced by the same ones."""
 
 
 class RunRequest(Struct, frozen=True):
-    """What a run is asked for. Nothing given: all that is owed."""
+    """What a run is to process. Nothing given: all that is pending."""
 
     start: int | None = None
     """Commit time (microseconds UTC); None with an end: the stream's beginning."""
@@ -61,7 +61,7 @@ class RunRequest(Struct, frozen=True):
     take: Take | None = None
     """None: SPAN if there is a span or a GTID set, else OWED."""
     failed: bool = False
-    """With OWED: also everything in front of the end that failed or is held."""
+    """With OWED: also everything before the end that failed or is blocked (held)."""
 
     @property
     def takes(self) -> Take:
@@ -71,7 +71,7 @@ class RunRequest(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """What a run does of one interval."""
+    """The tables of one interval that a run processes."""
 
     interval: Interval
     tables: frozenset[TableName]
@@ -90,7 +90,7 @@ class PlannedWork(Struct, frozen=True):
 def take(source: Source, engine: sa.Engine, stream: LandedStream, request: RunRequest, *, now: int) -> PlannedWork:
     """Closes the intervals that a request means, and picks what it takes of them.
 
-    Nothing that lies here is lost by dying: a closed interval keeps its marks, and what is owed in it stays owed until
+    A process that dies here loses nothing: a closed interval keeps its marks, and what is pending in it stays so until
     it is published.
 
     Args:
@@ -109,7 +109,7 @@ def take(source: Source, engine: sa.Engine, stream: LandedStream, request: RunRe
 
 
 class _Taker:
-    """One request at work."""
+    """Finds the work of one request."""
 
     def __init__(self, source: Source, engine: sa.Engine, stream: LandedStream, request: RunRequest, now: int) -> None:
         position = SchemaStore(engine).position(source.name)
@@ -168,7 +168,7 @@ class _Taker:
 
     def _refuse_before(self, span: TimeSpan, first: int) -> None:
         """A server that is older than what has landed of it: nobody may take the empty span for one without rows. What
-        had landed and was deleted is refused by who looks for it."""
+        had landed and was deleted is refused by the code that looks for it."""
         before = self._stream.executed_before()
         if before and self._stream.first_seq == 1:
             raise StreamHoleError(
@@ -202,7 +202,7 @@ class _Taker:
         return [Work(interval, self._rows_in(interval)) for interval in self._intervals(span)]
 
     def _owed(self, span: TimeSpan) -> list[Work]:
-        """What is owed in front of the span's end, oldest first, up to the size that one run takes."""
+        """What is pending before the span's end, oldest first, up to the size that one run processes."""
         if not self._tracked:
             return []
         bound = self._source.settings.run_mb * MEGABYTE
@@ -228,7 +228,7 @@ class _Taker:
         return work
 
     def _due(self, pieces: Iterable[TableInterval], *, again: bool) -> frozenset[TableName]:
-        """The tables of an interval that are owed, and those that were left and may do better now."""
+        """The tables of an interval that are pending, and those that were left and may succeed now."""
         states = _OPEN if again or self._request.failed else (IntervalState.OWED,)
         return frozenset(
             name
@@ -240,13 +240,13 @@ class _Taker:
         )
 
     def _learned_of(self, name: TableName) -> int:
-        """The newest schema version that says something of a table: it may close the gap that held rows back."""
+        """The newest schema version that contains a table: it may close the gap that blocked rows."""
         if name not in self._newest:
             self._newest[name] = self._schema.newest_version(self._source.name, name)
         return self._newest[name]
 
     def _hold_deleted(self, interval: Interval, pieces: Iterable[TableInterval]) -> bool:
-        """Whether an interval's transactions were deleted by age; what is owed of it is held for ever then."""
+        """Whether an interval's transactions were deleted by age; what is pending of it is then blocked for ever."""
         if interval.first_seq == interval.last_seq or interval.first_seq + 1 >= self._stream.first_seq:
             return False
         try:
@@ -314,12 +314,12 @@ class _Taker:
                 at = interval.end
                 yield interval
                 if interval.end != piece.end:
-                    break  # The rest of the piece is next.
+                    break  # The rest of the range is next.
 
     def _is_idle(self, span: TimeSpan) -> bool:
-        """Whether nothing but the store's own is behind the newest interval and in front of a span's end.
+        """Whether nothing but the store's own transactions lies after the newest interval and before a span's end.
 
-        Closing an interval for it would be one more write of the store, and an idle source would never come to rest.
+        Closing an interval for them would be one more write of the store, and an idle source would never come to rest.
         """
         first = max([self._stream.first_seq - 1, *(interval.last_seq for interval in self._owned())])
         return self._stream.is_only_of(self._own, first + 1, self._seq_before(span.end))
@@ -340,14 +340,14 @@ class _Taker:
         first, last = self._stream.seq_before(span.start) + 1, self._stream.seq_before(span.end)
         for segment in self._stream.segments_of(max(first, self._stream.first_seq), last):
             size += segment.summary.bytes
-            # Behind the segment's last transaction: the end of an interval is exclusive.
+            # After the segment's last transaction: the end of an interval is exclusive.
             end = segment.summary.clock_after + 1
             if size >= bound and span.start < end < span.end:
                 return TimeSpan(span.start, end)
         return span
 
     def _close(self, span: TimeSpan) -> Interval | None:
-        """Closes a span for ever, with all that is owed in it; None if another run has just closed some of it."""
+        """Closes a span for ever, with all that is pending in it; None if another run has just closed some of it."""
         owned = self._owned()
         marks = close(span, owned, self._seq_before, lambda seq: str(self._stream.executed_at(seq)))
         name = self._source.name
@@ -406,7 +406,7 @@ class _Taker:
         marks = {interval.start: interval for interval in self._owned()}
         for start in former:
             interval = marks[start]
-            # Of transactions that were deleted nothing is owed: that was allowed once all was published.
+            # Of transactions that were deleted nothing is pending: that was allowed once all was published.
             first = max(interval.first_seq, self._stream.first_seq - 1)
             here = Interval(start, interval.end, first, max(interval.last_seq, first), interval.gtid_executed)
             pieces = [_as_published(piece, published.get((start, piece.full_name), 0)) for piece in self._count(here)]

@@ -1,4 +1,4 @@
-"""Planning a run: the slices that decode what it takes, and what it has to leave out.
+"""Planning a run: the slices that decode its rows, and the rows that it has to exclude.
 Not here: what a run takes (`pending.py`), how slices are cut (`changes/plan.py`)."""
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
     """Takes what the request means, cuts it into slices, and stores the plan.
 
     A plan is named by what it does (`run_name.py`): the same plan is found again, and a different one never takes its
-    folder. One without tables is not stored: its name says that there is nothing in it.
+    folder. A past without tables is not stored: its name already shows that there is nothing in it.
 
     Args:
         source: The source.
@@ -84,7 +84,7 @@ def plan_run(source: Source, engine: sa.Engine, stream: LandedStream, request: R
     pasts = tuple(table_pasts(source.name, engine, plan, failing))
     if len(failing.why) > known:
         plan = _draft(source, engine, stream, taken, failing)
-    # Behind it: what has rows and is in no version is counted by now.
+    # After it: what has rows and is in no version is counted by now.
     missed = unmatched_patterns(source, engine, stream, request.tables)
     folder = run_folder(source.lake, source.name, plan.run)
     if plan.tables:
@@ -171,7 +171,7 @@ class _Draft:
         self._statements: list[StatementLogged] = []
         self._breaks: dict[str, str] = {}
         self._clock = 0
-        """The commit clock behind the last transaction that was planned."""
+        """The commit clock after the last transaction that was planned."""
 
     def add(self, work: Work) -> None:
         """Plans what is taken of one interval."""
@@ -260,7 +260,7 @@ class _Draft:
             except Exception as error:
                 if may_pass(error):
                     raise
-                # Why is said where its rows are cut into slices.
+                # The reason is reported where its rows are cut into slices.
                 return False
 
         return is_alike
@@ -271,7 +271,7 @@ class _Draft:
             yield record
 
     def _logged(self, work: Work, placement: PreparedPlacement) -> list[StatementLogged]:
-        """Statements that changed rows of the work's tables, or of tables that they do not tell."""
+        """Statements that changed rows of the work's tables, or of tables that are not known."""
         interval = work.interval
         changes = statement_changes(self._store, self._source.name, placement)
         return [
@@ -337,7 +337,7 @@ class _Counted(Struct):
 
 
 def statement_error(source: str, change: StatementLogged) -> StatementFormatError:
-    """What is to be said of a change that was logged as a statement."""
+    """The warning for a change that was logged as a statement."""
     return StatementFormatError(
         f"rows were changed by a statement, so the binlog does not hold them: {change.statement}",
         source=source,

@@ -1,5 +1,5 @@
-"""Requests that mean nothing, refused before anything has been done for them: patterns that match no table, spans from
-before the stream.
+"""Requests without any possible result, refused before anything has been done for them: patterns that match no table,
+spans from before the stream.
 Not here: patterns once all is tracked, where it is exact (`selection/wanted.py`)."""
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def refuse_misspelt(source: Source, requested: Sequence[str]) -> None:
     """Refuses patterns of a request, and the settings' `tables` where none of them matches anything.
 
-    A table counts if the server has it now, or the history or the ledger knows it. The server is asked only where the
-    latter do not tell.
+    A table counts if the server has it now, or the history or the ledger knows it. The server is queried only where the
+    latter do not suffice.
 
     Raises:
         Usage: A pattern of the request matches no table.
@@ -51,7 +51,7 @@ def refuse_misspelt(source: Source, requested: Sequence[str]) -> None:
 
 
 def refuse_before_stream(source: str, end: int, *, settings: Settings) -> None:
-    """Lets nobody who asks for a span by hand take "nothing is owed" for an answer where nothing can be known.
+    """Refuses a span given by hand in which nothing can be known, so that "nothing is pending" is no wrong answer.
 
     Args:
         source: The source's name.

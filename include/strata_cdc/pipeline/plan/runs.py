@@ -1,4 +1,4 @@
-"""Small transactions in a row as one record, where nothing that a plan asks for tells them apart.
+"""Small transactions in a row as one record, if a plan needs no difference between them.
 Not here: what a plan makes of records (`changes/plan.py`), transactions one by one (`landing/landed.py`)."""
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def records_in_runs(
     stream: LandedStream, first_seq: int, last_seq: int, is_alike: Callable[[TableName, int, int], bool]
 ) -> Iterator[tuple[LandedSegment, TransactionRecord]]:
     """Transactions with first_seq <= seq <= last_seq and the segment of each, as `LandedStream.records` gives them; but
-    where they only change rows, have GTIDs and lie one behind the other, one record stands for several.
+    where they only change rows, have GTIDs and lie one after the other, one record represents several.
 
-    It has the ordinal, the GTID and the place of the first, the end and the clock of the last, the rows of all.
+    It has the ordinal, the GTID and the position of the first, the end and the clock of the last, the rows of all.
 
     Args:
         stream: What has landed.

@@ -1,4 +1,4 @@
-"""Publishes what a run has staged, each table if and only if the stored verdict says so.
+"""Publishes what a run has staged, each table if and only if the stored verdict allows it.
 Not here: reaching the verdict (`quality/check/check_interval.py`), the commits (`tables/commit.py`), the ledger
 (`pipeline/ingest.py`)."""
 
@@ -123,7 +123,7 @@ class PublishReport(Struct, frozen=True):
         return PublishSums(self.source, self.run, *numbers, self.cleared)
 
     def raise_if_withheld(self) -> None:
-        """Lets nobody take a part for the whole.
+        """Fails unless everything was published, so that a part is not taken for the whole.
 
         Raises:
             ChecksFailedError: Rows are not published.
@@ -144,7 +144,7 @@ class PublishReport(Struct, frozen=True):
 
 
 def in_quarantine(lake: str, source: str, run: str, interval: int) -> str:
-    """Where the rows of a failed check are, and how they get out: a sentence in front of others."""
+    """Where the rows of a failed check are, and how to publish them: a sentence to put before others."""
     return (
         f"The rows are in quarantine, in {quarantine_folder(lake, source, interval, run)}. Once the check holds, or is "
         f"corrected, `strata run --source {source} --failed` takes them from the binlog again; `strata quarantine show "
@@ -171,7 +171,7 @@ class Publication:
             source: The source's name.
             run: The run's key.
             is_published: Whether readers see all rows of a table and interval already, or more than so many, which this
-                run has; these then do not take their place.
+                run has; this run's rows then do not replace them.
             known: The newest commit of each table that is known to have been made.
 
         Raises:
@@ -184,7 +184,7 @@ class Publication:
         self._is_published = is_published
         self._known = dict(known)
         self.plan = read_plan(self._folder)
-        # Without slices there is nothing to decode or to judge, and the steps between were left out.
+        # Without slices there is nothing to decode or to judge, and the steps between were skipped.
         is_decoded = bool(self.plan.slices) or self._folder.exists(DECODED)
         self._decoded = read_decoded(self._folder) if is_decoded else Decoded(())
         refuse_other_plan(self._folder, self._decoded)
@@ -193,7 +193,7 @@ class Publication:
             self._refuse_unjudged(interval)
 
     def __iter__(self) -> Iterator[TableOutcome]:
-        """Commits what may be published, in order of interval and table, and says of each what became of it."""
+        """Commits what may be published, in order of interval and table, and yields the outcome of each."""
         for interval in self.plan.intervals:
             files = self._decoded.publishable(interval.start)
             for planned in self.plan.of_interval(interval):
@@ -212,7 +212,7 @@ class Publication:
         reason = self._left_out(planned)
         if reason and self._is_published(planned, sum(file.rows for file in files)):
             return TableOutcome(planned, IntervalState.PUBLISHED)
-        # A statement that does not tell its tables has a warning, and nothing to commit.
+        # A statement whose tables are not known has a warning, and nothing to commit.
         try:
             committed = self._commit(interval, planned, files, outcome) if planned.database else ()
         except DamagedFileError as error:
@@ -359,7 +359,7 @@ def publish_interval(lake: str, source: str, run: str) -> PublishReport:
 
 
 def _verdicts_without_rows(folder: Folder, plan: RunPlan) -> dict[int, IntervalVerdict]:
-    """What is to be said of a run without rows, which nobody checked: what no row event tells of."""
+    """The failure of a run without rows, which nobody checked: a change that has no row event."""
     if plan.slices or not (plan.removed or plan.statements):
         return {}
     digest = staged_digest(())

@@ -1,9 +1,7 @@
-"""Decisions on rows that were withheld, carried out: release publishes them as they are, discard does without them.
-Not here: finding them (`find.py`), what is kept of a decision (`store/decisions.py`).
-
-Either may die anywhere and be done again. A release notes first that it is about to be done, then commits the rows,
-then notes the state: what dies in between is still withheld, by the ledger, and says that it was begun.
-"""
+"""Decisions on rows that were withheld: release publishes them as they are, discard gives them up.
+Not here: finding them (`find.py`), what is kept of a decision (`store/decisions.py`). Either may die anywhere and be
+done again. A release first stores that it begins, then commits the rows, then stores the state: if it dies in
+between, the rows are still withheld, by the ledger, which has that it was begun."""
 
 from __future__ import annotations
 
@@ -64,7 +62,7 @@ class DecisionOutcome(Struct, frozen=True):
     """That were released, or discarded."""
     state: IntervalState
     left: int = 0
-    """Rows that a release has left withheld: nobody knows their columns."""
+    """Rows that a release has left withheld: their columns are not known."""
     delta_version: int | None = None
 
 
@@ -81,10 +79,10 @@ def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Dec
 
     Raises:
         Usage: None of its rows are in quarantine.
-        SchemaMismatchError: Nobody knows the columns of those that are.
+        SchemaMismatchError: The columns of the rows are not known.
         DamagedFileError: They are not those that were checked; nothing is published.
         LostTableError: Of the change table something was deleted; nothing is published.
-        AlreadyRunningError: A run has changed the table's part of the interval meanwhile; its rows are owed.
+        AlreadyRunningError: A run has changed the table's part of the interval meanwhile; its rows are pending.
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The store does not answer.
     """
@@ -109,14 +107,14 @@ def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Dec
     )
     done = replace(decision, rows=_released(piece, rows), done_at=decided.at)
     if not DecisionLedger(engine).settle(done, piece, after):
-        raise _changed(source, piece, "its rows are owed: the next run publishes them once more")
+        raise _changed(source, piece, "its rows are pending: the next run publishes them again")
     return DecisionOutcome(piece.name, piece.start, done.rows, after.state, max(0, piece.rows - rows), version)
 
 
 def discard(source: Source, engine: sa.Engine, found: InQuarantine, decided: Decided) -> DecisionOutcome:
-    """Does without the rows of a table and interval that are not published: they are owed no more.
+    """Gives up the rows of a table and interval that are not published: they are no longer pending.
 
-    The ledger keeps that they were discarded, by whom, why, and what stood against them; the files stay as long as
+    The ledger keeps that they were discarded, by whom, why, and what had blocked them; the files stay as long as
     other quarantine that is settled.
 
     Args:
@@ -138,7 +136,7 @@ def discard(source: Source, engine: sa.Engine, found: InQuarantine, decided: Dec
 
 
 def _released(piece: TableInterval, rows: int) -> int:
-    """What is new to readers: all of what failed, and of what is held what was not published."""
+    """What is new to readers: all of what failed, and of what is blocked (held), what was not published."""
     return rows if piece.state is IntervalState.FAILED else rows - piece.published_rows
 
 
@@ -148,7 +146,8 @@ def _is_releasable(file: StagedFile) -> bool:
 
 
 def _judged(source: Source, found: InQuarantine) -> Sequence[StagedFile]:
-    """The files that the verdict is on: of what failed in quarantine; of what is held in part, those published."""
+    """The files that the verdict is on: of what failed in quarantine; of what is blocked (held) in part, those
+    published."""
     piece = found.withheld.piece
     if piece.state is IntervalState.FAILED:
         return found.judged
@@ -181,7 +180,7 @@ def _refuse_others(source: Source, found: InQuarantine, files: Sequence[StagedFi
             + (found.aside[0].why.message if found.aside else "they are not all that there are"),
             source=source.name,
             table=piece.name,
-            remedy=f"Mend the schema history, then {again}; {without} them.",
+            remedy=f"Fix the schema history, then {again}; {without} them.",
         )
     unusable = next((one for one in found.withheld.failures if one.check in OF_FILES), None)
     if unusable is not None:
@@ -209,7 +208,7 @@ def _not_checked(
 
 
 def _left(source: Source, found: InQuarantine, rest: Sequence[StagedFile]) -> ErrorFacts | None:
-    """Why some rows stay withheld behind a release: their columns or their schema are not known."""
+    """Why some rows stay withheld after a release: their columns or their schema are not known."""
     if rest:
         return rest[0].why
     piece = found.withheld.piece

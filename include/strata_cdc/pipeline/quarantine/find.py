@@ -62,7 +62,7 @@ class InQuarantine(Struct, frozen=True):
 
 
 def find(source: Source, engine: sa.Engine, selection: QuarantineFilter) -> list[InQuarantine]:
-    """What of a source is withheld, in order of time and table.
+    """The withheld rows of a source, in order of time and table.
 
     Raises:
         Usage: A pattern matches no table.

@@ -34,6 +34,6 @@ def some_rows(source: Source, engine: sa.Engine, found: InQuarantine, count: int
 def _shown(row: dict[str, Any], sensitive: Sensitive) -> dict[str, Any]:
     if not sensitive.columns or "@1" not in row:
         return sensitive.shown(row)
-    # By a TABLE_MAP alone nobody knows which of them are the sensitive ones.
+    # From a TABLE_MAP alone it is not known which columns are the sensitive ones.
     whole = {name: value if name in METADATA or value is None else MASK for name, value in row.items()}
     return sensitive.shown(whole)
