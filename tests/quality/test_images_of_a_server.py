@@ -141,7 +141,7 @@ def test_both_engines_follow_columns_and_find_what_was_not_left(server: MysqlSer
     found = {}
     for engine in ChecksEngine:
         lines, failures = check(lake, run, Checking(str(folder), engine), lambda: spark)
-        assert "held 2 images against those of earlier intervals" in lines
+        assert "compared 2 images with those of earlier intervals" in lines
         found[engine] = sorted((one.check, one.column or "", one.message, one.unexpected_rows) for one in failures)
     ours = found[ChecksEngine.ONE_PASS]
     assert ours == found[ChecksEngine.GREAT_EXPECTATIONS]

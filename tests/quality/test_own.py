@@ -154,7 +154,7 @@ def test_all_mistakes_are_told_each_with_its_line(tmp_path: Path) -> None:
         ("json", "", "line 1: this is no JSON"),
         ("json", "[]", 'the file is not an object with a list "expectations"'),
         ("json", "{}", "expectations is missing: a list of expectations"),
-        ("json", '{"expectations": [], "expectations": []}', '"expectations" stands twice'),
+        ("json", '{"expectations": [], "expectations": []}', '"expectations" is there twice'),
         (
             "json",
             '{\n\t"expectations":\n\t[\n\t\t{"type": 1}]}',
@@ -164,7 +164,7 @@ def test_all_mistakes_are_told_each_with_its_line(tmp_path: Path) -> None:
         ("yaml", "expectations: [\n", "line 2: this is no YAML"),
         ("yaml", "a: !!python/object:os.x {}\n\t", "no YAML"),
         ("yaml", "expectations: []\n---\na: 1", "line 2: this is no YAML"),
-        ("yaml", "expectations: []\nexpectations: []", 'line 2: "expectations" stands twice'),
+        ("yaml", "expectations: []\nexpectations: []", 'line 2: "expectations" is there twice'),
         ("yaml", "\0", "this is no YAML"),
         ("yaml", "expectations: &a [*a]", "something is in itself"),
     ],

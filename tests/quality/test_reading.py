@@ -244,7 +244,7 @@ def test_a_large_table_without_a_key_is_compared_in_parts(
     # Landed, not published: a row with NULL in each column.
     world.sql("INSERT INTO t VALUES (NULL, NULL, NULL, NULL, NULL, NULL)")
     for found in (world.said("t"), world.in_parts("t")):
-        assert (found.outcome, "1 rows changed behind" in found.reasons[0]) == (ComparisonOutcome.INCONCLUSIVE, True), (
+        assert (found.outcome, "1 rows changed after" in found.reasons[0]) == (ComparisonOutcome.INCONCLUSIVE, True), (
             found
         )
     world.run()

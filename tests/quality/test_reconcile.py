@@ -79,7 +79,7 @@ ALTERED = {
 }
 """The same for DDL."""
 INCONCLUSIVE = {
-    "altered_later": (ROWS, "UPDATE t SET v = 'x'; ALTER TABLE t ADD COLUMN n INT", "behind what is published"),
+    "altered_later": (ROWS, "UPDATE t SET v = 'x'; ALTER TABLE t ADD COLUMN n INT", "after what is published"),
     "no_key": ("CREATE TABLE t (a INT); INSERT INTO t VALUES (1);", "INSERT INTO t VALUES (2)", "and 1 rows changed"),
     "myisam": ("CREATE TABLE t (a INT PRIMARY KEY) ENGINE = MyISAM;", "", "engine is MyISAM"),
     "part_truncated": (
@@ -95,7 +95,7 @@ INCONCLUSIVE = {
         "images before changes lack _before.v",
     ),
 }
-"""What nobody can say: the past, what happens behind what is published, and the reason."""
+"""What nobody can say: the past, what happens after what is published, and the reason."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Judges what a run has staged, before anybody reads it: verdict, quarantine, what the Data Docs are made of.
+"""Judges what a run has staged, before anybody reads it: verdict, quarantine, the data for the Data Docs.
 Not here: the checks (`quality/checks/`), publishing (`pipeline/publish/publish_interval.py`), the Spark session
 (`spark_jobs/`)."""
 
@@ -75,11 +75,11 @@ class Checking(Struct, frozen=True):
     """Folder of users' own expectations."""
     engine: ChecksEngine = ChecksEngine.ONE_PASS
     compare_keys: int | None = DEFAULT_KEYS
-    """Of how many keys of a table and interval the first image is held against what was left before; None for all."""
+    """Of how many keys of a table and interval the first image is compared with earlier intervals; None for all."""
 
     @classmethod
     def of(cls, own_expectations: str | None, engine: str, compare_keys: int | str) -> Checking:
-        """As the settings say it; `compare_keys` is a number, or `all`."""
+        """As the settings have it; `compare_keys` is a number, or `all`."""
         keys = None if compare_keys == "all" else int(compare_keys)
         return cls(own_expectations or None, ChecksEngine(engine), keys)
 
@@ -117,7 +117,7 @@ class CheckReport(Struct, frozen=True):
         return to_plain(self)
 
     def raise_if_failed(self) -> None:
-        """Lets only what may be published go on.
+        """Fails if something may not be published.
 
         Raises:
             ChecksFailedError: A check of severity error failed.
@@ -149,9 +149,9 @@ def check_interval(
         lake: Folder or URL of the lake.
         source: The source's name.
         run: The run's key; its folder has the plan and what was decoded.
-        open_spark: Gives a SparkSession; asked only if one is used.
+        open_spark: Gives a SparkSession; called only if one is used.
         checking: How it is judged.
-        progress: Is told how far it is.
+        progress: Receives the progress.
 
     Returns:
         The report, also of a failure: `CheckReport.raise_if_failed` decides.
@@ -237,7 +237,7 @@ class _Judging:
     def __init__(self, run: str, open_spark: Callable[[], Spark], progress: CheckProgress) -> None:
         self.judge: Judge | None = None
         self.firsts: dict[str, Firsts] = {}
-        """By file, what is to be held against earlier intervals."""
+        """By file, what is to be compared with earlier intervals."""
         self._run, self._open_spark, self._progress = run, open_spark, progress
 
     def engine(self, checking: Checking, subjects: Mapping[int, Sequence[TableSubject]]) -> PassEngine | SparkEngine:
@@ -319,7 +319,7 @@ def _subjects(
         versions = definitions.get(key, {})
         if key not in lost and table.held is None:
             name = TableName(*key)
-            # An interval owns the transactions behind its first mark, up to and with its last.
+            # An interval owns the transactions after its first mark, up to and with its last.
             seqs = (interval.first_seq + 1, interval.last_seq)
             subjects.append(
                 TableSubject(
@@ -353,7 +353,7 @@ def _name(file: StagedFile) -> str:
 
 
 def _left_out(file: StagedFile, damage: str | None) -> Failure:
-    """Rows that the decoder itself put aside: all others of the table are published, and the verdict says so."""
+    """Rows that the decoder itself excluded: all others of the table are published, and the verdict reports these."""
     if damage is not None:
         return damaged_file(_name(file), file.url, file.rows, damage)
     return Failure(
@@ -368,7 +368,7 @@ def _left_out(file: StagedFile, damage: str | None) -> Failure:
 
 
 def unlogged_changes(plan: RunPlan, interval: Interval) -> list[Failure]:
-    """Changes of rows that no row event tells of: whoever replays a table has to mind them."""
+    """Changes of rows that have no row event: a replay of the table must consider them."""
     removed = [
         _warning(
             one.table,
@@ -400,7 +400,7 @@ def _missing_transactions(plan: RunPlan, interval: Interval) -> list[Failure]:
     """Compares the marks of an interval: between them, every GTID is a transaction with an ordinal of its own.
 
     More GTIDs than ordinals mean transactions that the server has executed and the stream has not. Fewer are no sign of
-    anything: anonymous transactions have an ordinal and no GTID. Those have to lie one behind the other instead.
+    anything: anonymous transactions have an ordinal and no GTID. Those have to lie one after the other instead.
     """
     broken_at = plan.breaks.get(str(interval.start))
     if broken_at:

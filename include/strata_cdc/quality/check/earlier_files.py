@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from strata_cdc.tables.port import Output
 
 DEFAULT_KEYS = 100
-"""Of a table and interval, that are held against what was left before."""
+"""Of a table and interval, that are compared with earlier intervals."""
 
 
 class EarlierTotals(Struct, frozen=True):
@@ -45,7 +45,7 @@ class EarlierTotals(Struct, frozen=True):
     def line(self) -> str:
         """For the log."""
         left = "; ".join(f"{count:,} not: {why}" for why, count in sorted(self.not_compared.items()))
-        return f"held {self.compared:,} images against those of earlier intervals" + (f" ({left})" if left else "")
+        return f"compared {self.compared:,} images with those of earlier intervals" + (f" ({left})" if left else "")
 
 
 def sampling_of(keys: int | None, interval: int) -> Sampling | None:
@@ -153,7 +153,7 @@ class EarlierImages:
     def _files(
         self, interval: int, subject: TableSubject, profiles: Mapping[str, FileProfile]
     ) -> list[EarlierFile] | None:
-        """Newest interval first; None where they cannot be told."""
+        """Newest interval first; None if they cannot be known."""
         own = subject.files if len(subject.files) > 1 else ()
         found = [EarlierFile(file.url, interval, version=file.version_id) for file in own]
         planned = {
@@ -209,7 +209,7 @@ class EarlierImages:
 
 
 def _is_sound(subject: TableSubject, profiles: Mapping[str, FileProfile]) -> bool:
-    """Whether files can be read, and tell which image of a key is the first."""
+    """Whether files can be read, and show which image of a key is the first."""
     versions = ([profiles[file.url] for file in subject.files_of(version)] for version in subject.versions)
     return all(
         not any(one.damage or one.error or one.is_unlike for one in found) and in_order(found) is not None

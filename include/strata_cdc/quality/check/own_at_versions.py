@@ -1,4 +1,5 @@
-"""Users' own expectations held against the history of their tables: what would be checked, and what is wrong with them.
+"""Users' own expectations compared with the history of their tables: what would be checked, and what is wrong with
+them.
 Not here: reading the files (`quality/checks/own.py`), following columns (`quality/checks/own_columns.py`), running
 checks
 (`check_interval.py`)."""
@@ -44,19 +45,19 @@ class TableHistory(Struct, frozen=True):
 
 
 class CheckedRule(Struct, frozen=True):
-    """A rule that would be asked, as people and programs read it."""
+    """A rule that would be checked, in a form for people and programs."""
 
     type: str
     severity: str
     because: str
-    """For what follows from the schema: what it rests on; else description, notes, owner, file and line."""
+    """For what follows from the schema: its reason; otherwise description, notes, owner, file and line."""
     arguments: dict[str, Any]
     owner: str | None = None
     place: str = ""
     """File and line, of a user's rule."""
     where: str | None = None
     versions: tuple[int, ...] = ()
-    """The schema versions of whose rows it is asked."""
+    """The schema versions whose rows it is checked on."""
     called: dict[str, dict[str, tuple[int, ...]]] = {}
     """Of a user's rule: each column that it names, and under which names versions have it."""
     mistakes: tuple[str, ...] = ()
@@ -91,7 +92,7 @@ def read_history(engine: sa.Engine, source: str, table: TableName) -> TableHisto
 
 
 def refuse_unknown_versions(engine: sa.Engine, source: str, folder: str | None) -> None:
-    """Lets no run begin with an expectation about versions that its table does not have.
+    """Refuses a run with an expectation about versions that its table does not have.
 
     Raises:
         SettingsError: The folder is not there, a file has mistakes, or names such a version; with file and line.
@@ -107,7 +108,8 @@ def refuse_unknown_versions(engine: sa.Engine, source: str, folder: str | None) 
 
 
 def mistakes_of_file(engine: sa.Engine, source: str, file: OwnFile, rules: list[Rule]) -> list[str]:
-    """What the history says against the expectations of a file, each with its line; nothing of a table without one.
+    """The contradictions between the history and the expectations of a file, each with its line; none for a table
+    without history.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -183,7 +185,7 @@ def _is_asked(rule: Rule, table: TableName, version: int, history: TableHistory)
 
 
 def _at(rule: Rule, table: TableName, version: int, history: TableHistory) -> Rule | None:
-    """A rule as it is asked of the rows of a version.
+    """A rule as it is checked on the rows of a version.
 
     Raises:
         ConditionError: Its condition cannot be read there.
@@ -195,7 +197,7 @@ def _at(rule: Rule, table: TableName, version: int, history: TableHistory) -> Ru
 
 
 def _mistakes(rule: Rule, table: TableName, history: TableHistory) -> Iterator[str]:
-    """What the history says against a rule; nothing is said of a table that it does not know."""
+    """The contradictions between the history and a rule; none for a table that it does not know."""
     if not history.definitions:
         return
     unknown = list(_unknown(rule, history))

@@ -1,4 +1,4 @@
-"""What a check says while it runs: at its start, every five seconds, at its end.
+"""What a check logs while it runs: at its start, every five seconds, at its end.
 Not here: the bar of a terminal (`cli/check.py`)."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SO_FAR = re.compile(r"checked ([\d,]+) of ([\d,]+) files, ([\d,]+) of ([\d,]+) 
 
 
 class CheckProgress:
-    """Lines about a check; told from any thread."""
+    """Log lines about a check; may be called from any thread."""
 
     def __init__(self, write: Callable[[str], None] = lambda _: None, seconds: float = PROGRESS_SECONDS) -> None:
         """Takes where the lines go.
@@ -38,7 +38,7 @@ class CheckProgress:
 
     @contextmanager
     def running(self, tables: int, files: int, rows: int, rules: int) -> Iterator[None]:
-        """Within it, what is done is told every few seconds."""
+        """Inside this block, progress is logged every few seconds."""
         self._began = time.monotonic()
         self._all = (files, rows)
         parts = (counted(rows, "row"), counted(tables, "table"), counted(files, "file"), counted(rules, "rule"))
@@ -59,7 +59,7 @@ class CheckProgress:
 
     @contextmanager
     def following(self, measure: Callable[[], tuple[int, int]]) -> Iterator[None]:
-        """Within it, `measure` says how many files and rows are done."""
+        """Inside this block, `measure` returns how many files and rows are done."""
         self._measure = measure
         try:
             yield
@@ -72,15 +72,15 @@ class CheckProgress:
             self._done = (self._done[0] + files, self._done[1] + rows)
 
     def show(self, files: int, rows: int, all_files: int, all_rows: int) -> None:
-        """Tells how far it is."""
+        """Logs how far the check is."""
         self._write(f"checked {files:,} of {all_files:,} files, {rows:,} of {all_rows:,} rows")
 
     def tell(self, line: str) -> None:
-        """Tells something else."""
+        """Logs another line."""
         self._write(line)
 
     def end(self, checks: int, errors: int, warnings: int) -> None:
-        """Tells what came out."""
+        """Logs the result."""
         files, rows = self._all
         seconds = time.monotonic() - self._began
         self._write(

@@ -1,4 +1,4 @@
-"""The pass over all staged files of a run: in threads of this process, or as one stage of Spark where it is worth one.
+"""The pass over all staged files of a run: in threads of this process, or as one stage of Spark if that is faster.
 Not here: the pass over one file (`quality/checks/one_pass.py`), what follows from it
 (`quality/checks/pass_engine.py`)."""
 
@@ -66,12 +66,12 @@ def pass_in_threads(tasks: Sequence[FileTask], progress: CheckProgress) -> Passe
 
 
 def pass_in_spark(tasks: Sequence[FileTask], context: Any, progress: CheckProgress) -> Passed:
-    """The same as one stage of Spark; of the images of files that go on in others, only hashes are shuffled.
+    """The same as one stage of Spark; of the images of files that continue in others, only hashes are shuffled.
 
     Args:
         tasks: The files.
         context: A SparkContext.
-        progress: Is told what is done.
+        progress: Receives what is done.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -116,8 +116,8 @@ def run_pass(tasks: Sequence[FileTask], open_spark: Callable[[], Any], progress:
 
     Args:
         tasks: The files.
-        open_spark: Gives a SparkSession; asked only if one is used.
-        progress: Is told what is done.
+        open_spark: Gives a SparkSession; called only if one is used.
+        progress: Receives what is done.
 
     Raises:
         LakeUnavailableError: The storage does not answer.

@@ -37,7 +37,8 @@ def equals(column: pa.Array, text: str) -> pa.Array:
 
 
 def by_value(column: pa.Array, judge: Callable[[pa.Array], pa.Array | None]) -> pa.Array | None:
-    """What a judge says of each value, NULL for NULL; of a column with a dictionary it is asked for that only."""
+    """The judge's answer for each value, NULL for NULL; for a column with a dictionary, only its dictionary is
+    judged."""
     if not pa.types.is_dictionary(column.type):
         return judge(column)
     found = judge(column.dictionary)
@@ -58,7 +59,7 @@ def set_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def numbers_of(column: pa.Array) -> Ints:
-    """A column of 64-bit integers; what NULL becomes is not said."""
+    """A column of 64-bit integers; the number for NULL is undefined."""
     content = column.buffers()[1]
     if content is None:
         return np.zeros(len(column), np.int64)

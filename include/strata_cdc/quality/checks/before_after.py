@@ -1,4 +1,4 @@
-"""The images of one key, one behind the other: what a change found is what the change before it left.
+"""The images of one key, one after the other: the image before a change must be the image after the previous change.
 Not here: the rule (`rules.py`, `history_rule`), reading files (`one_pass.py`).
 
 Works on hashes of keys and images. Among ten million keys two have the same one with a chance of one in 370,000: what
@@ -61,7 +61,7 @@ class Edges(NamedTuple):
     last_image: Ints
     last_side: Sides
     is_asked: Flags
-    """Whether the first image is to be held against what was published earlier."""
+    """Whether the first image is to be compared with what was published earlier."""
 
     def taken(self, chosen: Flags | Ints | slice) -> Edges:
         """Those of some keys."""
@@ -83,14 +83,14 @@ class ImageBuffers:
         self._words = {"events": np.empty(0, np.int64), "places": np.empty(0, np.int64)}
 
     def words(self, name: str, columns: int) -> Ints:
-        """Three rows of numbers, of any value; whoever asks by the same name next gets the same memory."""
+        """Three rows of numbers, of any value; the next call with the same name gets the same memory."""
         if len(self._words[name]) < 3 * columns:
             self._words[name] = np.empty(3 * columns, np.int64)
         return self._words[name][: 3 * columns].reshape(3, columns)
 
 
 class Gathered:
-    """The images of the batches of a file, one behind the other."""
+    """The images of the batches of a file, one after the other."""
 
     def __init__(self, rows: int, buffers: ImageBuffers | None = None) -> None:
         """For the images of so many rows; buffers that are given had those of another file."""
@@ -102,7 +102,7 @@ class Gathered:
         """Takes the images of the next batch.
 
         Raises:
-            ValueError: There is no room for so many.
+            ValueError: The buffer is too small for so many.
         """
         is_update = flags_of(rows.is_op("update"))
         has_found = is_update | flags_of(rows.is_op("delete"))
@@ -115,7 +115,7 @@ class Gathered:
         left = _hashes(after, chain, has_left, (invalid, ""))
         sides = has_found * np.uint8(HAS_FOUND) | has_left * np.uint8(HAS_LEFT)
         if interleave(sides, *found, *left, self._so_far, self._events, self._sides) < 0:
-            raise ValueError(f"no room for {len(sides)} rows behind {self._so_far[0]}")
+            raise ValueError(f"the buffer has no space for {len(sides)} rows after {self._so_far[0]}")
 
     def events(self) -> ImageEvents:
         """All of them."""
@@ -133,7 +133,7 @@ def _hashes(
         columns: Of the images.
         chain: Which of them count.
         has: Rows that have such an image.
-        noted: The map `_invalid` of the rows, and what stands in front of the columns' names there.
+        noted: The map `_invalid` of the rows, and the prefix of the columns' names there.
     """
     invalid, prefix = noted
     images, count = {name: columns[name] for name in chain.columns}, len(has)
@@ -155,7 +155,7 @@ def texts_of(invalid: Column, prefix: str, names: Sequence[str | None]) -> list[
 
     Args:
         invalid: The map.
-        prefix: What stands in front of the columns' names there.
+        prefix: The prefix of the columns' names there.
         names: What it calls the columns; None for one that it never has.
     """
     if invalid.null_count == len(invalid):
@@ -185,7 +185,7 @@ def hash_keys(keys: Sequence[Any], count: int) -> Ints:
 
 
 def joined(parts: Sequence[ImageEvents]) -> ImageEvents:
-    """Events of several files, one behind the other."""
+    """Events of several files, one after the other."""
     none = np.zeros(0, np.int64)
     return ImageEvents(
         np.concatenate((none, *(part.key for part in parts))),
@@ -199,11 +199,11 @@ class ChainFindings(NamedTuple):
     """What follows from the order of images."""
 
     first: Ints
-    """The place of the first one of each key, rising."""
+    """The index of the first event of each key, rising."""
     last: Ints
-    """The place of the last one, keys in the same order."""
+    """The index of the last event, keys in the same order."""
     broken: Ints
-    """Places of those that do not follow from the one before them of the same key, rising."""
+    """Indexes of events that do not follow from the event before them of the same key, rising."""
 
 
 def follow(events: ImageEvents, buffers: ImageBuffers | None = None) -> ChainFindings:
@@ -214,7 +214,7 @@ def follow(events: ImageEvents, buffers: ImageBuffers | None = None) -> ChainFin
 def _follow(
     key: Ints, first: tuple[Ints, Sides], last: tuple[Ints, Sides], buffers: ImageBuffers | None = None
 ) -> ChainFindings:
-    """The same of places with a first image and side, and a last one."""
+    """The same for indexes with a first image and side, and a last one."""
     count = len(key)
     if np.all(key[1:] > key[:-1]):
         return ChainFindings(np.arange(count), np.arange(count), np.zeros(0, np.int64))
@@ -229,9 +229,9 @@ def _follow(
 
 
 def edges_of(events: ImageEvents, followed: ChainFindings, asked: Ints) -> Edges:
-    """The first and last event of each key; of the keys `asked` (by their number) the first one is asked for."""
+    """The first and last event of each key; for the keys `asked` (by their number), the first event is requested."""
     first, last = followed.first, followed.last
-    # Those of all files are held: of arrays as large as these the system maps large pages, which takes less time.
+    # All files' edges stay in memory: for arrays as large as these the system maps large pages, which takes less time.
     words, flags = np.empty((4, len(first)), np.int64), np.zeros((3, len(first)), np.uint8)
     chosen = (events.key, first), (events.image, first), (events.at, first), (events.image, last)
     for at, (column, places) in enumerate(chosen):
@@ -254,15 +254,15 @@ class Firsts(NamedTuple):
 
 
 class Sampling(Struct, frozen=True):
-    """Which keys of a table are held against what was published earlier."""
+    """Which keys of a table are compared with what was published earlier."""
 
     keys: int | None
     """So many at most; None for all."""
     salt: int
-    """Whoever has another one takes other keys."""
+    """Another seed chooses other keys."""
 
     def chosen(self, keys: Ints) -> Ints:
-        """Places of those that are taken, the same of equal keys wherever they are, in rising order."""
+        """Indexes of the chosen keys, the same for equal keys wherever they are, in rising order."""
         if self.keys is None or len(keys) <= self.keys:
             return np.arange(len(keys))
         mixed = (keys ^ np.int64(self.salt)).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -283,7 +283,7 @@ def firsts_of(events: ImageEvents, followed: ChainFindings, asked: Ints, seq: In
     Args:
         events: All of the file.
         followed: What follows from them.
-        asked: Numbers of the keys.
+        asked: Numbers of the keys whose first event is requested.
         seq: Of each row of the file.
         row: Likewise.
     """
@@ -293,15 +293,15 @@ def firsts_of(events: ImageEvents, followed: ChainFindings, asked: Ints, seq: In
 
 
 class BetweenFiles(NamedTuple):
-    """What follows where the images of a key go on from one file to the next."""
+    """What follows where the images of a key continue from one file to the next."""
 
     file: Ints
-    """Where they do not: the number of the file that goes on."""
+    """Where they do not follow: the number of the file with the later image."""
     at: Ints
     """The row in it."""
     side: Sides
     met_file: Ints
-    """Where a key is asked for that a file before has: the number of the file that asks."""
+    """If a key is requested that an earlier file has: the number of the file that requests it."""
     met_key: Ints
 
 
@@ -339,7 +339,7 @@ def _shared(files: Sequence[Edges]) -> Iterator[Edges]:
 
 
 def split_edges(edges: Edges, parts: int) -> Iterator[tuple[int, Edges]]:
-    """The edges of a file by the hash of their key, in `parts` (65,536 at most); those without any are left out."""
+    """The edges of a file by the hash of their key, in `parts` (65,536 at most); parts without any are skipped."""
     part = (edges.key % parts).astype(np.uint16)
     order = np.argsort(part, kind="stable")  # of small numbers in time that goes with their count
     ends = np.cumsum(np.bincount(part, minlength=parts))

@@ -25,8 +25,8 @@ def conditioned(
 ) -> Rule | None:
     """The rule for the rows of one version; None if that lacks a column that the condition names.
 
-    Of rows whose image lacks such a column, or whose value has no type, nobody knows whether the condition holds: they
-    are exempt, as they are from the rules that follow from the schema.
+    Of rows whose image lacks such a column, or whose value has no type, it is not known whether the condition holds:
+    they are exempt, as they are from the rules that follow from the schema.
 
     Args:
         followed: The user's rule at the version.
@@ -36,7 +36,7 @@ def conditioned(
         exempt: What is exempt in the batch.
 
     Raises:
-        ConditionError: The text is no condition on any version of the table; says where.
+        ConditionError: The text is no condition on any version of the table; has the position.
     """
     rule = followed.rule
     if rule.where is None:

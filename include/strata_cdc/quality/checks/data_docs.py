@@ -1,7 +1,7 @@
 """Names and values of others in the Data Docs: text, whatever is in them.
 
-Great Expectations writes names and values into pages without escaping them, in some places as HTML, as Markdown or as a
-template (1.24, render/view). So it gets harmless letters in the place of what means something there, one for one, and
+Great Expectations writes names and values into pages without escaping them, partly as HTML, as Markdown or as a
+template (1.24, render/view). So it gets harmless letters instead of what means something there, one for one, and
 the finished pages get the characters back, as HTML writes them in a text.
 Not here: running the suites (`suite.py`).
 """
@@ -19,7 +19,7 @@ _LETTERS = 0x10FE00
 _HIDE = {ord(character): chr(_LETTERS + ord(character)) for character in _MEANS_SOMETHING}
 _SHOW = {_LETTERS + ord(character): f"&#{ord(character)};" for character in _MEANS_SOMETHING}
 _ODD = re.compile(r"[^A-Za-z0-9 ,.=_+-]|\.(?![A-Za-z0-9])|(?<![A-Za-z0-9])\.")
-"""Great Expectations makes a folder of what is in front of a dot."""
+"""Great Expectations makes a folder of what is before a dot."""
 _NAME_CHARACTERS = 150
 """A name becomes that of a folder and of a page."""
 

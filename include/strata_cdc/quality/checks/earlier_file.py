@@ -1,4 +1,4 @@
-"""One file of change rows that was written before, read for some keys only: where they are, and what was left of them.
+"""A file of change rows that was written before, read for some keys only: where they are, and the last image of each.
 Not here: which files, and what follows from it (`earlier_images.py`)."""
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class EarlierFile(Struct, frozen=True):
     interval: int
     """That owns its rows: start, microseconds UTC."""
     bounds: tuple[int, int] | None = None
-    """Of the one whole number that is the key of all of its rows; None where that is not known."""
+    """For a key of one whole number: the key of all of its rows; None if that is not known."""
     version: int | None = None
-    """The schema version of its rows; None if the file has to say."""
+    """The schema version of its rows; None if only the file has it."""
 
 
 class LastImage(NamedTuple):
@@ -75,7 +75,7 @@ def _readable() -> Iterator[None]:
 
 
 class OpenedFile:
-    """A Parquet file of change rows, of which only what is asked for is read."""
+    """A Parquet file of change rows, of which only what is requested is read."""
 
     def __init__(self, file: EarlierFile) -> None:
         """Opens it.
@@ -100,10 +100,10 @@ class OpenedFile:
         return version
 
     def column(self, name: str) -> str:
-        """What the file calls a column of its version: where it has had several types, the type is behind the name.
+        """The name of a version's column in the file: if it has had several types, the type follows the name.
 
         Raises:
-            UnreadableEarlierError: There is none, or several may be it.
+            UnreadableEarlierError: There is no such column, or several may be it.
         """
         plain = fold_name(column_name(name))
         own = self.schema.names[: self.schema.get_field_index("_before")]
@@ -130,8 +130,8 @@ class OpenedFile:
                 yield from self._images_in(group, names, keys, wanted)
 
     def _images_in(self, group: int, names: Sequence[str], keys: Sequence[str], wanted: Ints) -> Iterator[LastImage]:
-        places = ["_op", "_seq", "_row"]
-        batch = self._read(group, [*names, *places, "_invalid", *(f"_before.{name}" for name in names)])
+        position = ["_op", "_seq", "_row"]
+        batch = self._read(group, [*names, *position, "_invalid", *(f"_before.{name}" for name in names)])
         op = batch.column("_op")
         is_insert, is_delete = flags_of(equals(op, "insert")), flags_of(equals(op, "delete"))
         seq, row = numbers_of(batch.column("_seq")), numbers_of(batch.column("_row"))

@@ -1,11 +1,8 @@
-"""The chain of images across intervals: what the first change of a row found is what an earlier interval left of it.
+"""Before/after consistency across intervals: the image before the first change of a row is what an earlier interval
+left of it.
 Not here: images within one interval (`before_after.py`), finding the files (`quality/check/earlier_files.py`), reading
-one
-(`earlier_file.py`).
-
-Looks from the newest earlier file to older ones, as long as nothing stands between that could have changed the row
-unseen. What is not found that way is not compared, and counted with the reason.
-"""
+one (`earlier_file.py`). Looks from the newest earlier file to older ones, as long as nothing lies between that could
+have changed the row unseen. What is not found that way is not compared, and counted with the reason."""
 
 from __future__ import annotations
 
@@ -80,7 +77,7 @@ class ComparedImages(Struct):
     """By the reason."""
 
     def failure(self, subject: TableSubject) -> Failure | None:
-        """What the verdict says of it."""
+        """The summary in the verdict."""
         if not self.broken:
             return None
         first = self.broken[:EXAMPLES]
@@ -111,7 +108,7 @@ class _Wanted(NamedTuple):
     """Its number among the files of the interval."""
 
     def without(self, done: Ints) -> _Wanted:
-        """But for some, by place."""
+        """Without some, by index."""
         kept = np.ones(len(self.key), np.bool_)
         kept[done] = False
         return _Wanted(*(column[kept] for column in self))
@@ -153,7 +150,7 @@ def _compare_version(version: int, work: _Work, wanted: _Wanted) -> None:
 
 
 class _StopLookingError(Exception):
-    """Nothing older can be told; the text says why."""
+    """Nothing older can be known; the text says why."""
 
 
 class _Work:

@@ -1,4 +1,4 @@
-"""Whether what a file says of its values is true: readers leave out files and row groups by it.
+"""Whether the bounds of values in a file's footer are true: readers skip files and row groups by them.
 Not here: making such statistics (`tables/statistics.py`)."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 class FileBounds:
-    """The least and the greatest value of each column of a file, beside what the file says."""
+    """The least and the greatest value of each column of a file, beside the bounds in the file."""
 
     def __init__(self) -> None:
         self.wrong: list[str] = []

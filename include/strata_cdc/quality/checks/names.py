@@ -18,7 +18,7 @@ METADATA = (
     "_invalid",
     "_interval",
 )
-"""What every change has behind its table's columns."""
+"""The columns that every change has after its table's columns."""
 
 
 def column_name(name: str) -> str:

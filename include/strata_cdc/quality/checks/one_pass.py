@@ -75,10 +75,10 @@ class FileTask(Struct, frozen=True):
     definition: str | None
     """As JSON; None if the plan has no such version."""
     goes_on: bool
-    """Whether the rows of its version go on in other files."""
+    """Whether the rows of its version continue in other files."""
     sensitive: Sensitive = NOTHING
     sampling: Sampling | None = None
-    """Which of its keys are held against what was published earlier; None for none."""
+    """Which of its keys are compared with what was published earlier; None for none."""
 
     @property
     def group(self) -> str:
@@ -91,9 +91,9 @@ class Pass(NamedTuple):
 
     profile: FileProfile
     edges: Edges | None
-    """Of a file that goes on in others."""
+    """Of a file whose images continue in others."""
     firsts: Firsts | None = None
-    """What is to be held against what was published earlier."""
+    """What is to be compared with what was published earlier."""
 
 
 class Whole(NamedTuple):
@@ -131,7 +131,7 @@ def pass_over(task: FileTask, buffers: PassBuffers | None = None) -> Pass:
 
 
 def look_at(task: FileTask) -> Pass:
-    """The file itself, and what of it is to be held against others, without the rules about its rows.
+    """The file itself, and what of it is to be compared with others, without the rules about its rows.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -141,7 +141,7 @@ def look_at(task: FileTask) -> Pass:
 
 
 def read_whole(task: FileTask) -> Whole:
-    """The place of each row, and the images of its keys.
+    """The stream position of each row, and the images of its keys.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -232,7 +232,7 @@ class _FilePass:
         self._images = Gathered(0 if self._chain is None else _rows_in(parquet), self._buffers)
         self._count = 0
         self._gtids: tuple[int, pa.ChunkedArray] | None = None
-        """Of the row group that was asked for last."""
+        """Of the row group that was requested last."""
 
     def run(self) -> Pass:
         """Reads the file and judges it."""
@@ -240,7 +240,7 @@ class _FilePass:
             for group, begin, batch, texts in self._batches():
                 self._bounds.add(batch, self._parquet.metadata.row_group(group))
                 self._judge(RuleRows(batch, partial(self._gtid, group, begin), self._keys, self._task.sensitive, texts))
-                del batch, texts  # or they are held while the next ones are read
+                del batch, texts  # or they stay in memory while the next ones are read
         except (pa.ArrowInvalid, OSError) as error:
             return Pass(FileProfile(self._task.file.url, damage=f"is no Parquet file: {error}"), None)
         seq, row = self.places()
@@ -284,8 +284,8 @@ class _FilePass:
         return self._images.events()
 
     def _batches(self) -> Iterator[tuple[int, int, pa.RecordBatch, _Texts]]:
-        """Batches with their row group, the rows of that before them, and the texts beside them; held no longer than
-        the caller holds them."""
+        """Batches with their row group, the rows of that before them, and the texts with them; kept in memory no longer
+        than the caller holds them."""
         for group in range(self._parquet.num_row_groups):
             yield from self._batches_of(group)
 
@@ -336,7 +336,7 @@ def _unordered(seq: Ints, row: Ints) -> FileFault | None:
     count, at = place_in_order(seq, row)
     if not count:
         return None
-    place = f"row {row[at]} of transaction {seq[at]} comes behind row {row[at - 1]} of transaction {seq[at - 1]}"
+    place = f"row {row[at]} of transaction {seq[at]} comes after row {row[at - 1]} of transaction {seq[at - 1]}"
     return FileFault(ORDER, f"the rows of a staged file are not in the order of the stream: {place}", count)
 
 

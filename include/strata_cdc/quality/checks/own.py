@@ -1,5 +1,6 @@
 """Users' own expectations: a folder with one file a table, `<database>.<table>.json` or `.yaml`.
-Not here: what a file may say (`own_file.py`), rules that follow from the schema (`rules.py`), running any (`suite.py`).
+Not here: what a file may contain (`own_file.py`), rules that follow from the schema (`rules.py`), running any
+(`suite.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class OwnFile(Struct, frozen=True):
 
 
 def own_files(folder: str) -> list[OwnFile]:
-    """The files of a folder, by name; what has another ending is none of them.
+    """The files of a folder, by name; files with other endings are ignored.
 
     Raises:
         SettingsError: There is no such folder, or two files of one table.
@@ -101,7 +102,7 @@ def refused_arguments(rules: Iterable[Rule]) -> Iterator[tuple[Rule, str]]:
     """The rules whose arguments Great Expectations does not take, and why."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # Takes seconds: a run finds out by itself.
+        # Takes seconds: a run finds out when it checks.
         import great_expectations.expectations.core  # noqa: F401, PLC0415  see above
         from great_expectations.expectations.registry import get_expectation_impl  # noqa: PLC0415  see above
 
@@ -113,7 +114,7 @@ def refused_arguments(rules: Iterable[Rule]) -> Iterator[tuple[Rule, str]]:
 
 
 def _messages(error: Exception) -> Iterator[str]:
-    """What pydantic says of each argument; anything else as it is."""
+    """The message of pydantic for each argument; other errors as they are."""
     found = getattr(error, "errors", None)
     if found is None:
         yield str(error)

@@ -1,9 +1,7 @@
-"""Users' own rules along the versions of a table: in which they hold, and what their columns are called there.
-Not here: reading rules (`own.py`), finding out which column is which (`schema/history/column_lifetimes.py`).
-
-A name means the column that had it first within the versions of the rule. The rule goes on with that column under all
-of its names, and ends with it: a column that was added under the name later is another one.
-"""
+"""Users' own rules along the versions of a table: in which versions they hold, and the names of their columns there.
+Not here: reading rules (`own.py`), finding out which column is which (`schema/history/column_lifetimes.py`). A name
+means the column that had it first within the versions of the rule. The rule follows that column under all of its
+names, and ends with it: a column that was added under the name later is another one."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ class VersionsBefore(Struct, frozen=True):
     """What is known of the versions of a table."""
 
     lives: tuple[TableLife, ...] = ()
-    """None if nobody knows: then columns are taken by name."""
+    """None if it is not known: then columns are identified by name."""
 
     def holds(self, rule: Rule, version: int) -> bool:
         """Whether a rule is about the rows of a version."""
@@ -36,7 +34,7 @@ class VersionsBefore(Struct, frozen=True):
             return True
         order = [one for life in self.lives for one in life.versions]
         first, last = rule.versions
-        # What is not among them can only be told by its number.
+        # A column that is not among them is identified only by its number.
         place = {one: at for at, one in enumerate(order)} if version in order else {}
         at = place.get(version, version)
         return (first is None or place.get(first, first) <= at) and (last is None or at <= place.get(last, last))
@@ -80,7 +78,7 @@ class VersionsBefore(Struct, frozen=True):
 
 
 class VersionRule(Struct, frozen=True):
-    """A user's rule as it is asked of the rows of one version."""
+    """A user's rule as it is checked on the rows of one version."""
 
     rule: Rule
     definition: TableDefinition
@@ -167,5 +165,5 @@ def _because(rule: Rule, new_names: Mapping[str, str], version: int) -> str:
 
 
 def _own_name(name: str) -> str:
-    """The column of MySQL's table behind a name of the change table."""
+    """The name of MySQL's column for a name in the change table."""
     return name[1:] if name.startswith("__") and column_name(name[1:]) == name else name

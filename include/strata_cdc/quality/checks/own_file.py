@@ -27,14 +27,14 @@ _Notes = Annotated[str | list[str] | None, Meta(description="a text, or a list o
 _Condition = Annotated[
     str | None, Meta(description="a condition in MySQL's SQL on the rows that it is about, as in status = 'paid'")
 ]
-_Owner = Annotated[str, Meta(min_length=1, description="the name of who is asked when it does not hold, a text")] | None
+_Owner = Annotated[str, Meta(min_length=1, description="the person to ask when the rule fails, a text")] | None
 _Described = Annotated[str | None, Meta(description="a text")]
 _Version = Annotated[int, Meta(ge=1, description="the number of a schema version, as `_schema_version` has it")] | None
 _Unused = Annotated[Any, Meta(description="anything: Great Expectations writes it, and nothing reads it here")]
 
 
 class OwnVersions(Struct, frozen=True, forbid_unknown_fields=True):
-    """A range of schema versions, both ends inclusive; without one it goes on for ever."""
+    """A range of schema versions, both ends inclusive; without an end it has no bound."""
 
     first: _Version = field(default=None, name="from")
     last: _Version = field(default=None, name="to")
@@ -56,7 +56,7 @@ class OwnExpectation(Struct, frozen=True, forbid_unknown_fields=True):
     ] = "critical"
     where: _Condition = None
     versions: _Versions = None
-    """Those in which it must hold, and in the first of which columns have the names that it says."""
+    """The versions in which it must hold; in the first of them, columns have the names that the expectation uses."""
     owner: _Owner = None
     description: _Described = None
     notes: _Notes = None
@@ -93,7 +93,7 @@ def read_own_file(name: str, text: str) -> list[PlacedExpectation]:
     """The expectations of a file.
 
     Args:
-        name: Of the file; its suffix says whether it is JSON or YAML.
+        name: Of the file; its suffix decides between JSON and YAML.
         text: What it holds.
 
     Raises:

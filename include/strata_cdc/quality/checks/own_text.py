@@ -1,4 +1,4 @@
-"""A text of JSON or YAML to values, and to the lines on which they stand.
+"""A text of JSON or YAML to values, and to the lines on which they are.
 Not here: what the values have to be (`own_file.py`)."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def read_json(text: str) -> Any:
     """The values of a JSON text.
 
     Raises:
-        UnreadableFileError: It is none, or a key stands twice in an object.
+        UnreadableFileError: It is neither JSON nor YAML, or a key is there twice in an object.
     """
     try:
         return json.loads(text, object_pairs_hook=_without_repeats)
@@ -37,17 +37,17 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise UnreadableFileError(f'"{twice}" stands twice in one object')
+        raise UnreadableFileError(f'"{twice}" is there twice in one object')
     return found
 
 
 def compose(text: str) -> yaml.Node | None:
-    """The nodes of a YAML text, None for an empty one; JSON is YAML, so they tell where things stand in that, too.
+    """The nodes of a YAML text, None for an empty one; JSON is YAML, so they have the lines of JSON, too.
 
     Raises:
         UnreadableFileError: It is no YAML.
     """
-    import yaml  # noqa: PLC0415  only who has such files pays for it
+    import yaml  # noqa: PLC0415  only runs with such files load it
 
     try:
         node: yaml.Node | None = yaml.compose(text, _loader())
@@ -64,7 +64,7 @@ def _loader() -> type[yaml.SafeLoader]:
     """YAML's values as JSON has them: `on`, `no`, times and numbers with colons are texts (YAML 1.2, core schema)."""
     import yaml  # noqa: PLC0415  as in compose
 
-    # In the place of PyYAML's own resolvers.
+    # Instead of PyYAML's own resolvers.
     loader: type[yaml.SafeLoader] = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": {}})
     for tag, pattern, first in (
         ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -80,7 +80,7 @@ def yaml_values(node: yaml.Node | None) -> Any:
     """The values of nodes.
 
     Raises:
-        UnreadableFileError: A key stands twice in an object, or a list or object is in itself.
+        UnreadableFileError: A key is there twice in an object, or a list or object is in itself.
     """
     try:
         return _values(node) if node is not None else None
@@ -96,7 +96,7 @@ def _values(node: yaml.Node) -> Any:
         names = [name for name, _ in pairs]
         for at, (key, _) in enumerate(node.value):
             if names[at] in names[:at]:
-                raise UnreadableFileError(f'line {key.start_mark.line + 1}: "{names[at]}" stands twice in one object')
+                raise UnreadableFileError(f'line {key.start_mark.line + 1}: "{names[at]}" is there twice in one object')
         return dict(pairs)
     if isinstance(node, yaml.SequenceNode):
         return [_values(value) for value in node.value]
@@ -127,7 +127,7 @@ def lines_of(text: str) -> dict[Path, int]:
     That is rare: YAML knows some characters not, and no key of more than 1,024.
     """
     try:
-        # A tab is no blank to YAML, and stands in no text of JSON.
+        # A tab is no blank to YAML, and no text of JSON contains one.
         node = compose(text.replace("\t", " "))
         return dict(_placed(node, ())) if node is not None else {}
     except (UnreadableFileError, RecursionError):

@@ -97,7 +97,7 @@ def _is_one_of_many(suite: Suite, columns: Mapping[int, object]) -> bool:
 
 
 class _AcrossFiles:
-    """Rules across the files of a table: by their first and last rows where these tell, else by all rows."""
+    """Rules across the files of a table: by their first and last rows if these suffice, otherwise by all rows."""
 
     def __init__(self, subject: TableSubject, passed: Passed) -> None:
         self._between = passed.between
@@ -106,7 +106,7 @@ class _AcrossFiles:
         self._whole: dict[str, Whole] = {}
 
     def unique(self, files: Sequence[JudgedFile]) -> RuleFound:
-        """Rows that share their place in the stream with others."""
+        """Rows that share their position in the stream with others."""
         rows = sum(self._passes[file.url].profile.rows for file in files)
         if self._in_order(files) is not None:
             return RuleFound(rows)

@@ -1,7 +1,7 @@
-"""What the pass over all files of a run has found: of each file, and of the images that go on from one to the next.
+"""The result of the pass over all files of a run: of each file, and of the images that continue from one file to the
+next.
 Not here: the pass over a file (`one_pass.py`), where it runs (`quality/check/run_pass.py`), verdicts
-(`pass_engine.py`).
-"""
+(`pass_engine.py`)."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from strata_cdc.quality.checks.profile import FileProfile
 
 Part = tuple[tuple[int, int] | None, str, "Edges"]
-"""A file by the place of its first row, its URL, and all or some of its keys."""
+"""A file by the position of its first row, its URL, and all or some of its keys."""
 
 
 class Between(NamedTuple):
-    """What the files of one table, version and interval say of each other."""
+    """What the files of one table, version and interval show about each other."""
 
     broken: int = 0
     """Images that do not follow from the last one of their key in the files before."""
     rows: tuple[tuple[str, int, int], ...] = ()
     """The first of them: file, row and side."""
     met: tuple[tuple[str, Ints], ...] = ()
-    """Of a file, keys that are asked for and that a file before has: the image before theirs is known."""
+    """By file, keys that are requested and that an earlier file has: the image before theirs is known."""
 
     @classmethod
     def of(cls, parts: Iterable[Part]) -> Between:
@@ -79,7 +79,7 @@ class Passed(NamedTuple):
         return {url: one.profile for url, one in self.passes.items()}
 
     def firsts(self) -> dict[str, Firsts]:
-        """By file, what is to be held against earlier intervals: what no file before it has in the same interval."""
+        """By file, what is to be compared with earlier intervals: what no file before it has in the same interval."""
         met: dict[str, list[Ints]] = defaultdict(list)
         for between in self.between.values():
             for url, keys in between.met:

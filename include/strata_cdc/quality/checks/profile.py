@@ -1,4 +1,5 @@
-"""What one pass over a staged file finds: small values, from whichever process read the file to the one that judges.
+"""The result of one pass over a staged file: small values, sent from the process that read the file to the one that
+judges.
 Not here: reading files (`one_pass.py`), the verdict on all of them (`pass_engine.py`)."""
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ EXAMPLES: Final = 20
 EXAMPLE_LENGTH: Final = 200
 """Characters of one of them."""
 POSITION: Final = ("_gtid", "_seq", "_row")
-"""What says where a row is."""
+"""The columns with a row's position."""
 
 
 def example_text(example: Any) -> str:
@@ -69,7 +70,7 @@ class FileProfile(Struct, frozen=True):
     is_unlike: bool = False
     """Whether its columns are not those of its schema version; then only the rules of the stream were judged."""
     found: tuple[RuleFound, ...] = ()
-    """For each rule of the stream, then for each of its schema version; those across rows are told by others."""
+    """For each rule of the stream, then for each of its schema version; rules across rows are judged elsewhere."""
     first: tuple[int, int] | None = None
     last: tuple[int, int] | None = None
     """`_seq` and `_row` of its first and last row; None where rows have none."""

@@ -51,7 +51,7 @@ class RuleRows:
 
         Args:
             batch: Change rows, without columns that no rule needs.
-            gtid: Of a row of the batch; asked only for examples.
+            gtid: Of a row of the batch; called only for examples.
             keys: Columns by which a row is known, as the change table calls them; examples have them.
             sensitive: What examples must not show.
             texts: Columns beside those of the batch.
@@ -143,7 +143,7 @@ def _not_null(column: pa.Array, _: dict[str, Any]) -> pa.Array | None:
 
 
 def _outside(column: pa.Array, kwargs: dict[str, Any]) -> pa.Array | None:
-    """Values that are not between two bounds; those of the column are mostly inside, which two numbers tell."""
+    """Values that are not between two bounds; those of the column are mostly inside, which two numbers show."""
     found = pc.min_max(column)
     low, high = found["min"].as_py(), found["max"].as_py()
     least, most = kwargs.get("min_value"), kwargs.get("max_value")

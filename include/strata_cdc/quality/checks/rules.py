@@ -33,7 +33,7 @@ MOST_LABELS = 2000
 
 _NOT_IN_FRAMES = re.compile("[.`]")
 _LONGEST_TIME = (838 * 3600 + 59 * 60 + 59) * 1_000_000
-"""Microseconds; `838:59:59` has no fraction behind it (manual, "The TIME Type")."""
+"""Microseconds; `838:59:59` has no fraction (manual, "The TIME Type")."""
 _LAST_YEAR = 2155
 
 
@@ -71,7 +71,7 @@ class ImageChain(Struct, frozen=True):
     keys: tuple[str, ...]
     columns: tuple[str, ...]
     invalid: dict[str, str] = {}
-    """Of these, columns whose values `_invalid` may have to tell apart -> what they are called there."""
+    """Of these, columns whose values `_invalid` may have to distinguish -> what they are called there."""
 
     def invalid_of(self, names: Sequence[str]) -> list[str | None]:
         """What some columns are called in `_invalid`; None for one that is never in it."""
@@ -93,13 +93,13 @@ class Rule(Struct, frozen=True):
     where: str | None = None
     """The same as a user writes it, in MySQL's SQL; it becomes the condition when a version is there to read it."""
     versions: tuple[int | None, int | None] | None = None
-    """First and last schema version for which a user says it; None for all."""
+    """First and last schema version for which a user's rule is given; None for all."""
     owner: str | None = None
-    """Who is asked when a user's rule does not hold."""
+    """The person who answers for a user's rule when it fails."""
     place: str = ""
     """Of a user's rule: file and line."""
     selection: RowSelection = ALL_ROWS
-    """The same of a rule of ours, for who does not ask Spark."""
+    """The same of a rule of ours, for engines without Spark."""
     members: tuple[str, ...] = ()
     """Of a rule about a SET: its labels, which its regular expression is made of."""
     chain: ImageChain | None = None
@@ -415,7 +415,7 @@ _INSERT_UPDATE = "'insert', 'update'"
 
 
 def rule_of_version(version: int) -> Rule:
-    """Rows of a file are of the schema version that the file says."""
+    """Rows of a file are of the schema version that the file declares."""
     return Rule(
         "expect_column_values_to_be_in_set",
         Severity.ERROR,

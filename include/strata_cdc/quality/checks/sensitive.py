@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from strata_cdc.quality.checks.rules import Rule
 
 MASK: Final = "(sensitive)"
-"""In the place of a value that is not shown."""
+"""Shown instead of a value that is hidden."""
 _HOLD_ALL: Final = frozenset({"_before", "_invalid"})
 """Columns of a change table that have values of all others."""
 _KEPT: Final = frozenset(
@@ -36,7 +36,7 @@ _KEPT: Final = frozenset(
         "unexpected_percent_total",
     }
 )
-"""What Great Expectations says of a result that is no value of a row."""
+"""Great Expectations' fields of a result that have no value of a row."""
 _NAMES_NO_VALUE: Final = re.compile(r"expect_(?:table_|column_to_exist$)")
 """Expectations that look at no value."""
 _ERROR_CLASS: Final = re.compile(r"\[[A-Z0-9_.]+\]")
@@ -59,7 +59,7 @@ class Sensitive(Struct, frozen=True):
         return bool(self.columns) and (_plain(column) in self.columns or column.partition(".")[0] in _HOLD_ALL)
 
     def hides(self, rule: Rule) -> bool:
-        """Whether what a rule finds must not be shown: it is about a sensitive column, or nobody can tell that not."""
+        """Whether what a rule finds must not be shown: it is about a sensitive column, or that cannot be excluded."""
         if not self.columns or _NAMES_NO_VALUE.match(rule.expectation):
             return False
         if rule.chain is not None:

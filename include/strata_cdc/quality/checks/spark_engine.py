@@ -1,4 +1,5 @@
-"""All rules run by Great Expectations on Spark (`checks_engine = "great_expectations"`), and users' own in either way.
+"""All rules run by Great Expectations on Spark (`checks_engine = "great_expectations"`), and users' own rules with both
+engines.
 Not here: running a suite (`suite.py`), the other engine (`pass_engine.py`)."""
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def frame_names(definition: TableDefinition, columns: Sequence[str] | None = Non
 
 def count_rules(subject: TableSubject) -> int:
     """How many rules there are about a table, before any of its files is read; own ones may hold for some versions.
-    Where they cannot be told, the check of the table says why."""
+    If they cannot be known, the check of the table reports why."""
     count = len(subject.own) * len(subject.versions) + len(rules_of_stream(subject.facts))
     for version in subject.versions:
         definition = subject.definitions.get(version)
@@ -163,20 +163,20 @@ def rules_of_version(
     """What must hold of the rows that a schema version has decoded."""
     names = published_names(definition, columns)
     rules = [rule_of_version(version), *rules_of_definition(definition, names, exempt)]
-    # Where images lack columns, nothing can be said of what the last one left.
+    # If images lack columns, nothing is known about what the last one left.
     if definition.primary_key and not exempt.partial_rows:
         rules.append(history_rule(definition, names))
     return tuple(rules)
 
 
 def is_asked(subject: TableSubject, rule: Rule, version: int) -> bool:
-    """Whether a user's rule is asked of the rows of a version: it is about them, and they have its columns."""
+    """Whether a user's rule is checked on the rows of a version: it is about them, and they have its columns."""
     definition = subject.definitions[version]
     return follow(rule, subject.past, version, definition, frame_names(definition)) is not None
 
 
 def are_columns_of(definition: TableDefinition, columns: Sequence[str]) -> bool:
-    """Whether a file's columns are called as those of the schema version that is said to have decoded them."""
+    """Whether a file has the columns' names of the schema version by which it was decoded."""
     if tuple(columns[len(definition.columns) :]) != METADATA:
         return False
     # Some have more underscores in front (`tables/layout.py`).

@@ -106,7 +106,7 @@ class Judge:
     def _validate(
         self, name: str, batch: Any, frame: Any, rules: Sequence[Rule], result_format: Any
     ) -> dict[int, dict[str, Any]]:
-        """Numbers of the rules that do not hold, with what Great Expectations says of each."""
+        """Numbers of the rules that do not hold, with Great Expectations' result of each."""
         sensitive = self._sensitive.get(name, NOTHING)
         expectations = [_expectation(number, rule, sensitive) for number, rule in enumerate(rules)]
         suite = self._context.suites.add(self._gx.ExpectationSuite(name=name, expectations=expectations))
@@ -120,7 +120,7 @@ class Judge:
             found: dict[str, Any] = dict(result.to_json_dict())
             if result.expectation_config is not None:
                 results[result.expectation_config.meta["strata_rule"]] = found
-        # A result that is not there is no success: nothing else says that its expectation was looked at.
+        # A missing result is no success: nothing else shows that its expectation was checked.
         missing = {"exception_info": {"exception_message": "Great Expectations gave no result"}}
         return {
             number: results.get(number, missing)
@@ -372,7 +372,7 @@ def _unlogged(frame: Any, sensitive: Sensitive) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Great Expectations and pyspark warn of their own insides; nobody who reads our output can act on that."""
+    """Great Expectations and pyspark warn of their own internals; no reader of our output can act on that."""
     gx_log = logging.getLogger("great_expectations")
     level = gx_log.level
     gx_log.setLevel(logging.ERROR)

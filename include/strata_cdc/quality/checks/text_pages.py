@@ -1,10 +1,7 @@
-"""Columns of texts out of their Parquet pages as they lie there: such a page has its texts one behind the other, as
-Arrow has them. Not here: unpacking their lengths (`binlog/kernels/text_pages.py`), every other column, which Arrow
-reads.
-
-Arrow copies each text of a page into an array of its own, which takes as long as to decompress the page. What is not
-known here in each detail is left to Arrow, and so is what is damaged: its errors are the ones that a check reports.
-"""
+"""Columns of texts straight from their Parquet pages: such a page has its texts one after the other, as Arrow has them.
+Not here: unpacking their lengths (`binlog/kernels/text_pages.py`), every other column, which Arrow reads. Arrow copies
+each text of a page into an array of its own, which takes as long as to decompress the page. What is not known here in
+each detail is left to Arrow, and so is what is damaged: its errors are the ones that a check reports."""
 
 from __future__ import annotations
 
@@ -69,7 +66,7 @@ def texts_of_group(
 
 
 def _is_known(chunk: pq.ColumnChunkMetaData, column: pq.ColumnSchema) -> bool:
-    """Whether it is a column of texts at the top, not inside of another one, of which the footer says nothing more."""
+    """Whether it is a column of texts at the top, not inside of another one, for which the footer has no other type."""
     return (
         chunk.physical_type == "BYTE_ARRAY"
         and chunk.compression == "ZSTD"
@@ -103,7 +100,7 @@ def _pages(content: memoryview, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page
             raise _UnknownFormError
         size = header.get(_PACKED_SIZE, -1)
         packed = content[at : at + size]
-        # zstd holds a frame to its size, but Arrow does not tell how much it has decompressed.
+        # zstd holds a frame to its size, but Arrow does not report how much it has decompressed.
         if len(packed) != size or _frame_size(packed) != header.get(_SIZE):
             raise _UnknownFormError
         yield _Page(data.get(_COUNT, -1), _CODEC.decompress(packed, header[_SIZE]))
@@ -111,7 +108,7 @@ def _pages(content: memoryview, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page
 
 
 def _frame_size(packed: memoryview) -> int | None:
-    """Bytes of what was compressed, if its frame says so."""
+    """Bytes of what was compressed, if its frame has it."""
     if len(packed) < 14 or bytes(packed[:4]) != _FRAME:
         return None
     form = packed[4]

@@ -1,4 +1,4 @@
-"""Replays change tables into the rows that the tables have: the proof that nothing was lost on the way.
+"""Replays change tables into the rows of the tables: the proof that nothing was lost.
 Not here: what each version makes of a table (`schema/history/table_changes.py`), single changes (`tables/state.py`),
 what DDL does to rows (`tables/convert.py`)."""
 
@@ -53,7 +53,7 @@ def replay_source(
         wanted: Which tables to give.
 
     Raises:
-        Usage: The server computed values that nothing in the log tells, or removed a partition whose rows it does not.
+        Usage: The server computed values that are not in the log, or removed a partition whose rows are not known.
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The database does not answer.
     """
@@ -79,7 +79,7 @@ def replay(
 
     Raises:
         SchemaGapError: A table has changes after its definition was lost.
-        Usage: The server computed values that nothing in the log tells, or removed a partition whose rows it does not.
+        Usage: The server computed values that are not in the log, or removed a partition whose rows are not known.
     """
     stage = _Stage(read, apply)
     left = list(reversed(removals))
@@ -130,7 +130,7 @@ class _Stage:
             self._in_doubt[removal.name] = removal
             return
         self._in_doubt.pop(removal.name, None)
-        # Changes of before, which have not been played yet, are passed over.
+        # Earlier changes that have not been replayed yet are skipped.
         self._removed_at[removal.name] = removal.seq
         self._states[removal.name] = TableState(state.definition, state.rows.slice(0, 0))
 
@@ -144,7 +144,7 @@ class _Stage:
                     f"`{removal.statement}` removed rows, and no log says which",
                     table=str(name),
                     gtid=removal.gtid,
-                    remedy="Take the table's rows from the server (a dump) and the changes behind it.",
+                    remedy="Take the table's rows from the server (a dump) and the changes after it.",
                 )
         return {name: state for name, state in sorted(self._states.items()) if wanted(name)}
 

@@ -1,1 +1,2 @@
-"""Tables of the lake compared with the server's: what the changes amount to, and what SELECT says."""
+"""Tables of the lake compared with the server's: the rows that the changes amount to, and the rows that SELECT
+returns."""

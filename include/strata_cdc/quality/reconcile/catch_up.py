@@ -1,4 +1,4 @@
-"""Brings what has landed to a place of the server's binlog, so that all that a SELECT can have shown is there.
+"""Brings what has landed to a position in the server's binlog, so that all that a SELECT can have shown is there.
 Not here: landing and tracking (`landing/`, `tracking/`)."""
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _PAUSE = 1.0
 def catch_up(
     source: Source, end: ServerPlace, land: Callable[[], object], track: Callable[[], object], *, seconds: float
 ) -> None:
-    """Lands until all in front of a place is there, then tracks.
+    """Lands until everything before a position is there, then tracks.
 
     Args:
         source: The source.
-        end: A place of its binlog, in front of which the server has written everything.
+        end: A position in its binlog, before which the server has written everything.
         land: Lands what the server has executed.
         track: Tracks what has landed.
         seconds: How long to wait for others who land or track.

@@ -1,5 +1,6 @@
-"""Does each change find what the changes before it left? Looks at them while a table is replayed; no server is asked.
-Not here: replaying (`quality/proof/replay.py`), what is said of a table (`verify_changes.py`)."""
+"""Is the image before each change what the changes before it left? Compares while a table is replayed; no server is
+queried.
+Not here: replaying (`quality/proof/replay.py`), what is reported of a table (`verify_changes.py`)."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ class Chain:
         Args:
             whole_since: Ordinal of the transaction since which all rows are in the stream; None if never.
             shown: What may be shown.
-            part: Of the table, if it is replayed in parts: of other rows nothing is said.
+            part: Of the table, if it is replayed in parts: other rows are not compared.
             count: How many of some changes are counted here.
         """
         self._whole_since, self._shown, self._part, self._count = whole_since, shown, part, count
@@ -149,7 +150,7 @@ class _Events:
         return images[part.has(self._keys().take(pa.array(images)))]
 
     def difference(self, at: int, shown: Shown) -> RowDifference:
-        """What is to be said of an image."""
+        """The difference that is reported of an image."""
         mine = self._row(at)
         change = int(self._at[at])
         previous = self._previous(at) if len(self._key) < self._images.num_columns else None
@@ -188,7 +189,7 @@ class _Events:
         return pa.Table.from_arrays(list(coalesced(mine, theirs, self._key).values()), names=self._key)
 
     def _previous(self, at: int) -> dict[str, Any] | None:
-        """The image in front of one of the same key."""
+        """The image before one of the same key."""
         key = self._key_codes()
         same = self._order[key[self._order] == key[at]]
         place = int(np.flatnonzero(same == at)[0])
@@ -213,8 +214,8 @@ def _has_differences(changes: pa.Table, definition: TableDefinition) -> pa.Array
 
 
 def _left(changes: pa.Table, definition: TableDefinition) -> pa.Table:
-    """The images after changes that are in order, with the defaults of what inserts left out; whole where there is no
-    key, by which nobody could find the rest."""
+    """The images after changes that are in order, with the defaults of columns that inserts did not give; whole if
+    there is no key, by which nobody could find the rest."""
     events = ImageChanges.of(changes, definition)
     if key_columns(definition):
         return events.after

@@ -1,4 +1,4 @@
-"""Rows of the lake held against rows of the server, by key, or as multisets where there is no key.
+"""Compares rows of the lake with rows of the server, by key, or as multisets if there is no key.
 Not here: where they come from (`lake_rows.py`, `server_rows.py`)."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def compare_by_key(lake: LakeRows, server: pa.Table, asked: pa.Table | None, sho
     Args:
         lake: By its changes.
         server: Rows of the server; a row may be there more than once, as it was read more than once.
-        asked: Keys for which the server was asked; None if it was for all. Rows of the lake with other keys are passed
+        asked: Keys that the server was queried for; None if it was for all. Rows of the lake with other keys are passed
             over if the server did not give them.
         shown: What may be shown.
     """

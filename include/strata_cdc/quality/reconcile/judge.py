@@ -1,4 +1,4 @@
-"""What is said of one table whose rows the server has given.
+"""The verdict on one table whose rows the server has given.
 Not here: reading them (`reconcile_source.py`), comparing rows (`compare.py`)."""
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def judge(
     Args:
         source: Its source.
         engine: The store.
-        past: The history up to the place where the reading ended, or further.
+        past: The history up to the position where the reading ended, or further.
         stream: Likewise what has landed.
-        reading: What the server has said.
+        reading: What the server has returned.
         wanted: How to compare.
 
     Raises:
-        StrataError: The log does not tell what the rows are.
+        StrataError: The rows do not follow from the log.
     """
     judged = _Judge(source, engine, past.table(reading.name), stream, reading)
     report = TableReport(str(reading.name), ComparisonOutcome.INCONCLUSIVE, gtid_executed=str(reading.seen))
@@ -102,7 +102,7 @@ class _Judge:
             gtid = self._stream.record_at(turned[0])[1].gtid
             if turned[0] <= self._reach.upto:
                 return f"a statement changed the table while it was read ({gtid}): run this once more"
-            return f"a statement changed the table behind what is published ({gtid}): {self._reach.reason}"
+            return f"a statement changed the table after what is published ({gtid}): {self._reach.reason}"
         last, server = self._past.last, self._reading.definition
         if last is not None and last.gap:
             return f"its definition is not known: {last.gap}"
@@ -111,7 +111,7 @@ class _Judge:
         return None
 
     def drift(self) -> tuple[str, ...]:
-        """What the history says of the table's columns and key, and the server does not."""
+        """What the history has of the table's columns and key, and the server does not."""
         known, server = self._past.definition, self._reading.definition
         if known is None or server is None:
             return (
@@ -167,7 +167,8 @@ class _Judge:
             yield late if chosen is None or self._mirror is not None else chosen.changes(late)
 
     def _chosen(self, definition: TableDefinition, server: pa.Table) -> Chosen | None:
-        """The keys of a sample; of a mirror any can be told, of changes those that never had other columns or types."""
+        """The keys of a sample; of a mirror any key can be used, of changes those that never had other columns or
+        types."""
         names = [column_name(name) for name in definition.primary_key]
         asked, key = self._reading.asked, list(exact_names(definition, names))
         if asked is None or (self._mirror is None and not set(key) <= set(part_columns(self._past))):
@@ -222,7 +223,7 @@ class _Judge:
         return self._said(report, pa.concat_tables(again[1:]) if again[1:] else _NO_KEYS, found, shown)
 
     def _keyless(self, touched: int) -> str:
-        return f"it has no primary key, and {touched:,} rows changed behind what is compared; " + (
+        return f"it has no primary key, and {touched:,} rows changed after what is compared; " + (
             self._reach.reason or "run this once more in a quiet moment"
         )
 
@@ -258,19 +259,19 @@ class _Judge:
         )
 
     def _limits(self, found: ComparedTable) -> list[str]:
-        said = []
+        limits = []
         if found.changed and self._reach.reason:
-            said.append(f"rows that changed later are left out: {self._reach.reason}")
+            limits.append(f"rows that changed later are excluded: {self._reach.reason}")
         if found.not_covered:
-            said.append(
+            limits.append(
                 f"{found.not_covered:,} rows are from before the stream and unchanged since: only a dump has them"
             )
         if found.partial:
-            said.append(f"{found.partial:,} rows have columns that no image since the stream's beginning has")
+            limits.append(f"{found.partial:,} rows have columns that no image since the stream's beginning has")
         logged = SchemaStore(self._engine).statement_changes(self._source.name, 0, self._last)
         if any(not change.tables or self._past.names & set(change.tables) for change in logged):
-            said.append("rows were changed by a statement, and the binlog does not hold them: `strata intervals`")
-        return said
+            limits.append("rows were changed by a statement, and the binlog does not hold them: `strata intervals`")
+        return limits
 
 
 def _some(rows: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:

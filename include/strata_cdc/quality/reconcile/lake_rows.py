@@ -1,4 +1,4 @@
-"""What the lake says that a table's rows are at a position, and of which keys it does not say enough.
+"""The rows of a table at a position by the lake, and the keys of which the lake does not know enough.
 Not here: up to where that is known (`published.py`), holding it against the server's rows (`compare.py`)."""
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class LakeTable:
             settled: Ordinal up to which all transactions are in that set.
 
         Raises:
-            StrataError: The log does not tell what the rows are.
+            StrataError: The rows do not follow from the log.
         """
         definition = self._until.definition
         if definition is None:
@@ -124,7 +124,7 @@ class LakeTable:
         return [made for part in self.changes(name) for made in (_put_after(part), _put_before(part))]
 
     def _touched(self, definition: TableDefinition, seen: GtidSet, settled: int) -> pa.Table:
-        """Keys of what is behind the state, or not certainly in what the server showed."""
+        """Keys of what is after the state, or not certainly in what the server showed."""
         parts = [_keys_of(definition, [])]
         for part in self._all(self._past.name):
             late = part.filter(pc.greater(part["_seq"], min(settled, self._reach.upto)))
@@ -145,7 +145,7 @@ class LakeTable:
                 continue
             version = None if last is None else last.version_id
             if pc.any(pc.and_(lacks, pc.not_equal(changes["_schema_version"], version))).as_py():
-                raise Usage("updates without all columns lie in front of a DDL, and the rows are older than the stream")
+                raise Usage("updates without all columns lie before a DDL, and the rows are older than the stream")
             changes = changes.filter(pc.equal(changes["_schema_version"], version))
             found.append(_exact(changes, definition))
         return _first_is_partial(pa.concat_tables(found), key) if found else None
@@ -162,7 +162,7 @@ class LakeTable:
 
 
 def _parted(part: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Changes, and those whose place in the stream another one has."""
+    """Changes, and those whose position in the stream another one has."""
     order = np.lexsort([part["_row"].to_numpy(), part["_seq"].to_numpy()])
     seqs, rows = (part[name].to_numpy()[order] for name in ("_seq", "_row"))
     again = np.zeros(part.num_rows, bool)

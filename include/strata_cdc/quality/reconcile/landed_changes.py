@@ -79,7 +79,7 @@ def _slices(stream: LandedStream, history: History, name: TableName, span: tuple
 
 
 def _keys(batch: pa.RecordBatch, definition: TableDefinition, key: Sequence[str]) -> Iterator[pa.Table]:
-    """Of both images; columns are told by their place, since a table may call its own as we do ours."""
+    """Of both images; columns are identified by index, since a table may have columns with our own names."""
     own = [fold_name(column.name) for column in definition.columns]
     places = [own.index(fold_name(one)) for one in key]
     names = [column_name(definition.columns[at].name) for at in places]

@@ -1,4 +1,4 @@
-"""Values of keys, as Arrow has them, in SQL: for asking the server about keys of the lake.
+"""Values of keys, as Arrow has them, in SQL: for queries of the server by keys of the lake.
 Not here: the order of keys and conditions on them (`changes/select/keys.py`), reading rows (`server_rows.py`)."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def border_of(definition: TableDefinition, columns: Sequence[str], key: Key) -> 
     Args:
         definition: Of the table.
         columns: Their names.
-        key: A value of each; none is None.
+        key: A value for each column; no value is None.
     """
     found = (definition.column(name) for name in columns)
     kinds = [parse_column_type(column.column_type) for column in found if column is not None]

@@ -1,4 +1,4 @@
-"""The mirror of a table as the lake's word on its rows.
+"""The mirror of a table, compared instead of its change table.
 Not here: mirrors (`mirrors/`), comparing (`compare.py`)."""
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Mirrored(Struct, frozen=True):
         if changed is not None:
             who = f"another program has changed it (version {changed.version}, {changed.operation})"
             again = f"`strata dump --source {mirror.source} --table {mirror.table}`"
-            return f"the mirror is at transaction {self.seq} and stands, since {who}: {again}"
-        stands = f", where it stands: {self.mirror.stopped}" if self.mirror.stopped else ""
-        return f"the mirror is at transaction {self.seq}{stands}: `strata mirror update --source {self.mirror.source}`"
+            return f"the mirror is at transaction {self.seq} and is blocked, since {who}: {again}"
+        blocked = f", where it is blocked: {self.mirror.stopped}" if self.mirror.stopped else ""
+        return f"the mirror is at transaction {self.seq}{blocked}: `strata mirror update --source {self.mirror.source}`"
 
 
 def mirror_of(source: Source, name: TableName, last_seq: int) -> Mirrored | None:

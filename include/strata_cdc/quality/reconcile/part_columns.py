@@ -1,4 +1,4 @@
-"""By which columns the rows of a table can be put into parts, so that whatever becomes of a row lies in its part.
+"""By which columns the rows of a table can be divided into parts, so that all changes of a row lie in its part.
 Not here: putting them there (`parts.py`)."""
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class RowPartition(Struct, frozen=True):
     """Which rows are of one part."""
 
     columns: tuple[str, ...]
-    """By whose values rows are told apart."""
+    """The columns whose values identify rows."""
     parts: int
     number: int
 
@@ -75,7 +75,7 @@ class Parted:
     """Rows of one kind; they are read back once all are put.
 
     Args:
-        columns: By whose values they are told apart.
+        columns: The columns whose values identify rows.
         within: The part that all of them are of; None where there are no parts yet.
     """
 
@@ -146,8 +146,8 @@ class Parted:
     def _put(self, rows: pa.Table, parts: Numbers) -> None:
         if self._schema is not None and not self._schema.equals(rows.schema):
             raise Usage(
-                "the change table is in several pieces, as an older version of Strata left it",
-                remedy="Publish any of its rows once more, which makes it one.",
+                "the change table is in several tables, as an older version of Strata left it",
+                remedy="Publish any of its rows once more, which joins them.",
             )
         self._schema = rows.schema
         self._waiting.append((rows, parts))
@@ -181,7 +181,7 @@ class Parted:
         except OSError as error:
             raise LakeUnavailableError(
                 f"the folder for temporary files takes no more rows of a comparison: {error}",
-                remedy="Make room there, name another one by TMPDIR, or compare a sample (--keys).",
+                remedy="Free some space there, set TMPDIR to another folder, or compare a sample (--keys).",
             ) from error
         self._blocks.setdefault(number, []).append((begin, len(content)))
         self._bytes[number] += rows.nbytes
@@ -197,7 +197,7 @@ class PartedChanges(Parted):
     """Changes as they lie in a change table.
 
     Args:
-        columns: By whose values rows are told apart.
+        columns: The columns whose values identify rows.
         defaults: What inserts without a value of these columns have put there.
         within: The part that all of them are of.
     """
@@ -220,11 +220,11 @@ class PartedChanges(Parted):
 
 
 def parts_of(sides: Sequence[Parted], bound_bytes: int) -> Iterator[tuple[RowPartition, list[pa.Table | None]]]:
-    """Each part of some kinds of rows that are told apart by the same columns.
+    """Each part of some kinds of rows that the same columns identify.
 
     Args:
         sides: The kinds.
-        bound_bytes: Of Arrow memory that a part has at most. More only rows have that no value tells apart.
+        bound_bytes: Arrow memory of a part at most. Only rows that no value distinguishes can take more.
     """
     for number in range(PARTS):
         part, size = sides[0].part_of(number), sum(side.bytes_of(number) for side in sides)
@@ -280,7 +280,7 @@ class Chosen:
 def images_of(
     changes: pa.Table, columns: Sequence[str], defaults: Defaults
 ) -> tuple[list[pa.ChunkedArray], list[pa.ChunkedArray]]:
-    """Columns of what each change found, and of what it left; of a delete, and of an insert, of its only row."""
+    """Columns of the image before and the image after each change; of a delete, and of an insert, of its only image."""
     is_insert, is_delete = (pc.equal(changes["_op"], op) for op in ("insert", "delete"))
     found, left = [], []
     for name in columns:
@@ -299,7 +299,7 @@ def images_of(
 
 
 def _image_and_after(changes: pa.Table, name: str, of: str | None) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """A column of both images, or the texts of what it does not hold."""
+    """A column of both images, or the texts of columns that an image lacks."""
     if of is None:
         return pc.struct_field(changes[BEFORE], [name]), changes[name]
     invalid, count = changes[INVALID_COLUMN], changes.num_rows

@@ -91,7 +91,7 @@ class TablePast(Struct, frozen=True):
 
     @property
     def definition(self) -> TableDefinition | None:
-        """By the newest version; None if there is none."""
+        """By the newest version; None if there is no version."""
         return None if self.last is None else self.last.definition
 
     def complete_since(self) -> int | None:

@@ -29,11 +29,11 @@ class PublishedReach(Struct, frozen=True):
     """How far the published changes of a table reach."""
 
     upto: int
-    """Ordinal of a transaction: all of the table's changes up to it, behind `since`, are published."""
+    """Ordinal of a transaction: all of the table's changes up to it, after `since`, are published."""
     since: int = 0
     """Ordinal: changes up to it are not wanted, or were deleted before anybody planned them."""
     left: tuple[SeqRange, ...] = ()
-    """Behind `upto`: transactions with changes of the table that are not published."""
+    """After `upto`: transactions with changes of the table that are not published."""
     reason: str | None = None
     """Why it does not reach further."""
 
@@ -91,8 +91,8 @@ class _Walk:
                 self._miss(self._at, until, error.message, is_wanted=self._has_published)
             else:
                 if rows:
-                    said = f"{rows:,} changes are landed and not published: `strata run --source {self._stream.source}`"
-                    self._miss(self._at, until, said, is_wanted=True)
+                    why = f"{rows:,} changes are landed and not published: `strata run --source {self._stream.source}`"
+                    self._miss(self._at, until, why, is_wanted=True)
         self._at = max(self._at, until)
 
     def owned(self, first: int, last: int, missing: TableInterval | None) -> None:
@@ -101,17 +101,17 @@ class _Walk:
             self._has_published = True
         else:
             why = missing.reason.message if missing.reason else f"they are {missing.state}"
-            said = f"{missing.rows - missing.published_rows:,} changes are not published: {why}"
+            why_missing = f"{missing.rows - missing.published_rows:,} changes are not published: {why}"
             wanted = missing.state is not IntervalState.UNWANTED or self._has_published
-            self._miss(first, last, said, is_wanted=wanted)
+            self._miss(first, last, why_missing, is_wanted=wanted)
         self._at = max(self._at, last)
 
-    def _miss(self, first: int, last: int, said: str, *, is_wanted: bool) -> None:
+    def _miss(self, first: int, last: int, why: str, *, is_wanted: bool) -> None:
         if self._stop is None and not is_wanted:
             self._since = last
             return
         if self._stop is None:
-            self._stop, self._reason = first, said
+            self._stop, self._reason = first, why
         self._left.append((first, last))
 
     def reach(self, last_seq: int) -> PublishedReach:

@@ -1,4 +1,4 @@
-"""What a comparison is asked for, and what the server has said of a table.
+"""What a comparison requests, and what the server has returned of a table.
 Not here: reading it (`server_rows.py`)."""
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class ComparisonRequest(Struct, frozen=True):
     are more, here or in the lake, is put into files and compared in parts of so many."""
     pace: Pace = Pace()
     sensitive: Callable[[TableName], Collection[str]] = lambda _: ()
-    """The columns of a table whose values nobody may see; asked when its history is known."""
+    """The columns of a table whose values nobody may see; called when its history is known."""
 
 
 class ServerReading(Struct, frozen=True):
-    """What the server has said of a table."""
+    """What the server has returned of a table."""
 
     name: TableName
     definition: TableDefinition | None
@@ -51,13 +51,13 @@ class ServerReading(Struct, frozen=True):
     rows: pa.Table | Parted | None
     """In parts where they are many."""
     asked: pa.Table | None
-    """Keys that it was asked for; None if for all."""
+    """Keys that were queried; None if all were."""
     begin: ServerPlace
-    """Where the binlog ended before the reading began: what has no GTID in front of it is in the rows."""
+    """Where the binlog ended before the reading began: what has no GTID before it is in the rows."""
     seen: GtidSet
     """What it had certainly executed."""
     end: ServerPlace
-    """Nothing that lies behind it in the binlog can be in the rows."""
+    """Nothing that lies after it in the binlog can be in the rows."""
     seconds: float
 
 

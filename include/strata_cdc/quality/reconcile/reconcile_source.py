@@ -1,9 +1,9 @@
 """Compares the tables of a source with its server, each at a set of transactions that both have.
 
 The server is read first, in short consistent SELECTs. `seen` is what it had executed before the first of them: all of
-that they show, and so is what has no GTID in front of `begin`, since a server that numbers everything has committed
-it. The binlog's end behind the last of them is the bound of what they can show besides. Then what has landed is brought
-up to that bound, and each key that a change between the two has touched is left out: all other rows are the same at
+that they show, and so is what has no GTID before `begin`, since a server that numbers everything has committed
+it. The binlog's end after the last of them is the bound of what they can show besides. Then what has landed is brought
+up to that bound, and each key that a change between the two has touched is excluded: all other rows are the same at
 both ends, so that they are compared as of one position.
 Not here: the two sides (`server_rows.py`, `lake_rows.py`), holding one against the other (`compare.py`).
 """
@@ -61,8 +61,8 @@ def reconcile_source(
         source: The source.
         engine: Its store.
         wanted: What to compare.
-        catch_up: Lands and tracks what the server has written up to a place.
-        watch: Is told of each table as soon as it is done.
+        catch_up: Lands and tracks what the server has written up to a position.
+        watch: Called with each table as soon as it is compared.
 
     Raises:
         Usage: A pattern matches no table, or nothing has landed.
@@ -75,7 +75,7 @@ def reconcile_source(
 
 
 class _Comparison:
-    """One call at work."""
+    """Does one comparison."""
 
     def __init__(
         self,

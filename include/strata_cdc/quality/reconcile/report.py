@@ -1,4 +1,4 @@
-"""What a comparison of tables with their server says.
+"""The report of a comparison of tables with their server.
 Not here: comparing (`compare.py`), showing it (`cli/reconcile.py`)."""
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class ComparisonOutcome(StrEnum):
     """Every row that could be compared is the same on both sides, and there was one, or the table is empty on both."""
     MISMATCH = "mismatch"
     INCONCLUSIVE = "inconclusive"
-    """Nothing could be compared; the reason says why."""
+    """Nothing could be compared; the reason is given."""
 
 
 class Against(StrEnum):
-    """What was compared: with the server's rows, if nothing else is said."""
+    """What was compared: unless another value is given, with the server's rows."""
 
     CHANGES = "changes"
     """The change tables, replayed."""
     MIRROR = "mirror"
     ITSELF = "itself"
-    """No server was asked: each change was held against those before it."""
+    """No server was queried: each change was compared with those before it."""
 
 
 _SPOKEN = {
@@ -67,7 +67,7 @@ class RowDifference(Struct, frozen=True, omit_defaults=True):
     left: dict[str, Any] | None = None
     """Where a change does not follow: what the one before it left, of the columns that differ."""
     found: dict[str, Any] | None = None
-    """What it says that it found."""
+    """The image before that the change itself has."""
     gtid: str | None = None
     """Of that change."""
 
@@ -97,10 +97,10 @@ class TableReport(Struct, frozen=True):
     server_rows: int = 0
     """Rows that were read."""
     compared: int = 0
-    """Rows that were held against each other."""
+    """Rows that were compared."""
     different: int = 0
     changed: int = 0
-    """Rows that changed while they were read, or behind what is published: not compared."""
+    """Rows that changed while they were read, or after what is published: not compared."""
     not_covered: int = 0
     """Rows of the server that no change has touched: they were there before the stream, and are not in the lake."""
     definition: tuple[str, ...] = ()
@@ -116,9 +116,9 @@ class TableReport(Struct, frozen=True):
             (self.changed, "changed meanwhile"),
             (self.not_covered, "not covered"),
         ]
-        said = [f"{self.compared:,} compared", *(f"{number:,} {what}" for number, what in numbers if number)]
+        counts = [f"{self.compared:,} compared", *(f"{number:,} {what}" for number, what in numbers if number)]
         what = f"{self.table} ({_SPOKEN[self.against]})"
-        yield f"{self.outcome:<{_WIDTH}}{what}: {', '.join(said)} ({self.seconds:.1f} s)"
+        yield f"{self.outcome:<{_WIDTH}}{what}: {', '.join(counts)} ({self.seconds:.1f} s)"
         for line in (*self.reasons, *self.definition, *map(str, self.differences)):
             yield f"{'':<{_WIDTH}}{line}"
         left = self.different - len(self.differences)
@@ -175,7 +175,7 @@ class SourceReport(Struct, frozen=True):
         )
 
     def raise_if_different(self) -> None:
-        """Lets nobody overlook it.
+        """Fails if a table differs.
 
         Raises:
             DifferentRowsError: Rows or definitions differ.

@@ -28,10 +28,10 @@ _RANGES = 16
 
 
 class Sample(Struct, frozen=True):
-    """What is read of a table; nothing said: all of it."""
+    """What is read of a table; nothing given: all of it."""
 
     keys: pa.Table | None = None
-    """Keys of the lake that the server is asked for."""
+    """Keys of the lake that the server is queried for."""
     starts: tuple[Key | None, ...] = ()
     """Where ranges begin; None for the table's beginning."""
     rows: int = 0
@@ -47,7 +47,7 @@ class Sample(Struct, frozen=True):
 def draw(lake: str, source: str, name: TableName, definition: TableDefinition, size: int) -> Sample:
     """Half of the rows by ranges that begin at keys drawn from the lake, half by keys drawn from it.
 
-    Without a primary key all rows are read, since nothing else tells which are missing; so they are where it has a
+    Without a primary key all rows are read, since nothing else shows which are missing; so they are where it has a
     prefix of a column, by which the server finds no row.
 
     Raises:
@@ -65,7 +65,7 @@ def draw(lake: str, source: str, name: TableName, definition: TableDefinition, s
     except Usage:
         # Nothing is published, or the key has had types without a common one.
         rows = pa.schema(fields).empty_table()
-    # Of days that no calendar has ranges tell: keys that are asked for are values of columns.
+    # Ranges contain days that no calendar has; keys that are queried are values of columns.
     keys = rows.select(names).drop_null().cast(pa.schema(fields))
     _, first = np.unique(row_codes(keys), return_index=True)
     drawn = np.random.default_rng().permutation(first)[: max(size // 2, _RANGES)]

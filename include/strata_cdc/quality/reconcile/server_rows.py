@@ -1,4 +1,4 @@
-"""Rows as a server has them: read gently, in pieces that one consistent SELECT gives each, without a lock and without a
+"""Rows as a server has them: read gently, in ranges of one consistent SELECT each, without a lock and without a
 transaction that stays open.
 Not here: what is compared with them (`compare.py`), statements (`changes/select/`)."""
 
@@ -96,7 +96,7 @@ class ServerRows:
             self._connection.close()
 
     def begin_anew(self) -> None:
-        """Behind a table that was not read to its end: nobody knows what the server still sends of it.
+        """After a table that was not read to its end: it is not known what the server still sends of it.
 
         Raises:
             SourceUnavailableError: The server does not answer, or is another one.
@@ -116,7 +116,7 @@ class ServerRows:
 
     def executed(self) -> GtidSet:
         """What the server has executed. All of it can be seen by a SELECT that begins now: a transaction enters the set
-        behind its commit in InnoDB. What has no GTID can be seen as well: in gtid_mode ON none is left that is not
+        after its commit in InnoDB. What has no GTID can be seen as well: in gtid_mode ON none is left that is not
         committed (sql/sys_vars.cc, `Sys_var_gtid_mode`).
 
         Raises:
@@ -128,7 +128,7 @@ class ServerRows:
         return GtidSet.parse(str(text).replace("\n", ""))
 
     def end(self) -> ServerPlace:
-        """Where the binlog ends. Whatever a SELECT has seen until now is written in front of it.
+        """Where the binlog ends. Whatever a SELECT has seen until now is written before it.
 
         Raises:
             AccessDeniedError: The grant REPLICATION CLIENT is missing.
@@ -137,10 +137,10 @@ class ServerRows:
             return ServerPlace(self.server_uuid, ServerFiles.read(self._connection).end)
 
     def definition(self, name: TableName) -> TableDefinition | None:
-        """The table as it is now; None if there is none.
+        """The table as it is now; None if there is no such table.
 
         Raises:
-            UnreadableTableError: The server cannot say.
+            UnreadableTableError: The server cannot show its definition.
         """
         with self._errors():
             return read_definition(self._connection, name)

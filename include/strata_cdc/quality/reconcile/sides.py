@@ -1,4 +1,4 @@
-"""What the lake and the server say of one table, held in memory or, where that is too much, in parts of both.
+"""The rows of the lake and of the server for one table, in memory or, if that is too much, in parts of both.
 Not here: comparing them (`judge.py`), parts (`parts.py`)."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Sides:
 
     Args:
         files: Closes what lies on disk.
-        columns: By which rows can be put into parts; none: all is held in memory.
+        columns: The columns by which rows can be divided into parts; none: all rows stay in memory.
         defaults: Of them.
         held_bytes: Of memory.
     """
@@ -57,7 +57,7 @@ class Sides:
         self.changes: dict[TableName, Held] = {}
 
     def take_server(self, rows: pa.Table | Parted) -> None:
-        """Takes what was read of the server, which whoever read it closes."""
+        """Takes the rows that were read from the server; the caller closes them."""
         self.server = rows if isinstance(rows, Parted) else [rows]
         self._left -= 0 if isinstance(rows, Parted) else rows.nbytes
 

@@ -1,4 +1,4 @@
-"""Which tables a comparison takes.
+"""Which tables are compared.
 Not here: comparing them (`reconcile_source.py`, `verify_changes.py`)."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Verifies change tables by themselves: each change finds what the changes before it left, none is there twice, and
-all that the ledger says was published is there.
+"""Verifies change tables by themselves: the image before each change is what the changes before it left, no change is
+there twice, and all that the ledger calls published is there.
 Not here: comparing with the server (`reconcile_source.py`), following the images of a key (`chain.py`)."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def verify_changes(
         source: The source.
         engine: Its store.
         wanted: Which tables, and what may be shown.
-        watch: Is told of each table as soon as it is done.
+        watch: Called with each table as soon as it is compared.
 
     Raises:
         Usage: A pattern matches no table, or nothing has landed.
