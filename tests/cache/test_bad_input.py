@@ -28,7 +28,7 @@ def test_a_forged_token_is_waited_for_and_never_read(scene: Scene):
     forged = Token.of("s", now | GtidSet.parse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-900"))
     assert tokens.wait(scene.connection, forged, 0.1) is False
     assert not scene.cache.read("order", (1,), at_least=forged).is_hit
-    with pytest.raises(SourceUnavailableError, match="has not executed what is asked for"):
+    with pytest.raises(SourceUnavailableError, match="has not executed what is required"):
         scene.get("order", 1, at_least=forged, wait_seconds=0.1)
     # Nobody else is worse off.
     assert scene.get("order", 1) == b"((1, 1, 'new'),)"

@@ -26,7 +26,7 @@ one-to-one; `tests/cache/test_keys.py` asks it)."""
 
 def kind_of_column(column: Column) -> str | None:
     """The kind of a column's values, as `keys.py` has them; None where equal values may look different: text whose
-    collation does not tell letters apart, floats, times, labels, and what is long."""
+    collation has equal letters, floats, times, labels, and what is long."""
     column_type = parse_column_type(column.column_type)
     if column_type.kind is TypeKind.DATE:
         return DATE

@@ -1,5 +1,5 @@
-"""The inspector: reads the stream again, and proves from the cache's log and from what is in it that nothing was held
-that was older than what had been invalidated.
+"""The inspector: reads the stream again, and proves from the cache's log and from what is in it that the cache had
+nothing older than what had been invalidated.
 Not here: writing the log (`lua/`), invalidating (`invalidator.py`)."""
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Inspection(Struct):
     """What was looked at."""
 
     begin: str
-    """GTID set in front of the range."""
+    """GTID set before the range."""
     end: str
     transactions: int = 0
-    """That changed rows of tables behind shapes."""
+    """That changed rows of tables that shapes use."""
     unreadable: int = 0
     """Of these: whose rows the binlog does not hold, so that they may have changed anything."""
     records: int = 0
@@ -44,7 +44,7 @@ class Inspection(Struct):
     held: int = 0
     """Values that are in the cache now."""
     lost_records: int = 0
-    """That the log does not have any more; what was held meanwhile is not known."""
+    """That the log does not have any more; what the cache had in that time is not known."""
     findings: list[str] = field(default_factory=list)
 
 
@@ -79,7 +79,7 @@ class Inspector:
         self._source, self._cache, self._shapes = source, cache, shapes
         self._held: dict[str, GtidSet] = {}
         self._done: GtidSet | None = None
-        """What has been invalidated at this place of the log."""
+        """What has been invalidated at this position of the log."""
         self._changes = _Changes()
         self._found = Inspection("", "")
 
@@ -122,7 +122,7 @@ class Inspector:
             begin = self._read_to_fault(begin, end)
 
     def _read_to_fault(self, begin: GtidSet, end: GtidSet) -> GtidSet | None:
-        """Reads a range; returns where to go on behind a transaction that cannot be read, and may have changed
+        """Reads a range; returns where to continue after a transaction that cannot be read, and may have changed
         anything."""
         columns = self._shapes.columns or None
         stream = ChangeStream(self._source, begin, until=end, tables=self._shapes.patterns, columns=columns)
@@ -220,6 +220,6 @@ def require_proof(found: Inspection) -> None:
         more = len(found.findings) - _SHOWN
         shown = "; ".join(found.findings[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
         raise StaleCacheError(
-            f"the cache held what was older than its invalidations: {shown}",
-            remedy="Begin anew with `strata cache follow --anew`, and please report it.",
+            f"the cache had values that are older than its invalidations: {shown}",
+            remedy="Start again with `strata cache follow --anew`, and please report it.",
         )

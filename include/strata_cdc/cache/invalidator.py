@@ -1,5 +1,5 @@
-"""The invalidator: follows an update stream, makes entries go whose rows have changed, and keeps its checkpoint in the
-cache, in one step with that.
+"""The invalidator: follows an update stream, deletes entries whose rows have changed, and keeps its checkpoint in the
+cache, in one step with the deletion.
 Not here: what a change touches (`touched.py`), the scripts (`server.py`)."""
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _HEARTBEAT_SECONDS: Final = 0.2
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _STEADY_SECONDS: Final = 30.0
-"""Who has followed for so long begins with short pauses again."""
+"""After so long without a fault, pauses are short again."""
 _NO_TABLE: Final = "mysql.*"
-"""Streams leave it out: for who wants to know what DDL made, and no rows."""
+"""Streams exclude them by default: of them only the DDL is needed, and no rows."""
 _MOST_TRIES: Final = 100
 """Of a batch, while another invalidator advances the same checkpoint."""
 
@@ -60,14 +60,14 @@ class Report(Struct):
     shapes: int = 0
     """Invalidations of whole shapes."""
     epochs: int = 0
-    """How often all that the cache held went at once."""
+    """How often all that the cache had was dropped at once."""
 
 
 class Start(Enum):
     """Where an invalidator begins."""
 
     CHECKPOINT = auto()
-    """Where the cache says, if it says anything."""
+    """The cache's checkpoint, if the cache has one."""
     EPOCH = auto()
     """At now: nothing that the cache holds counts any more."""
     FORGOTTEN = auto()
@@ -76,7 +76,7 @@ class Start(Enum):
 
 
 class _Again(Exception):
-    """The cache has changed under the invalidator: it has to look again where to go on."""
+    """The cache has changed under the invalidator: it has to find its position again."""
 
 
 class Invalidator:
@@ -99,8 +99,8 @@ class Invalidator:
             cache: Where they make entries go.
             shapes: What is cached.
             log: How many records the cache's log keeps, for the inspector; 0 for none.
-            on_acknowledged: Told what has been invalidated, after each step.
-            on_remark: Told in a sentence what an operator wants to know: a shape that is not served, a new epoch.
+            on_acknowledged: Called with what has been invalidated, after each step.
+            on_remark: Called with a sentence that an operator needs: a shape that is not served, a new epoch.
 
         Raises:
             Usage: The shapes are of another source.
@@ -121,7 +121,7 @@ class Invalidator:
         self._target: GtidSet | None = None
         """What has to be invalidated before the cache is read again, since it moved to another server."""
         self._words: dict[str, str] | None = None
-        """Of the shapes, where they are to be told to the cache; '' for those that are not served."""
+        """Of the shapes, if they are to be sent to the cache; '' for those that are not served."""
         self._stream: ChangeStream | None = None
         self._reached: GtidSet | None = None
         """Of the stream, what is in the cache."""
@@ -135,19 +135,19 @@ class Invalidator:
             self._stream.close()
 
     def run(self, *, follow: bool = True, begin: Start = Start.CHECKPOINT, back: timedelta | None = None) -> Report:
-        """Goes on from the cache's checkpoint, or begins an epoch where there is none.
+        """Continues from the cache's checkpoint, or begins an epoch if there is none.
 
         Args:
-            follow: Whether to go on with what comes; else up to what the server had executed at the start.
+            follow: Whether to continue with new changes; otherwise up to what the server had executed at the start.
             begin: Whether to begin an epoch in any case.
-            back: Goes on from so long ago, if that is in front of the checkpoint; what has been invalidated since is so
-                once more.
+            back: Continues from so long ago, if that is before the checkpoint; what has been invalidated since is so
+                again.
 
         Raises:
-            CacheUnavailableError: The cache does not answer. Run it again: it goes on where it was.
+            CacheUnavailableError: The cache does not answer. Run it again: it continues where it was.
             CacheRefusedError: It is of another source, or another invalidator with other shapes has taken it.
-            SourceDivergedError: The server lacks what has been invalidated: it is behind, or has lost it.
-            Usage: A table behind the shapes is not there, or is none.
+            SourceDivergedError: The server lacks what has been invalidated: it has not received it yet, or has lost it.
+            Usage: A table of the shapes is not there, or is not a table.
             StrataError: The stream cannot be had, not even from now on.
         """
         self._require_tables()
@@ -162,7 +162,7 @@ class Invalidator:
             begin = again
             pause = _FIRST_PAUSE_SECONDS if time.monotonic() - began > _STEADY_SECONDS else pause
             start = self._take_over(begin)
-            # Behind taking it over: after a fault nothing is read from the cache until the stream goes on.
+            # After taking it over: after a fault nothing is read from the cache until the stream continues.
             self._stopped.wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         return self.report
@@ -180,7 +180,7 @@ class Invalidator:
             is_passable = self._stream is not None and self._stream.stopped_at is not None
             if begun is not Start.CHECKPOINT and self.report.transactions == before and not is_passable:
                 raise
-            # What the stream cannot tell may have changed anything.
+            # Anything may have been changed by what the stream does not have.
             self._on_remark(f"the cache begins anew, as the stream does not go on: {error}")
             return Start.EPOCH
         return None
@@ -204,7 +204,7 @@ class Invalidator:
         return state.executed
 
     def _take_over(self, begin: Start) -> GtidSet:
-        """Where to go on."""
+        """The position to continue from."""
         executed = self._executed()
         state = self._cache.look()
         if state is None or begin is Start.FORGOTTEN:
@@ -229,8 +229,8 @@ class Invalidator:
         has been acknowledged before, so that nothing older is filled in."""
         expected = "" if state is None else str(state.checkpoint)
         arguments = [expected, self._shapes.history, secrets.token_hex(8), set_text(checkpoint)]
-        [said] = self._cache.run("begin", arguments=[*arguments, self._shapes.digest, self._log])
-        if said != b"done":
+        [status] = self._cache.run("begin", arguments=[*arguments, self._shapes.digest, self._log])
+        if status != b"done":
             return self._take_over(Start.CHECKPOINT)
         self.report.epochs += 1
         self._checkpoint, self._target, self._words = checkpoint, None, None
@@ -291,7 +291,7 @@ class Invalidator:
             self._words, reading.words = reading.words, None
 
     def _finish(self, reading: CacheStream, stream: ChangeStream) -> None:
-        """The end of what was asked for: nothing behind the last change touches anything."""
+        """The end of what was requested: nothing after the last change touches anything."""
         reached = stream.position()
         if reached is None or self._reached is None:
             return
@@ -302,7 +302,7 @@ class Invalidator:
         self._apply(batch)
 
     def _tracked(self, stream: ChangeStream, reached: GtidSet) -> ChangeStream:
-        """A stream that knows what tables look like behind a set, which another one has not had to read for."""
+        """A stream that knows the tables after a set, which another one has not had to read for."""
         begin = stream.tracked_from()
         if begin is None:
             return stream
@@ -336,7 +336,7 @@ class Invalidator:
         """Whether the cache has taken it; else the checkpoint is another, and it has to be tried again.
 
         Whatever the checkpoint is, what is in it has been invalidated; so has what is in the batch, once it is taken;
-        so has their union. That makes the loop right with any number of invalidators at any places.
+        so has their union. That makes the loop right with any number of invalidators at any positions.
         """
         adopts = self._target is not None and self._target <= after
         arguments: list[str | int] = [str(self._checkpoint), set_text(after), self._shapes.digest, int(adopts)]
@@ -345,13 +345,13 @@ class Invalidator:
         found = self._cache.run(
             "invalidate", [key for key, _ in entries], [*arguments, *(gtids for _, gtids in entries)]
         )
-        said = found[0].decode()
-        if said == "overtaken":
+        status = found[0].decode()
+        if status == "overtaken":
             self._checkpoint = GtidSet.parse(found[1].decode())
             return False
-        if said == "lost":
+        if status == "lost":
             raise _Again
-        if said == "owned":
+        if status == "owned":
             raise CacheRefusedError(
                 "another invalidator with other shapes has taken the cache",
                 source=self._source.name,
@@ -386,7 +386,7 @@ def _gtid(event: Event) -> Gtid:
 
 
 def _position(event: Event) -> tuple[GtidSet, GtidSet]:
-    """What has been executed in front of an event's transaction, and behind it."""
+    """What has been executed before an event's transaction, and after it."""
     if isinstance(event, Heartbeat):
         place: SourcePosition = _only(from_text(event.token))
         found = place.position if isinstance(place.position, GtidSet) else GtidSet()

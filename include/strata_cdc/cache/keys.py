@@ -1,4 +1,4 @@
-"""The text of a key: the same for values that MySQL takes for equal, and for no others.
+"""The text of a key: the same for values that are equal in MySQL, and different for all others.
 Not here: which columns may make keys (`columns.py`), whose rows touch which keys (`touched.py`)."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST_DIGITS: Final = 65
 _MOST_DECIMALS: Final = 30
 """Of a DECIMAL. Of a literal with more digits the server makes 65 nines (strings/decimal.cc, 9.7)."""
 _SHORT_YEARS: Final = range(1970, 2070)
-"""Years that two digits stand for, too: `WHERE y = 24` finds 2024."""
+"""Years that two digits mean, too: `WHERE y = 24` finds 2024."""
 _CENTURY: Final = 2000
 """But for this one: 0 is the year 0000."""
 
@@ -82,7 +82,7 @@ def _decimal_fault(value: Decimal) -> str:
         return f"no DECIMAL has more than {_MOST_DIGITS} digits"
     whole, _, decimals = _decimal(value).lstrip("-").partition(".")
     if len(whole) + len(decimals) > _MOST_DIGITS or len(decimals) > _MOST_DECIMALS:
-        return f"no DECIMAL has more than {_MOST_DIGITS} digits, {_MOST_DECIMALS} of them behind the point"
+        return f"no DECIMAL has more than {_MOST_DIGITS} digits, {_MOST_DECIMALS} of them after the point"
     return ""
 
 
@@ -104,7 +104,7 @@ def key_texts(values: Sequence[Any], kinds: str) -> Iterator[str]:
         kinds: Of their columns.
 
     Raises:
-        ValueError: A value is none of its column's type: the stream could not decode it.
+        ValueError: A value does not fit its column's type: the stream could not decode it.
     """
     return map(_joined, itertools.product(*map(_all, values, kinds)))
 

@@ -1,6 +1,6 @@
-"""The tables behind shapes as the live server has them now: whether they are there and are tables, and which of them
+"""The tables of shapes as the live server has them now: whether they are there and are tables, and which of them
 foreign keys change without row events.
-Not here: what they looked like at a place of the stream (`serving.py`)."""
+Not here: what they looked like at a position of the stream (`serving.py`)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def may_cascade(statement: str) -> bool:
 
 
 class LiveTables(Struct, frozen=True):
-    """What a server says of the tables of some databases."""
+    """The tables of some databases as a server has them."""
 
     uuid: str
     folds_names: bool
@@ -85,7 +85,7 @@ class LiveTables(Struct, frozen=True):
         return cls(uuid, folding != "0", logs, tables, cascades)
 
     def fault(self, table: str) -> str:
-        """Why a table can be behind no shape; '' if it can."""
+        """Why no shape can use a table; '' if it can."""
         kind = self._kind(table)
         if kind == "BASE TABLE":
             return ""
@@ -113,10 +113,10 @@ class LiveTables(Struct, frozen=True):
 
 
 def require_tables(source: StreamedSource, shapes: Shapes) -> None:
-    """Lets no shape stand on what no row event is of.
+    """Refuses shapes that use a table without row events.
 
     Raises:
-        Usage: A table is not there, is a view, or is one that streams leave out; all mistakes are told.
+        Usage: A table is not there, is a view, or is excluded from streams; all mistakes are reported.
         SourceUnavailableError: The server does not answer.
     """
     live = LiveTables.ask(source.address, shapes.databases)

@@ -1,4 +1,4 @@
-"""Reading through a cache: a value that is there, or the query's own, which fills the cache if that is provably as
+"""Reading through a cache: a value that is there, or the query's own result, which fills the cache if it is provably as
 fresh as all that has been invalidated.
 Not here: what is cached (`shapes.py`), what makes entries go (`invalidator.py`)."""
 
@@ -39,7 +39,7 @@ class CachedValue(Struct, frozen=True):
 
     @property
     def is_proof(self) -> bool:
-        """Whether the token has all acknowledged invalidations of the key: behind it nothing is too old. The state of
+        """Whether the token has all acknowledged invalidations of the key: with it nothing is too old. The state of
         a cache that was moved may lack some."""
         return self.said in ("hit", "miss", "shape")
 
@@ -64,7 +64,7 @@ class Counts(Struct):
 class Cache:
     """A cache as an application reads it. Several threads may share it, each with its own connection to MySQL.
 
-    Nothing is served that is older than an acknowledged invalidation of its key; docs/caches.md says what it rests on.
+    Nothing is served that is older than an acknowledged invalidation of its key; docs/caches.md has the conditions.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ class Cache:
             shapes: As its invalidator has them.
             expire_seconds: How long values stay; None: until they are invalidated, or evicted.
             timeout_seconds: For each answer of the cache; what takes longer is read from MySQL.
-            only_proven: Whether `get` fails where the cache cannot say what has been invalidated: it does not answer,
-                has forgotten all, or was moved. Else it gives what MySQL has, which on a replica may be older.
+            only_proven: Whether `get` fails where the cache does not know what has been invalidated: it does not
+                answer, has forgotten all, or was moved. Else it gives what MySQL has, which on a replica may be older.
         """
         self.server = CacheServer(url, name, timeout_seconds=timeout_seconds)
         self.shapes, self._expire, self._only_proven = shapes, expire_seconds, only_proven
@@ -107,15 +107,15 @@ class Cache:
         Args:
             shape: Name of the shape.
             key: The values of its columns, typed as they are: int, Decimal, str, bytes, date.
-            load: Asks MySQL, on `connection`; None says that there is nothing, which is cached, too.
+            load: Queries MySQL, on `connection`; None means that there is nothing, which is cached, too.
             connection: To a primary or a replica, with no transaction open.
             at_least: What the answer has to hold, as the token of the caller's own commit (`strata_cdc.tokens.own`).
             wait_seconds: How long a replica may take to have it, and what has been invalidated.
 
         Raises:
             Usage: A value can be no key; the token is of another source; a transaction is open.
-            SourceUnavailableError: The server does not get what is asked for, or what was invalidated, in time.
-            CacheUnavailableError: The cache cannot say what was invalidated, and only proven values are wanted.
+            SourceUnavailableError: The server does not receive what is required, or what was invalidated, in time.
+            CacheUnavailableError: The cache does not know what was invalidated, and only proven values are wanted.
         """
         found = self._peek(shape, key, at_least)
         if found is not None and found.is_hit:
@@ -130,7 +130,7 @@ class Cache:
         needed = GtidSet.parse(found.token) if found is not None else GtidSet()
         if at_least is not None:
             needed |= self._executed(at_least)
-        # In front of the query: what is read next is at least as fresh.
+        # Before the query: what is read next is at least as fresh.
         token = self._token_with(connection, needed, wait_seconds)
         value = load()
         if found is not None and found.said == "miss":
@@ -147,14 +147,14 @@ class Cache:
             return token
         if not tokens.wait(connection, Token.of(source, needed, lineage=lineage), wait_seconds, source=source):
             raise SourceUnavailableError(
-                f"the server has not executed what is asked for, or was invalidated, within {wait_seconds} s",
+                f"the server has not executed what is required, or was invalidated, within {wait_seconds} s",
                 source=source,
                 remedy="A replica lags: wait longer, or ask another server.",
             )
         return tokens.include(connection, source=source, lineage=lineage)
 
     def read(self, shape: str, key: Sequence[Any], *, at_least: Token | None = None) -> CachedValue:
-        """What the cache has. A miss leaves a mark there, by which a fill is told from one that came too late.
+        """What the cache has. A miss leaves a mark there, which shows whether a fill came too late.
 
         Raises:
             Usage: As for `get`.
@@ -177,7 +177,7 @@ class Cache:
             shape: Name of the shape.
             key: As for `get`.
             value: None: there is nothing.
-            token: Of `strata_cdc.tokens.include`, taken in front of the query on the same connection. A token is no
+            token: Of `strata_cdc.tokens.include`, taken before the query on the same connection. A token is no
             proof:
                 never one that somebody else has brought.
 

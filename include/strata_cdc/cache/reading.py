@@ -42,7 +42,7 @@ class CacheStream:
         return None
 
     def look_at_end(self, tracked: ChangeStream) -> None:
-        """Looks at the tables behind all that was read, unless that has been done; `tracked` knows them."""
+        """Looks at the tables of all that was read, unless that has been done; `tracked` knows them."""
         if not self._toucher.kinds:
             self.words = self._serving.look(self._toucher, tracked, None)
 

@@ -1,5 +1,5 @@
 """The server of a cache: its scripts, each of which is atomic, and what they answer; its faults as errors of ours.
-Not here: when what is asked (`reader.py`, `invalidator.py`), the scripts themselves (`lua/`)."""
+Not here: when which script runs (`reader.py`, `invalidator.py`), the scripts themselves (`lua/`)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TIMEOUT_SECONDS: Final = 5.0
 
 
 class CacheState(Struct, frozen=True):
-    """How a cache stands."""
+    """The state of a cache."""
 
     history: str
     epoch: str
@@ -71,7 +71,7 @@ class InvalidationOutcome(Struct, frozen=True):
 @cache
 def script(name: str) -> str:
     """The text of a script. None declares that it does not write: so replicas refuse all of them, and so does a primary
-    that has lost its replicas, where `min-replicas-to-write` says so (Redis 7.0, src/script.c, scriptPrepareForRun)."""
+    that has lost its replicas, if `min-replicas-to-write` is set (Redis 7.0, src/script.c, scriptPrepareForRun)."""
     # A full cache still reads and invalidates; it takes no values.
     flags = "" if name == "fill" else " flags=allow-oom"
     parts = [(_LUA / f"{part}.lua").read_text() for part in (*_PARTS[name], name)]
@@ -95,7 +95,7 @@ class CacheServer:
             timeout_seconds: For each answer.
 
         Raises:
-            Usage: The URL or the name is none.
+            Usage: The URL or the name is not valid.
             Permanent: The client is not installed.
         """
         try:
@@ -161,7 +161,7 @@ class CacheServer:
     # What invalidators ask ------------------------------------------------------------------------
 
     def look(self) -> CacheState | None:
-        """How the cache stands; None if it knows nothing. Raises as `command` does."""
+        """The state of the cache; None if it knows nothing. Raises as `command` does."""
         here, flat = self.run("look")
         found = {key.decode(): value.decode() for key, value in zip(flat[::2], flat[1::2], strict=True)}
         if "checkpoint" not in found:

@@ -1,5 +1,5 @@
-"""Which shapes can be served with the tables as they are at a place of a stream, and as what.
-Not here: which columns may make keys (`columns.py`), what the live server says (`live_tables.py`), telling the cache
+"""Which shapes can be served with the tables as they are at a position of a stream, and as what.
+Not here: which columns may make keys (`columns.py`), the live server's tables (`live_tables.py`), telling the cache
 (`invalidator.py`)."""
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Serving:
     def __init__(
         self, source: StreamedSource, shapes: Shapes, on_remark: Callable[[str], None] = lambda _: None
     ) -> None:
-        """Takes the source, the shapes, and whom to tell of those that cannot be served."""
+        """Takes the source, the shapes, and a function that is called with shapes that cannot be served."""
         self._source, self._shapes, self._on_remark = source, shapes, on_remark
         self._may_cascade: set[str] = set()
-        """Tables of statements that were read: the key may be gone by the time that the server is asked."""
+        """Tables of statements that were read: the key may be gone when the server is queried."""
 
     def note(self, event: Ddl) -> None:
-        """Takes a statement on tables behind the shapes."""
+        """Stores a statement on tables of the shapes."""
         if may_cascade(event.statement):
             self._may_cascade |= {table.lower() for table in event.tables}
 

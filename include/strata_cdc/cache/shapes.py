@@ -1,4 +1,4 @@
-"""What is cached, declared: shapes of queries, the tables behind each, and the columns whose values make its keys.
+"""What is cached, declared: shapes of queries, the tables of each, and the columns whose values make its keys.
 Not here: the text of a key (`keys.py`), which rows of a stream touch which keys (`touched.py`), which columns may make
 keys (`columns.py`)."""
 
@@ -40,7 +40,7 @@ class Shape(Struct, frozen=True):
         return hashlib.sha256(json.dumps([self.name, sorted(plain)]).encode()).hexdigest()[:16]
 
     def word(self, kinds: str) -> str:
-        """What reader and invalidator both have to say of a shape: its declaration, and the kinds of its values."""
+        """What reader and invalidator must both have of a shape: its declaration, and the kinds of its values."""
         return f"{self.digest}:{kinds.replace(YEAR, INTEGER)}"
 
 
@@ -57,7 +57,7 @@ class Shapes(Struct, frozen=True):
         """Of a source.
 
         Raises:
-            Usage: A shape means nothing; all mistakes are told.
+            Usage: A shape means nothing; all mistakes are reported.
         """
         found = cls(source, tuple(sorted(shapes, key=lambda one: one.name)), lineage)
         mistakes = [mistake for shape in found.shapes for mistake in _mistakes(shape)]
@@ -74,7 +74,7 @@ class Shapes(Struct, frozen=True):
         """From a TOML file: `source`, `lineage`, and `[shapes.NAME]` with `"database.table" = ["column", ...]`.
 
         Raises:
-            Usage: The file is not there, or says something else.
+            Usage: The file is not there, or has another form.
         """
         try:
             plain = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -110,7 +110,7 @@ class Shapes(Struct, frozen=True):
         """The shape of that name.
 
         Raises:
-            Usage: There is none.
+            Usage: There is no such shape.
         """
         for shape in self.shapes:
             if shape.name == name:
@@ -120,7 +120,7 @@ class Shapes(Struct, frozen=True):
 
     @property
     def tables(self) -> list[str]:
-        """All tables behind them."""
+        """All tables that they use."""
         return sorted({table for shape in self.shapes for table in shape.tables})
 
     @property
@@ -164,7 +164,7 @@ def _mistakes(shape: Shape) -> list[str]:
 
 
 def state_key(name: str) -> str:
-    """Of the hash that says how a cache stands; the braces keep all of one cache in one slot of a cluster.
+    """The key of the hash with a cache's state; the braces keep all of one cache in one slot of a cluster.
 
     Raises:
         Usage: It is no name.
@@ -181,7 +181,7 @@ def entry_key(state: str, shape: str, key: str) -> str:
 
 def tables_by_name(shapes: Shapes) -> Mapping[str, list[tuple[Shape, tuple[str, ...]]]]:
     """By table in lower case, as no server tells two tables that a coarser name would confuse apart at a cost: the
-    shapes that it is behind, with the columns of their keys."""
+    shapes that use it, with the columns of their keys."""
     found: dict[str, list[tuple[Shape, tuple[str, ...]]]] = {}
     for shape in shapes.shapes:
         for table, columns in shape.tables.items():

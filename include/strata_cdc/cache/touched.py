@@ -1,5 +1,5 @@
-"""What the changes of a stream touch: keys, by the columns of rows before and after; whole shapes, where those do not
-tell.
+"""What the changes of a stream touch: keys, by the columns of rows before and after; whole shapes, if the columns are
+not known.
 Not here: the stream, the cache (`invalidator.py`)."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Toucher:
         self.kinds: dict[str, str | None] = {}
 
     def ddl(self, event: Ddl, touched: Touched) -> bool:
-        """A statement that names or changes tables; returns whether they are behind a shape."""
+        """A statement that names or changes tables; returns whether a shape uses them."""
         names = {shape.name for table in event.tables for shape, _ in self._tables.get(table.lower(), ())}
         touched.whole |= names
         return bool(names)
@@ -65,11 +65,11 @@ class Toucher:
                     touched.whole.add(shape.name)
 
     def unreadable(self, event: UnreadableChange, touched: Touched) -> None:
-        """A row that touches something, and nobody knows what."""
+        """A row that touches something that is not known."""
         touched.whole |= {shape.name for shape, _ in self._tables.get(f"{event.database}.{event.table}".lower(), ())}
 
     def _keys(self, shape: Shape, columns: tuple[str, ...], images: Iterable[dict[str, Any]]) -> set[str] | None:
-        """None where the images do not tell: MINIMAL ones leave columns out."""
+        """None if the images do not have them: MINIMAL images lack columns."""
         kinds = self.kinds.get(shape.name)
         if not columns or kinds is None or kinds == ANY_KINDS:
             return None
@@ -83,7 +83,7 @@ class Toucher:
                 try:
                     found.update(key_texts(values, kinds))
                 except ValueError:
-                    # The row touches something, and nobody knows what.
+                    # The row touches something that is not known.
                     return None
         return found
 
@@ -109,12 +109,12 @@ class InvalidationBatch:
 
         Args:
             state_key: Of the cache.
-            reached: Where the one in front of it ended; None where it is the first one. What the stream has passed
+            reached: Where the one before it ended; None for the first one. What the stream has passed
                 over from there to its first transaction touches nothing, and is invalidated with it.
         """
         self._state_key = state_key
         self.before = reached
-        """What lies in front of it."""
+        """What lies before it."""
         self.after: GtidSet | None = None
         """What has been invalidated with it."""
         self.whole: set[str] = set()
@@ -132,7 +132,7 @@ class InvalidationBatch:
                 self._entries.setdefault(entry_key(self._state_key, shape, key), GtidSetBuilder()).add(gtid)
 
     def stand_at(self, before: GtidSet, after: GtidSet) -> None:
-        """Takes a piece of the stream in which nothing is touched."""
+        """Adds a range of the stream in which nothing is touched."""
         if self.before is None:
             self.before = before
         self.after = after

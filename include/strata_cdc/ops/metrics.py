@@ -28,13 +28,13 @@ class SourceMetrics(Struct, frozen=True):
     """Numbers of one source at one moment. What is not known is None, and is not sent."""
 
     lag_seconds: float | None
-    """Age of what readers have: from the end of the newest interval, or the start of the oldest with owed rows, to now;
-    of an idle source from when its landing looked last."""
+    """Age of what readers have: from the end of the newest interval, or the start of the oldest with pending rows, to
+    now; of an idle source from when its landing looked last."""
     landing_lag_seconds: float | None
     """By the newest landing: from the last landed commit to the server's clock; 0 when all had landed."""
     purge_distance_seconds: float | None
     """So long from now on the server keeps what has not landed yet, at least; below zero it may be gone. None: the
-    server deletes nothing by itself. Somebody's own PURGE BINARY LOGS heeds none of it."""
+    server deletes nothing on its own. A PURGE BINARY LOGS by hand does not respect it."""
     progress_age_seconds: float | None
     """Since a landing looked, or a run stored what it had done; grows where nothing runs."""
     landed_transactions: int
@@ -58,7 +58,7 @@ class SourceMetrics(Struct, frozen=True):
 
 
 def read_metrics(source: str, *, settings: Settings, now: int) -> SourceMetrics:
-    """The numbers of a source, read from its store and lake; the server is not asked.
+    """The numbers of a source, read from its store and lake; the server is not queried.
 
     Args:
         source: The source's name.
@@ -96,7 +96,7 @@ def mirror_positions(lake: str, source: str) -> list[MirrorPosition | None]:
             if mirror is not None and not mirror.is_dropped:
                 found.append(position_now(lake, mirror))
         except (BadData, StoreFormatError) as error:
-            # Who asks how a source is wants to be told of one damaged mirror, and of all the rest.
+            # A caller wants to know of one damaged mirror, and to have the numbers of all others.
             _LOG.warning("%s", error.located(source=source, table=str(table)))
             found.append(None)
     return found
@@ -137,7 +137,7 @@ def _age(moment: int, now: int) -> float | None:
 
 
 def _purge_distance(status: SourceStatus, now: int) -> float | None:
-    """What is not here was committed behind what is here, or behind when a landing last had everything; the server
+    """What is not here was committed after what is here, or after when a landing last had everything; the server
     deletes a file so long after its last event (sql/binlog.cc, purge_logs_before_date)."""
     landing = status.landing
     if landing is None or landing.expire_seconds is None:

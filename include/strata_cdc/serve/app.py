@@ -1,5 +1,5 @@
-"""The application: routes, who may ask, and errors. It is the same in Airflow's web server and alone.
-Not here: what a page says (`overview.py`, `table_page.py`, ...), its looks (`templates/`, `static/`)."""
+"""The application: routes, who has access, and errors. It is the same in Airflow's web server and alone.
+Not here: what a page shows (`overview.py`, `table_page.py`, ...), its looks (`templates/`, `static/`)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def make_app(
 
     Args:
         sources: What the pages speak of.
-        guard: A dependency of FastAPI's that refuses who may not read; it stands in front of every route.
+        guard: A dependency of FastAPI's that refuses requests without permission; it runs before every route.
         clock: The time now, microseconds UTC.
         around: What else there is where it runs.
         limits: Of what requests bring.

@@ -1,5 +1,5 @@
-"""What the pages take from where they run: Airflow's runs and Data Docs, the numbers that need the lake. Alone there is
-less of it, and what is missing is not shown.
+"""What the pages get from the program in which they run: Airflow's runs and Data Docs, the numbers that need the lake.
+`strata serve` alone has fewer of them, and what is missing is not shown.
 Not here: the routes (`app.py`), finding any of it in Airflow (`plugins/schema_history.py`)."""
 
 from __future__ import annotations
@@ -47,4 +47,4 @@ class Around(Struct, frozen=True):
     find_task: Callable[[str], AirflowTask | None] | None = None
     """The task that planned a run, by the run's name."""
     data_docs: str | None = None
-    """Where runs' Data Docs are, seen from the pages, in front of source, run and page."""
+    """Where runs' Data Docs are, as the pages address them: the part of the address before source, run and page."""

@@ -1,4 +1,4 @@
-"""Bounds on what a request brings, whoever sends it: FastAPI reads a body before it asks the guard who is there.
+"""Bounds on the bodies of requests, before access is checked: FastAPI reads a body before it calls the guard.
 Not here: bounds on connections and heads (`bounded_connections.py`), which the web server has to keep."""
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class _Bounded:
             async with asyncio.timeout_at(self._until):
                 message = await self._receive()
         except TimeoutError:
-            said = f"the body took longer than {self._limits.body_seconds:g} seconds"
-            raise HTTPException(408, said, _CLOSE) from None
+            reason = f"the body took longer than {self._limits.body_seconds:g} seconds"
+            raise HTTPException(408, reason, _CLOSE) from None
         self._bytes += len(message.get("body", b""))
         if self._bytes > self._limits.body_bytes:
             raise HTTPException(413, _too_large(self._limits), _CLOSE)
@@ -65,7 +65,7 @@ def _too_large(limits: Limits) -> str:
 
 
 def _said_bytes(scope: Scope) -> int:
-    """What the head says of the length; 0 where it does not say, or not in ASCII digits."""
+    """The length that the head declares; 0 if it declares none, or not in ASCII digits."""
     found = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     # More digits are no length of anything.
     return int(found) if found.isdigit() and len(found) < 20 else 0

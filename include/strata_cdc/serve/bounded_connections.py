@@ -1,4 +1,4 @@
-"""Bounds on connections of who has not asked for anything yet: uvicorn waits without end for the head of a request.
+"""Bounds on connections that have not sent a request yet: uvicorn waits without end for the head of a request.
 Not here: bounds on bodies (`bounded_bodies.py`); within Airflow its own web server keeps these."""
 
 from __future__ import annotations

@@ -43,11 +43,11 @@ class VersionComparison(Struct, frozen=True):
 _OF_COLUMNS = (ColumnAdded, ColumnRemoved, ColumnChanged, ColumnRenamed)
 
 
-def compare(life: Sequence[ShownChange], first: int | None, second: int | None) -> VersionComparison | None:
+def compare(timeline: Sequence[ShownChange], first: int | None, second: int | None) -> VersionComparison | None:
     """Two versions of a table, the older one before the other whatever their order; None unless both are named.
 
     Args:
-        life: The changes of the table, in stream order.
+        timeline: The changes of the table, in stream order.
         first: Id of a version.
         second: Id of another.
 
@@ -56,13 +56,13 @@ def compare(life: Sequence[ShownChange], first: int | None, second: int | None) 
     """
     if first is None or second is None:
         return None
-    places = {change.entry.version_id: at for at, change in enumerate(life)}
+    places = {change.entry.version_id: at for at, change in enumerate(timeline)}
     for version_id in (first, second):
         if version_id not in places:
             raise Usage(f"version {version_id} is none of this table")
     older, newer = sorted((places[first], places[second]))
-    before, after = life[older], life[newer]
-    between = life[older + 1 : newer + 1]
+    before, after = timeline[older], timeline[newer]
+    between = timeline[older + 1 : newer + 1]
     columns, others = _side_by_side(before.after, after.after, renames_between(_identified(before), _identified(after)))
     effects = tuple(change for change in between if change.has_effect and change.effect.text)
     return VersionComparison(before, after, tuple(columns), tuple(others), effects)

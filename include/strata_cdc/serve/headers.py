@@ -1,5 +1,5 @@
-"""What every answer carries so that a browser runs nothing but our own files, whatever the names in a binlog are.
-Not here: who may ask (`app.py` is given a guard)."""
+"""The headers of every answer: with them a browser runs nothing but our own files, whatever the names in a binlog are.
+Not here: access (`app.py` gets a guard)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table comes from, drawn along the time of its versions: the names that it had, the copies that took its place,
+"""What a table comes from, drawn along the time of its versions: the names that it had, the copies that replaced it,
 and the statements that moved rows by partitions.
 Not here: its versions (`table_page.py`), drawing (`pictures.py`)."""
 
@@ -52,34 +52,34 @@ class TableAncestry(Struct, frozen=True):
 
 
 def lineage_of(
-    store: SchemaStore, source: str, life: Sequence[ShownChange], span: Period, draw: DrawBand
+    store: SchemaStore, source: str, timeline: Sequence[ShownChange], span: Period, draw: DrawBand
 ) -> TableAncestry:
     """What a table comes from.
 
     Args:
         store: The store.
         source: The source's name.
-        life: The changes of the table under all its names, in stream order.
+        timeline: The changes of the table under all its names, in stream order.
         span: What the pictures show.
         draw: The band of a change.
 
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    names = list(dict.fromkeys(change.entry.name for change in life if change.entry.name != EVERY_TABLE))
-    lanes = [_lane_of_name(one, life, span, draw) for one in names] if len(names) >= _LEAST_NAMES else []
-    copies = list(_copies(store, source, life, span))
-    placed = [one for one in newest_partition_changes(store.engine, source, names) if _is_of(one, life)]
+    names = list(dict.fromkeys(change.entry.name for change in timeline if change.entry.name != EVERY_TABLE))
+    lanes = [_lane_of_name(one, timeline, span, draw) for one in names] if len(names) >= _LEAST_NAMES else []
+    copies = list(_copies(store, source, timeline, span))
+    placed = [one for one in newest_partition_changes(store.engine, source, names) if _is_of(one, timeline)]
     if copies and not lanes:
-        lanes = [_lane_of_name(one, life, span, draw) for one in names]
+        lanes = [_lane_of_name(one, timeline, span, draw) for one in names]
     if placed:
         copies.append(_lane_of_partitions(placed, span))
     return TableAncestry((*lanes, *copies), tuple(placed))
 
 
-def _lane_of_name(name: TableName, life: Sequence[ShownChange], span: Period, draw: DrawBand) -> Lane:
+def _lane_of_name(name: TableName, timeline: Sequence[ShownChange], span: Period, draw: DrawBand) -> Lane:
     lane: list[Band] = []
-    for change in life:
+    for change in timeline:
         if change.entry.name in {name, EVERY_TABLE}:
             lane.append(draw(change))
         elif lane and lane[-1].kind != "moved":
@@ -87,9 +87,9 @@ def _lane_of_name(name: TableName, life: Sequence[ShownChange], span: Period, dr
     return Lane(name, "", bands(lane, span))
 
 
-def _copies(store: SchemaStore, source: str, life: Sequence[ShownChange], span: Period) -> Iterator[Lane]:
-    """The copies that tools filled and swapped in, each until it took the table's place."""
-    for change in life:
+def _copies(store: SchemaStore, source: str, timeline: Sequence[ShownChange], span: Period) -> Iterator[Lane]:
+    """The copies that tools filled and swapped in, each until it replaced the table."""
+    for change in timeline:
         if change.online is None:
             continue
         copy, swap = change.online.copy, change.entry
@@ -107,9 +107,9 @@ def _copies(store: SchemaStore, source: str, life: Sequence[ShownChange], span: 
         yield Lane(copy, f"{change.online.tool}: became {swap.name}", bands(drawn, span))
 
 
-def _is_of(one: PlacedChange, life: Sequence[ShownChange]) -> bool:
+def _is_of(one: PlacedChange, timeline: Sequence[ShownChange]) -> bool:
     """Whether the table had that name then: another table may have it before, or since."""
-    reached = [change.entry for change in life if change.entry.seq <= one.change.seq]
+    reached = [change.entry for change in timeline if change.entry.seq <= one.change.seq]
     return bool(reached) and reached[-1].name == one.change.name
 
 

@@ -25,7 +25,7 @@ class Limits:
     age_share: float = 20
     """Numbers that took a second to read are read again after so many."""
     recent_bytes: int = 32 << 20
-    """Of a stream's decoded spans; a reader that is further behind reads alone."""
+    """Of a stream's decoded spans; a reader with a larger lag reads alone."""
     written_bytes: int = 16 << 20
     """Of a stream's lines, for all kinds of readers together: each has the same share."""
     linger_seconds: float = 10.0

@@ -1,5 +1,5 @@
-"""The numbers of the sources for the first page, read beside the pages: the lake may take seconds, and a page waits
-for a moment only. Whoever looks sees what was read last, and how old it is.
+"""The numbers of the sources for the first page, read in a thread of their own: the lake may take seconds, and a page
+waits for a moment only. The page shows what was read last, and how old it is.
 Not here: what the numbers are (`ops/metrics.py`), showing them (`overview.py`)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The first page: each source, how far it is, and what somebody has to look at, the most urgent first.
+"""The first page: each source, how far it is, and what needs attention, the most urgent first.
 Not here: single tables (`table_page.py`), reading the numbers that the lake has (`numbers.py`)."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Urgency(IntEnum):
     LOSS = 0
     """The server may delete what is not here; what was here is gone."""
     STILL = 1
-    """Nothing runs, or nobody can say."""
+    """Nothing runs, or it is not known."""
     WITHHELD = 2
     UNKNOWN = 3
     """A table whose schema is not known."""
@@ -66,7 +66,7 @@ class Attention(Struct, frozen=True):
     """Database and table that it is about."""
     urgency: Urgency = Urgency.STILL
     seconds: float | None = None
-    """A span of time that the page puts behind the text."""
+    """A span of time that the page puts after the text."""
 
 
 class SourceView(Struct, frozen=True):
@@ -83,7 +83,7 @@ class SourceView(Struct, frozen=True):
     checked: IntervalOutcome | None = None
     """What the checks found in the newest interval that has been judged."""
     withheld_rows: int = 0
-    """In quarantine, or held back."""
+    """In quarantine, or blocked."""
     gaps: int = 0
     """Tables whose schema is not known."""
     reading: SourceNumbers | None = None

@@ -1,5 +1,5 @@
 """Pictures of time as SVG: versions of a table as bands, its rows as bars, changes of many tables as a heat map. No
-text is drawn, so that a picture can have any width; the words stand beside it. Its looks are in `static/strata.css`.
+text is drawn, so that a picture can have any width; the words are beside it. Its looks are in `static/strata.css`.
 Not here: which versions and rows there are (`table_page.py`, `tables_page.py`)."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Period(Struct, frozen=True):
 
 
 class Band(Struct, frozen=True):
-    """A piece of a table's life."""
+    """A part of a table's lifetime."""
 
     start: int
     """Microseconds UTC."""
@@ -42,7 +42,7 @@ class Band(Struct, frozen=True):
 
 
 def bands(given: Sequence[Band], span: Period) -> Markup:
-    """Bands along the time. One that would be too narrow to be seen is drawn wider, and pushes those behind it.
+    """Bands along the time. One that would be too narrow to be seen is drawn wider, and pushes those after it.
 
     Args:
         given: In order of time; each ends where the next begins, and the last at the end of the span.

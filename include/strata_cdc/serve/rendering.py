@@ -1,5 +1,5 @@
 """HTML from templates. Everything that is put into one is escaped: names, statements and labels come from binlogs.
-Not here: what a page says (`overview.py`, `table_page.py`, ...)."""
+Not here: what a page shows (`overview.py`, `table_page.py`, ...)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _time(micros: int) -> Markup:
     if text is None:
         return Markup("from the start")
     day, _, second = text.partition(".")[0].partition(" ")
-    # Where there is no room the line may end between the two.
+    # If there is no space, the line may end between the two.
     return Markup('<time title="{} UTC"><span>{}</span> <span>{}</span></time>').format(text, day, second)
 
 
@@ -71,7 +71,7 @@ def _span(seconds: float) -> Markup:
 
 
 def _commands(text: str) -> Markup:
-    """A message of ours with its commands, which stand between backticks, as code."""
+    """A message of ours with its commands, which are between backticks, as code."""
     return Markup(_COMMAND.sub(r'<code class="command">\1</code>', str(escape(text))))  # noqa: S704  escaped here
 
 

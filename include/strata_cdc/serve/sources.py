@@ -1,5 +1,5 @@
 """The sources that pages speak of, and their stores, opened once.
-Not here: what is asked of a store (`schema/answers/`)."""
+Not here: queries of a store (`schema/answers/`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SETTINGS_SECONDS: Final = 5.0
 
 
 class Sources:
-    """The sources of the settings. A store is opened when it is first asked for, and never made."""
+    """The sources of the settings. A store is opened when it is first needed, and never created."""
 
     def __init__(self, load: Callable[[], Settings]) -> None:
         """Args:

@@ -1,4 +1,4 @@
-"""One table through its life: its versions on the axis of time, what it was at a point, what differs between two
+"""One table through its lifetime: its versions on the axis of time, what it was at a point, what differs between two
 versions, since when each column is what it is, and what became of its rows.
 Not here: all tables (`tables_page.py`), drawing (`pictures.py`)."""
 
@@ -44,7 +44,7 @@ _BARS: Final = 100
 
 
 class Asked(Struct, frozen=True):
-    """What the page is asked for; all of it stands in the URL."""
+    """What the page is requested with; all of it is in the URL."""
 
     at: str = ""
     """A GTID set, FILE:OFFSET or time; empty for the end of the stream."""
@@ -74,7 +74,7 @@ class AtView(Struct, frozen=True):
     tracked: int = 0
     """Up to when the stream has been tracked (microseconds UTC)."""
     is_later: bool = False
-    """Whether a time after that was asked for."""
+    """Whether a later time was requested."""
 
 
 class TableView(Struct, frozen=True):
@@ -105,43 +105,43 @@ def table_view(engine: sa.Engine, source: str, name: TableName, asked: Asked) ->
     """The page of a table.
 
     Raises:
-        Usage: There never was such a table, or a version is none of this table.
+        Usage: There never was such a table, or the version is of another table.
         UnknownSourceError: The source has never been tracked.
         StoreUnavailableError: The database does not answer.
     """
     store = SchemaStore(engine)
     history = History(store, source)
-    life = [change for change in changes(store, source, name) if not change.is_part or change.entry.name == name]
+    timeline = [change for change in changes(store, source, name) if not change.is_part or change.entry.name == name]
     pair = (name.database, name.table)
-    span = _span(life, stream_span(engine, source), first_rows(engine, source, pair))
-    listed = _before(life, asked.older_than)
+    span = _span(timeline, stream_span(engine, source), first_rows(engine, source, pair))
+    listed = _before(timeline, asked.older_than)
     page = listed[-VERSIONS_ON_A_PAGE:]
     return TableView(
         name=name,
         span=span,
-        timeline=bands([_band(change, source, name) for change in life], span),
-        lineage=lineage_of(store, source, life, span, lambda change: _band(change, source, name)),
+        timeline=bands([_band(change, source, name) for change in timeline], span),
+        lineage=lineage_of(store, source, timeline, span, lambda change: _band(change, source, name)),
         bars=bars(rows_by_bucket(engine, source, pair, (span.start, span.end + 1), _BARS)),
         versions=tuple(reversed(page)),
         older=page[0].entry.version_id if len(listed) > len(page) else None,
-        count=len(life),
-        at=_at(store, source, name, history, asked.at, life),
-        comparison=compare(life, asked.before, asked.after),
-        rows=rows_view(engine, source, name, {change.entry.name for change in life}),
+        count=len(timeline),
+        at=_at(store, source, name, history, asked.at, timeline),
+        comparison=compare(timeline, asked.before, asked.after),
+        rows=rows_view(engine, source, name, {change.entry.name for change in timeline}),
     )
 
 
-def _span(life: Sequence[ShownChange], stream: Period, first_interval: int | None) -> Period:
+def _span(timeline: Sequence[ShownChange], stream: Period, first_interval: int | None) -> Period:
     """From the table's first change that has a time, or the first interval with its rows, to the end of the stream."""
-    changed = next((change.entry.committed_at for change in life if change.entry.committed_at), stream.start)
+    changed = next((change.entry.committed_at for change in timeline if change.entry.committed_at), stream.start)
     first = min(changed, changed if first_interval is None else first_interval)
     return Period(first, max(stream.end, first))
 
 
-def _before(life: Sequence[ShownChange], version_id: int | None) -> Sequence[ShownChange]:
+def _before(timeline: Sequence[ShownChange], version_id: int | None) -> Sequence[ShownChange]:
     if version_id is None:
-        return life
-    return life[: next((at for at, change in enumerate(life) if change.entry.version_id == version_id), 0)]
+        return timeline
+    return timeline[: next((at for at, change in enumerate(timeline) if change.entry.version_id == version_id), 0)]
 
 
 def kind_of(change: ShownChange) -> str:
@@ -155,7 +155,7 @@ def _band(change: ShownChange, source: str, name: TableName) -> Band:
     entry = change.entry
     what = entry.gap or "; ".join(change.differences()[:3]) or (change.ddl or entry.made_by)[:120]
     title = f"{written_time(entry.committed_at) or 'from the start'}: {what}"
-    # What was there before has the place of its first statement.
+    # What was there before has the position of its first statement.
     href = query(source=source, database=name.database, table=name.table, at=_after_it(change)) + "#as-of"
     return Band(entry.committed_at, kind_of(change), title, href)
 
@@ -170,16 +170,16 @@ def _at(
     name: TableName,
     history: History,
     asked: str,
-    life: Sequence[ShownChange],
+    timeline: Sequence[ShownChange],
 ) -> AtView:
     tracked = history.tracked
     try:
         position = position_of(history, asked) if asked else AtSeq(tracked.seq)
         version = history.at(name, position)
     except (SchemaGapError, Usage) as error:
-        # The rest of the page stays, with what was asked for in its form.
+        # The rest of the page stays, with what was requested in its form.
         return AtView(None, refusal=error)
-    reached = [change for change in life if change.entry.order[:3] <= _place_of(life, version)]
+    reached = [change for change in timeline if change.entry.order[:3] <= _order_of(timeline, version)]
     origins = column_origins(reached)
     columns = tuple(ColumnRow(one, origins.get(fold_name(one.name))) for one in version.definition.columns)
     keys = tuple(described_key(key) for key in version.definition.keys)
@@ -188,6 +188,6 @@ def _at(
     return AtView(version, columns, keys, statement, tracked=tracked.committed_at, is_later=is_later)
 
 
-def _place_of(life: Sequence[ShownChange], version: SchemaVersion) -> tuple[int, int, int]:
-    found = next((change for change in life if change.entry.version_id == version.version_id), None)
+def _order_of(timeline: Sequence[ShownChange], version: SchemaVersion) -> tuple[int, int, int]:
+    found = next((change for change in timeline if change.entry.version_id == version.version_id), None)
     return found.entry.order[:3] if found else (version.seq, 1 << 31, version.version_id)

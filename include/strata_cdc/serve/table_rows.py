@@ -1,4 +1,4 @@
-"""What became of a table's rows: how many each version decoded, its newest intervals with what the checks said, and
+"""What became of a table's rows: how many each version decoded, its newest intervals with the checks' results, and
 what is withheld of it, and why.
 Not here: the versions (`table_page.py`), all tables of one interval (`verdict_page.py`)."""
 

@@ -34,7 +34,7 @@ class TablesView(Struct, frozen=True):
     span: Period
     """What the pictures show."""
     next_after: TableName | None
-    """Where the next page goes on; None if there is none."""
+    """Where the next page continues; None after the last page."""
 
 
 def tables_view(engine: sa.Engine, source: str, after: TableName | None, containing: str) -> TablesView:

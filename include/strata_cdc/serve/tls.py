@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def tls_options(certificate: Path | None, key: Path | None, client_ca: Path | None) -> dict[str, Any]:
-    """What uvicorn is to be told; nothing without a certificate.
+    """The options of uvicorn; none without a certificate.
 
     Args:
         certificate: The server's (PEM), with those between it and its authority.
@@ -28,7 +28,7 @@ def tls_options(certificate: Path | None, key: Path | None, client_ca: Path | No
     if certificate is None or key is None:
         raise Usage(
             "TLS needs a certificate and its key",
-            remedy="Give --tls-cert and --tls-key; without them a client's certificate cannot be asked for.",
+            remedy="Give --tls-cert and --tls-key; without them a client's certificate cannot be requested.",
         )
     _try(certificate, key, client_ca)
     options: dict[str, Any] = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
@@ -38,7 +38,7 @@ def tls_options(certificate: Path | None, key: Path | None, client_ca: Path | No
 
 
 def _try(certificate: Path, key: Path, client_ca: Path | None) -> None:
-    """Loads them once, so that a mistake is told before anything listens."""
+    """Loads them once, so that a mistake is reported before anything listens."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         # An empty password: a key that wants one would ask the terminal.

@@ -1,4 +1,5 @@
-"""Who may read where no web server asks: whoever has the token, in a header, or in a cookie that a link sets.
+"""Access without a web server that checks it: everybody who has the token, in a header, or in a cookie that a link
+sets.
 Not here: Airflow's own guard (`plugins/schema_history.py`)."""
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def token_guard(token: str) -> Callable[..., None]:
 
 
 def certificate_guard() -> Callable[..., None]:
-    """A guard where TLS has asked for a client's certificate already: nothing else gets as far as to a request.
+    """A guard for TLS that has requested a client's certificate already: no other connection gets as far as a request.
 
-    It refuses what did not come by TLS, so that a server which was started wrongly lets nobody in.
+    It refuses requests without TLS, so that a server which was started wrongly gives no access.
     """
 
     def check(request: Request) -> None:
@@ -51,7 +52,7 @@ def certificate_guard() -> Callable[..., None]:
 
 
 def add_sign_in(app: FastAPI) -> None:
-    """Adds the address that takes the token and keeps it in a cookie, so that it stands in no other address."""
+    """Adds the address that takes the token and keeps it in a cookie, so that it is in no other address."""
 
     def sign_in(request: Request, token: str) -> Any:
         answer = RedirectResponse("./", 303)

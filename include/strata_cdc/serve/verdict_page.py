@@ -29,7 +29,7 @@ class VerdictsView(Struct, frozen=True):
     intervals: tuple[IntervalOutcome, ...]
     """The newest first."""
     next_before: int | None
-    """Where the next page goes on; None if there is none."""
+    """Where the next page continues; None after the last page."""
 
 
 class TableFindings(Struct, frozen=True):
@@ -74,7 +74,7 @@ def verdict_view(engine: sa.Engine, source: str, start: int, offset: int = 0) ->
         engine: The store.
         source: The source's name.
         start: Of the interval, microseconds UTC.
-        offset: How many tables to leave out.
+        offset: How many tables to skip.
 
     Raises:
         Usage: No interval starts then.

@@ -58,8 +58,8 @@ def _united(members: list[tuple[str, MadeView]], dialect: Dialect, through: Thro
     ]
     mistake = column_mistake(views)
     if mistake is not None:
-        said = f"the sources' tables differ: {mistake}; `strata doctor` names the DDL that made each"
-        return MadeView(first.table, first.kind, (), (said,))
+        refusal = f"the sources' tables differ: {mistake}; `strata doctor` names the DDL that made each"
+        return MadeView(first.table, first.kind, (), (refusal,))
     view = view_name(first.table, ending, dialect, through)
     write = changes_of_all if first.kind is ViewKind.CHANGES else rows_of_all
     statements = [statement for _, one in members for statement in one.statements]

@@ -68,6 +68,6 @@ def _notes(history: MirrorHistory, through: Through) -> tuple[str, ...]:
     begins = history.begins_at
     return (
         f"made with the versions of now: make it anew after {again}",
-        f"begins behind transaction {begins.seq} ({begins.gtid_executed or 'no GTIDs'}): what was there has NULL in "
+        f"begins after transaction {begins.seq} ({begins.gtid_executed or 'no GTIDs'}): what was there has NULL in "
         "_valid_from",
     )

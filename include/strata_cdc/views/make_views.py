@@ -116,7 +116,7 @@ class _Written(Struct, frozen=True):
 
 
 class _Table:
-    """One table, its change tables and its life."""
+    """One table, its change tables and its lifetime."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class _Table:
         self._removals = [one for one in past.removals if life.was_called(one.name, one.seq)]
 
     def views(self, dialect: Dialect, through: Through) -> list[MadeView]:
-        """Both views: of changes if something is published, of rows if that or a mirror tells them."""
+        """Both views: of changes if something is published, of rows if that or a mirror determines them."""
         made, written = [], self._writer(dialect, through)
         if written is not None:
             changes = view_name(self._called, CHANGES, dialect, through)
@@ -192,7 +192,7 @@ class _Table:
         return (*self._notes()[:1], *apart)
 
     def _refusal(self) -> str | None:
-        """Why nobody can say which rows there are."""
+        """Why the rows cannot be known."""
         key = [fold_name(name) for name in self._life.definition.primary_key]
         if not key:
             return "the table has no primary key, so its changes do not say which of equal rows they are about"

@@ -1,5 +1,5 @@
 """The rows of a table as its mirror has them, as a view.
-Not here: the rows that changes tell of (`make_views.py`), histories (`make_histories.py`)."""
+Not here: the rows that follow from changes (`make_views.py`), histories (`make_histories.py`)."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def standing_mirror(lake: str, source: str, name: TableName, definition: TableDe
     if mirror is None or mirror.is_dropped:
         return Standing()
     if mirror.stopped:
-        return Standing(why_not=f"the mirror stands: {mirror.stopped}")
+        return Standing(why_not=f"the mirror is blocked: {mirror.stopped}")
     if mirror.definition != definition:
-        return Standing(why_not="the mirror is in front of a DDL: `strata mirror update`, then make the view anew")
+        return Standing(why_not="the mirror has not applied a DDL yet: `strata mirror update`, then make the view anew")
     return Standing(mirror)
 
 
@@ -111,5 +111,5 @@ def rows_of_mirror(
 
 
 def why_no_history(error: Usage) -> str:
-    """Why files of a mirror cannot be read by themselves."""
+    """Why files of a mirror cannot be read without its log."""
     return f"its mirror's files have dead rows, which `--through delta` leaves out; and {error.facts().message}"

@@ -53,7 +53,7 @@ class SourceCut(Struct, frozen=True):
     """End of the last interval that is in it: microseconds UTC, by the source's own clock."""
     lineage: str = ""
     lacking: tuple[str, ...] = ()
-    """Tables of which something in it failed, or is held: they are not whole."""
+    """Tables of which something in it failed, or is blocked (held): they are not complete."""
     is_behind: bool = False
     """Whether something was committed before the cut's time that is not in it, but in the next interval."""
     clock_doubt: str = ""
@@ -65,8 +65,8 @@ class Cut(Struct, frozen=True):
 
     group: str
     time: int
-    """All that was committed before it and is published is in it, but for what `behind` says: microseconds UTC, in the
-    group's time."""
+    """All that was committed before it and is published is in it, except what `is_behind` reports: microseconds UTC, in
+    the group's time."""
     sources: tuple[SourceCut, ...]
 
     @property
@@ -119,7 +119,7 @@ class Cut(Struct, frozen=True):
 
 
 def common_cut(group: Group, *, now: int, at: int | None = None) -> Cut:
-    """The newest cut through a group, or the newest that is not behind a time.
+    """The newest cut through a group, or the newest that is not after a time.
 
     Args:
         group: The group.
@@ -134,7 +134,7 @@ def common_cut(group: Group, *, now: int, at: int | None = None) -> Cut:
 
 
 def cut_of(group: Group, status: GroupStatus, at: int | None = None) -> Cut:
-    """The same where it is known already how the group stands. Raises likewise."""
+    """The same if the state of the group is known already. Raises likewise."""
     engines = {source.name: open_store(source.store_url, OnMissing.EMPTY) for source in group.sources}
     try:
         ends = {name: _published(engine, name, status) for name, engine in engines.items()}
@@ -157,13 +157,13 @@ def cut_of(group: Group, status: GroupStatus, at: int | None = None) -> Cut:
 
 
 def _amount(status: GroupStatus, source: str) -> int:
-    """How far a source's clock is ahead of the group's, as far as is known (microseconds)."""
+    """How far a source's clock is later than the group's, as far as is known (microseconds)."""
     found = next(one for one in status.members if one.source == source)
     return round((found.clock_correction_seconds or 0) * 1e6)
 
 
 def _published(engine: sa.Engine, source: str, status: GroupStatus) -> int:
-    """Up to when nothing of a source is owed, in the group's time."""
+    """Up to when nothing of a source is pending, in the group's time."""
     member = next(one for one in status.members if one.source == source)
     owed = TableIntervalLedger(engine).select(source, [IntervalState.OWED])
     if not owed:
@@ -206,7 +206,7 @@ class _Intervals:
         return SourceCut(name, last.last_seq, last.gtid_executed, last.end, self._source.lineage, lacking, is_behind)
 
     def place(self, seq: int, time: int) -> CutPlace:
-        """The same for who looks at its clock: ordinal of the last transaction that is in it, and the time."""
+        """The same by the source's own clock: ordinal of the last transaction that is in it, and the time."""
         return CutPlace(self._source, self._landed, seq, time + self._amount, self._amount)
 
     @cached_property

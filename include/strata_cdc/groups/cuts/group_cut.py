@@ -1,5 +1,5 @@
-"""What a run publishes of a group: how it stands, and the cut that all of its sources have passed.
-Not here: finding either (`common_cut.py`, `groups/status.py`), who is told (`dags/groups.py`)."""
+"""What a run publishes of a group: its state, and the cut that all of its sources have passed.
+Not here: finding either (`common_cut.py`, `groups/status.py`), who is informed (`dags/groups.py`)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class GroupCut(Struct, frozen=True):
     cut: Cut | None
     """None: some source has published nothing yet."""
     lacking: str = ""
-    """Why there is none."""
+    """Why there is no cut."""
 
 
 def group_cut(name: str, *, settings: Settings) -> GroupCut:
-    """The newest cut of a group, and how the group stands.
+    """The newest cut of a group, and the state of the group.
 
     Args:
         name: Of the group.

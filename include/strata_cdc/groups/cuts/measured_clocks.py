@@ -1,5 +1,5 @@
-"""Whether the clocks of a group were measured to agree around a cut. Commit times are what the servers' clocks said:
-they prove that a cut is common only if these were right when it was written.
+"""Whether the clocks of a group were measured to agree around a cut. Commit times come from the servers' clocks:
+they prove that a cut is common only if these were correct when it was written.
 Not here: the cut (`common_cut.py`), measuring (`landing/clock_readings.py`).
 
 Of each source there are two readings around the cut: the last landing that ended before its time, and the first that
@@ -39,7 +39,7 @@ class CutPlace(NamedTuple):
     time: int
     """Of the cut, by the source's own clock: microseconds UTC."""
     amount: int
-    """How far that is ahead of the group's (microseconds)."""
+    """How far that is later than the group's (microseconds)."""
 
 
 class _Around(NamedTuple):
@@ -51,7 +51,7 @@ def clock_doubts(places: Mapping[str, CutPlace], bound: int) -> dict[str, str]:
     """Why it is not known of some sources that their clocks agreed with the group's around a cut.
 
     Args:
-        places: By source.
+        places: By source, its position.
         bound: How far clocks may be apart that agree, and commit times from what was measured (microseconds).
 
     Returns:
@@ -85,7 +85,7 @@ def _around(place: CutPlace) -> _Around | str:
     behind = [one for one in readings[in_front[-1] + 1 :] if one.begin >= place.time and one.seq >= place.seq]
     last = behind[0] if behind else _reading_now(place)
     if last is None:
-        return "its clock was not measured behind the time of the cut"
+        return "its clock was not measured after the time of the cut"
     if last.server_uuid != before.server_uuid:
         return "another server took over around the time of the cut"
     return _Around(before, last)
@@ -130,7 +130,7 @@ def _times(landed: LandedStream, first: int, last: int) -> _Times:
 
 
 def _contradiction(landed: LandedStream, around: _Around, bound: int) -> str:
-    """What commit times say against the readings around them; empty: nothing."""
+    """How commit times contradict the readings around them; empty: not at all."""
     first, last = around.before.seq + 1, around.behind.seq
     if first < landed.first_seq and first <= last:
         return "what was committed around the cut has been deleted"

@@ -1,5 +1,5 @@
 """A table of a group at a common cut: the mirrors of all sources as one table, whose key is (`_source`, key), or the
-key alone where the settings say that keys are global.
+key alone if the settings declare that keys are global.
 Not here: the cut (`common_cut.py`), one mirror (`mirrors`)."""
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _at_cut(source: Source, engine: sa.Engine, table: TableName, cut: SourceCut,
     opened = open_mirror(source.lake, source.name, str(table), whole.token, naming)
     if opened.at.seq < cut.seq and _has_changed(engine, source.name, table, opened.at.seq, cut.seq):
         raise MirrorBehindError(
-            f"the mirror has a state behind transaction {opened.at.seq} and none behind {cut.seq}, where the cut is, "
+            f"the mirror has a state after transaction {opened.at.seq} and none after {cut.seq}, where the cut is, "
             "and the table has changed in between",
             source=source.name,
             table=str(table),

@@ -1,1 +1,1 @@
-"""What of a server's settings and grants, the store and the lake keeps a source from working."""
+"""The doctor: which of a server's settings and grants, of the store and the lake keep a source from working."""

@@ -20,7 +20,7 @@ def judge_grants(grants: Grants, user: str, store_database: str | None) -> list[
     Args:
         grants: Of the user.
         user: Quoted, as in a GRANT statement.
-        store_database: Where the store lives on this server; None if it lives elsewhere.
+        store_database: The store's database on this server; None if the store is elsewhere.
     """
     found = [_replication(grants, user), _state(grants, user), _select(grants, user)]
     if store_database is not None:
@@ -34,7 +34,7 @@ def judge_backup_admin(grants: Grants, user: str, flavour: Flavour) -> Finding:
         return ok("BACKUP_ADMIN", "granted")
     return error(
         "BACKUP_ADMIN",
-        "not granted: without GTIDs, a snapshot of the schema locks out DDL for a moment while its place in "
+        "not granted: without GTIDs, a snapshot of the schema locks out DDL for a moment while its position in "
         "the binlog is read",
         f"GRANT BACKUP_ADMIN ON *.* TO {user};"
         if flavour.is_mysql(8)

@@ -1,4 +1,4 @@
-"""Looks at a group: whether its sources have the same tables, and what their clocks say.
+"""Checks a group: whether its sources have the same tables, and how far their clocks differ.
 Not here: each source by itself (`check_source.py`)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Looks at the lake: whether it can be written, listed and read, by Arrow and by the output.
+"""Checks the lake: whether it can be written, listed and read, by Arrow and by the output.
 Not here: what has landed in it (`check_source.py`), what the tables are (`tables/`)."""
 
 from __future__ import annotations

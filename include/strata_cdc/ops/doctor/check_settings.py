@@ -1,4 +1,4 @@
-"""Judges a server's settings: what of them stands in the way of its binlog, what has a price.
+"""Judges a server's settings: which of them prevent a usable binlog, and which have a price.
 Not here: asking the server (`check_source.py`), grants (`check_grants.py`)."""
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _GTID_STEPS = {
 """A server goes from one mode to the next only (manual, "Changing GTID Mode Online")."""
 WITHOUT_GTIDS = (
     "Such a source cannot go on with another server after a failover, nor after a reset or a restored backup; it "
-    "cannot be landed from archived files, watched for DDL, or asked for GTID sets; a snapshot of its schema needs the "
-    "grant BACKUP_ADMIN"
+    "cannot be landed from archived files, watched for DDL, or queried by GTID sets; a snapshot of its schema needs "
+    "the grant BACKUP_ADMIN"
 )
 
 
 def judge_settings(variables: Mapping[str, str]) -> list[Finding]:
-    """Findings from what `SHOW GLOBAL VARIABLES` says; a variable that the server does not know is left out."""
+    """Findings from what `SHOW GLOBAL VARIABLES` says; a variable that the server does not know is skipped."""
     found = [judge(variables) for judge in _JUDGES]
     flavour = Flavour.parse(variables.get("version", ""))
     return [_mended_on(flavour, finding) for finding in found if finding is not None]
 
 
 def _mended_on(flavour: Flavour, finding: Finding) -> Finding:
-    """The finding with a mend that its server knows: SET PERSIST, and what it sets, begin with MySQL 8.0."""
+    """The finding with a fix that its server knows: SET PERSIST, and what it sets, begin with MySQL 8.0."""
     if finding.mend is None or flavour.is_mysql(8) or "SET PERSIST" not in finding.mend:
         return finding
     if not flavour.is_mysql(5, 7, 6) and finding.name in ("gtid_mode", "enforce_gtid_consistency"):
@@ -75,7 +75,7 @@ def _gtid_mode(variables: Mapping[str, str]) -> Finding:
     return warning(
         "gtid_mode",
         f"{mode}: the binlog is landed by file and offset. {WITHOUT_GTIDS}",
-        f"SET PERSIST enforce_gtid_consistency = ON; {steps}; in front of the last wait until "
+        f"SET PERSIST enforce_gtid_consistency = ON; {steps}; before the last, wait until "
         "SHOW STATUS LIKE 'Ongoing_anonymous_transaction_count' is 0 and `strata land` has landed what there is.",
     )
 
@@ -189,13 +189,13 @@ def _filters(variables: Mapping[str, str]) -> Finding | None:
     what = ", ".join(f"{name} = {variables[name]}" for name in filters)
     return warning(
         "binlog filters",
-        f"{what}: changes of the databases that are left out are nowhere in the binlog",
+        f"{what}: changes of the databases that are excluded are nowhere in the binlog",
         "Remove them from my.cnf and restart the server.",
     )
 
 
 def _cascades(variables: Mapping[str, str]) -> Finding | None:
-    """Before 9.6 no server logs them, and none has the variable; whether a table has such a key is not asked."""
+    """Before 9.6 no server logs them, and none has the variable; whether a table has such a key is not queried."""
     if not _is_on(variables, "innodb_native_foreign_keys"):
         return None
     return warning(

@@ -1,4 +1,4 @@
-"""Looks at all that a source needs, the server's settings, grants, store and lake, and says what stands in the way.
+"""Checks all that a source needs: the server's settings and grants, the store and the lake.
 Not here: judging single things (`check_settings.py`, `check_grants.py`, `check_lake.py`, `check_tables.py`)."""
 
 from __future__ import annotations
@@ -71,17 +71,17 @@ def check_source(source: Source) -> tuple[Finding, ...]:
 
 
 def _check_rest(source: Source, server: ServerTables | None) -> Iterator[Finding]:
-    """What is not of the server: store, lake, and what the settings say of tables.
+    """The checks that are not of the server: store, lake, and the settings' patterns of tables.
 
     Args:
         source: The source.
-        server: What its server tells of tables; None if it does not answer, and the store is on it.
+        server: The server's tables; None if it does not answer, and the store is on it.
     """
     store = None
     if server is not None:
         store = _check_store(source)
         yield store
-        # What was on the server counts, too: rows of tables that are gone may still be owed.
+        # What was on the server counts, too: rows of tables that are gone may still be pending.
         server = _with_history(source, server) if store == _OPENS else server
     yield check_lake(source.lake, source.name)
     if store == _OPENS:
@@ -143,7 +143,7 @@ def _check_sensitive(source: Source) -> Iterator[Finding]:
 
 
 def _history_of(source: Source) -> Callable[[OwnFile, list[Rule]], list[str]] | None:
-    """What the schema history says against a file of expectations; None where no store answers."""
+    """The contradictions between the schema history and a file of expectations; None if no store answers."""
     try:
         engine = find_store(source.store_url)
     except StrataError:
@@ -152,7 +152,7 @@ def _history_of(source: Source) -> Callable[[OwnFile, list[Rule]], list[str]] | 
 
 
 def check_own_only(source: Source) -> tuple[Finding, ...]:
-    """What is to be said of users' own expectations: as in `check_source`, and of their arguments.
+    """The findings about users' own expectations: as in `check_source`, and about their arguments.
 
     Raises:
         Usage: The settings name no folder of them.
@@ -249,7 +249,7 @@ def _check_clock(connection: pymysql.Connection[Any]) -> Finding:
 
 
 def _check_landed(connection: pymysql.Connection[Any], source: Source) -> Finding:
-    """Whether the server can go on where the landed stream ends."""
+    """Whether the server can continue where the landed stream ends."""
     try:
         stream = LandedStream.open(source.lake, source.name)
         last = stream.segments[-1] if stream.segments else None
@@ -261,8 +261,8 @@ def _check_landed(connection: pymysql.Connection[Any], source: Source) -> Findin
             check_sets(landed, server)
             unproved = prove_landed(source.address, server, landed, last)
             to_come = (server.executed - landed).count()
-            said = f"{counted(stream.last_seq, 'transaction')}; {to_come} to come"
-            return warning("landed", f"{said}; {unproved}") if unproved else ok("landed", said)
+            summary = f"{counted(stream.last_seq, 'transaction')}; {to_come} to come"
+            return warning("landed", f"{summary}; {unproved}") if unproved else ok("landed", summary)
         tail = LastTransaction.landed(last)
         check_files(tail, server, ServerFiles.read(connection))
         tail.refuse_other_bytes(source.address)

@@ -1,4 +1,4 @@
-"""Looks at what the settings say of tables: whether patterns match any, and users' own expectations of them.
+"""Checks what the settings have about tables: whether patterns match any, and users' own expectations of them.
 Not here: the server's settings and grants (`check_settings.py`, `check_grants.py`), running checks
 (`quality/check/`)."""
 
@@ -46,8 +46,8 @@ def check_patterns(source: Source, known: Collection[TableName], *, folded: bool
         return error(
             "tables", f"no table is wanted: {misses or 'all that they match is excluded'}", f"{NAMES_OF_TABLES}."
         )
-    said = f"{_tables(len(wanted))} of {len(known)} wanted"
-    return warning("tables", f"{said}; {misses}", f"{NAMES_OF_TABLES}.") if misses else ok("tables", said)
+    matched = f"{_tables(len(wanted))} of {len(known)} wanted"
+    return warning("tables", f"{matched}; {misses}", f"{NAMES_OF_TABLES}.") if misses else ok("tables", matched)
 
 
 def check_own(
@@ -57,8 +57,8 @@ def check_own(
 
     Args:
         folder: The folder.
-        known: The tables that there are; empty if nobody knows.
-        history: What the schema history says against a file; None if there is none.
+        known: The tables that there are; empty if they are not known.
+        history: Finds the contradictions between the schema history and a file; None if there is no history.
     """
     try:
         files = own_files(folder)
@@ -94,12 +94,12 @@ def _check_file(
         return error("checks", f"{file.name}: {failure.message}", failure.remedy)
     if mistakes:
         return error("checks", "\n".join(mistakes), _FORM)
-    said = f"{file.name}: 1 expectation" if len(rules) == 1 else f"{file.name}: {len(rules)} expectations"
+    rules_found = f"{file.name}: 1 expectation" if len(rules) == 1 else f"{file.name}: {len(rules)} expectations"
     if names and file.table not in names:
         near = near_names(file.table, names)
         mend = f"Name it {near[0]}{file.name.removeprefix(file.table)}." if near else NAMES_OF_TABLES + "."
-        return warning("checks", f"{said} of {file.table}, a table that nobody knows", mend)
-    return ok("checks", said)
+        return warning("checks", f"{rules_found} of {file.table}, a table that nobody knows", mend)
+    return ok("checks", rules_found)
 
 
 def _tables(count: int) -> str:

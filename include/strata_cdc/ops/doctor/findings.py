@@ -1,4 +1,4 @@
-"""What stands in the way of a source: one finding for each thing that was looked at.
+"""Findings about a source: one for each thing that was checked.
 Not here: looking (`check_source.py`), printing (`cli/doctor.py`)."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class FindingSeverity(StrEnum):
     WARNING = "warning"
     """It works, at a price that is named."""
     ERROR = "error"
-    """It stands in the way."""
+    """It prevents a run, or makes its result incomplete."""
 
 
 class Finding(Struct, frozen=True):
@@ -28,7 +28,7 @@ class Finding(Struct, frozen=True):
     severity: FindingSeverity
     what: str
     mend: str | None = None
-    """SQL, or a command, that mends it."""
+    """SQL, or a command, that fixes it."""
 
     def to_json(self) -> dict[str, str | None]:
         """As plain values."""
@@ -46,5 +46,5 @@ def warning(name: str, what: str, mend: str | None = None) -> Finding:
 
 
 def error(name: str, what: str, mend: str | None = None) -> Finding:
-    """Something stands in the way."""
+    """A finding that must be fixed."""
     return Finding(name, FindingSeverity.ERROR, what, mend)

@@ -1,1 +1,1 @@
-"""What steps have read and written, for who draws lineage."""
+"""What steps have read and written, for lineage tools."""

@@ -1,5 +1,5 @@
-"""What a run has read and written of each table, for who draws lineage: columns as of the version that decoded the
-rows, which column came from which, what the checks found, which tables were emptied.
+"""What a run has read and written of each table, for lineage tools: columns as of the version that decoded the rows,
+which column came from which, what the checks found, which tables were emptied.
 Not here: the form that OpenLineage gives it (`dags/lineage_facets.py`), DDL (`versions.py`)."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def describe_published(lake: str, report: PublishReport) -> list[TableFacts]:
     """
     folder = run_folder(lake, report.source, report.run)
     plan = read_plan(folder)
-    # What was empty and stays empty is no news.
+    # A table that was empty and stays empty is not reported.
     news = [one for one in report.tables if one.rows or one.changed]
     named = {one.table for one in news} | {one.table for one in report.withheld}
     tables = {one.name: TableName(one.database, one.table) for one in plan.tables if one.database}
@@ -87,7 +87,7 @@ def _emptied(removed: RowsRemoved) -> list[TableName]:
 
 
 class _Run:
-    """What a run's folder tells."""
+    """What is known from a run's folder."""
 
     def __init__(self, folder: Folder, plan: RunPlan) -> None:
         self._plan = plan

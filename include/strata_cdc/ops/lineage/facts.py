@@ -1,4 +1,5 @@
-"""What is told of lineage, as values: tables, columns, findings. Light: who sends them loads nothing of the lake.
+"""What is reported of lineage, as values: tables, columns, findings. Light: code that sends them loads nothing of the
+lake.
 Not here: finding them (`describe.py`, `versions.py`), their form in OpenLineage (`dags/lineage_facets.py`)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What schema versions made of tables, for who draws lineage: made, altered, renamed from what, dropped.
+"""What schema versions changed in tables, for lineage tools: made, altered, renamed from what, dropped.
 Not here: the form that OpenLineage gives it (`dags/lineage_facets.py`), rows (`describe.py`)."""
 
 from __future__ import annotations

@@ -1,2 +1,3 @@
-"""Update streams over HTTP: one decode for all readers that have caught up, and one each for those who have not.
+"""Update streams over HTTP: one decode for all readers that have caught up, and a separate decode for each of the
+others.
 Not here: what a stream is (`streams/`)."""

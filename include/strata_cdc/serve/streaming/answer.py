@@ -45,7 +45,7 @@ def facts_of(error: StrataError) -> dict[str, Any]:
 
 
 def refusal(error: StrataError) -> JSONResponse:
-    """An error in place of an answer: 400 a request that means nothing (a damaged token, one of another source), 404 an
+    """An error instead of an answer: 400 a request that means nothing (a damaged token, one of another source), 404 an
     unknown source, 409 a position of another history, 410 one that is nowhere any more, 503 what may help later."""
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     headers = {"Retry-After": str(_RETRY_SECONDS)} if status == 503 else None
@@ -82,7 +82,7 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         await send(start)
-        # A blank comment: whoever waits for the first byte knows that the stream is there.
+        # A blank comment: a client that waits for the first byte sees that the stream is there.
         await _send_some(send, b"retry: %d\n:\n\n" % (1000 * _RETRY_SECONDS))
         try:
             async for data in self._reader.messages():

@@ -1,4 +1,4 @@
-"""What a reader has asked for.
+"""What a reader has requested.
 Not here: reading it (`reader.py`), the address (`routes.py`)."""
 
 from __future__ import annotations

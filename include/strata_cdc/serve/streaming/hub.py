@@ -44,7 +44,7 @@ class Hub:
     """The shared stream of one source. All but the decoding is done by the event loop."""
 
     def __init__(self, source: StreamedSource, start: SourcePosition, limits: Limits) -> None:
-        """Begins to decode behind a place."""
+        """Begins to decode after a position."""
         self._limits = limits
         self.failed: StrataError | None = None
         """Why it has ended, if it has."""

@@ -1,5 +1,5 @@
-"""One reader's way along a stream: alone until it has caught up, with all others from there on, and alone again where
-it is too slow for them. What it has not taken stays in the server's binlog and in what has landed.
+"""One reader of a stream: alone until it has caught up, from there on with all others, and alone again if it is too
+slow for them. What it has not read stays in the server's binlog and in what has landed.
 Not here: the shared decode (`hub.py`), HTTP (`routes.py`)."""
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class SharedSource:
         return self._hub
 
     def begin(self, place: SourcePosition) -> None:
-        """Begins to share where a reader is who has caught up, if nobody has yet."""
+        """Begins to share at the position of a reader that has caught up, if nobody has yet."""
         if self.hub is None and not place.parts and time.monotonic() >= self._not_before:
             self._hub = Hub(self.source, place, self._limits)
 
     def find(self, place: SourcePosition | None) -> tuple[Hub, SpanCursor] | None:
-        """Where a reader at a place goes on among the others; None if it cannot."""
+        """Where a reader at a position continues among the others; None if it cannot."""
         hub = self.hub
         cursor = hub.recent.find(place) if hub is not None and place is not None else None
         return None if hub is None or cursor is None else (hub, cursor)
@@ -89,7 +89,7 @@ class _Alone:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reader")
 
     def step(self) -> asyncio.Future[tuple[StreamBatch | Heartbeat | None, Messages]]:
-        """The next of the stream; None behind its end."""
+        """The next of the stream; None after its end."""
         return asyncio.get_running_loop().run_in_executor(self._thread, self._step)
 
     def _step(self) -> tuple[StreamBatch | Heartbeat | None, Messages]:
@@ -106,7 +106,7 @@ class _Alone:
 
 
 class HttpReader:
-    """One reader. `open` says what is wrong before anything is given."""
+    """One reader. `open` reports errors before anything is sent."""
 
     def __init__(
         self, shared: SharedSource, start: Bound, wish: Wish, *, until: Bound | None, heartbeat_seconds: float
@@ -125,9 +125,9 @@ class HttpReader:
         if isinstance(start, GtidSet):
             start = self._start = SourcePosition(shared.source.name, start, shared.source.lineage)
         self._place = start if isinstance(start, SourcePosition) and not start.parts else None
-        """Behind all that was given, and between two transactions; None where that is not known."""
+        """After all that was given, and between two transactions; None if that is not known."""
         self._last = ""
-        """Token of the last line that was given, or of what was passed over since."""
+        """Token of the last line that was given, or of what was skipped since."""
         self._last_sent_at = time.monotonic()
         self._joined: tuple[Hub, SpanCursor] | None = None
         self._alone: _Alone | None = None
@@ -135,7 +135,7 @@ class HttpReader:
         self._first: tuple[StreamBatch | Heartbeat | None, Messages] | None = None
 
     async def open(self) -> bool:
-        """Opens the stream; returns whether there is anything to give: not so behind its end.
+        """Opens the stream; returns whether there is anything to give: not so after its end.
 
         Raises:
             BinlogPurgedError: The position is nowhere any more.
@@ -186,7 +186,7 @@ class HttpReader:
             raise AlreadyRunningError(
                 f"{MOST_ALONE} readers of the source are catching up",
                 source=self._shared.source.name,
-                remedy="Come back later: those that have caught up take no room.",
+                remedy="Come back later: readers that have caught up are not counted.",
             ) from None
         self._has_turn = True
         self._alone = alone = _Alone(
@@ -211,7 +211,7 @@ class HttpReader:
             self._has_turn = False
 
     async def _read_alone(self) -> AsyncIterator[bytes]:
-        """Up to the end, or until it goes on with the others."""
+        """Up to the end, or until it continues with the others."""
         try:
             while self._alone is not None:
                 found, messages = self._first or await self._alone.step()
@@ -229,7 +229,7 @@ class HttpReader:
             self._leave_alone()
 
     def _pass(self, found: StreamBatch | Heartbeat, messages: Messages) -> None:
-        """Notes where a reader alone is behind a step."""
+        """Stores the position of a reader alone after a step."""
         if isinstance(found, Heartbeat):
             self._last = found.token
             self._place = None if found.place.parts else found.place
@@ -240,7 +240,7 @@ class HttpReader:
         self._place = ended.after if ended is not None and ended.record.seq >= messages.last_seq else None
 
     async def _has_caught_up(self, found: StreamBatch | Heartbeat) -> bool:
-        """Whether it goes on with the others; begins to share where it stands if there is nobody yet."""
+        """Whether it continues with the others; begins to share at its position if there is nobody yet."""
         place = self._place
         if self._until is not None or place is None:
             return False
@@ -252,7 +252,7 @@ class HttpReader:
     # Shared ---------------------------------------------------------------------------------------
 
     async def _join_at_once(self) -> bool:
-        """Goes on with the others without a stream of its own."""
+        """Continues with the others without a stream of its own."""
         if self._until is not None:
             return False
         if self._place is None and self._start is Edge.NOW:

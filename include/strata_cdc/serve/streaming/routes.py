@@ -67,7 +67,7 @@ _STREAM_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def add_streams(app: FastAPI, sources: Sources, limits: Limits = Limits()) -> None:
-    """Adds the routes; the application's guard stands in front of them, too."""
+    """Adds the routes; the application's guard runs before them, too."""
     _Streams(sources, limits).add_to(app)
     for path, endpoint in (
         ("/api/tokens/show", show_token),
@@ -98,8 +98,8 @@ class _Streams:
         heartbeat: _Heartbeat = HEARTBEAT_SECONDS,
         last_event_id: _LastId = "",
     ) -> Response:
-        """Each change of a source as it happens, as server-sent events. Asked again with `Last-Event-ID`, it goes on
-        behind that line: nothing is lost, nothing comes twice."""
+        """Each change of a source as it happens, as server-sent events. Requested again with `Last-Event-ID`, it
+        continues after that line: nothing is lost, nothing comes twice."""
         reader = None
         try:
             shared = self._of(source)
@@ -156,7 +156,7 @@ class _Comparing:
         return _answered(lambda: {"order": from_text(a).compare(from_text(b), clock_bound=self._bound(clock_bound))})
 
     def _bound(self, seconds: float | None) -> int | None:
-        """Microseconds; those of the settings where nobody says."""
+        """Microseconds; those of the settings by default."""
         return self._sources.clock_bound() if seconds is None else int(seconds * 1_000_000)
 
 
@@ -166,5 +166,5 @@ def merge_tokens(token: Annotated[list[str], Query(max_length=1000)]) -> JSONRes
 
 
 def merge_many(tokens: Annotated[list[str], Body(embed=True, max_length=10_000)]) -> JSONResponse:
-    """The same for more than an address has room for."""
+    """The same for more tokens than fit into an address."""
     return _answered(lambda: {"token": to_text(merge(map(from_text, tokens)))})
