@@ -59,17 +59,17 @@ def intervals(
     stream = LandedStream.open(found.lake, found.name)
     unmatched_patterns(found, engine, stream, tuple(table or ()))
     wanted = wanted_tables(found, engine, stream, tuple(table or ()))
-    pieces = [
-        piece
-        for piece in TableIntervalLedger(engine).select(found.name, states, starts=span)
-        if wanted(TableName(piece.database, piece.table))
+    entries = [
+        entry
+        for entry in TableIntervalLedger(engine).select(found.name, states, starts=span)
+        if wanted(TableName(entry.database, entry.table))
     ]
     ends = {interval.start: interval.end for interval in IntervalLedger(engine).all(found.name)}
     if context.obj["json"]:
-        for piece in pieces:
-            typer.echo(json.dumps(to_plain(_line(piece, ends[piece.start])), ensure_ascii=False))
+        for entry in entries:
+            typer.echo(json.dumps(to_plain(_line(entry, ends[entry.start])), ensure_ascii=False))
         return
-    _show(found, pieces)
+    _show(found, entries)
 
 
 class _Line(Struct, frozen=True):
@@ -86,21 +86,21 @@ class _Line(Struct, frozen=True):
     reason: ErrorFacts | None
 
 
-def _line(piece: TableInterval, end: int) -> _Line:
+def _line(entry: TableInterval, end: int) -> _Line:
     return _Line(
-        database=piece.database,
-        table=piece.table,
-        start=_time(piece.start),
+        database=entry.database,
+        table=entry.table,
+        start=_time(entry.start),
         end=_time(end),
-        state=piece.state,
-        rows=piece.rows,
-        published_rows=piece.published_rows,
-        run=piece.run,
-        reason=piece.reason,
+        state=entry.state,
+        rows=entry.rows,
+        published_rows=entry.published_rows,
+        run=entry.run,
+        reason=entry.reason,
     )
 
 
-def _show(source: Source, pieces: list[TableInterval]) -> None:
+def _show(source: Source, entries: list[TableInterval]) -> None:
     shown = Table(box=None, pad_edge=False)
     shown.add_column("from (UTC)", no_wrap=True)
     for title in ("table", "state"):
@@ -108,14 +108,14 @@ def _show(source: Source, pieces: list[TableInterval]) -> None:
     for title in ("rows", "published"):
         shown.add_column(title, justify="right")
     shown.add_column("why")
-    for piece in pieces:
-        why = piece.reason.message if piece.reason else ""
-        numbers = (f"{piece.rows:,}", f"{piece.published_rows:,}")
-        when = f"{from_micros(piece.start):%Y-%m-%d %H:%M:%S}"
-        shown.add_row(when, piece.name, str(piece.state), *numbers, why)
+    for entry in entries:
+        why = entry.reason.message if entry.reason else ""
+        numbers = (f"{entry.rows:,}", f"{entry.published_rows:,}")
+        when = f"{from_micros(entry.start):%Y-%m-%d %H:%M:%S}"
+        shown.add_row(when, entry.name, str(entry.state), *numbers, why)
     console = Terminal(markup=False)
-    console.print(shown if pieces else "nothing: no wanted table has such rows")
-    if any(piece.state in {IntervalState.FAILED, IntervalState.HELD} for piece in pieces):
+    console.print(shown if entries else "nothing: no wanted table has such rows")
+    if any(entry.state in {IntervalState.FAILED, IntervalState.HELD} for entry in entries):
         console.print(
             f"Once the reason is gone: `strata plan --source {source.name} --failed`; "
             "rows that a schema gap held are published automatically when the history knows more.",

@@ -74,24 +74,24 @@ def _print(plan: LakePlan, *, as_json: bool, done: bool) -> None:
         say(f"`strata lake rebuild --source {plan.source}` does so")
 
 
-def _say(what: str, pieces: Sequence[TableInterval]) -> None:
-    for name, rows in _by_table(pieces).items():
-        mine = [piece.start for piece in pieces if piece.name == name]
+def _say(what: str, intervals: Sequence[TableInterval]) -> None:
+    for name, rows in _by_table(intervals).items():
+        mine = [interval.start for interval in intervals if interval.name == name]
         times = f"{from_micros(min(mine))} to {from_micros(max(mine))}"
         say(f"{name}: {counted(rows, 'row')} in {counted(len(mine), 'interval')}, {times}: {what}")
 
 
-def _by_table(pieces: Sequence[TableInterval]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for piece in pieces:
-        found[piece.name] += piece.published_rows
-    return dict(sorted(found.items()))
+def _by_table(intervals: Sequence[TableInterval]) -> dict[str, int]:
+    rows: Counter[str] = Counter()
+    for interval in intervals:
+        rows[interval.name] += interval.published_rows
+    return dict(sorted(rows.items()))
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     group = typer.Typer(
-        name="lake", help="Whether the lake is the one that the store knows, and what it lacks.", no_args_is_help=True
+        name="lake", help="Whether the lake belongs to the store, and what it lacks.", no_args_is_help=True
     )
     group.command()(show)
     group.command()(rebuild)

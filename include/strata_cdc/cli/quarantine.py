@@ -51,9 +51,9 @@ def list_all(
     reason: _Reason = None,
 ) -> None:
     """Lists what is withheld, by interval and table: rows, how many of them are kept in quarantine, and why."""
-    found, _, pieces = _find(source, table, interval, reason)
+    found, _, entries = _find(source, table, interval, reason)
     if context.obj["json"]:
-        _print_lines(_line(one) for one in pieces)
+        _print_lines(_line(entry) for entry in entries)
         return
     shown = Table(box=None, pad_edge=False)
     shown.add_column("from (UTC)", no_wrap=True)
@@ -62,13 +62,15 @@ def list_all(
     for title in ("rows", "kept"):
         shown.add_column(title, justify="right")
     shown.add_column("reason")
-    for one in pieces:
-        piece = one.withheld.piece
-        numbers = (f"{one.withheld.rows:,}", f"{one.kept_rows:,}")
-        reasons = ", ".join(one.withheld.reasons)
-        shown.add_row(f"{_moment(piece.start)}", piece.name, str(piece.state), *numbers, reasons)
-    Terminal(markup=False).print(shown if pieces else "nothing is withheld")
-    if pieces:
+    for entry in entries:
+        table_interval = entry.withheld.piece
+        numbers = (f"{entry.withheld.rows:,}", f"{entry.kept_rows:,}")
+        reasons = ", ".join(entry.withheld.reasons)
+        shown.add_row(
+            f"{_moment(table_interval.start)}", table_interval.name, str(table_interval.state), *numbers, reasons
+        )
+    Terminal(markup=False).print(shown if entries else "nothing is withheld")
+    if entries:
         say(f"`strata quarantine show --source {found.name}` tells more of each, and what can be done.")
 
 
@@ -84,21 +86,21 @@ def show(
     from strata_cdc.pipeline.quarantine.look import some_rows  # noqa: PLC0415  the command's help must not load Arrow
     from strata_cdc.store.decisions import DecisionLedger  # noqa: PLC0415  likewise
 
-    found, engine, pieces = _find(source, table, interval, reason)
+    found, engine, entries = _find(source, table, interval, reason)
     decisions = DecisionLedger(engine).select(found.name)
     lines = []
-    for one in pieces:
-        mine = [decision for decision in decisions if _is_about(decision, one)]
-        samples = some_rows(found, engine, one, rows) if rows else []
+    for entry in entries:
+        mine = [decision for decision in decisions if _is_about(decision, entry)]
+        samples = some_rows(found, engine, entry, rows) if rows else []
         lines.append(
-            _Shown(**_fields(_line(one)), files=_files(one), decisions=_decisions_of(mine), rows_shown=samples)
+            _Shown(**_fields(_line(entry)), files=_files(entry), decisions=_decisions_of(mine), rows_shown=samples)
         )
     if context.obj["json"]:
         _print_lines(lines)
         return
-    for one, line in zip(pieces, lines, strict=True):
-        _print(found, one, line)
-    if not pieces:
+    for entry, line in zip(entries, lines, strict=True):
+        _print(found, entry, line)
+    if not entries:
         say("nothing is withheld")
 
 
@@ -202,18 +204,18 @@ def _decide(
     from strata_cdc.lake.known_lake import known_if_stored  # noqa: PLC0415  likewise
     from strata_cdc.pipeline.quarantine.decide import Decided  # noqa: PLC0415  likewise
 
-    _refuse_unsaid(chosen, done)
-    found, engine, pieces = _find(chosen.source, chosen.table, chosen.interval, chosen.reason)
+    _require_choice(chosen, done)
+    found, engine, entries = _find(chosen.source, chosen.table, chosen.interval, chosen.reason)
     known_if_stored(found)
     decided = Decided(chosen.because.strip(), chosen.by or getpass.getuser(), now_micros())
     outcomes: list[DecisionOutcome] = []
     errors: list[StrataError] = []
-    for one in pieces:
+    for entry in entries:
         try:
-            outcomes.append(act(found, engine, one, decided))
+            outcomes.append(act(found, engine, entry, decided))
         except StrataError as error:
             errors.append(error)
-    _tell(outcomes, done, is_meant=bool(pieces), as_json=context.obj["json"])
+    _tell(outcomes, done, is_meant=bool(entries), as_json=context.obj["json"])
     for further in errors[1:]:
         say(str(further), err=True)
     if errors:
@@ -221,7 +223,7 @@ def _decide(
     return 0
 
 
-def _refuse_unsaid(chosen: _Chosen, done: str) -> None:
+def _require_choice(chosen: _Chosen, done: str) -> None:
     if not chosen.because.strip():
         raise Usage("--because is empty", remedy="Say why: it is kept with who and when.")
     if not (chosen.table or chosen.interval or chosen.reason or chosen.everything):
@@ -233,7 +235,7 @@ def _refuse_unsaid(chosen: _Chosen, done: str) -> None:
 
 def _tell(outcomes: Sequence[DecisionOutcome], done: str, *, is_meant: bool, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({done: [to_plain(one) for one in outcomes]}, ensure_ascii=False))
+        typer.echo(json.dumps({done: [to_plain(outcome) for outcome in outcomes]}, ensure_ascii=False))
     else:
         for outcome in outcomes:
             left = f"; {counted(outcome.left, 'row')} stay withheld" if outcome.left else ""
@@ -242,20 +244,20 @@ def _tell(outcomes: Sequence[DecisionOutcome], done: str, *, is_meant: bool, as_
             say("nothing is withheld that is meant")
 
 
-def _line(one: InQuarantine) -> _Line:
-    piece = one.withheld.piece
+def _line(entry: InQuarantine) -> _Line:
+    interval = entry.withheld.piece
     return _Line(
-        database=piece.database,
-        table=piece.table,
-        start=_time(piece.start),
-        end=_time(one.end),
-        state=str(piece.state),
-        rows=one.withheld.rows,
-        kept_rows=one.kept_rows,
-        reasons=one.withheld.reasons,
-        run=piece.run,
-        why=piece.reason,
-        failures=one.withheld.failures,
+        database=interval.database,
+        table=interval.table,
+        start=_time(interval.start),
+        end=_time(entry.end),
+        state=str(interval.state),
+        rows=entry.withheld.rows,
+        kept_rows=entry.kept_rows,
+        reasons=entry.withheld.reasons,
+        run=interval.run,
+        why=interval.reason,
+        failures=entry.withheld.failures,
     )
 
 
@@ -263,28 +265,29 @@ def _fields(line: _Line) -> dict[str, Any]:
     return {name: getattr(line, name) for name in _Line.__struct_fields__}
 
 
-def _files(one: InQuarantine) -> tuple[str, ...]:
-    return tuple(file.url for file in (*one.judged, *one.aside))
+def _files(entry: InQuarantine) -> tuple[str, ...]:
+    return tuple(file.url for file in (*entry.judged, *entry.aside))
 
 
-def _is_about(decision: Decision, one: InQuarantine) -> bool:
-    piece = one.withheld.piece
-    mine = (piece.start, piece.database, piece.table)
+def _is_about(decision: Decision, entry: InQuarantine) -> bool:
+    interval = entry.withheld.piece
+    mine = (interval.start, interval.database, interval.table)
     return (decision.start_at, decision.database_name, decision.table_name) == mine
 
 
 def _decisions_of(decisions: Iterable[Decision]) -> tuple[_Decision, ...]:
     return tuple(
-        _Decision(str(one.verb), one.because, one.decided_by, _time(one.decided_at), one.done_at is not None)
-        for one in decisions
+        _Decision(str(each.verb), each.because, each.decided_by, _time(each.decided_at), each.done_at is not None)
+        for each in decisions
     )
 
 
-def _print(source: Source, one: InQuarantine, line: _Shown) -> None:
-    piece = one.withheld.piece
-    say(f"{piece.name}, {line.start} to {line.end}: {counted(line.rows, 'row')} {piece.state}, {line.kept_rows:,} kept")
-    if piece.reason:
-        say(f"  {piece.reason.message}")
+def _print(source: Source, entry: InQuarantine, line: _Shown) -> None:
+    interval = entry.withheld.piece
+    rows = f"{counted(line.rows, 'row')} {interval.state}, {line.kept_rows:,} kept"
+    say(f"{interval.name}, {line.start} to {line.end}: {rows}")
+    if interval.reason:
+        say(f"  {interval.reason.message}")
     for rule in line.failures:
         _print_rule(rule)
     for row in line.rows_shown:
@@ -294,8 +297,8 @@ def _print(source: Source, one: InQuarantine, line: _Shown) -> None:
     for decision in line.decisions:
         done = "" if decision.done else ", begun and not carried out"
         say(f"  {decision.verb} by {decision.by} at {decision.at}{done}: {decision.because}")
-    where = f"--source {source.name} --table {piece.name} --interval '{line.start}'"
-    say(f"  decode again: strata run --source {source.name} --table {piece.name} --failed")
+    where = f"--source {source.name} --table {interval.name} --interval '{line.start}'"
+    say(f"  decode again: strata run --source {source.name} --table {interval.name} --failed")
     if line.kept_rows:
         say(f"  publish as it is: strata quarantine release {where} --because '...'")
     say(f"  do without: strata quarantine discard {where} --because '...'")
