@@ -34,7 +34,7 @@ _Unused = Annotated[Any, Meta(description="anything: Great Expectations writes i
 
 
 class OwnVersions(Struct, frozen=True, forbid_unknown_fields=True):
-    """A range of schema versions, both ends inclusive; without an end it has no bound."""
+    """A range of schema versions, both ends inclusive; if an end is omitted, the range is open there."""
 
     first: _Version = field(default=None, name="from")
     last: _Version = field(default=None, name="to")
