@@ -57,7 +57,7 @@ LATER = (
 
 
 COMPARED = [4, 8, 4, 3, 2, 2]
-"""Images that are held against earlier ones, run by run."""
+"""Images that are compared with earlier ones, run by run."""
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_a_right_run_has_no_image_that_was_not_left(server: MysqlServer, source:
         lines, failures = check(lake, run, Checking(compare_keys=None))
         assert [failure for failure in failures if failure.check == reasons.CHECK] == []
         ingest.publish("s", run, settings=source)
-        said += [line for line in lines if line.startswith("held")]
+        said += [line for line in lines if line.startswith("compared")]
     assert [int(line.split()[1]) for line in said] == COMPARED, said
     assert any(reasons.UNLOGGED in line for line in said), said
     assert any(reasons.PARTIAL in line for line in said), said
