@@ -272,7 +272,11 @@ def test_a_span_without_rows_leaves_spark_out_and_does_all_the_rest(source_serve
     settings.write_text(f'{settings.read_text()}mirrors = ["nothing.t"]\n')
     said = pipeline.ingest()
     assert "spark-submit" not in said.lower().replace("sparksubmit", "")
-    for line in ("task: publish what passed its checks", "task: update the mirrors", "all rows of the run are published"):
+    for line in (
+        "task: publish what passed its checks",
+        "task: update the mirrors",
+        "all rows of the run are published",
+    ):
         assert line in said, line
     assert not pipeline.published()
     mirror = Mirror.open(pipeline.settings.lake, "shop", "nothing.t")
