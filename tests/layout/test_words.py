@@ -37,7 +37,7 @@ WORDS = {
     "told": "called with, informed, reported",
     "asked for": "requested",
     "mend, mends, mended": "fix",
-    "ahead": "before; untracked; later",
+    "tracked ahead, ahead of the store": "untracked",
     "image chain, chain of images": "before/after consistency",
     "unsaid": "without a report",
     "whoever": "the code, person or program that is meant",
@@ -48,23 +48,12 @@ UNFINISHED = frozenset(
     {
         "binlog",
         "changes",
-        "config",
         "dialects",
-        "files",
         "groups",
-        "landing",
         "mirrors",
-        "position",
-        "progress",
-        "runs",
         "schema",
-        "selection",
-        "startup",
-        "store",
         "streams",
         "tables",
-        "tokens",
-        "tracking",
     }
 )
 """Packages in which some words are still to be replaced."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SETTINGS_VARIABLE = "STRATA_SETTINGS"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 STORE_DATABASE = "strata"
-"""Where the version table lives on a source's primary."""
+"""The database of the version table on a source's primary."""
 
 # The values of the settings; the message about a mistake repeats the description.
 _Text = Annotated[str, Meta(min_length=1, description="a text")]

@@ -95,18 +95,18 @@ def open_landing(
 
 
 class LandedEnd(Struct, frozen=True):
-    """Where a landed stream ends: behind what is published."""
+    """The end of a landed stream: after the last published segment."""
 
     stream: StreamEnd = StreamEnd()
     last: LandedSegment | None = None
     """The last published segment."""
     position: tuple[str, int] = ("", 0)
-    """File and offset behind it in the server's files, as far as no transaction of the file was left out; ("", 0):
+    """File and offset after it in the server's files, if no transaction of the file was skipped; ("", 0):
     there is none."""
 
     @classmethod
     def of(cls, landed: LandedStream) -> LandedEnd:
-        """Behind what has landed."""
+        """The end of what has landed."""
         if not landed.segments:
             return cls()
         last = landed.segments[-1]
@@ -184,7 +184,7 @@ class SegmentCutter:
         self._folder: Folder = landing_folder(lake, source)
         self._landed = LandedEnd.of(LandedStream.open(lake, source))
         self.before = self._landed.stream
-        """Behind what had landed when this began."""
+        """The end of what had landed when this began."""
         self._published: list[tuple[str, int]] = []
         """Name and bytes of each segment since then."""
         self._file: _ArrivingFile | None = None
@@ -192,7 +192,7 @@ class SegmentCutter:
 
     @property
     def end(self) -> StreamEnd:
-        """Behind what is published."""
+        """The end of what is published."""
         return self._landed.stream
 
     @property
@@ -216,7 +216,7 @@ class SegmentCutter:
             self._landed = LandedEnd.of(landed)
 
     def begin_at(self, executed: GtidSet, *, seq: int = 0, clock: int = 0) -> None:
-        """A stream that has nothing yet begins behind this set, as the transaction behind this ordinal and time."""
+        """An empty stream begins after this GTID set, with the transaction after this ordinal and time."""
         if self.is_first and not self._published:
             self.before = StreamEnd(seq=seq, clock=clock, executed=executed)
             self._landed = replace(self._landed, stream=self.before)
@@ -260,15 +260,15 @@ class SegmentCutter:
 
     @property
     def clock(self) -> int:
-        """The commit clock behind it, microseconds UTC."""
+        """The commit clock after it, microseconds UTC."""
         return self._open.recorder.clock if self._open else self.end.clock
 
     def executed(self) -> GtidSet:
-        """The GTID set behind it."""
+        """The GTID set after it."""
         return self._open.recorder.executed() if self._open else self.end.executed
 
     def position(self) -> tuple[str, int]:
-        """File and offset behind it, as far as no transaction of the file was left out; ("", 0) before the first."""
+        """File and offset after it, if no transaction of the file was skipped; ("", 0) before the first."""
         if self._open is None:
             return self._landed.position
         return self._open.recorder.name.binlog_file, self._open.recorder.server_end
@@ -303,7 +303,7 @@ class SegmentCutter:
         if hole:
             name = file.head.binlog_file
             raise StreamHoleError(
-                f"transactions in front of {name} have not landed, and the stream goes on behind them",
+                f"transactions before {name} have not landed, and the stream continues after them",
                 gtid=str(hole),
                 file=name,
                 remedy="Land what is missing first: from a server or from files that still have it.",

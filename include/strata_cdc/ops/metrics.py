@@ -52,7 +52,7 @@ class SourceMetrics(Struct, frozen=True):
     """Tables whose schema is not known at the end of the stream."""
     mirror_count: int
     mirror_lag_seconds: float | None
-    """Age of the mirror that is furthest behind; None if there are none, or one cannot be read."""
+    """Age of the mirror with the largest lag; None if there are none, or one cannot be read."""
     lost_count: int
     """Change tables that lack a commit which they once had."""
 

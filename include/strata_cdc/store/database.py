@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 DEFAULT_DATABASE: Final = "strata"
-"""Where the store lives on a MySQL server whose URL names no database."""
+"""The store's database on a MySQL server, if the URL names none."""
 
 _ANSWER_SECONDS = 3600
 """A server that has not answered for this long is given up; a change of the tables' format may take a while."""

@@ -64,7 +64,7 @@ class LakeLedger:
             connection.execute(source_lake.update().where(same_lake).values(written=1))
 
     def replace(
-        self, source: str, lake: str, lost: Iterable[tuple[int, str]], pieces: Iterable[TableInterval], *, now: int
+        self, source: str, lake: str, lost: Iterable[tuple[int, str]], intervals: Iterable[TableInterval], *, now: int
     ) -> None:
         """Replaces a source's lake by another lake, whose file has to be written, and stores what that lake does not
         have.
@@ -73,7 +73,7 @@ class LakeLedger:
             source: The source.
             lake: The id of the other lake.
             lost: Start of the interval and table (`full_names.py`) of published notes that are no longer true.
-            pieces: The new states.
+            intervals: The new states.
             now: Microseconds UTC.
         """
         notes, same = published_interval.c, source_lake.c.source == source
@@ -81,8 +81,8 @@ class LakeLedger:
             for start, table in lost:
                 same_note = (notes.source == source) & (notes.start_at == start) & (notes.table_name == table)
                 connection.execute(published_interval.delete().where(same_note))
-            for piece in pieces:
-                store_piece(connection, piece)
+            for interval in intervals:
+                store_piece(connection, interval)
             connection.execute(source_lake.delete().where(same))
             connection.execute(source_lake.insert().values(source=source, lake=lake, noticed_at=now, written=0))
 

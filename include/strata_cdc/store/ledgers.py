@@ -96,12 +96,12 @@ class IntervalLedger:
         found = self._select((closed_interval.c.source == source) & (closed_interval.c.start_at == start))
         return found[0] if found else None
 
-    def close(self, interval: ClosedInterval, pieces: Sequence[TableInterval] = ()) -> ClosedInterval:
+    def close(self, interval: ClosedInterval, tables: Sequence[TableInterval] = ()) -> ClosedInterval:
         """Stores the marks, and what is pending between them, unless the interval's time is owned already.
 
         Args:
             interval: The marks.
-            pieces: Every table that has rows between them.
+            tables: Every table that has rows in the interval.
 
         Returns:
             The stored marks: if two processes close the same interval, those of the first; also if its end differs, or
@@ -132,7 +132,7 @@ class IntervalLedger:
                     closed_at=interval.closed_at,
                 )
             )
-            insert_counted(connection, interval.source, interval.start, pieces, now=interval.closed_at)
+            insert_counted(connection, interval.source, interval.start, tables, now=interval.closed_at)
         return interval
 
     def _select(self, condition: sa.ColumnElement[bool]) -> list[ClosedInterval]:

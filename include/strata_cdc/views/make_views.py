@@ -81,7 +81,7 @@ def make_views(
         dialect: For which engine; DuckDB or Spark.
         through: How it reads change tables.
         wanted: Which tables.
-        member: Stands behind the tables' names in those of the views, where several sources have such tables.
+        member: A suffix for the tables' names in those of the views, if several sources have such tables.
         limits: How many values the text of a view has that SQL cannot convert.
 
     Raises:

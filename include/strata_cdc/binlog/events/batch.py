@@ -75,7 +75,7 @@ class TransactionBatch(Struct, frozen=True):
         add_gtids(executed, self.sids, self.sid_numbers, self.numbers)
 
     def added_to(self, executed: GtidSet, first: int = 0, stop: int | None = None) -> GtidSet:
-        """A set with the GTIDs of the rows from `first` to the one in front of `stop`, or to the last."""
+        """A set with the GTIDs of the rows from `first` to the row before `stop`, or to the last."""
         some, spans = slice(first, stop), dict[Sid, list[Span]]()
         for sid, span in gtid_spans(self.sids, self.sid_numbers[some], self.numbers[some]):
             spans.setdefault(sid, []).append(span)

@@ -6,9 +6,9 @@ Of each source there are two readings around the cut: the last landing that ende
 began after it and has all of it, or what the server says now. Both clocks have to agree with the group's, and the
 transactions that landed in between have to have times that lie between the two and do not go back.
 
-That leaves a clock that was set and set back while nobody looked. A clock that is set ahead skips times: between two
+That leaves a clock that was set and set back while nobody looked. A clock that is set forward skips times: between two
 commits, or a commit and a reading, it goes on by as much. So where known times follow each other within `bound` it was
-not set ahead by more than that at once, and then it was not set back and ahead again either. A pause is no proof: what
+not set forward by more than that at once, and then it was not set back and forward again either. A pause is no proof: what
 was committed after it may have been earlier by its length, and what was committed before it may have been later.
 """
 

@@ -79,7 +79,7 @@ def _at_cut(source: Source, engine: sa.Engine, table: TableName, cut: SourceCut,
 
 
 def _has_changed(engine: sa.Engine, source: str, table: TableName, after: int, until: int) -> bool:
-    """Whether anything became of a table behind one transaction, up to another."""
+    """Whether a table changed after one transaction, up to another."""
     store = SchemaStore(engine)
     if any(after < entry.seq <= until for entry in store.timeline(source, [table])):
         return True

@@ -80,7 +80,7 @@ class TablePast(Struct, frozen=True):
 
     def _holds_behind(self, change: TableChange) -> int:
         """Ordinal of the transaction from which on it says what the table is: what a reading of the server found has
-        the ordinal of the transaction in front of which it was read, which may not have come yet."""
+        the ordinal of the transaction before which it was read, which may not have come yet."""
         is_read = change.order[1] == 0 and self.made_by.get(change.version_id) is VersionOrigin.BASELINE
         return change.order[0] - 1 if is_read else change.order[0]
 
