@@ -8,8 +8,8 @@ transactions that landed in between have to have times that lie between the two 
 
 That leaves a clock that was set and set back while nobody looked. A clock that is set forward skips times: between two
 commits, or a commit and a reading, it goes on by as much. So where known times follow each other within `bound` it was
-not set forward by more than that at once, and then it was not set back and forward again either. A pause is no proof: what
-was committed after it may have been earlier by its length, and what was committed before it may have been later.
+not set forward by more than that at once, and then it was not set back and forward again either. A pause is no proof:
+what was committed after it may have been earlier by its length, and what was committed before it may have been later.
 """
 
 from __future__ import annotations
