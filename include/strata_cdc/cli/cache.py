@@ -46,9 +46,8 @@ _LONGEST_BACK_SECONDS = 1e9
 
 
 def _opened(source: str | None, url: str, name: str, file: Path) -> tuple[Source, CacheServer, Shapes]:
-    # Imported here: the command's help must not load them.
-    from strata_cdc.cache.server import CacheServer  # noqa: PLC0415  see above
-    from strata_cdc.cache.shapes import Shapes  # noqa: PLC0415  see above
+    from strata_cdc.cache.server import CacheServer
+    from strata_cdc.cache.shapes import Shapes
 
     shapes = Shapes.read(file)
     found = load_settings(os.environ).source(source or shapes.source)
@@ -84,7 +83,7 @@ def follow(  # noqa: PLR0913  each is an option of the command
         raise Usage("--anew forgets all that was invalidated, and --back goes on from it", remedy="Give one of them.")
     if back is not None and not back <= _LONGEST_BACK_SECONDS:
         raise Usage(f"--back {back} is no time that a server has been there for", remedy="Give seconds, as in 3600.")
-    from strata_cdc.cache.invalidator import Invalidator, Start  # noqa: PLC0415  as above
+    from strata_cdc.cache.invalidator import Invalidator, Start
 
     found, server, declared = _opened(source, url, name, shapes)
     follower = Invalidator(found, server, declared, log=log, on_remark=lambda text: typer.echo(text, err=True))
@@ -133,7 +132,7 @@ def inspect(
 ) -> None:
     """Reads the stream again together with the cache's log, and proves that the cache had nothing older than an
     acknowledged invalidation. Exit code 1 if something was."""
-    from strata_cdc.cache.inspector import Inspector, require_proof  # noqa: PLC0415  as above
+    from strata_cdc.cache.inspector import Inspector, require_proof
 
     found = Inspector(*_opened(source, url, name, shapes)).inspect()
     print_report(to_plain(found), as_json=bool(context.obj["json"]))

@@ -56,11 +56,10 @@ def check(
         raise Usage("a run is checked whole", remedy="Leave out --table, or give --dry-run.")
     if run is None:
         raise Usage("no run is named", remedy="Name it as `strata plan` does, or give --dry-run.")
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.cli.spark_steps import SparkSteps  # noqa: PLC0415  see above
-    from strata_cdc.pipeline.publish.publish_interval import in_quarantine  # noqa: PLC0415  see above
-    from strata_cdc.quality.check.data_docs import complete_docs  # noqa: PLC0415  see above
-    from strata_cdc.runs.run_folder import run_folder  # noqa: PLC0415  see above
+    from strata_cdc.cli.spark_steps import SparkSteps
+    from strata_cdc.pipeline.publish.publish_interval import in_quarantine
+    from strata_cdc.quality.check.data_docs import complete_docs
+    from strata_cdc.runs.run_folder import run_folder
 
     found = load_settings(os.environ).source(source)
     as_json = context.obj["json"]
@@ -84,8 +83,8 @@ def check(
 
 def _look_at_own(source: Source, *, as_json: bool) -> int:
     """Reads users' own expectations as a run would, and asks Great Expectations for their arguments."""
-    from strata_cdc.ops.doctor.check_source import check_own_only  # noqa: PLC0415  as in check
-    from strata_cdc.ops.doctor.findings import FindingSeverity  # noqa: PLC0415  as in check
+    from strata_cdc.ops.doctor.check_source import check_own_only
+    from strata_cdc.ops.doctor.findings import FindingSeverity
 
     found = check_own_only(source)
     if as_json:
@@ -97,9 +96,8 @@ def _look_at_own(source: Source, *, as_json: bool) -> int:
 
 def _show_table(source: Source, table: str, *, as_json: bool) -> int:
     """Shows what would be checked of a table; exit code 2 if something is wrong with the user's expectations of it."""
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.quality.check.own_at_versions import what_is_checked  # noqa: PLC0415  see above
-    from strata_cdc.store.database import open_store  # noqa: PLC0415  see above
+    from strata_cdc.quality.check.own_at_versions import what_is_checked
+    from strata_cdc.store.database import open_store
 
     found = what_is_checked(open_store(source.store_url), source.name, table_name(table), source.settings.checks)
     if as_json:
@@ -140,7 +138,7 @@ def _listed(versions: Sequence[int]) -> str:
 @contextmanager
 def progress_bar(*, is_shown: bool) -> Iterator[CheckProgress]:
     """A bar of the rows that are judged, on a terminal."""
-    from strata_cdc.quality.check.progress import CheckProgress  # noqa: PLC0415  the command's help must not load Arrow
+    from strata_cdc.quality.check.progress import CheckProgress
 
     console = Terminal(markup=False, stderr=True)
     columns = (TextColumn("checking"), BarColumn(), TextColumn("{task.fields[counts]}"), TimeElapsedColumn())

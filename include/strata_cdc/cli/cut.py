@@ -20,9 +20,8 @@ def cut(
     at: Annotated[str | None, typer.Option(help="A time (ISO 8601, UTC): the newest cut that is not after it.")] = None,
 ) -> None:
     """Prints the token of the newest common cut of a group, and its position in each source."""
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.groups.cuts.common_cut import common_cut  # noqa: PLC0415  see above
-    from strata_cdc.streams.positions import micros, parse_time  # noqa: PLC0415  see above
+    from strata_cdc.groups.cuts.common_cut import common_cut
+    from strata_cdc.streams.positions import micros, parse_time
 
     found = common_cut(
         load_settings(os.environ).group(group), now=now_micros(), at=None if at is None else micros(parse_time(at))

@@ -85,8 +85,7 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
         _refuse_options_of_files(context)
         _decode_run(_the_run(files), source, master, as_json=context.obj["json"])
         return
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.cli.rows_out import JsonlOutput, ParquetOutput  # noqa: PLC0415  see above
+    from strata_cdc.cli.rows_out import JsonlOutput, ParquetOutput
 
     _check_options(store, baseline, lower_case_table_names, where, physical=physical)
     wanted = _Wanted(table or [])
@@ -154,8 +153,7 @@ def _refuse_options_of_files(context: typer.Context) -> None:
 
 
 def _decode_run(run: str, source: str | None, master: str, *, as_json: bool) -> None:
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.cli.spark_steps import SparkSteps  # noqa: PLC0415  see above
+    from strata_cdc.cli.spark_steps import SparkSteps
 
     found = load_settings(os.environ).source(source)
     with StepLines(shown=not as_json) as lines:
@@ -167,7 +165,7 @@ def _decode_run(run: str, source: str | None, master: str, *, as_json: bool) -> 
 def _chosen(steps: Iterator[Step], where: str | None) -> Iterator[Step]:
     if where is None:
         return steps
-    from strata_cdc.pipeline.decode.choose_rows import choose_rows  # noqa: PLC0415  sqlglot takes a third of a second
+    from strata_cdc.pipeline.decode.choose_rows import choose_rows
 
     return choose_rows(steps, where)
 
@@ -219,13 +217,13 @@ class _Wanted:
 
 def _is_own(table: TableName) -> bool:
     # Imported here: files without a store are decoded without SQLAlchemy.
-    from strata_cdc.store.own import is_own_table  # noqa: PLC0415  see above
+    from strata_cdc.store.own import is_own_table
 
     return is_own_table(table.database, table.table)
 
 
 def _physical(files: list[str], wanted: Callable[[TableName], bool], *, skip_corrupt: bool) -> Iterator[Step]:
-    from strata_cdc.pipeline.decode.decode_files import decode_files_physically  # noqa: PLC0415  as above
+    from strata_cdc.pipeline.decode.decode_files import decode_files_physically
 
     return decode_files_physically(files, wanted=wanted, skip_corrupt=skip_corrupt)
 
@@ -241,14 +239,14 @@ def _versioned(
     *,
     skip_corrupt: bool,
 ) -> Iterator[Step]:
-    from strata_cdc.changes.decode_plans import OnMismatch  # noqa: PLC0415  as above
-    from strata_cdc.pipeline.decode.decode_files import decode_files, track_in_memory  # noqa: PLC0415  as above
+    from strata_cdc.changes.decode_plans import OnMismatch
+    from strata_cdc.pipeline.decode.decode_files import decode_files, track_in_memory
 
     fault = None
     versions: VersionStore
     if store:
-        from strata_cdc.schema.history.sql_store import SchemaStore  # noqa: PLC0415 - a database's library is loaded where there is one
-        from strata_cdc.store.database import open_store  # noqa: PLC0415  see above
+        from strata_cdc.schema.history.sql_store import SchemaStore
+        from strata_cdc.store.database import open_store
 
         versions = SchemaStore(open_store(store))
     else:

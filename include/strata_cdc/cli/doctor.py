@@ -28,9 +28,8 @@ def doctor(
     source: Annotated[str | None, typer.Option(help="A source of the settings; all of them without it.")] = None,
 ) -> int:
     """Checks all that a source needs, and a group. Exit code 3 if a problem would keep a run from working."""
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.ops.doctor.check_groups import check_group  # noqa: PLC0415  see above
-    from strata_cdc.ops.doctor.check_source import check_source, stands_in_the_way  # noqa: PLC0415  see above
+    from strata_cdc.ops.doctor.check_groups import check_group
+    from strata_cdc.ops.doctor.check_source import check_source, stands_in_the_way
 
     settings = load_settings(os.environ)
     looked: list[tuple[str, str, tuple[Finding, ...]]] = []

@@ -51,8 +51,7 @@ def dump(
 
     Takes no lock and writes nothing on the server. A backup is loaded into a mysqld of its own, in TMPDIR.
     """
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.pipeline.dump_source import dump_source, take_backup  # noqa: PLC0415  see above
+    from strata_cdc.pipeline.dump_source import dump_source, take_backup
 
     settings = load_settings(os.environ)
     name, patterns = settings.source_name(source), tuple(table or ())
@@ -71,8 +70,8 @@ def dump(
 
 
 def _backup(from_mysqldump: Path | None, from_shell: Path | None) -> Backup | None:
-    from strata_cdc.mirrors.dump.backups.mysqldump import MysqldumpFile  # noqa: PLC0415  as in dump
-    from strata_cdc.mirrors.dump.backups.shell_dump import ShellDump  # noqa: PLC0415  as in dump
+    from strata_cdc.mirrors.dump.backups.mysqldump import MysqldumpFile
+    from strata_cdc.mirrors.dump.backups.shell_dump import ShellDump
 
     if from_mysqldump is not None and from_shell is not None:
         raise Usage("--from-mysqldump and --from-shell exclude each other: read one after the other")

@@ -23,10 +23,9 @@ def housekeep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list it.")] = False,  # noqa: FBT002  a switch of the command line
 ) -> None:
     """Deletes run folders and quarantine beyond `keep_runs_days` that are settled, and lists them and what stays."""
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
-    from strata_cdc.pipeline.housekeep.clean_runs import delete_due, find_due  # noqa: PLC0415  see above
-    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  see above
+    from strata_cdc.lake.known_lake import known_if_stored
+    from strata_cdc.pipeline.housekeep.clean_runs import delete_due, find_due
+    from strata_cdc.store.database import OnMissing, open_store
 
     found = known_if_stored(load_settings(os.environ).source(source))
     due = find_due(found, open_store(found.store_url, OnMissing.EMPTY), now=now_micros())

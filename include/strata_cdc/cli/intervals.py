@@ -39,13 +39,12 @@ def intervals(
 
     An interval in which a table has no rows is not listed for it.
     """
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.landing.landed import LandedStream  # noqa: PLC0415  see above
-    from strata_cdc.schema.model.definition import TableName  # noqa: PLC0415  see above
-    from strata_cdc.selection.wanted import unmatched_patterns, wanted_tables  # noqa: PLC0415  see above
-    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  see above
-    from strata_cdc.store.ledgers import IntervalLedger  # noqa: PLC0415  see above
-    from strata_cdc.store.table_intervals import TableIntervalLedger  # noqa: PLC0415  see above
+    from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.selection.wanted import unmatched_patterns, wanted_tables
+    from strata_cdc.store.database import OnMissing, open_store
+    from strata_cdc.store.ledgers import IntervalLedger
+    from strata_cdc.store.table_intervals import TableIntervalLedger
 
     found = load_settings(os.environ).source(source)
     engine = open_store(found.store_url, OnMissing.EMPTY)

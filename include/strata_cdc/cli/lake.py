@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 def show(context: typer.Context, source: SourceName = None) -> int:
     """Lists what the lake lacks, what of it can be rebuilt and what cannot. Exit code 1 if it lacks something."""
-    # Imported here, as below: the command's help must not load Arrow.
-    from strata_cdc.lake.rebuild import plan_lake  # noqa: PLC0415  see above
-    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  see above
+    from strata_cdc.lake.rebuild import plan_lake
+    from strata_cdc.store.database import OnMissing, open_store
 
     found = load_settings(os.environ).source(source)
     plan = plan_lake(found, open_store(found.store_url, OnMissing.REFUSE))
@@ -37,8 +36,8 @@ def show(context: typer.Context, source: SourceName = None) -> int:
 
 def rebuild(context: typer.Context, source: SourceName = None) -> None:
     """Lands again what the server still has, so that it is published again, and marks the rest as held (blocked)."""
-    from strata_cdc.lake.rebuild import rebuild_lake  # noqa: PLC0415  as in `show`
-    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  as in `show`
+    from strata_cdc.lake.rebuild import rebuild_lake
+    from strata_cdc.store.database import OnMissing, open_store
 
     found = load_settings(os.environ).source(source)
     plan = rebuild_lake(found, open_store(found.store_url, OnMissing.REFUSE))

@@ -47,9 +47,8 @@ def land(
     """Copies what the server has executed and the lake does not have, byte for byte; continues where it stopped."""
     if files and follow:
         raise Usage("--files and --follow exclude each other: no server adds to an archive")
-    # Imported here, as below: the command's help must not load Arrow.
-    from strata_cdc.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
-    from strata_cdc.landing.land_source import land_source  # noqa: PLC0415  see above
+    from strata_cdc.lake.known_lake import known_if_stored
+    from strata_cdc.landing.land_source import land_source
 
     found = known_if_stored(load_settings(os.environ).source(source))
     with _progress_bar(found.name) as tell:
@@ -63,14 +62,14 @@ def land(
 
 
 def _land_files(source: Source, files: str, tell: Tell) -> LandReport:
-    from strata_cdc.landing.land_files import land_files  # noqa: PLC0415  as in land
+    from strata_cdc.landing.land_files import land_files
 
     return land_files(files, lake=source.lake, source=source.name, segment_bytes=source.segment_bytes, progress=tell)
 
 
 def _follow(source: Source, tell: Tell) -> LandReport:
-    from strata_cdc.landing.first_landing import allowed_begins  # noqa: PLC0415  as in land
-    from strata_cdc.landing.follow_binlog import follow_binlog  # noqa: PLC0415  as in land
+    from strata_cdc.landing.first_landing import allowed_begins
+    from strata_cdc.landing.follow_binlog import follow_binlog
 
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):

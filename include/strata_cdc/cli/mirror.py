@@ -76,8 +76,8 @@ def _require(source: str, patterns: Sequence[str] | None, found: Sequence[object
 @GROUP.command("list")
 def list_(context: typer.Context, source: SourceName = None, table: Tables = None) -> None:
     """Lists mirrors: rows, files, position, and what they wait for."""
-    from strata_cdc.mirrors.follow.upkeep import list_mirrors  # noqa: PLC0415  see above
-    from strata_cdc.schema.model.definition import TableName  # noqa: PLC0415  see above
+    from strata_cdc.mirrors.follow.upkeep import list_mirrors
+    from strata_cdc.schema.model.definition import TableName
 
     found = load_settings(os.environ).source(source)
     waiting = {
@@ -107,8 +107,8 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
 
 def _waiting(source: Source) -> list[TableToRead]:
     """The tables of a source that wait to be read again."""
-    from strata_cdc.store.database import find_store  # noqa: PLC0415  see above
-    from strata_cdc.store.read_again import ReadAgainLedger  # noqa: PLC0415  see above
+    from strata_cdc.store.database import find_store
+    from strata_cdc.store.read_again import ReadAgainLedger
 
     engine = find_store(source.store_url)
     return [] if engine is None else ReadAgainLedger(engine).all(source.name)
@@ -129,9 +129,9 @@ def compact(context: typer.Context, source: SourceName = None, table: Tables = N
 
     Exit code 1 if a mirror is left as it is because somebody else writes to it or has changed it.
     """
-    from strata_cdc.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
-    from strata_cdc.mirrors.follow.upkeep import compact_mirrors  # noqa: PLC0415  see above
-    from strata_cdc.mirrors.lock import MirrorLocks  # noqa: PLC0415  see above
+    from strata_cdc.lake.known_lake import known_if_stored
+    from strata_cdc.mirrors.follow.upkeep import compact_mirrors
+    from strata_cdc.mirrors.lock import MirrorLocks
 
     found = known_if_stored(load_settings(os.environ).source(source))
     locks = MirrorLocks(found.lake, found.name, found.address)
@@ -148,9 +148,9 @@ def vacuum(
     retain_hours: Annotated[int, typer.Option(min=0, help="How long former states stay readable.")] = 168,
 ) -> int:
     """Deletes files that no state of the mirrors needs which is younger than that. Exit codes are `compact`'s."""
-    from strata_cdc.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
-    from strata_cdc.mirrors.follow.upkeep import vacuum_mirrors  # noqa: PLC0415  see above
-    from strata_cdc.mirrors.lock import MirrorLocks  # noqa: PLC0415  see above
+    from strata_cdc.lake.known_lake import known_if_stored
+    from strata_cdc.mirrors.follow.upkeep import vacuum_mirrors
+    from strata_cdc.mirrors.lock import MirrorLocks
 
     found = known_if_stored(load_settings(os.environ).source(source))
     done = vacuum_mirrors(
@@ -171,7 +171,7 @@ def keep(context: typer.Context, source: SourceName = None) -> int:
 
     Exit codes are `compact`'s.
     """
-    from strata_cdc.pipeline.keep_mirrors import keep_mirrors  # noqa: PLC0415  see above
+    from strata_cdc.pipeline.keep_mirrors import keep_mirrors
 
     settings = load_settings(os.environ)
     return _show_upkeep(context, keep_mirrors(settings.source_name(source), settings=settings).mirrors)
@@ -201,9 +201,9 @@ def verify(
 
     Exit code 0 if all match, 1 if one differs or cannot be compared.
     """
-    from strata_cdc.mirrors.follow.upkeep import mirrored  # noqa: PLC0415  see above
-    from strata_cdc.pipeline import comparisons  # noqa: PLC0415  see above
-    from strata_cdc.quality.reconcile.report import ComparisonOutcome  # noqa: PLC0415  see above
+    from strata_cdc.mirrors.follow.upkeep import mirrored
+    from strata_cdc.pipeline import comparisons
+    from strata_cdc.quality.reconcile.report import ComparisonOutcome
 
     settings = load_settings(os.environ)
     found = settings.source(source)

@@ -37,9 +37,8 @@ def plan(
 ) -> None:
     """Cuts what has landed into slices: of a span, everything, as often as you like; without a span, all that is
     pending. Exit code 1 if some of its rows cannot be decoded; the plan is made, and has all others."""
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.files.storage import Folder  # noqa: PLC0415  see above
-    from strata_cdc.runs.run_folder import read_plan  # noqa: PLC0415  see above
+    from strata_cdc.files.storage import Folder
+    from strata_cdc.runs.run_folder import read_plan
 
     if gtid_set is not None and (start is not None or end is not None):
         raise Usage("a run takes a GTID set or a span of time, not both")

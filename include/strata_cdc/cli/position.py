@@ -23,8 +23,7 @@ def position(
     file: Annotated[str | None, typer.Option(help="FILE:OFFSET in the server's binlog: what begins before it.")] = None,
 ) -> None:
     """Shows where a point of the landed stream is: the last transaction before it, its time, its file and offset."""
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.progress.find_position import find_position  # noqa: PLC0415  see above
+    from strata_cdc.progress.find_position import find_position
 
     given = [value for value in (time, gtid_set, file) if value is not None]
     if len(given) != 1:

@@ -83,8 +83,8 @@ def show(
     rows: Annotated[int, typer.Option("--rows", min=0, help="So many rows of each; sensitive values are masked.")] = 0,
 ) -> None:
     """Shows everything that is withheld: which checks failed, examples, where the rows are, what was decided."""
-    from strata_cdc.pipeline.quarantine.look import some_rows  # noqa: PLC0415  the command's help must not load Arrow
-    from strata_cdc.store.decisions import DecisionLedger  # noqa: PLC0415  likewise
+    from strata_cdc.pipeline.quarantine.look import some_rows
+    from strata_cdc.store.decisions import DecisionLedger
 
     found, engine, entries = _find(source, table, interval, reason)
     decisions = DecisionLedger(engine).select(found.name)
@@ -115,7 +115,7 @@ def release(
     by: _By = None,
 ) -> int:
     """Publishes rows that are in quarantine as they are; they are those that were checked, or it is refused."""
-    from strata_cdc.pipeline.quarantine import decide  # noqa: PLC0415  the command's help must not load Arrow
+    from strata_cdc.pipeline.quarantine import decide
 
     chosen = _Chosen(source, table, interval, reason, everything, because, by)
     return _decide(context, chosen, decide.release, "released")
@@ -132,7 +132,7 @@ def discard(
     by: _By = None,
 ) -> int:
     """Gives up rows that are withheld: they are no longer pending, and the ledger keeps them as discarded."""
-    from strata_cdc.pipeline.quarantine import decide  # noqa: PLC0415  the command's help must not load Arrow
+    from strata_cdc.pipeline.quarantine import decide
 
     chosen = _Chosen(source, table, interval, reason, everything, because, by)
     return _decide(context, chosen, decide.discard, "discarded")
@@ -185,9 +185,8 @@ class _Shown(_Line, frozen=True, kw_only=True):
 def _find(
     source: str | None, table: Sequence[str] | None, interval: str | None, reason: str | None
 ) -> tuple[Source, sa.Engine, list[InQuarantine]]:
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.pipeline.quarantine.find import QuarantineFilter, find  # noqa: PLC0415  see above
-    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  see above
+    from strata_cdc.pipeline.quarantine.find import QuarantineFilter, find
+    from strata_cdc.store.database import OnMissing, open_store
 
     found = load_settings(os.environ).source(source)
     engine = open_store(found.store_url, OnMissing.EMPTY)
@@ -201,8 +200,8 @@ def _decide(
     done: str,
 ) -> int:
     """Decides on each that is chosen; what cannot be done does not keep the others from being done."""
-    from strata_cdc.lake.known_lake import known_if_stored  # noqa: PLC0415  likewise
-    from strata_cdc.pipeline.quarantine.decide import Decided  # noqa: PLC0415  likewise
+    from strata_cdc.lake.known_lake import known_if_stored
+    from strata_cdc.pipeline.quarantine.decide import Decided
 
     _require_choice(chosen, done)
     found, engine, entries = _find(chosen.source, chosen.table, chosen.interval, chosen.reason)

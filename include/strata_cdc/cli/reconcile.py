@@ -31,9 +31,8 @@ def reconcile(
     The server is read without a lock. What it has written meanwhile is landed and tracked. Exit code 0 if all tables
     match, 1 if one differs or cannot be compared.
     """
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.pipeline import comparisons  # noqa: PLC0415  see above
-    from strata_cdc.quality.reconcile.report import ComparisonOutcome  # noqa: PLC0415  see above
+    from strata_cdc.pipeline import comparisons
+    from strata_cdc.quality.reconcile.report import ComparisonOutcome
 
     settings = load_settings(os.environ)
     name = settings.source_name(source)

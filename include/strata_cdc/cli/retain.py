@@ -16,10 +16,9 @@ from strata_cdc.values import to_plain
 
 def retain(context: typer.Context, source: SourceName = None) -> None:
     """Deletes landed segments beyond `keep_days` and `keep_gb` whose rows are all published, and lists them."""
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.lake.known_lake import known_if_stored  # noqa: PLC0415  see above
-    from strata_cdc.pipeline.housekeep.retain_landed import retain_landed  # noqa: PLC0415  see above
-    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  see above
+    from strata_cdc.lake.known_lake import known_if_stored
+    from strata_cdc.pipeline.housekeep.retain_landed import retain_landed
+    from strata_cdc.store.database import OnMissing, open_store
 
     found = known_if_stored(load_settings(os.environ).source(source))
     report = retain_landed(found, open_store(found.store_url, OnMissing.EMPTY), now=now_micros())

@@ -55,8 +55,7 @@ def run(  # noqa: PLR0913  one for each option
 
     The first run takes a snapshot of the schemas first. Where there is nothing to decode Spark is not started.
     """
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.pipeline.run_source import SourceRequest  # noqa: PLC0415  see above
+    from strata_cdc.pipeline.run_source import SourceRequest
 
     if gtid_set is not None:
         if until is not None or since is not None:
@@ -79,8 +78,8 @@ def run(  # noqa: PLR0913  one for each option
 
 
 def _run(wanted: SourceRequest, settings: Settings, master: str, *, as_json: bool) -> None:
-    from strata_cdc.cli.spark_steps import SparkSteps  # noqa: PLC0415  as in run
-    from strata_cdc.pipeline.run_source import run_source  # noqa: PLC0415  as in run
+    from strata_cdc.cli.spark_steps import SparkSteps
+    from strata_cdc.pipeline.run_source import run_source
 
     with StepLines(shown=not as_json) as lines:
         spark = SparkSteps(settings.source(wanted.source), master, lines.decoded)
@@ -101,7 +100,7 @@ def _show_left(report: WholeReport) -> None:
 
 
 def _rehearse(wanted: SourceRequest, settings: Settings, *, as_json: bool) -> None:
-    from strata_cdc.pipeline.rehearse import rehearse  # noqa: PLC0415  as in run
+    from strata_cdc.pipeline.rehearse import rehearse
 
     found = rehearse(wanted, settings=settings)
     if as_json:

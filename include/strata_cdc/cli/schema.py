@@ -60,9 +60,8 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
 ) -> None:
     """Shows tables as they were at a point of the stream; at its end, if none is given. Exit code 1 if one of them is
     not known there."""
-    # Imported here: they bring the libraries that the command's help does without.
-    from strata_cdc.cli.schema_tables import print_definitions  # noqa: PLC0415  see above
-    from strata_cdc.schema.answers.tables import refuse_gaps, require_table, tables_at  # noqa: PLC0415  see above
+    from strata_cdc.cli.schema_tables import print_definitions
+    from strata_cdc.schema.answers.tables import refuse_gaps, require_table, tables_at
 
     versions, known_as = _store_of(store, source)
     history = History(versions, known_as)
@@ -72,7 +71,7 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
         require_table(versions, known_as, name)
     found = tables_at(history, at, name)
     if dialect is not None:
-        from strata_cdc.cli.schema_sql import print_statements  # noqa: PLC0415  see above
+        from strata_cdc.cli.schema_sql import print_statements
 
         print_statements(versions, known_as, found, dialect, as_json=_is_jsonl(context, output))
     elif _is_jsonl(context, output):
@@ -94,8 +93,8 @@ def history(
     output: _Format = Format.TABLE,
 ) -> None:
     """Lists every change of every table in the order of the stream, with the statement that made it."""
-    from strata_cdc.cli.schema_tables import print_history  # noqa: PLC0415  as in show
-    from strata_cdc.schema.answers.changes import changes  # noqa: PLC0415  as in show
+    from strata_cdc.cli.schema_tables import print_history
+    from strata_cdc.schema.answers.changes import changes
 
     found, tracked = _store_of(store, source)
     _ = History(found, tracked).tracked  # refuses a source that nobody has tracked
@@ -120,9 +119,9 @@ def diff(
     output: _Format = Format.TABLE,
 ) -> None:
     """Shows what changed between two points of the stream, whatever went on between them."""
-    from strata_cdc.cli.schema_tables import print_differences  # noqa: PLC0415  as in show
-    from strata_cdc.schema.answers.differences import differences  # noqa: PLC0415  as in show
-    from strata_cdc.schema.answers.tables import require_table  # noqa: PLC0415  as in show
+    from strata_cdc.cli.schema_tables import print_differences
+    from strata_cdc.schema.answers.differences import differences
+    from strata_cdc.schema.answers.tables import require_table
 
     versions, known_as = _store_of(store, source)
     found = History(versions, known_as)
@@ -161,8 +160,8 @@ def _only_source(store: SchemaStore) -> str:
 
 
 def _open(store: str | None, source: str | None) -> SchemaStore:
-    from strata_cdc.schema.history.sql_store import SchemaStore  # noqa: PLC0415  as in show
-    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  as in show
+    from strata_cdc.schema.history.sql_store import SchemaStore
+    from strata_cdc.store.database import OnMissing, open_store
 
     return SchemaStore(open_store(store_url(store, source), OnMissing.REFUSE))
 

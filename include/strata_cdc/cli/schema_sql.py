@@ -43,7 +43,7 @@ def _statements(
     if dialect is Dialect.MYSQL:
         found = create_statement(store, source, name, version)
         return (found.sql,), found.notes
-    from strata_cdc.dialects.create_table import create_table  # noqa: PLC0415  sqlglot takes a third of a second
+    from strata_cdc.dialects.create_table import create_table
 
     made = create_table(name, version.definition, dialect)
     return made.statements, made.lost

@@ -42,17 +42,16 @@ def serve(
     one is made, and shown. With --client-ca a client's certificate is enough, unless the variable is there: then both
     are wanted.
     """
-    # Imported here: the command's help must not load a web server.
-    import uvicorn  # noqa: PLC0415  see above
+    import uvicorn
 
-    from strata_cdc.serve.app import make_app  # noqa: PLC0415  see above
-    from strata_cdc.serve.around import Around  # noqa: PLC0415  see above
-    from strata_cdc.serve.bounded_connections import BoundedConnections  # noqa: PLC0415  see above
-    from strata_cdc.serve.numbers import Numbers  # noqa: PLC0415  see above
-    from strata_cdc.serve.sources import Sources  # noqa: PLC0415  see above
-    from strata_cdc.serve.streaming.routes import add_streams  # noqa: PLC0415  see above
-    from strata_cdc.serve.tls import tls_options  # noqa: PLC0415  see above
-    from strata_cdc.serve.token_guard import SIGN_IN, add_sign_in, certificate_guard, token_guard  # noqa: PLC0415  see above
+    from strata_cdc.serve.app import make_app
+    from strata_cdc.serve.around import Around
+    from strata_cdc.serve.bounded_connections import BoundedConnections
+    from strata_cdc.serve.numbers import Numbers
+    from strata_cdc.serve.sources import Sources
+    from strata_cdc.serve.streaming.routes import add_streams
+    from strata_cdc.serve.tls import tls_options
+    from strata_cdc.serve.token_guard import SIGN_IN, add_sign_in, certificate_guard, token_guard
 
     # Mistakes of the settings come before anything listens.
     load_settings(os.environ)
@@ -98,7 +97,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _read_numbers(source: str) -> Mapping[str, float | None]:
-    from strata_cdc.ops.metrics import read_metrics  # noqa: PLC0415  loads Arrow, once somebody looks
+    from strata_cdc.ops.metrics import read_metrics
 
     return asdict(read_metrics(source, settings=load_settings(os.environ), now=now_micros()))
 

@@ -15,8 +15,7 @@ from strata_cdc.values import to_plain
 
 def snapshot(context: typer.Context, source: SourceName = None) -> None:
     """Reads every table's schema from the server; the next `track` uses it to begin, to close gaps, to find drift."""
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.pipeline import ingest  # noqa: PLC0415  see above
+    from strata_cdc.pipeline import ingest
 
     settings = load_settings(os.environ)
     report = ingest.snapshot(settings.source_name(source), settings=settings)

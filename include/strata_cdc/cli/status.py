@@ -40,10 +40,9 @@ def status(
     if group is not None:
         _of_group(context, group)
         return
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.ops.metrics import metrics_of  # noqa: PLC0415  see above
-    from strata_cdc.progress.status import source_status  # noqa: PLC0415  see above
-    from strata_cdc.store.database import OnMissing, find_store, open_store  # noqa: PLC0415  see above
+    from strata_cdc.ops.metrics import metrics_of
+    from strata_cdc.progress.status import source_status
+    from strata_cdc.store.database import OnMissing, find_store, open_store
 
     settings = load_settings(os.environ)
     names = [source] if source else sorted(settings.sources)
@@ -67,8 +66,7 @@ def status(
 
 
 def _of_group(context: typer.Context, name: str) -> None:
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.groups.status import group_status  # noqa: PLC0415  see above
+    from strata_cdc.groups.status import group_status
 
     found = group_status(load_settings(os.environ).group(name), now=now_micros())
     if context.obj["json"]:

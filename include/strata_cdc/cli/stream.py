@@ -105,11 +105,11 @@ def stream(  # noqa: PLR0913  one for each option
 
 def _of_source(source: Source, start: str, **options: Any) -> tuple[Written, str]:
     """The stream of a source, and where it begins."""
-    # Imported here: the command's help must not load Arrow; and the server is queried for `now` before that is loaded.
-    from strata_cdc.binlog.protocol.server_now import server_now  # noqa: PLC0415  see above
+    # The server is queried for `now` before Arrow is loaded.
+    from strata_cdc.binlog.protocol.server_now import server_now
 
     now = server_now(source.address) if start.strip() == _NOW else None
-    from strata_cdc.streams.stream import ChangeStream  # noqa: PLC0415  see above
+    from strata_cdc.streams.stream import ChangeStream
 
     if now is None:
         return ChangeStream(source, start, **options), f"{source.name} after {start}"
@@ -120,16 +120,15 @@ def _of_group(
     settings: Settings, name: str, start: str, hop: Sequence[str], options: Mapping[str, Any]
 ) -> tuple[Written, str]:
     """The stream of a group, and where it begins."""
-    # Imported here: as above.
-    from strata_cdc.binlog.protocol.server_now import servers_now  # noqa: PLC0415  see above
-    from strata_cdc.groups.hops import hops_by_hand, read_journal  # noqa: PLC0415  see above
+    from strata_cdc.binlog.protocol.server_now import servers_now
+    from strata_cdc.groups.hops import hops_by_hand, read_journal
 
     by_hand = hops_by_hand(hop)
     group = settings.group(name, former=[source for one in by_hand for source in one.old])
     hops = [*(read_journal(group.journal) if group.journal else ()), *by_hand]
     addresses = {source.name: source.address for source in group.sources}
     now = servers_now(addresses) if start.strip() == _NOW else None
-    from strata_cdc.groups.stream import GroupStream  # noqa: PLC0415  see above
+    from strata_cdc.groups.stream import GroupStream
 
     return GroupStream(group, now or start, hops=hops, **options), f"group {name} after {start}"
 

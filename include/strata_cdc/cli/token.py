@@ -61,7 +61,7 @@ def _micros(seconds: float) -> int:
 
 def _bound_of_settings() -> int | None:
     # Imported here: a token is compared where there are no settings, and sooner.
-    from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings  # noqa: PLC0415  see above
+    from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
 
     return load_settings(os.environ).clock_bound if os.environ.get(SETTINGS_VARIABLE) else None
 

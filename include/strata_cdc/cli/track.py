@@ -59,9 +59,8 @@ def track(
             files, name, url, baseline, lower_case_table_names, as_json=as_json, skip_corrupt=skip_corrupt
         )
     elif store is None and baseline is None:
-        # Imported here: the command's help must not load Arrow.
-        from strata_cdc.lake.known_lake import known_store  # noqa: PLC0415  see above
-        from strata_cdc.tracking.notice_ddl import track_source  # noqa: PLC0415  see above
+        from strata_cdc.lake.known_lake import known_store
+        from strata_cdc.tracking.notice_ddl import track_source
 
         found = load_settings(os.environ).source(name)
         report = track_source(found, known_store(found))
@@ -120,11 +119,10 @@ def _track_files(
     as_json: bool,
     skip_corrupt: bool,
 ) -> TrackReport:
-    # Imported here: the command's help must not load Arrow.
-    from strata_cdc.binlog.bytes.files import refuse_missing  # noqa: PLC0415  see above
-    from strata_cdc.schema.replay.baseline import read_baseline_file  # noqa: PLC0415  see above
-    from strata_cdc.store.database import open_store  # noqa: PLC0415  see above
-    from strata_cdc.tracking.track_schema import track_files  # noqa: PLC0415  see above
+    from strata_cdc.binlog.bytes.files import refuse_missing
+    from strata_cdc.schema.replay.baseline import read_baseline_file
+    from strata_cdc.store.database import open_store
+    from strata_cdc.tracking.track_schema import track_files
 
     # Before there is a store: a wrong name makes none.
     refuse_missing(files)

@@ -52,12 +52,11 @@ def views(
     ] = False,
 ) -> None:
     """Prints CREATE VIEW statements: per table one with all changes (NAME__changes) and one with the rows of now."""
-    # Imported here: the command's help must not load Arrow and sqlglot.
-    from strata_cdc.dialects.engines import Dialect  # noqa: PLC0415  see above
-    from strata_cdc.dialects.relations import Through  # noqa: PLC0415  see above
-    from strata_cdc.store.database import OnMissing, open_store  # noqa: PLC0415  see above
-    from strata_cdc.views.make_histories import make_histories  # noqa: PLC0415  see above
-    from strata_cdc.views.make_views import make_views  # noqa: PLC0415  see above
+    from strata_cdc.dialects.engines import Dialect
+    from strata_cdc.dialects.relations import Through
+    from strata_cdc.store.database import OnMissing, open_store
+    from strata_cdc.views.make_histories import make_histories
+    from strata_cdc.views.make_views import make_views
 
     settings = load_settings(os.environ)
     patterns = table or ["*"]
@@ -67,7 +66,7 @@ def views(
 
     engine_name, reading = Dialect(dialect.value), Through(through.value)
     if group is not None:
-        from strata_cdc.views.group_views import make_group_views  # noqa: PLC0415  see above
+        from strata_cdc.views.group_views import make_group_views
 
         if history:
             raise Usage("a view of histories is of one source: give --source instead of --group")
