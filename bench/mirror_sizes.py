@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bench.mirrors import DEFINITION, INTERVAL, TABLE, updates
+from bench.mirrored_table import DEFINITION, INTERVAL, TABLE, updates
 from strata_cdc.mirrors.apply import Applier
 from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
 from strata_cdc.mirrors.position import MirrorPosition

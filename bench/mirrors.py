@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from bench import mirror_sizes, sysbench
+from bench.mirrored_table import DEFINITION, INTERVAL, TABLE, rows, updates
 from strata_cdc.mirrors.apply import Applier
 from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
 from strata_cdc.mirrors.limits import MirrorLimits
 from strata_cdc.mirrors.position import MirrorPosition
 from strata_cdc.mirrors.table import Mirror
-from strata_cdc.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
+from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.commit import publish
-from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.write import ChangeWriter
 from tests.tables.changes import Batch
 
@@ -38,51 +38,6 @@ UPDATES = 100_000
 FILES = 16
 """For each million of rows."""
 FLUSHES = (10_000, 1_000)
-INTERVAL = 1_795_231_800_000_000
-TABLE = TableName("shop", "items")
-DEFINITION = TableDefinition(
-    (
-        Column("id", "int", nullable=False),
-        Column("version", "int"),
-        Column("amount", "double"),
-        Column("payload", "text"),
-    ),
-    (Key("PRIMARY", KeyKind.PRIMARY, (KeyPart("id"),)),),
-)
-
-
-def rows(ids: NDArray[np.int64], version: int) -> pa.Table:
-    """Rows of the table, all in one version."""
-    texts = [f"payload {number:08d} of {version}" for number in ids.tolist()]
-    columns = [
-        pa.array(ids, pa.int32()),
-        pa.array(np.full(len(ids), version), pa.int32()),
-        pa.array(ids * 0.25),
-        pa.array(texts),
-    ]
-    return pa.Table.from_arrays(columns, schema=state_schema(DEFINITION))
-
-
-def updates(ids: NDArray[np.int64], first: int) -> pa.RecordBatch:
-    """A transaction for each update."""
-    count = len(ids)
-    before, after = rows(ids, 0), rows(ids, 1)
-    image = pa.StructArray.from_arrays([one.combine_chunks() for one in before.columns], before.schema.names)
-    ours = {
-        "_before": image,
-        "_op": pa.array(["update"] * count),
-        "_gtid": pa.nulls(count, pa.string()),
-        "_seq": pa.array(np.arange(first, first + count)),
-        "_row": pa.array(np.zeros(count, np.int64)),
-        "_committed_at": pa.array(np.full(count, INTERVAL), pa.timestamp("us", "UTC")),
-        "_binlog_file": pa.array(["binlog.000001"] * count),
-        "_binlog_pos": pa.array(np.arange(count)),
-        "_schema_version": pa.array(np.ones(count, np.int64)),
-        "_missing": pa.nulls(count, pa.list_(pa.string())),
-        "_invalid": pa.nulls(count, pa.map_(pa.string(), pa.string())),
-    }
-    arrays = [*(one.combine_chunks() for one in after.columns), *ours.values()]
-    return pa.RecordBatch.from_arrays(arrays, [*after.schema.names, *ours])
 
 
 def make(lake: Path, size: int) -> NDArray[np.int64]:
@@ -136,8 +91,6 @@ def _copies(lake: Path) -> Iterator[tuple[int, Path]]:
 
 def main(arguments: list[str]) -> None:
     """Prints tables."""
-    from bench import mirror_sizes, sysbench  # noqa: PLC0415  the first takes the table from here
-
     print(f"## Mirrors: {UPDATES:,} random updates\n")
     print("| rows | flushes of | mirror s | CPU s | deltalake MERGE s | times |\n|---|---|---|---|---|---|")
     for millions in [int(one) for one in arguments] or [1, 10]:
