@@ -50,7 +50,6 @@ UNFINISHED = frozenset(
         "changes",
         "dialects",
         "groups",
-        "mirrors",
         "schema",
         "streams",
         "tables",

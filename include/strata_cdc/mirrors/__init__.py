@@ -1,5 +1,5 @@
-"""Mirrors: every table as it is on the server, as a Delta table that says its position (docs/mirrors.md).
-Not here: change tables (`tables`), bringing mirrors up to date (`mirrors/follow`).
+"""Mirrors: each table as it is on the server, as a Delta table that knows its position (docs/mirrors.md).
+Not here: change tables (`tables`), updating mirrors (`mirrors/follow`).
 
     mirror = strata_cdc.mirrors.open("/data/lake", "shop", "shop.orders")
     mirror.position            # an event token
@@ -30,23 +30,23 @@ def open(  # noqa: A001  as `gzip.open`
     lineage: str = "",
     copied_from: Mapping[str, str] | None = None,
 ) -> OpenMirror:
-    """The mirror of a table as it is, or as it was.
+    """Opens the mirror of a table: its newest state, or an earlier one.
 
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
         table: `database.table`.
-        at: An event token (or its text), a GTID set (or its text), or a time of the commit clock, with a zone: the
-            newest state that the mirror still has and that is not behind it. `position` of what is opened says which.
-        lineage: Of the source, as the settings have it: tokens of another one do not compare with the mirror's.
-        copied_from: Other sources whose GTIDs it has by copy, and their lineages: their tokens do.
+        at: An event token (or its text), a GTID set (or its text), or a time of the commit clock, with a zone. The
+            newest state that the mirror still has and that is not after it is opened; `position` is its position.
+        lineage: The source's lineage, as in the settings: tokens of another lineage do not compare with the mirror's.
+        copied_from: Other sources whose GTIDs this source has by copy, and their lineages: their tokens do compare.
 
     Raises:
-        Usage: There is no such mirror, or it does not reach back so far.
-        DamagedFileError: It is not whole.
+        Usage: There is no such mirror, or its oldest state is after `at`.
+        DamagedFileError: The mirror is not complete.
         LakeUnavailableError: The storage does not answer.
     """
-    # Imported here: rooms that only name this one must not load Arrow.
+    # Imported here: packages that use only this package's name must not load Arrow.
     from strata_cdc.mirrors.opened import open_mirror  # noqa: PLC0415  see above
     from strata_cdc.mirrors.position import Naming  # noqa: PLC0415  see above
 
@@ -62,7 +62,7 @@ def history(
     lineage: str = "",
     copied_from: Mapping[str, str] | None = None,
 ) -> MirrorHistory:
-    """Every version of every row of a mirrored table, with the span in which it held, as a view for other engines.
+    """Every version of every row of a mirrored table, with its time range, as a view for other engines.
 
     Args:
         lake: Folder or URL of the lake.
@@ -73,9 +73,9 @@ def history(
         copied_from: As for `open`.
 
     Raises:
-        Usage: There is no such mirror, or no state of it is left that its history could begin with.
-        LostTableError: Of a change table something was deleted, or its log is not whole.
-        DamagedFileError: The mirror is not whole.
+        Usage: There is no such mirror, or no state is left with which its history could begin.
+        LostTableError: A part of a change table was deleted, or its log is not complete.
+        DamagedFileError: The mirror is not complete.
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The database does not answer.
     """

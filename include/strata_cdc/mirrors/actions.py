@@ -1,4 +1,4 @@
-"""What the log of a mirror says, as values: its data files, its properties, and commits of others.
+"""What is in the log of a mirror, as values: its data files, its properties, and commits of other programs.
 Not here: reading and writing the log (`log.py`), vectors (`vectors.py`)."""
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
 
 class LiveFile(Struct, frozen=True):
-    """A data file that counts, with its dead rows."""
+    """A data file of the current table, with its dead rows."""
 
     path: str
-    """Relative to the table, as it is on the storage."""
+    """Relative to the table, as on the storage."""
     size_bytes: int
     rows: int
-    """In the file, dead ones included."""
+    """Rows in the file, including dead ones."""
     modified_ms: int
     vector: StoredVector | None = None
     has_invalid: bool = False
-    """Of a file that was just written: whether it has the map of what its columns do not hold."""
+    """For a file that was just written: whether it has the map of the values that its columns do not hold."""
 
     @property
     def live_rows(self) -> int:
-        """Rows that count."""
+        """Number of the rows that are not dead."""
         return self.rows - (self.vector.cardinality if self.vector else 0)
 
     def with_vector(self, vector: StoredVector) -> LiveFile:
-        """With these dead rows."""
+        """The file with these dead rows."""
         return replace(self, vector=vector)
 
     def added(self) -> dict[str, Any]:
-        """The action that makes it count."""
-        # No bounds, nor counts of NULLs: readers parse those of removed files, too, by the types that columns have now.
+        """The action that adds the file to the table."""
+        # No bounds, no counts of NULLs: readers parse those of removed files too, by the types that columns have now.
         stats = {"numRecords": self.rows, "tightBounds": self.vector is None}
         action = {
             "path": _escaped(self.path),
@@ -53,7 +53,7 @@ class LiveFile(Struct, frozen=True):
         return {"add": action | ({"deletionVector": self.vector.to_log()} if self.vector else {})}
 
     def removed(self, now_ms: int) -> dict[str, Any]:
-        """The action that ends it, vector and all."""
+        """The action that removes the file from the table, together with its vector."""
         action = {
             "path": _escaped(self.path),
             "deletionTimestamp": now_ms,
@@ -71,11 +71,11 @@ class ForeignCommit(Struct, frozen=True):
     version: int
     operation: str
     changes_rows: bool
-    """Whether it says that it changed rows, other than by moving them to other files."""
+    """Whether the commit reports that it changed rows, other than by moving them to other files."""
 
 
 class LogSnapshot(Struct, frozen=True):
-    """The table as it is after one version of its log."""
+    """The table after one version of its log."""
 
     url: str
     version: int
@@ -88,7 +88,7 @@ class LogSnapshot(Struct, frozen=True):
     table_id: str
     features: frozenset[str]
     foreign: tuple[ForeignCommit, ...] = ()
-    """Commits of others since the last one of ours."""
+    """Commits of other programs since Strata's last commit."""
     created_ms: int = 0
 
     @property
@@ -98,10 +98,10 @@ class LogSnapshot(Struct, frozen=True):
 
 
 def _escaped(path: str) -> str:
-    """Paths of the log are URIs; ours hold nothing that is escaped, those of deltalake's `optimize` may."""
+    """Paths in the log are URIs. Strata's paths have nothing to escape; paths by deltalake's `optimize` may."""
     return path.replace("%", "%25").replace(" ", "%20").replace(":", "%3A") if set(path) & set("% :") else path
 
 
 def has_invalid(added: Iterable[LiveFile]) -> bool:
-    """Whether any of some new files has the map of what its columns do not hold."""
+    """Whether any of some new files has the map of the values that its columns do not hold."""
     return any(file.has_invalid for file in added)

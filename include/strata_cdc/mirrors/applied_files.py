@@ -1,5 +1,5 @@
-"""Which published files a mirror's rows come from, so that it is seen when an interval behind it has others since.
-Not here: reading the files (`changes.py`), what becomes of the mirror then (`mirrors/follow/follow.py`)."""
+"""The published files that a mirror's rows come from: they show whether an applied interval was published again.
+Not here: reading the files (`changes.py`), what happens to the mirror then (`mirrors/follow/follow.py`)."""
 
 from __future__ import annotations
 
@@ -18,38 +18,39 @@ class AppliedFiles(Struct, frozen=True):
     """The files of a change table, in intervals from one start to another, as they were when they were applied."""
 
     version: int
-    """Of the change table."""
+    """Version of the change table."""
     first: int
-    """Start of the first interval that counts (microseconds UTC): what lies before was read from the server."""
+    """Start of the first interval that counts (microseconds UTC): earlier rows were read from the server."""
     last: int
-    """Start of the last one, in which the mirror's position is."""
+    """Start of the last interval, in which the mirror's position is."""
     digest: str
 
     @classmethod
     def of(cls, files: Mapping[str, int], version: int, first: int, last: int) -> Self:
-        """What a change table has now.
+        """The current files of a change table.
 
         Args:
-            files: All of its files by path, with the start of each one's interval. A file is named by what it holds.
-            version: Of the table.
+            files: All files of the change table by path, with the start of each file's interval. A file's name depends
+                on its content.
+            version: Version of the change table.
             first: Start of the first interval that counts.
-            last: Start of the last one.
+            last: Start of the last interval.
         """
         found = sorted(f"{start} {path}" for path, start in files.items() if first <= start <= last)
         return cls(version, first, last, hashlib.sha256("\n".join(found).encode()).hexdigest()[:32])
 
     def still_holds(self, files: Mapping[str, int]) -> bool:
-        """Whether a newer state of the change table has the same files there."""
+        """Whether a newer state of the change table has the same files in these intervals."""
         return AppliedFiles.of(files, self.version, self.first, self.last).digest == self.digest
 
     @property
     def text(self) -> str:
-        """As a commit has it."""
+        """The text that is stored in a commit."""
         return f"{self.version} {self.first} {self.last} {self.digest}"
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """The inverse; None where nothing was noted."""
+        """Reads what `text` wrote; None if nothing was noted."""
         parts = text.split()
         if len(parts) != _PARTS:
             return None

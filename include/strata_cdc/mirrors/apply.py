@@ -1,5 +1,5 @@
-"""Changes applied to a mirror: one commit, which may be repeated, killed anywhere, and raced for.
-Not here: DDL (`apply_ddl.py`), what a batch amounts to (`reduce.py`), where rows lie (`key_index.py`)."""
+"""Applies changes to a mirror in one commit. It may be repeated, killed at any point, and run twice at the same time.
+Not here: DDL (`apply_ddl.py`), reducing a batch (`reduce.py`), the positions of rows (`key_index.py`)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     Pieces = Callable[[], Iterable[pa.Table]]
 
 ATTEMPTS: Final = 8
-"""How often a commit is begun anew because another one came first."""
+"""How often a commit is tried again because another commit came first."""
 
 
 class Applier:
-    """Applies changes to one mirror, and keeps what it has learnt of its keys for the next batch.
+    """Applies changes to one mirror, and keeps in memory what it has read of the keys, for the next batch.
 
     Args:
-        mirror: The mirror, as it is or was.
-        bound_bytes: Of memory for what it has learnt.
+        mirror: The mirror, in its current or an earlier state.
+        bound_bytes: Bound of the memory for keys.
     """
 
     def __init__(self, mirror: Mirror, bound_bytes: int = BOUND_BYTES) -> None:
@@ -52,19 +52,20 @@ class Applier:
         """Brings the mirror to a position, in one commit.
 
         Args:
-            changes: All changes of the table behind the mirror's position up to this one, of one schema version, in
-                the columns of the mirror's definition, in any order. Those that the mirror has already are passed over.
-            position: Where it is with them.
-            rest: Where those are too many to be held: gives what comes behind `changes` in the stream, in order and
-                some at a time. It is asked once for each attempt.
+            changes: All changes of the table after the mirror's position and up to `position`, of one schema version,
+                in the columns of the mirror's definition, in any order. Changes that the mirror already has are
+                ignored.
+            position: The mirror's position after these changes.
+            rest: Used if the changes do not fit into memory: returns the changes that come after `changes` in the
+                stream, in order, a batch at a time. It is called once for each attempt.
 
         Returns:
-            The mirror; unchanged if it is there already, or if there is no change.
+            The new mirror; the same mirror if it is already at the position, or if there is no change.
 
         Raises:
-            MirrorDivergedError: The changes do not fit the rows, or another program changed these.
-            Usage: An image lacks columns that are known from nowhere.
-            LakeUnavailableError: The storage does not answer, or others kept coming first.
+            MirrorDivergedError: The changes do not fit the rows, or another program changed the rows.
+            Usage: An image lacks columns whose values are not known.
+            LakeUnavailableError: The storage does not answer, or other commits always came first.
         """
         for _ in range(ATTEMPTS):
             self._look_again()
@@ -104,7 +105,7 @@ class Applier:
             )
 
     def _rows_under(self, staged: Staged, keys: pa.Table) -> pa.Table:
-        """The rows of those of the keys that the mirror has."""
+        """The mirror's rows that have one of these keys."""
         mirror = staged.mirror
         found = self._index.find_known(mirror, keys)
         files = mirror.snapshot.files
@@ -118,7 +119,7 @@ def _named_by(mirror: Mirror) -> tuple[str, ...]:
 
 
 def _counts(staged: Staged, changes: int) -> dict[str, str]:
-    """What a commit says of itself, for people."""
+    """Numbers that a commit has, for people."""
     return {
         "strata.changes": str(changes),
         "strata.rows_put": str(staged.rows_put),
@@ -127,10 +128,10 @@ def _counts(staged: Staged, changes: int) -> dict[str, str]:
 
 
 def refuse_foreign(mirror: Mirror) -> None:
-    """Goes on from a mirror only if nobody else has changed its rows; moving them to other files is no change.
+    """Refuses a mirror whose rows another program has changed; moving rows to other files is not a change.
 
     Raises:
-        MirrorDivergedError: Somebody has.
+        MirrorDivergedError: Another program has changed the rows.
     """
     found = next((one for one in mirror.snapshot.foreign if one.changes_rows), None)
     if found is not None:

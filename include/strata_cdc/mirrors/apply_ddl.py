@@ -1,4 +1,4 @@
-"""What a DDL does to a mirror: its effect on the rows that are there, in one commit, or a stop in front of it.
+"""What a DDL does to a mirror: its effect on the existing rows in one commit; or the mirror is blocked before it.
 Not here: which effect a statement has (`schema/history/effects.py`), changes of rows (`apply.py`)."""
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ _MOVES_ROWS: Final = (EffectKind.EXCHANGE, EffectKind.READ_AGAIN)
 
 
 class CannotFollowError(StrataError):
-    """The mirror has to stay in front of a statement; the message says why."""
+    """The mirror has to stay before a statement; the message has the reason."""
 
 
 def altered(mirror: Mirror, change: TableChange, position: MirrorPosition, renames: Renames = Renames.COPY) -> Mirror:
-    """The mirror behind an ALTER TABLE, or whatever else gave its table another definition.
+    """The mirror after an ALTER TABLE, or after anything else that gave its table another definition.
 
     Args:
-        mirror: The mirror in front of it.
+        mirror: The mirror before the statement.
         change: The statement.
-        position: Behind it.
-        renames: What becomes of columns that get another name.
+        position: The position after the statement.
+        renames: What happens to columns that get another name.
 
     Raises:
-        CannotFollowError: Nothing in the log tells what the rows have become.
-        CommitConflictError: Somebody else has committed meanwhile.
+        CannotFollowError: The log does not show what the rows have become.
+        CommitConflictError: Another program has committed meanwhile.
         LakeUnavailableError: The storage does not answer.
     """
     definition = _definition_of(change)
@@ -90,10 +90,10 @@ def altered(mirror: Mirror, change: TableChange, position: MirrorPosition, renam
 def emptied(
     mirror: Mirror, position: MirrorPosition, definition: TableDefinition, renames: Renames = Renames.COPY
 ) -> Mirror:
-    """The mirror of a table of this definition behind a TRUNCATE.
+    """The mirror of a table of this definition after a TRUNCATE.
 
     Raises:
-        CommitConflictError: Somebody else has committed meanwhile.
+        CommitConflictError: Another program has committed meanwhile.
         LakeUnavailableError: The storage does not answer.
     """
     now = now_ms()
@@ -118,18 +118,18 @@ def rearranged(
     brought: Iterable[pa.Table] = (),
     operation: str = "DELETE",
 ) -> Mirror:
-    """The mirror without the rows of some partitions, and with those that came in their place.
+    """The mirror without the rows of some partitions, and with the rows that replaced them.
 
     Args:
-        mirror: Before.
-        position: Behind the statement.
+        mirror: The mirror before the statement.
+        position: The position after the statement.
         held: The partitions.
-        brought: Rows in the columns of the mirror.
-        operation: What the commit calls it.
+        brought: The new rows, in the columns of the mirror.
+        operation: The name of the operation in the commit.
 
     Raises:
-        CannotFollowError: Which rows they are is not known.
-        CommitConflictError: Somebody else has committed meanwhile.
+        CannotFollowError: It is not known which rows the partitions have.
+        CommitConflictError: Another program has committed meanwhile.
         LakeUnavailableError: The storage does not answer.
     """
     now, actions, added = now_ms(), [], list(write_rows(mirror.url, mirror.schema, brought, limits=mirror.limits))
@@ -152,7 +152,7 @@ def rows_held(mirror: Mirror, held: HeldRows) -> Iterator[pa.Table]:
     """The rows of some partitions.
 
     Raises:
-        CannotFollowError: Which rows they are is not known.
+        CannotFollowError: It is not known which rows these are.
     """
     for rows in mirror.exact_batches():
         yield rows.filter(pa.array(_held(rows, mirror, held)))
@@ -166,10 +166,10 @@ def _held(rows: pa.Table, mirror: Mirror, held: HeldRows) -> NDArray[np.bool_]:
 
 
 def converted_rows(mirror: Mirror, change: TableChange) -> Iterator[pa.Table]:
-    """The rows of a mirror as the table of a change has them, some at a time.
+    """The rows of a mirror in the form that the table has after a change, a batch at a time.
 
     Raises:
-        CannotFollowError: Nothing in the log tells what they have become.
+        CannotFollowError: The log does not show what the rows have become.
     """
     definition = _definition_of(change)
     refuse_unknown(change.effect, is_empty=mirror.snapshot.live_rows == 0)
@@ -183,10 +183,10 @@ def converted_rows(mirror: Mirror, change: TableChange) -> Iterator[pa.Table]:
 
 
 def refuse_unknown(effect: RowEffect, *, is_empty: bool) -> None:
-    """Stops in front of what nothing in the log tells; of a table without rows everything is known.
+    """Refuses an effect that the log does not show; if the table has no rows, every effect is known.
 
     Raises:
-        CannotFollowError: It is so.
+        CannotFollowError: The log does not show the effect, and the table has rows.
     """
     if is_empty and not effect.brings_rows and effect.kind is not EffectKind.EXCHANGE:
         return
@@ -210,8 +210,8 @@ def _definition_of(change: TableChange) -> TableDefinition:
 
 
 def _only_schema_changes(mirror: Mirror, columns: pa.Schema, change: TableChange, effect: RowEffect) -> bool:
-    """Whether the files can stay: each column is in them under its name there and its type, or is NULL in all rows and
-    no file has a column of its name."""
+    """Whether the files can stay: each column is in them under its name in files and with its type; or it is NULL in
+    all rows, and no file has a column of its name."""
     if effect.kind not in (EffectKind.NONE, EffectKind.METADATA, EffectKind.FILL):
         return False
     if any(one.value is not None for one in effect.filled):
@@ -230,7 +230,7 @@ def _only_schema_changes(mirror: Mirror, columns: pa.Schema, change: TableChange
 
 
 def _keeps_texts(mirror: Mirror, change: TableChange) -> bool:
-    """Whether what files have of values that no column holds, by the names of their columns, stays as it is."""
+    """Whether the values that no column holds stay the same in the files, under the names of their columns."""
     if change.definition is None:
         return True
     origins = change.effect.columns(mirror.definition, change.definition)
@@ -243,7 +243,7 @@ def _keeps_texts(mirror: Mirror, change: TableChange) -> bool:
 
 
 def _gets_texts(new: Column, old: Column | None) -> bool:
-    """Whether rows that are there may get such values in a column."""
+    """Whether existing rows may get values that a column does not hold."""
     if old is None:
         return is_calendar(new) and not new.nullable
     return may_be_invalid(new) and (not may_be_invalid(old) or (old.nullable and not new.nullable))
@@ -272,5 +272,5 @@ def _rewritten(mirror: Mirror, change: TableChange, position: MirrorPosition, sc
 
 
 def put_rows(changes: pa.Table, definition: TableDefinition) -> pa.Table:
-    """The rows that inserts have put, with `_seq`."""
+    """The rows that inserts have added, with `_seq`."""
     return exact_changes(changes, definition).select([*exact_schema(definition).names, SEQ])

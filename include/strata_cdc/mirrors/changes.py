@@ -1,5 +1,5 @@
 """The published changes of a table in stream order, whole transactions at a time, in bounded memory.
-Not here: what is published (`mirrors/follow/`), what changes amount to (`reduce.py`)."""
+Not here: what is published (`mirrors/follow/`), reducing changes (`reduce.py`)."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 _NEEDED: Final = ("_op", "_seq", "_row", "_schema_version", "_missing", "_invalid")
 _PASSED_OVER: Final = frozenset(METADATA) - {*_NEEDED, BEFORE}
 _KEPT_FOOTERS: Final = 64
-"""Of files that are opened twice, for the bounds of their parts and for the rows; some 100 KB each at most."""
+"""For files that are opened twice: for the bounds of their row groups, and for the rows; each at most some 100 KB."""
 _FEW_ROWS: Final = 1 << 14
-"""Threads cost more than they save where a row group has fewer."""
+"""In row groups with fewer rows, threads cost more than they save."""
 
 
 class VersionRange(Struct, frozen=True):
-    """A part of the stream in which a table has one definition."""
+    """A range of the stream in which a table has one definition."""
 
     after: int
-    """Transactions behind this ordinal."""
+    """The range begins after the transaction with this ordinal."""
     until: int
-    """And up to this one."""
+    """The range ends with this transaction."""
     version_id: int
     definition: TableDefinition
 
@@ -54,11 +54,11 @@ class MirrorBatch(Struct, frozen=True):
     """Changes of whole transactions."""
 
     changes: pa.Table
-    """With the columns of the span's definition; images before have only the key, if the table has one."""
+    """In the columns of the definition of the range; images before have only the key, if the table has one."""
     until: int
-    """Ordinal of the last transaction of which they may hold changes; all of those up to it are here or were before."""
+    """Ordinal of the last transaction whose changes may be here; all changes up to it are here or were before."""
     rest: Callable[[], Iterable[pa.Table]] = tuple
-    """What follows them of one transaction that is too large to be held: in order, some at a time."""
+    """If one transaction is too large for memory: its other changes, in order, a batch at a time."""
 
 
 class _Part(Struct, frozen=True):
@@ -68,7 +68,7 @@ class _Part(Struct, frozen=True):
     """Bounds of `_seq`."""
     high: int
     first_row: int
-    """Bounds of `_row`; of a part of one transaction they say in which order parts come."""
+    """Bounds of `_row`; for row groups of one transaction, they give the order of the row groups."""
     last_row: int
     path: str
     group: int
@@ -81,12 +81,12 @@ class PublishedChanges:
         lake: Folder or URL of the lake.
         source: The source's name.
         table: The table.
-        known: A version that it is known to have had; None if none is.
+        known: A version that the change table is known to have had; None if no version is known.
         limits: How large batches become.
 
     Raises:
-        Usage: A part of it lies beside it, as an older version of Strata left it.
-        LostTableError: It lacks that version, or is damaged.
+        Usage: A part of it is in a folder beside it, as an older version of Strata wrote it.
+        LostTableError: It lacks the version `known`, or is damaged.
         LakeUnavailableError: The storage does not answer.
     """
 
@@ -104,7 +104,7 @@ class PublishedChanges:
                 remedy="The next publication of the table puts it together.",
             )
         self.version = -1 if found is None else found.version
-        """Of the change table; -1 if there is none."""
+        """Version of the change table; -1 if there is no change table."""
         self._files = {} if found is None else found.files()
         self._columns = pa.schema([]) if found is None else found.columns
         self._files_of: dict[str, list[_Part]] = {}
@@ -112,20 +112,20 @@ class PublishedChanges:
         self._last: tuple[str, pq.ParquetFile] | None = None
 
     def taken(self, first: int, last: int) -> AppliedFiles:
-        """Which files there are of intervals from one start to another, both inclusive."""
+        """The files of the intervals from one start to another, both inclusive."""
         return AppliedFiles.of(self._files, self.version, first, last)
 
     def still_has(self, taken: AppliedFiles) -> bool:
-        """Whether it has the files that were applied once."""
+        """Whether it still has the files that were applied."""
         return taken.still_holds(self._files)
 
     def batches(self, span: VersionRange, is_in: Callable[[int], bool], at_once: int = 1) -> Iterator[MirrorBatch]:
-        """The changes of a span, in order; the last batch reaches its end, and may be empty.
+        """The changes of a range, in order; the last batch reaches the end of the range, and may be empty.
 
         Args:
-            span: What is wanted.
-            is_in: Whether an interval, by its start, may have some of it.
-            at_once: How many tables share the memory of a process: batches are smaller by that.
+            span: The range.
+            is_in: Whether an interval, given by its start, may have changes of the range.
+            at_once: How many tables share the memory of the process: batches are smaller by this factor.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
@@ -145,7 +145,7 @@ class PublishedChanges:
                 yield MirrorBatch(
                     whole, follows, partial(self._in_order, own, structs.replace(span, until=follows), at_once)
                 )
-                # The last ones may have the transactions behind it, too.
+                # The last row groups may also have the transactions after this one.
                 held = [self._read(part, structs.replace(span, after=follows)) for part in own if part.high > follows]
                 for _ in own:
                     parts.popleft()
@@ -161,7 +161,7 @@ class PublishedChanges:
         return sorted(wanted, key=lambda part: (part.low, part.high, part.first_row))
 
     def _in_order(self, parts: list[_Part], span: VersionRange, at_once: int) -> Iterator[pa.Table]:
-        """The changes in some parts, about a batch at a time."""
+        """The changes in some row groups, in batches of about the usual size."""
         held: list[pa.Table] = []
         for part in parts:
             held.append(self._read(part, span))
@@ -186,7 +186,7 @@ class PublishedChanges:
         return self._files_of[path]
 
     def _open(self, path: str) -> pq.ParquetFile:
-        """A published file; the one that was opened last stays open, since its parts are read in order."""
+        """A published file. The file that was opened last stays open, because its row groups are read in order."""
         if self._last is None or self._last[0] != path:
             self._last = path, self._opened(path)
         return self._last[1]
@@ -212,7 +212,7 @@ class PublishedChanges:
         )
         if not pc.all(is_wanted).as_py():
             found = found.filter(is_wanted)
-        # What a column goes on from stands in the table's log, not in the file.
+        # Which column continues another one is in the table's log, not in the file.
         fields = [_as_logged(field, self._columns) for field in found.schema]
         named = pa.Table.from_arrays(
             [column.cast(field.type) for column, field in zip(found.columns, fields, strict=True)],
@@ -221,14 +221,14 @@ class PublishedChanges:
         return self._as_version(named, span)
 
     def _names(self, stored: pa.Schema, definition: TableDefinition) -> list[str]:
-        """Paths of the columns that are needed; of images before what names the row, since all images after are whole
-        or completed from the mirror's rows."""
+        """Paths of the columns that are needed. From images before, only the columns that identify the row, because all
+        images after are complete or are completed from the mirror's rows."""
         names = [name for name in stored.names if name not in _PASSED_OVER]
         images = stored.field(BEFORE).type
         logged = [_as_logged(field, self._columns.field(BEFORE).type) for field in images]
         wanted = {fold_name(name) for name in key_columns(definition)}
         keys = [field.name for field in logged if fold_name(plain_name(field)) in wanted]
-        # In a path a dot means what is inside.
+        # In a path, a dot separates a column from the field in it.
         if not keys or any("." in name for name in keys):
             return names
         return [*(name for name in names if name != BEFORE), *(f"{BEFORE}.{name}" for name in keys)]
@@ -254,7 +254,7 @@ def _before(schema: pa.Schema, definition: TableDefinition) -> pa.Schema:
 
 
 def _as_logged(field: pa.Field, logged: pa.Schema | pa.StructType) -> pa.Field:
-    """A column of a file, or what was read of it, as the table's log has it."""
+    """A column of a file, or of what was read from it, as it is in the table's log."""
     at = logged.get_field_index(field.name)
     if at < 0:
         return field
@@ -266,7 +266,7 @@ def _as_logged(field: pa.Field, logged: pa.Schema | pa.StructType) -> pa.Field:
 
 
 def _split(rows: pa.Table, which: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
-    """Some rows, and the others; no row is copied where those come first, as in files of one slice."""
+    """The selected rows, and the others. No row is copied if the selected rows come first, as in files of one slice."""
     count = pc.sum(which).as_py() or 0
     if pc.all(which.slice(0, count)).as_py():
         return rows.slice(0, count), rows.slice(count)
@@ -274,14 +274,14 @@ def _split(rows: pa.Table, which: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
 
 
 def _parts_of_one(held: pa.Table, parts: Iterable[_Part]) -> list[_Part]:
-    """The parts that go on with the one transaction of which something is held; none if they do not follow it."""
+    """The row groups that continue the one transaction whose changes are held; none if they do not follow them."""
     seqs, rows = pc.min_max(held["_seq"]).as_py(), pc.min_max(held["_row"]).as_py()
     own = list(takewhile(lambda part: part.low == seqs["max"], parts))
     if seqs["min"] != seqs["max"]:
         return []
     last = rows["max"]
     for part in own:
-        # Of several transactions these are the bounds of them all: the last part begins with the end of the first.
+        # If it has several transactions, these bounds are of all: the last row group begins with the end of this one.
         if part.high == part.low and part.first_row <= last:
             return []
         last = max(last, part.last_row)

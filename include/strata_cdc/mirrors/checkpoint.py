@@ -13,14 +13,16 @@ if TYPE_CHECKING:
 
 
 def write_checkpoint_if_due(snapshot: LogSnapshot, before: LogSnapshot, every: int) -> None:
-    """Writes one if it is time, or if the last commit has given the table other columns: commits of older versions of
-    Strata have bounds, which readers then parse by the new types. A checkpoint has none of files that were removed.
-    Nothing else depends on it: one that cannot be written is left to the next.
+    """Writes a checkpoint if it is due, or if the last commit has changed the table's columns.
+
+    Commits of older versions of Strata have bounds, which readers then parse by the new types; a checkpoint has no
+    bounds of removed files.
+    Nothing else depends on it: if a checkpoint cannot be written, a later commit writes one.
 
     Args:
-        snapshot: The table behind the last commit.
-        before: In front of it.
-        every: Of so many commits one has a checkpoint.
+        snapshot: The table after the last commit.
+        before: The table before the last commit.
+        every: One of this many commits has a checkpoint.
     """
     if snapshot.version % every and before.schema_text == snapshot.schema_text:
         return

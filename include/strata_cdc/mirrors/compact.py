@@ -1,5 +1,5 @@
-"""Upkeep of a mirror's files: small ones and half-dead ones made into whole ones, and old ones deleted.
-Not here: changes of rows (`apply.py`); nothing here changes any."""
+"""Maintenance of a mirror's files: makes whole files of small ones and of half-dead ones, and deletes old files.
+Not here: changes of rows (`apply.py`); this module changes no row."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 ATTEMPTS: Final = 5
 RETAIN_HOURS: Final = 168
-"""How long files of former versions are kept by default: readers of those, and time travel, need them."""
+"""How long files of earlier versions are kept by default: readers of these versions, and time travel, need them."""
 _SMALL_SHARE: Final = 0.25
-"""Of the rows of a whole file."""
+"""Share of the rows of a whole file."""
 _SMALL_BYTES: Final = 16 << 20
 _DEAD_SHARE: Final = 0.2
 _WRITERS_HOURS: Final = 1
-"""A file that no version names may be one that is just being committed."""
+"""A file that no version names may belong to a commit that is being made."""
 _HOUR_MICROS: Final = 3_600_000_000
 
 
@@ -49,21 +49,21 @@ class Vacuumed(Struct, frozen=True):
 
     files: int
     oldest_version: int
-    """Of the Delta table, that can still be read."""
+    """Oldest version of the Delta table that can still be read."""
     log_files: int = 0
-    """Of these files those of the table's log."""
+    """How many of these files were files of the table's log."""
 
 
 class Wear(Struct, frozen=True):
     """What there is to compact."""
 
     small_files: int
-    """Of which whole ones can be made; none if there is one alone."""
+    """Files that can be put together to whole files; 0 if there is only one small file."""
     dead_files: int
-    """Of which many rows are dead."""
+    """Files with many dead rows."""
     dead_rows: int
     rows: int
-    """Dead ones included."""
+    """Rows, including dead ones."""
 
 
 def wear_of(mirror: Mirror) -> Wear:
@@ -75,13 +75,13 @@ def wear_of(mirror: Mirror) -> Wear:
 
 
 def compact(mirror: Mirror) -> tuple[Mirror, Compacted]:
-    """Writes small files, and those of which many rows are dead, anew; in one commit that changes no row.
+    """Rewrites small files, and files with many dead rows, in one commit that changes no row.
 
-    One call makes about one whole file, so that no other writer waits for long: `wear_of` says whether more is left.
+    One call makes about one whole file, so that no other writer waits long: `wear_of` returns whether more is left.
 
     Raises:
         MirrorDivergedError: Another program has changed the mirror's rows.
-        CommitConflictError: Others kept committing first.
+        CommitConflictError: Other commits always came first.
         LakeUnavailableError: The storage does not answer.
     """
     for _ in range(ATTEMPTS):
@@ -104,7 +104,7 @@ def compact(mirror: Mirror) -> tuple[Mirror, Compacted]:
 
 def _worth_it(files: Sequence[LiveFile], limits: MirrorLimits) -> list[LiveFile]:
     dead, small = _dead(files), _small(files, limits)
-    # A small file alone becomes no larger.
+    # A single small file would stay small.
     return dead if len(small) < 2 else [*small, *(file for file in dead if file not in small)]
 
 
@@ -118,7 +118,7 @@ def _small(files: Sequence[LiveFile], limits: MirrorLimits) -> list[LiveFile]:
 
 
 def _some(files: Sequence[LiveFile], limits: MirrorLimits) -> list[LiveFile]:
-    """As many as make a whole file; of small ones at least two, since four make none."""
+    """As many files as make a whole file; at least two if they are small, since four small ones make no whole file."""
     rows = size = 0
     for at, file in enumerate(files):
         rows, size = rows + file.live_rows, size + file.size_bytes
@@ -133,18 +133,18 @@ def _rows(mirror: Mirror, files: Sequence[LiveFile]) -> Iterator[pa.Table]:
 
 
 def _moved(action: dict[str, Any]) -> dict[str, Any]:
-    """The same, said to change no rows."""
+    """The same action, marked as changing no rows."""
     return {kind: {**inner, "dataChange": False} for kind, inner in action.items()}
 
 
 class Doomed(Struct, frozen=True):
-    """Files that nothing needs, and never will: no version behind the oldest names them, and nobody is writing."""
+    """Files that nothing needs, now or later: no version since the oldest names them, and nobody is writing them."""
 
     urls: tuple[str, ...]
     oldest_version: int
 
     def delete(self) -> Vacuumed:
-        """Deletes them. Safe to repeat, and to be killed.
+        """Deletes them. It is safe to repeat this, and to kill it.
 
         Raises:
             LakeUnavailableError: The storage refuses.
@@ -155,41 +155,41 @@ class Doomed(Struct, frozen=True):
 
 
 def vacuum(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_HOURS) -> Vacuumed:
-    """Deletes data files, vectors and log that no version needs which is younger than some hours; as `doomed_files`."""
+    """Deletes the data files, vectors and log that are needed only by versions that are too old; as `doomed_files`."""
     done = doomed_files(mirror, now_micros=now_micros, retain_hours=retain_hours).delete()
     return with_log_cut(mirror, done, now_micros=now_micros)
 
 
 def with_log_cut(mirror: Mirror, done: Vacuumed, *, now_micros: int) -> Vacuumed:
-    """What a vacuum did, with the log deleted in front of the oldest version that it keeps.
+    """The result of a vacuum, after deleting the log before the oldest version that the vacuum keeps.
 
-    Comes behind the data files: where a history can begin depends on those that are left. Whoever asks holds the
-    mirror's lock.
+    Call it after the data files were deleted: where a history can begin depends on the files that are left. The caller
+    holds the mirror's lock.
 
     Raises:
-        DamagedFileError: The log is not whole.
+        DamagedFileError: The log is not complete.
         LakeUnavailableError: The storage refuses.
     """
     mirror = mirror.refreshed()
-    # Nobody who has just read the log shall miss what follows.
+    # A reader that has just read the log must still find what follows.
     settled = _oldest(mirror, now_micros - _WRITERS_HOURS * _HOUR_MICROS)
     count = cut_log(mirror, min(done.oldest_version, settled))
     return Vacuumed(done.files + count, done.oldest_version, count)
 
 
 def doomed_files(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_HOURS) -> Doomed:
-    """Data files and vectors that no version needs which is younger than some hours; the newest always stays.
+    """Data files and vectors that no version younger than `retain_hours` needs; the newest version always stays.
 
-    Whoever asks holds the mirror's lock, so that no file is among them that is just being committed; whoever deletes
-    them need not.
+    The caller holds the mirror's lock, so that no file is among them whose commit is just being made. Deleting them
+    needs no lock.
 
     Args:
         mirror: The mirror.
         now_micros: The time, microseconds UTC.
-        retain_hours: How long former versions stay readable.
+        retain_hours: How long earlier versions stay readable.
 
     Raises:
-        DamagedFileError: The log is not whole.
+        DamagedFileError: The log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
     mirror = mirror.refreshed()
@@ -209,8 +209,8 @@ def doomed_files(mirror: Mirror, *, now_micros: int, retain_hours: int = RETAIN_
 
 
 def _oldest(mirror: Mirror, limit: int) -> int:
-    """The version that was the newest at some time, microseconds UTC: it became old by the commit that followed it."""
-    # In this order: of a version that comes meanwhile the time is known.
+    """The version that was the newest at a time, microseconds UTC: a version becomes old with the next commit."""
+    # In this order: the time is known for a version that is committed meanwhile.
     readable = readable_versions(mirror.url)
     times = commit_times(mirror.url)
     return max((version for version in readable if times[version] * 1000 <= limit), default=min(readable, default=0))

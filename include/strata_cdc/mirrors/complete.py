@@ -1,5 +1,5 @@
-"""Images after changes that lack columns (MINIMAL, NOBLOB, partial JSON), completed from the rows in front of them.
-Not here: which rows the mirror has (`apply.py`), whole images (`reduce.py`)."""
+"""Completes images after changes that lack columns (MINIMAL, NOBLOB, partial JSON), from the rows before the changes.
+Not here: which rows the mirror has (`apply.py`), complete images (`reduce.py`)."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def completed(
     missing: pa.ChunkedArray,
     rows_of: Callable[[pa.Table], pa.Table],
 ) -> pa.Table:
-    """The images after the changes, whole.
+    """The images after the changes, complete.
 
     Args:
-        events: The changes in order.
-        definition: Of the version that decoded them.
-        key: Columns that name a row.
+        events: The changes, in order.
+        definition: The definition of the version that decoded them.
+        key: Columns that identify a row.
         missing: The column `_missing` of the changes.
-        rows_of: From keys to the rows that the mirror has under them.
+        rows_of: Returns the mirror's rows with the given keys.
 
     Raises:
-        Usage: A column is known from nowhere.
+        Usage: The value of a column is not known.
     """
     refuse_unkeyed(definition, key, missing)
     if not events.absent:
@@ -52,7 +52,7 @@ def completed(
 
 
 def _from_before(events: ImageChanges) -> pa.Table:
-    """In a table without a key an image before a change is whole, whatever the server's row image is."""
+    """In a table without a key, an image before a change is complete, whatever row image the server has."""
     after = events.after
     if events.differences:
         raise Usage(f"partial updates of JSON ({', '.join(events.differences)}) in a table without a key")
@@ -68,7 +68,7 @@ def _distinct(keys: pa.Table) -> pa.Table:
 
 
 def _changes_keys(events: ImageChanges, key: Sequence[str]) -> bool:
-    """Whether an update with a partial image after it gives its row another key."""
+    """Whether an update whose image after is partial gives its row another key."""
     partial = distinct(np.concatenate(list(events.absent.values())))
     partial = partial[np.isin(events.put[partial], events.taken)]
     before = events.before.take(pa.array(np.searchsorted(events.taken, events.put[partial])))
@@ -82,7 +82,7 @@ def _changes_keys(events: ImageChanges, key: Sequence[str]) -> bool:
 
 
 def _one_by_one(events: ImageChanges, key: Sequence[str], state: pa.Table) -> pa.Table:
-    """Row by row, each from what its key had in front of it: a row that moved takes its values along."""
+    """Completes row by row, each image from the row that had its key before; a row that moved keeps its values."""
 
     def key_of(row: Row) -> str:
         return repr([row[name] for name in key])
@@ -100,7 +100,7 @@ def _one_by_one(events: ImageChanges, key: Sequence[str], state: pa.Table) -> pa
             taken, image = before.popleft()
             gone = rows.pop(key_of(image), None)
             old = gone if taken == number else old
-        # Of an insert, what it lacks has its default, which the decoder writes as NULL.
+        # What an insert lacks has its default, which the decoder writes as NULL.
         if old != {}:
             row.update(_values(old, lacking.get(at, ()), events, at))
         rows[key_of(row)] = row
@@ -108,7 +108,7 @@ def _one_by_one(events: ImageChanges, key: Sequence[str], state: pa.Table) -> pa
 
 
 def _values(old: Row | None, names: Sequence[str], events: ImageChanges, at: int) -> Row:
-    """What an image lacks, from the row in front of it."""
+    """The values that an image lacks, from the row before the change."""
     if names and old is None:
         raise Usage("an image lacks columns, and there is no row in front of it to take them from")
     return {name: _document((old or {})[name], events, name, at) for name in names}

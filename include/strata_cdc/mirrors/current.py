@@ -1,4 +1,4 @@
-"""Up to where mirrors are known to equal their tables although nothing of these has changed: no commit says it.
+"""The position up to which mirrors are known to equal their tables, if nothing has changed since the last commit.
 Not here: the positions of commits (`position.py`)."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAME: Final = "confirmed.json"
 
 
 class Confirmed(Struct, frozen=True):
-    """One mirror, at one commit, equals its table up to a later position than the commit says."""
+    """At one commit, a mirror equals its table up to this position, which is later than the commit's position."""
 
     delta_version: int
     identity: str
@@ -37,7 +37,7 @@ class _Stored(Struct, frozen=True):
 
 
 def confirm(lake: str, source: str, found: Mapping[str, Confirmed]) -> None:
-    """Notes it; what is known of other mirrors stays, and a later position is never taken back.
+    """Stores the positions. Those of other mirrors stay, and a position never gets earlier.
 
     Raises:
         LakeUnavailableError: The storage refuses.
@@ -55,7 +55,7 @@ def confirm(lake: str, source: str, found: Mapping[str, Confirmed]) -> None:
 
 
 def position_now(lake: str, mirror: Mirror) -> MirrorPosition:
-    """Up to where a mirror, as it is, equals its table.
+    """The position up to which a mirror, in its current state, equals its table.
 
     Raises:
         LakeUnavailableError: The storage does not answer.

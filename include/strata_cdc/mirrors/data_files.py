@@ -1,5 +1,5 @@
-"""The Parquet files of a mirror: writing rows to them, and reading rows of them, all or some.
-Not here: which of their rows are dead (`vectors.py`), which files count (`log.py`)."""
+"""The Parquet files of a mirror: writes rows to them, and reads all or some of their rows.
+Not here: which of their rows are dead (`vectors.py`), which files belong to the table (`log.py`)."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def write_rows(
     *,
     limits: MirrorLimits = MirrorLimits(),
 ) -> Iterator[LiveFile]:
-    """Writes rows as data files, each given when it is in its place; no more than one is held in memory.
+    """Writes rows as data files. Each file is yielded once it is complete; at most one file is held in memory.
 
     Args:
         url: The table.
-        schema: Its columns, with their names in files; what the parts lack is NULL.
-        parts: Rows. What columns of texts hold (`tables/verbatim.py`) goes into the map `_invalid`, which only files
-            have that need it.
-        unsynced: Gets the files that a power cut may still take, for the commit (`log.commit`).
-        limits: How large they become.
+        schema: The table's columns, with their names in files; columns that the parts lack are NULL.
+        parts: Rows. The values of text columns (`tables/verbatim.py`) go into the map `_invalid`; only files that need
+            the map have it.
+        unsynced: Receives the files that may still be lost in a power failure, for the commit (`log.commit`).
+        limits: How large files become.
 
     Raises:
         LakeUnavailableError: The storage refuses.
@@ -58,7 +58,7 @@ def write_rows(
 
 
 class _Files:
-    """Files of one call, one after the other."""
+    """The files of one call, one after the other."""
 
     def __init__(self, url: str, schema: pa.Schema, unsynced: list[str] | None, limits: MirrorLimits) -> None:
         own = [field for field in schema if field.name != INVALID_COLUMN]
@@ -68,7 +68,7 @@ class _Files:
         self._groups, self._file = RowGroups(), self._new()
 
     def put(self, part: pa.Table | pa.RecordBatch) -> Iterator[LiveFile]:
-        """Takes rows; gives the files that have become full."""
+        """Takes rows; yields the files that have become full."""
         rows, invalid = _fitted(part, self._stored, self._called), _map_of(part)
         if invalid is not None and not self._file.has_invalid:
             yield from self.close()
@@ -83,7 +83,7 @@ class _Files:
                 yield self._next()
 
     def close(self) -> Iterator[LiveFile]:
-        """What has been gathered, if there is anything."""
+        """Yields the last file, if it has any rows."""
         group = self._groups.take()
         if group is not None:
             self._file.add(group)
@@ -136,7 +136,7 @@ def _stored(field: pa.Field) -> pa.Field:
 
 
 def _there(parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
-    """Of the columns those that a file has, as it calls them."""
+    """The columns that a file has, by their names in the file."""
     wanted = {name_in_files(field) for field in schema}
     if any(column_of_verbatim(field.name) is not None for field in schema):
         wanted.add(INVALID_COLUMN)
@@ -144,7 +144,7 @@ def _there(parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
 
 
 def _fitted(part: pa.Table | pa.RecordBatch, schema: pa.Schema, called: Sequence[str]) -> pa.Table:
-    """Rows in these columns, of which the part calls each otherwise."""
+    """The rows in these columns; the part has each column under another name."""
     names = part.schema.names
     there = {name: part.column(names.index(name)) for name in called if name in names}
     texts = [name for name in called if name not in there and column_of_verbatim(name) is not None]
@@ -160,7 +160,7 @@ def _fitted(part: pa.Table | pa.RecordBatch, schema: pa.Schema, called: Sequence
 
 
 def _map_in(part: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | None:
-    """The map of what the columns do not hold; None if no row has any."""
+    """The map of the values that the columns do not hold; None if no row has such a value."""
     found = _as_chunks(part.column(INVALID_COLUMN), _MAP) if INVALID_COLUMN in part.schema.names else None
     return found if found is not None and found.null_count < len(found) else None
 
@@ -185,17 +185,17 @@ def _as_chunks(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Chunke
 def read_file_rows(
     url: str, file: LiveFile, schema: pa.Schema, dead: Rows, *, rows_at_once: int = 1 << 17
 ) -> Iterator[pa.Table]:
-    """The rows of a file that count, in order, in the columns that are asked for.
+    """The rows of a file that are not dead, in order, in the requested columns.
 
     Args:
         url: The table.
         file: The file.
-        schema: Columns; those that the file lacks are NULL. Columns of texts come from the map `_invalid`.
-        dead: Numbers of the rows that do not count, ascending.
-        rows_at_once: Of a batch, at most.
+        schema: The columns; those that the file lacks are NULL. Text columns come from the map `_invalid`.
+        dead: Numbers of the dead rows, ascending.
+        rows_at_once: Rows of a batch, at most.
 
     Raises:
-        DamagedFileError: The file is gone, or has not the rows that the log says.
+        DamagedFileError: The file is gone, or has other rows than the log says.
         LakeUnavailableError: The storage does not answer.
     """
     at = 0
@@ -215,7 +215,7 @@ def read_file_rows(
 
 
 def read_some_rows(url: str, file: LiveFile, schema: pa.Schema, rows: Rows) -> pa.Table:
-    """Some rows of a file, in the order in which their numbers are given; only row groups that hold any are read.
+    """Some rows of a file, in the order of the given numbers; only row groups that have such rows are read.
 
     Raises:
         DamagedFileError: The file is gone.
@@ -235,7 +235,7 @@ def read_some_rows(url: str, file: LiveFile, schema: pa.Schema, rows: Rows) -> p
 
 
 def names_in(urls: Iterable[str]) -> set[str]:
-    """The columns that any of some files has.
+    """The names of all columns that are in any of some files.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -249,7 +249,7 @@ def names_in(urls: Iterable[str]) -> set[str]:
 
 
 class _Opened:
-    """A data file while it is read; a file that is gone is told as such."""
+    """A data file that is open for reading; a file that is gone is reported as such."""
 
     def __init__(self, url: str, file: LiveFile) -> None:
         self._where = f"{url}/{file.path}"
@@ -279,5 +279,5 @@ def _gone(where: str) -> DamagedFileError:
 
 
 def names_of(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """Some columns of a schema, in the order in which they are asked for; None for all."""
+    """Some columns of a schema, in the requested order; all columns for None."""
     return schema if columns is None else pa.schema([schema.field(name) for name in columns])

@@ -1,5 +1,5 @@
-"""Which columns of a mirror that an older version of Strata wrote may have lost what they do not hold.
-Not here: what becomes of such a mirror (`mirrors/follow/mirror_updater.py`), its rows (`table.py`)."""
+"""The columns of a mirror by an older version of Strata that may have lost values which they do not hold.
+Not here: what happens to such a mirror (`mirrors/follow/mirror_updater.py`), its rows (`table.py`)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _PROPERTY: Final = "strata.exact"
 EXACT: Final = {_PROPERTY: "2"}
-"""The property of a mirror that has lost nothing. Before number 2 texts of several forms had nothing beside them."""
+"""The property of a mirror that has lost nothing. Before number 2, texts of several forms had no second column."""
 
 
 def doubtful_columns(definition: TableDefinition, properties: Mapping[str, str]) -> list[Column]:
-    """Columns of which a mirror with these properties may have lost what they do not hold."""
+    """Columns in which a mirror with these properties may have lost values that they do not hold."""
     exact = properties.get(_PROPERTY)
     if exact == EXACT[_PROPERTY]:
         return []
@@ -30,13 +30,13 @@ def doubtful_columns(definition: TableDefinition, properties: Mapping[str, str])
 
 
 def can_tell(column: Column) -> bool:
-    """Whether its values tell what was lost: NULL may be a date, or NULL."""
+    """Whether the column's values show what was lost: a NULL may be a lost date, or NULL."""
     return not column.nullable or not is_calendar(column)
 
 
 def has_lost(values: pa.ChunkedArray, column: Column) -> bool:
-    """Whether one of the values is one that was lost: NULL where there is none, an empty label where two numbers have
-    it, a text of which the charset has several forms."""
+    """Whether one of the values may be a lost one: a NULL in a column without NULLs; an empty label if two numbers
+    have it; a text of a charset that has several forms of it."""
     if has_many_forms(column):
         return has_other_forms(values, column)
     return bool(pc.any(pc.equal(values, "")).as_py()) if is_labelled(column) else values.null_count > 0

@@ -1,9 +1,9 @@
-"""Where the row of a key lies: in which data file, at which number. A cache, made from the key columns of the files.
+"""Finds the row of a key: its data file, and its number in it. A cache, made from the key columns of the files.
 Not here: which keys change (`reduce.py`), which rows are dead (`vectors.py`).
 
-A data file never changes, so what is known of it holds for ever. A key of one integer stands for itself; others are
-hashed to 64 bits. Two keys with one hash cannot lose a row: the number of live rows with a hash is held against the
-number of keys that are looked for, and where they differ the keys themselves are read and compared.
+A data file never changes, so what is known of it stays true. A key of one integer is its own code; other keys are
+hashed to codes of 64 bits. No row is lost if two keys have the same hash: the number of live rows with a hash is
+compared with the number of rows that are needed, and if these differ, the keys themselves are read and compared.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 BOUND_BYTES: Final = 384 << 20
-"""Of memory that an index holds at most."""
+"""Bound of the memory of an index."""
 _NO_ROWS: Final = np.empty(0, np.int64)
 
 
 class KeyLookup(Struct, frozen=True):
-    """Keys that are looked for; each once."""
+    """Keys that are looked up; each once."""
 
     keys: pa.Table
     counts: Ints
-    """How many rows with each there have to be: 0 where there must be none."""
+    """How many rows each key must have: 0 if there must be none."""
     exact: bool
-    """Whether there must not be more."""
+    """Whether more rows are an error."""
 
 
 class KeyIndex:
-    """Finds rows of one mirror by the values of some columns. What it holds is bounded, and can be lost at any time.
+    """Finds rows of one mirror by the values of some columns. Its content may be lost at any time.
 
     Args:
         columns: The columns, in order.
         schema: The columns of the mirror.
-        bound_bytes: Of memory, at most.
+        bound_bytes: Bound of its memory.
     """
 
     def __init__(self, columns: tuple[str, ...], schema: pa.Schema, bound_bytes: int = BOUND_BYTES) -> None:
@@ -63,10 +63,10 @@ class KeyIndex:
         self._dead: dict[str, tuple[StoredVector, BitMap]] = {}
 
     def find(self, mirror: Mirror, wanted: KeyLookup) -> dict[str, BitMap]:
-        """The rows of these keys, by data file.
+        """The rows with these keys, by data file.
 
         Raises:
-            MirrorDivergedError: A key has fewer rows than it must have, or more.
+            MirrorDivergedError: A key has too few rows, or too many.
             DamagedFileError: A file is gone or damaged.
             LakeUnavailableError: The storage does not answer.
         """
@@ -85,24 +85,24 @@ class KeyIndex:
         return _by_file(files, found)
 
     def find_known(self, mirror: Mirror, keys: pa.Table) -> dict[str, BitMap]:
-        """The rows under those of the keys that the mirror has, by data file; rows of other keys may be among them."""
+        """The mirror's rows that have one of the keys, by data file; rows of other keys may be among them."""
         asked = distinct(self.codes(keys))
         files = list(mirror.snapshot.files.values())
         return _by_file(files, self._candidates(mirror, files, asked))
 
     def codes(self, keys: pa.Table) -> Ints:
-        """A number for each key: itself, or its hash."""
+        """A code for each key: the key itself, or its hash."""
         columns = [keys[name].combine_chunks() for name in self._schema.names]
         if len(columns) == 1 and pa.types.is_integer(columns[0].type) and columns[0].null_count == 0:
             return np.asarray(columns[0].cast(pa.int64()).to_numpy(zero_copy_only=False))
         return hash_rows([pa.concat_arrays([one]) if one.offset else one for one in columns], keys.num_rows)
 
     def remember(self, file: LiveFile, keys: pa.Table) -> None:
-        """Takes the keys of a file that was just written, which then need not be read."""
+        """Takes the keys of a file that was just written, so that they need not be read."""
         self._known.hold(file.path, self.codes(keys))
 
     def dead(self, mirror: Mirror, file: LiveFile) -> BitMap:
-        """Numbers of a file's dead rows; not to be changed."""
+        """Numbers of a file's dead rows; the caller must not change them."""
         if file.vector is None:
             return BitMap()
         known = self._dead.get(file.path)
@@ -115,13 +115,13 @@ class KeyIndex:
         self._dead[path] = vector, dead
 
     def _candidates(self, mirror: Mirror, files: list[LiveFile], asked: Ints) -> Ints:
-        """Live rows with one of the codes: the code's place in `asked`, the file's number, the row's number."""
+        """Live rows with one of the codes: the index of the code in `asked`, the file's number, the row's number."""
         numbers = {file.path: at for at, file in enumerate(files)}
         found = [np.empty((3, 0), np.int64)]
         searched: set[str] = set()
         for file in files:
             if file.path not in searched:
-                # What is loaded now may be lost when the next one is: it is searched at once.
+                # The segment may be dropped when the next one is loaded: it is searched at once.
                 segment = self._known.get(file.path) or self._known.hold(file.path, self._read(mirror, file))
                 found.append(segment.find(asked, [-1 if p in searched else numbers.get(p, -1) for p in segment.paths]))
                 searched.update(segment.paths)
@@ -146,7 +146,7 @@ class KeyIndex:
     def _compared(
         self, mirror: Mirror, wanted: KeyLookup, files: list[LiveFile], found: Ints, of_key: Ints, many: Ints
     ) -> Ints:
-        """The rows without those that have the hash of a key, or more of the same, than are looked for."""
+        """The rows, without those that only share a key's hash, and without more equal rows than needed."""
         is_open = np.isin(found[0], many)
         open_rows, asked = found[:, is_open], np.flatnonzero(np.isin(of_key, many))
         order = np.argsort(open_rows[1], kind="stable")
@@ -169,7 +169,7 @@ class KeyIndex:
         wrong |= is_asked & (there < needed)
         if wrong.any():
             raise _wrong(mirror, wanted.keys, int(asked[np.flatnonzero(wrong[of_asked])[0]]))
-        # Of equal rows those that come first die.
+        # Of equal rows, the first ones are deleted.
         by_code = np.argsort(of_rows, kind="stable")
         starts = np.searchsorted(of_rows[by_code], of_rows[by_code], side="left")
         rank = np.empty(len(of_rows), np.int64)
@@ -178,7 +178,7 @@ class KeyIndex:
 
 
 def _together(codes: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:
-    """Each code once, ascending; the place of each key's; how many rows with each there have to be."""
+    """Each code once, ascending; for each key the index of its code; how many rows each code must have."""
     if np.all(codes[1:] > codes[:-1]):
         return codes, np.arange(len(codes)), counts
     asked, of_key = np.unique(codes, return_inverse=True)

@@ -1,4 +1,4 @@
-"""The keys of data files in memory: sorted, so that many are found at once; many small files together; bounded.
+"""The keys of data files in memory: sorted, to find many at once; many small files together; bounded.
 Not here: what a key's code is, which rows are dead (`key_index.py`)."""
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 _SMALL_ROWS: Final = 1 << 16
 _TOGETHER: Final = 16
-"""Small files that are put together; as many of such groups are, too. A search costs by the segment."""
+"""Number of small files that are put together, and of such groups too. The cost of a search grows with the segments."""
 
 
 class Segment:
-    """The codes of the keys of one file or more, sorted, with the file and number of each row."""
+    """The codes of the keys of one or more files, sorted, with the file and row number of each row."""
 
     def __init__(
         self, paths: list[str], codes: Ints, rows: NDArray[np.uint32] | None, slots: NDArray[np.uint32] | None
@@ -28,13 +28,13 @@ class Segment:
         self.paths = paths
         self._codes = codes
         self._rows = rows
-        """None: rows are in the order of their codes."""
+        """None: the rows are in the order of their codes."""
         self._slots = slots
-        """Places in `paths`; None where there is one."""
+        """Indexes in `paths`; None if there is only one path."""
 
     @classmethod
     def of_file(cls, path: str, codes: Ints) -> Segment:
-        """A file's, from the codes of its rows in order."""
+        """The segment of one file, from the codes of its rows in order."""
         if bool(np.all(codes[:-1] <= codes[1:])):
             return cls([path], codes, None, None)
         order = np.argsort(codes, kind="stable")
@@ -42,7 +42,7 @@ class Segment:
 
     @classmethod
     def together(cls, segments: Sequence[Segment]) -> Segment:
-        """Several as one."""
+        """One segment with the rows of several."""
         paths: list[str] = []
         slots = []
         for one in segments:
@@ -55,33 +55,33 @@ class Segment:
 
     @property
     def rows(self) -> NDArray[np.uint32]:
-        """Number of the row of each code."""
+        """Row number of each code."""
         return np.arange(len(self._codes), dtype=np.uint32) if self._rows is None else self._rows
 
     @property
     def slots(self) -> NDArray[np.uint32]:
-        """Place in `paths` of the file of each code."""
+        """Index in `paths` of the file of each code."""
         return np.zeros(len(self._codes), np.uint32) if self._slots is None else self._slots
 
     @property
     def count(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return len(self._codes)
 
     @property
     def nbytes(self) -> int:
-        """Of memory."""
+        """Size in memory."""
         return self._codes.nbytes + sum(one.nbytes for one in (self._rows, self._slots) if one is not None)
 
     def find(self, asked: Ints, numbers: Sequence[int]) -> Ints:
-        """Rows with one of some codes, several for a code if there are.
+        """Rows with one of some codes; several for a code if there are several.
 
         Args:
             asked: The codes, ascending.
-            numbers: What to call each of the files.
+            numbers: The number that the result has for each of the files.
 
         Returns:
-            Three lines: place in `asked`, number of the file, number of the row.
+            Three lines: index in `asked`, number of the file, number of the row.
         """
         codes = self._codes
         if not len(codes):
@@ -101,10 +101,11 @@ class Segment:
 
 
 class KnownFiles:
-    """Segments by file, no more than some bytes of them.
+    """Segments by file, within a bound of memory.
 
-    Each search asks for all files in turn. If those that were not used for longest went first, a table that is larger
-    than the bound would be read whole each time; so the largest goes, of equal ones the newest: what fits stays.
+    Each search needs all files, one after the other. If the segments that were not used for longest were dropped first,
+    a table larger than the bound would be read completely each time. So the largest segment is dropped, and of equal
+    ones the newest: what fits stays in memory.
     """
 
     def __init__(self, bound_bytes: int) -> None:
@@ -136,13 +137,13 @@ class KnownFiles:
         return made
 
     def keep(self, paths: Collection[str]) -> None:
-        """Forgets segments of which no file is among these."""
+        """Drops segments that have none of these files."""
         for number, one in list(self._segments.items()):
             if not any(path in paths for path in one.paths):
                 self._drop(number)
 
     def _price_of(self, number: int) -> tuple[bool, int, int]:
-        """What is gained by dropping it; many small files together cost most to read again."""
+        """What dropping it saves; segments of many small files go last, since they cost most to read again."""
         segment = self._segments[number]
         return len(segment.paths) == 1, segment.nbytes, number
 

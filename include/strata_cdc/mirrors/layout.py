@@ -1,5 +1,5 @@
-"""Where mirrors stand in the lake, and what their columns are.
-Not here: where change tables stand (`tables/layout.py`), what is in the files (`data_files.py`, `vectors.py`)."""
+"""Where mirrors are in the lake, and what their columns are.
+Not here: where change tables are (`tables/layout.py`), what is in the files (`data_files.py`, `vectors.py`)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import Key, TableDefinition
 
 SEQ: Final = "_seq"
-"""The column that says which transaction changed the row last; NULL: the row comes from a dump."""
+"""The column with the transaction that changed the row last; NULL: the row comes from a dump."""
 _LOCKS: Final = "_locks"
-"""Beside the databases, none of which can have this folder: `path_name` escapes a leading underscore."""
+"""In the folder of the databases. No database has such a folder: `path_name` escapes a leading underscore."""
 
 
 def mirror_url(lake: str, source: str, table: TableName) -> str:
-    """The mirror of a table."""
+    """The URL of a table's mirror."""
     return f"{mirrors_url(lake, source)}/{path_name(table.database)}/{path_name(table.table)}"
 
 
@@ -33,12 +33,12 @@ def mirrors_url(lake: str, source: str) -> str:
 
 
 def locks_url(lake: str, source: str) -> str:
-    """The folder of the locks on a source's mirrors; not in the tables, which other programs clean up."""
+    """The folder of the locks on a source's mirrors; not in the tables, because other programs clean these up."""
     return f"{mirrors_url(lake, source)}/{_LOCKS}"
 
 
 def lock_name(table: TableName) -> str:
-    """Of the lock on a table's mirror, as a path."""
+    """Name of the lock on a table's mirror, as a path."""
     return f"{path_name(table.database)}/{path_name(table.table)}"
 
 
@@ -58,23 +58,23 @@ def mirrored_tables(lake: str, source: str) -> list[TableName]:
 
 
 def mirror_schema(definition: TableDefinition) -> pa.Schema:
-    """The columns of a mirror: the table's own, as its change table calls them, and `_seq`."""
+    """The columns of a mirror: the table's own, under the names that they have in its change table, and `_seq`."""
     return state_schema(definition).append(pa.field(SEQ, pa.int64()))
 
 
 def exact_mirror_schema(definition: TableDefinition) -> pa.Schema:
-    """The same with the texts of what columns do not hold: rows of a mirror in memory."""
+    """`mirror_schema` with the texts of values that columns do not hold: for rows of a mirror in memory."""
     return exact_schema(definition).append(pa.field(SEQ, pa.int64()))
 
 
 def exact_key(definition: TableDefinition) -> tuple[str, ...]:
-    """`key_columns` with those of texts: no two keys of the server have the same values in all of them."""
+    """`key_columns` and their texts: no two keys on the server have the same values in all of them."""
     return exact_names(definition, key_columns(definition))
 
 
 def key_columns(definition: TableDefinition) -> tuple[str, ...]:
-    """Columns whose values name a row: of the primary key, else of a unique key whose columns are never NULL; none if
-    there is neither, so that only a whole row names itself."""
+    """Columns whose values identify a row: those of the primary key, else those of a unique key whose columns are never
+    NULL. If there is neither, none: only a whole row identifies itself."""
     if definition.primary_key:
         return tuple(_names(definition, definition.primary_key))
     for key in definition.keys:
@@ -84,7 +84,7 @@ def key_columns(definition: TableDefinition) -> tuple[str, ...]:
 
 
 def _names(definition: TableDefinition, columns: tuple[str, ...] | list[str]) -> list[str]:
-    """As the table spells them; a key may spell them otherwise."""
+    """The names as the table spells them; a key may spell them in another way."""
     found = [definition.column(name) for name in columns]
     return [column_name(column.name) for column in found if column is not None]
 

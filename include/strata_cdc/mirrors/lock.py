@@ -1,7 +1,8 @@
-"""Locks on mirrors, one a table: whoever commits to a mirror, or deletes its files, holds it meanwhile.
+"""Locks on mirrors, one for each table: a process holds it while it commits to a mirror or deletes its files.
 
-In a lake on this machine the kernel holds it, and drops it with the process. In an object store, where no version of
-the log can be put there only if it is absent, the source's server holds it, and drops it with the connection.
+In a lake on this machine, the kernel holds the lock, and releases it when the process ends. An object store cannot
+refuse to write a version of the log that already exists; so there the source's server holds the lock, and releases it
+when the connection ends.
 Not here: commits (`mirrors/log.py`), the lock on a whole dump (`mirrors/dump/folder.py`)."""
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
 
 WAIT_SECONDS: Final = 30.0
-"""How long an update waits for another one; upkeep holds a lock for a few seconds at a time."""
+"""How long an update waits for another one; maintenance holds a lock for a few seconds at a time."""
 _PAUSE_SECONDS: Final = 0.05
 
 
 class MirrorLocks:
-    """The locks of a source's mirrors, for one thread, or for several that have a table of their own each.
+    """The locks of a source's mirrors, for one thread, or for several threads that never share a table.
 
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
-        address: Of its server, which holds the locks of a lake behind a URL.
+        address: Address of the server, which holds the locks if the lake is at a URL.
         wait_seconds: How long to wait for another process.
     """
 
@@ -45,14 +46,14 @@ class MirrorLocks:
 
     @contextmanager
     def alone(self, table: TableName, *, purpose: str) -> Iterator[None]:
-        """For the time of a `with` block the only one who writes to the mirror of a table; again inside of it, too.
+        """Makes this process the only writer of a table's mirror, during a `with` block; blocks may be nested.
 
         Args:
             table: The table; it need not have a mirror.
-            purpose: What for, as another one is told: "updating this mirror".
+            purpose: The reason, for the message that another process gets: "updating this mirror".
 
         Raises:
-            AlreadyRunningError: Another process holds it, and goes on doing so.
+            AlreadyRunningError: Another process holds the lock, and does not release it in time.
             SourceUnavailableError: The server, which holds the lock, does not answer.
             LakeUnavailableError: The folder of locks cannot be written.
         """

@@ -1,9 +1,9 @@
-"""The log of a mirror's Delta table: what it says now or said then, and a commit that only one of several can make.
-Not here: what is committed (`table.py`, `apply.py`), what its actions come to (`log_state.py`), checkpoints
+"""The log of a mirror's Delta table: its state now or earlier, and a commit that only one of several writers can make.
+Not here: what is committed (`table.py`, `apply.py`), the result of its actions (`log_state.py`), checkpoints
 (`checkpoint.py`).
 
-Written by hand because deltalake 1.6 cannot write deletion vectors. Only what a mirror's log can hold is read: no
-partitions, checkpoints in one file. Anything else is refused with its name.
+This code exists because deltalake 1.6 cannot write deletion vectors. It reads only what a mirror's log can hold: no
+partitions, checkpoints in one file. Anything else is refused, and the error names it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def read_snapshot(url: str, version: int | None = None) -> LogSnapshot | None:
     """The mirror as it is now, or after a version of its log; None if there is no table.
 
     Raises:
-        DamagedFileError: The log has holes, is damaged, or is none of a mirror.
+        DamagedFileError: The log has gaps, is damaged, or is not the log of a mirror.
         LakeUnavailableError: The storage does not answer.
     """
     versions, checkpoints = _listed(url)
@@ -53,7 +53,7 @@ def read_snapshot(url: str, version: int | None = None) -> LogSnapshot | None:
 
 
 def newer(snapshot: LogSnapshot) -> LogSnapshot:
-    """The same table with what was committed since; the same value if nothing was.
+    """The same table with the commits since; the same value if there are none.
 
     Raises:
         DamagedFileError: As `read_snapshot`.
@@ -63,27 +63,27 @@ def newer(snapshot: LogSnapshot) -> LogSnapshot:
     while (actions := _read_commit(snapshot.url, state.version + 1)) is not None:
         state.take_commit(state.version + 1, actions)
     if not Folder.open(f"{snapshot.url}/{LOG}").exists(f"{state.version:0{_DIGITS}d}.json"):
-        # The log was cut meanwhile, from its old end on: what follows is there no more, and is not the newest.
+        # The log was cut meanwhile, at its old end: the commits after this one are gone too, so this is not the newest.
         return read_snapshot(snapshot.url) or snapshot
     return snapshot if state.version == snapshot.version else state.snapshot()
 
 
 def position_of(url: str, version: int) -> MirrorPosition | None:
-    """What a commit says of the mirror's position; None if it is gone, or of another program."""
+    """The mirror's position as a commit has it; None if the commit is gone, or another program made it."""
     actions = _read_commit(url, version)
     return MirrorPosition.of_metadata(info_of(actions or ()), url)
 
 
 def states_since(url: str, is_first: Callable[[str], bool], until: int) -> Iterator[tuple[str, LogSnapshot]]:
-    """The table after each version of the log from the last one on whose operation is such a one, with its operation.
+    """The table after each version from the last commit for which `is_first` is true, with the version's operation.
 
     Args:
         url: The table.
-        is_first: Whether to begin with a commit of this operation; a log that was cut begins with what is left.
+        is_first: Whether to begin with a commit of this operation; if the log was cut, the oldest version may be first.
         until: The last version.
 
     Raises:
-        DamagedFileError: The log is not whole.
+        DamagedFileError: The log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
     versions = [one for one in readable_versions(url) if one <= until]
@@ -114,7 +114,7 @@ def versions_of(url: str) -> list[int]:
 
 
 def readable_versions(url: str) -> list[int]:
-    """Versions that can still be opened, ascending: of a log that was cut, those from its oldest checkpoint on.
+    """Versions that can still be opened, ascending: if the log was cut, those from its oldest checkpoint on.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -125,11 +125,11 @@ def readable_versions(url: str) -> list[int]:
 
 
 def cut_at(url: str, oldest: int) -> tuple[int, tuple[str, ...]]:
-    """Where the log can be cut so that a version, and all behind it, stay readable.
+    """Where the log can be cut so that a version, and all later ones, stay readable.
 
     Returns:
-        The first version that stays, and the files of the log in front of it: to be deleted in this order, so that
-        what is left is whole wherever the deleting ends.
+        The first version that stays, and the files of the log before it. Delete them in this order: then the rest is
+        complete even if the deletion stops in the middle.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -137,7 +137,7 @@ def cut_at(url: str, oldest: int) -> tuple[int, tuple[str, ...]]:
     commits, checkpoints = _listed(url)
     whole = (one for one in sorted(checkpoints & commits, reverse=True) if one <= oldest and _is_whole(url, one))
     start = next(whole, -1)
-    # A checkpoint does not say the position: the last commit of ours does.
+    # A checkpoint does not have the position: Strata's last commit has it.
     while start >= 0 and position_of(url, start) is None:
         start -= 1
     names = [
@@ -151,10 +151,10 @@ def cut_at(url: str, oldest: int) -> tuple[int, tuple[str, ...]]:
 
 
 def snapshot_of(url: str, version: int, actions: Sequence[Mapping[str, Any]]) -> LogSnapshot:
-    """The table as the actions of one commit alone have it.
+    """The table as it is by the actions of one commit alone.
 
     Raises:
-        DamagedFileError: They are none of a mirror's.
+        DamagedFileError: These are not actions of a mirror.
     """
     state = LogState(url)
     state.take_commit(version, actions)
@@ -171,19 +171,20 @@ def commit(
     about: Mapping[str, str],
     unsynced: Sequence[str] = (),
 ) -> None:
-    """Writes one version of the log, which readers see whole or not at all.
+    """Writes one version of the log; readers see all of it or nothing.
 
     Args:
         url: The table.
-        version: The number that the commit has to get.
+        version: The number that the commit must get.
         actions: What it does.
-        position: Where the mirror is behind it.
-        operation: In Delta's words.
-        about: What it says besides, as custom metadata.
-        unsynced: Local files that it refers to and that a power cut may still take; the disk has them before it is.
+        position: The mirror's position after it.
+        operation: The operation, in Delta's words.
+        about: More custom metadata of the commit.
+        unsynced: Local files of the commit that may still be lost in a power failure; they are synced before the
+            commit.
 
     Raises:
-        CommitConflictError: There is a commit of this number; nothing is changed.
+        CommitConflictError: There is already a commit of this number; nothing is changed.
         LakeUnavailableError: The storage refuses.
     """
     info = {
@@ -204,7 +205,7 @@ def _put_if_absent(url: str, content: bytes, unsynced: Sequence[str] = ()) -> No
         folder = Folder.open(url.rpartition("/")[0])
         name = url.rpartition("/")[2]
         if not folder.is_local:
-            # Arrow (26) has no conditional put: appliers of one source exclude each other there by the source's lock.
+            # Arrow (26) has no conditional put: there, writers of one source exclude each other by the source's lock.
             if folder.exists(name):
                 raise CommitConflictError
             folder.write(name, content)
@@ -214,7 +215,7 @@ def _put_if_absent(url: str, content: bytes, unsynced: Sequence[str] = ()) -> No
         try:
             temporary.write_bytes(content)
             sync_files([*unsynced, str(temporary)])
-            # A link is made or refused, whoever comes at the same time; a rename would take the other one's place.
+            # A link fails if another writer was first; a rename would replace the other writer's file.
             os.link(temporary, Path(folder.path) / name)
         except FileExistsError:
             raise CommitConflictError from None
@@ -257,10 +258,10 @@ def _read_commits(state: LogState, wanted: range, versions: set[int]) -> None:
 
 
 def _begun(url: str, checkpoints: Iterable[int], *, is_whole: bool) -> LogState:
-    """The table at the last checkpoint that can be read; in front of the first commit without one.
+    """The table at the last checkpoint that can be read; without a checkpoint, before the first commit.
 
     Raises:
-        LakeUnavailableError: None can be, and the log does not begin with its first commit.
+        LakeUnavailableError: No checkpoint can be read, and the log does not begin with its first commit.
     """
     torn: LakeUnavailableError | None = None
     for version in sorted(checkpoints, reverse=True):
@@ -268,7 +269,8 @@ def _begun(url: str, checkpoints: Iterable[int], *, is_whole: bool) -> LogState:
         try:
             _read_checkpoint(state, version)
         except LakeUnavailableError as error:
-            # A power cut may have torn one that an older version of Strata, or another program, wrote.
+            # An older version of Strata, or another program, may have written it, and a power failure may have damaged
+            # it.
             torn = torn or error
             continue
         _read_back(state, version)
@@ -301,7 +303,7 @@ def _read_checkpoint(state: LogState, version: int) -> None:
 
 
 def _read_back(state: LogState, version: int) -> None:
-    """What stands behind a checkpoint: the position, and the commits of others since."""
+    """What a checkpoint does not have: the position, and the commits of other programs since Strata's last commit."""
     foreign: list[ForeignCommit] = []
     while version >= 0 and (actions := _read_commit(state.url, version)) is not None:
         info = info_of(actions)
@@ -314,7 +316,7 @@ def _read_back(state: LogState, version: int) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Maps of Parquet as dictionaries."""
+    """Turns maps of Parquet into dictionaries."""
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list) and value and isinstance(value[0], tuple):
@@ -323,33 +325,33 @@ def _plain(value: Any) -> Any:
 
 
 def now_ms() -> int:
-    """The time as the log keeps it."""
+    """The time in the form of the log."""
     return time.time_ns() // 1_000_000
 
 
 def commit_times(url: str) -> dict[int, int]:
-    """When each version was committed by the clock of who did, milliseconds UTC."""
+    """When each version was committed, by the clock of its writer, milliseconds UTC."""
     return {
         version: int(info_of(_read_commit(url, version) or ()).get("timestamp") or 0) for version in versions_of(url)
     }
 
 
 def added_since(url: str, version: int) -> list[LiveFile]:
-    """The files, with their vectors, that the versions behind one have added."""
+    """The files, with their vectors, that the versions after this one have added."""
     later = [one for one in versions_of(url) if one > version]
     adds = [one["add"] for at in later for one in _read_commit(url, at) or () if "add" in one]
     return [live_file(add, url) for add in adds]
 
 
 def version_at(url: str, at: Callable[[MirrorPosition], bool]) -> int | None:
-    """The newest version that is not behind a point; -1 if none is, None if there is no table."""
+    """The newest version that is not after a point; -1 if there is none, None if there is no table."""
     versions = readable_versions(url)
     if not versions:
         return None
 
     def is_behind(version: int) -> bool:
         position = position_of(url, version)
-        # A commit of others, which moved rows at most, stands with the one before it.
+        # A commit of another program has at most moved rows: it counts like the commit before it.
         return position is not None and not at(position)
 
     place = bisect_right(versions, False, key=is_behind)  # noqa: FBT003  a key, not a flag

@@ -1,4 +1,4 @@
-"""The old end of a mirror's log cut off: commits and checkpoints in front of what vacuum keeps readable.
+"""Cuts the old end of a mirror's log: commits and checkpoints before the versions that vacuum keeps readable.
 Not here: which files of rows go (`compact.py`), writing checkpoints (`checkpoint.py`)."""
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 def cut_log(mirror: Mirror, oldest: int) -> int:
-    """Deletes what of the log no state needs from a version on, and keeps aside where the mirror's history begins.
+    """Deletes the part of the log that no version from this one on needs, and stores where the mirror's history begins.
 
-    The log then begins with the last checkpoint in front of that version. Whoever asks holds the mirror's lock. May be
-    killed anywhere, and repeated: the log is deleted from its old end on, and readers find a whole one.
+    The log then begins with the last checkpoint before that version. The caller holds the mirror's lock. The function
+    may be killed at any point, and repeated: the log is deleted from its old end on, and readers always find a complete
+    log.
 
     Args:
         mirror: The mirror as it is now.
@@ -28,7 +29,7 @@ def cut_log(mirror: Mirror, oldest: int) -> int:
         How many files were deleted.
 
     Raises:
-        DamagedFileError: The log is not whole.
+        DamagedFileError: The log is not complete.
         LakeUnavailableError: The storage refuses.
     """
     start, doomed = cut_at(mirror.url, oldest)

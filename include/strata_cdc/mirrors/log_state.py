@@ -1,5 +1,5 @@
-"""What the commits and checkpoints of a mirror's log make of its table, one action behind the other.
-Not here: reading and writing the log (`log.py`), what it gives (`actions.py`)."""
+"""The state of a mirror's table from the commits and checkpoints of its log, one action after the other.
+Not here: reading and writing the log (`log.py`), the values it returns (`actions.py`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LogState:
-    """The table while its log is read."""
+    """The state of the table while its log is read."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -33,7 +33,7 @@ class LogState:
 
     @classmethod
     def of(cls, snapshot: LogSnapshot) -> Self:
-        """To go on from there."""
+        """A state that continues from a snapshot."""
         state = cls(snapshot.url)
         state.version, state.position = snapshot.version, snapshot.position
         state.files, state.marks = dict(snapshot.files), dict(snapshot.marks)
@@ -48,7 +48,7 @@ class LogState:
         return state
 
     def take(self, action: Mapping[str, Any]) -> None:
-        """One action of a commit or checkpoint."""
+        """Applies one action of a commit or checkpoint."""
         if add := action.get("add"):
             file = live_file(add, self.url)
             self.files[file.path] = file
@@ -62,15 +62,15 @@ class LogState:
             self.marks[mark["appId"]] = int(mark["version"])
 
     def _remove(self, remove: Mapping[str, Any]) -> None:
-        # A commit may name the file with its new vector before it removes the one with the old: they are two.
+        # A commit may add the file with its new vector before it removes it with the old one: these are two entries.
         path = unquote(remove["path"])
         known = self.files.get(path)
         if known is not None and known.vector == StoredVector.of_log(remove.get("deletionVector"), self.url):
             del self.files[path]
 
     def take_commit(self, version: int, actions: Sequence[Mapping[str, Any]]) -> None:
-        """One version of the log."""
-        # Removals first: who reads in order of the lines would lose a file that got another vector.
+        """Applies one version of the log."""
+        # Removals first: in the order of the lines, a file that got another vector would be lost.
         for action in sorted(actions, key=lambda one: "remove" not in one):
             self.take(action)
         self.version = version
@@ -82,10 +82,10 @@ class LogState:
             self.foreign.append(foreign_commit(version, info, actions))
 
     def snapshot(self) -> LogSnapshot:
-        """What was read.
+        """The state that was read.
 
         Raises:
-            DamagedFileError: No mirror is there, or its table needs what mirrors do not.
+            DamagedFileError: There is no mirror, or its table needs features that mirrors do not use.
         """
         features = frozenset(self.protocol.get("writerFeatures") or ()) | frozenset(
             self.protocol.get("readerFeatures") or ()
@@ -114,15 +114,15 @@ class LogState:
 
 
 def info_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What a commit says of itself."""
+    """The information that a commit has of itself."""
     return next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
 
 
 def live_file(add: Mapping[str, Any], url: str) -> LiveFile:
-    """What an action `add` says of a file.
+    """The file of an action `add`.
 
     Raises:
-        DamagedFileError: Not how many rows it has.
+        DamagedFileError: The action does not have the number of rows.
     """
     rows = msgspec.json.decode(add.get("stats") or "{}").get("numRecords")
     if rows is None:

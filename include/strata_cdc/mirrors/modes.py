@@ -1,4 +1,4 @@
-"""How a mirror's table takes changes, and the protocol and properties that it needs for that.
+"""How a mirror's table takes changes, and the protocol and properties that this needs.
 Not here: the changes (`apply.py`), the setting (`config/settings.py`)."""
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ _TIMES: Final = "timestampNtz"
 _MAPPING: Final = "columnMapping"
 _WRITER: Final = ("appendOnly", "invariants")
 FEATURES: Final = frozenset({_VECTORS, _TIMES, _MAPPING, *_WRITER})
-"""Of Delta's protocol: what mirrors have. A table with any other was changed by another program."""
+"""Features of Delta's protocol that mirrors use. A table with any other feature was changed by another program."""
 
 
 class Mode(StrEnum):
-    """What becomes of a file in which some rows die."""
+    """What happens to a file if some of its rows are deleted."""
 
     DELETION_VECTORS = "deletion_vectors"
-    """It stays, and a vector says which of its rows are dead: cheap, and needs readers that know vectors."""
+    """The file stays, and a vector has its dead rows: cheap, but readers must know vectors."""
     COPY_ON_WRITE = "copy_on_write"
-    """It is written anew without them."""
+    """The file is rewritten without these rows."""
 
     @property
     def has_vectors(self) -> bool:
-        """Whether readers have to know deletion vectors."""
+        """Whether readers must know deletion vectors."""
         return self is Mode.DELETION_VECTORS
 
 
 def protocol_of(mode: Mode, schema_text: str) -> dict[str, Any]:
-    """The action that says what readers and writers have to know, with no more features than are used."""
+    """The action that names what readers and writers must know; it names only features that are used."""
     needed = {
         _VECTORS: mode.has_vectors,
         _TIMES: "timestamp_ntz" in schema_text,
-        # All NULL is what some readers make of column mapping at reader version 2: here it is a feature, or nothing.
+        # Some readers at version 2 read all values as NULL with column mapping: so it is a feature here, or not used.
         _MAPPING: has_mapping(schema_text),
     }
     features = [name for name, is_needed in needed.items() if is_needed]
@@ -55,7 +55,7 @@ def protocol_of(mode: Mode, schema_text: str) -> dict[str, Any]:
 
 
 def properties_of(mode: Mode, own: Mapping[str, str | None]) -> dict[str, str]:
-    """Properties of the table: other programs never cut the log, whose commits say positions (`log_cut.py` does)."""
+    """The table's properties: only `log_cut.py` may cut the log, whose commits have positions, and no other program."""
     return {
         "delta.enableExpiredLogCleanup": "false",
         "delta.logRetentionDuration": "interval 36500 days",

@@ -1,5 +1,5 @@
-"""A mirror as users in Python have it: its position as a token, its rows for Arrow and DuckDB, and waiting for it.
-Not here: how it is kept (`table.py`), other readers (docs/reading.md)."""
+"""A mirror for users of Python: its position as a token, its rows for Arrow and DuckDB, and waiting for it.
+Not here: how it is stored (`table.py`), other readers (docs/reading.md)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.05, 2.0
 
 
 class OpenMirror(Struct, frozen=True):
-    """A mirror as it was when it was opened; later commits do not change what it gives."""
+    """A mirror as it was when it was opened; later commits do not change what it returns."""
 
     lake: str
     mirror: Mirror
@@ -40,16 +40,16 @@ class OpenMirror(Struct, frozen=True):
 
     @property
     def position(self) -> Token:
-        """Up to where it equals the table.
+        """The position up to which it equals the table.
 
         Raises:
-            Usage: The source has no GTIDs, so that no token can name the point.
+            Usage: The source has no GTIDs, so no token can name the position.
         """
         return self.at.token(self.mirror.source, self.naming)
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the server has the table no more."""
+        """Whether the table no longer exists on the server."""
         return self.mirror.is_dropped
 
     @property
@@ -65,7 +65,7 @@ class OpenMirror(Struct, frozen=True):
         """The rows, in no order.
 
         Args:
-            columns: Those that are wanted; None for all.
+            columns: The requested columns; None for all.
 
         Raises:
             DamagedFileError: A file is gone or damaged.
@@ -74,21 +74,22 @@ class OpenMirror(Struct, frozen=True):
         return self.mirror.to_arrow(columns)
 
     def to_duckdb(self, connection: Any, columns: Sequence[str] | None = None) -> Any:
-        """The rows as a relation of a DuckDB connection; they are read when it is made.
+        """The rows as a relation of a DuckDB connection; they are read when the relation is made.
 
         Args:
-            connection: As `duckdb.connect()` gives it.
-            columns: Those that are wanted; None for all.
+            connection: As returned by `duckdb.connect()`.
+            columns: The requested columns; None for all.
         """
         return connection.from_arrow(self.to_arrow(columns))
 
     def wait_until(self, token: Token | str, timeout_seconds: float = 60) -> OpenMirror:
-        """The mirror once it holds all that a token stands for.
+        """Waits until the mirror holds everything up to a token, and returns it.
 
         Raises:
-            MirrorBehindError: It does not hold it in time, or never will: the mirror stands, and says why.
-            Usage: The token names another source (or another lineage) that the mirror's own is no copy of, or the
-                mirror's source has no GTIDs.
+            MirrorBehindError: It does not hold it in time, or never will: the mirror is blocked, and the error has the
+                reason.
+            Usage: The token is of another source or lineage, whose GTIDs the mirror's source does not have by copy; or
+                the mirror's source has no GTIDs.
         """
         wanted = from_text(token) if isinstance(token, str) else token
         self._refuse_others(wanted)

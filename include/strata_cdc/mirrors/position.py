@@ -1,4 +1,4 @@
-"""Where a mirror is in its source's stream, and how a commit of its Delta table says so.
+"""Where a mirror is in its source's stream, and how a commit of its Delta table has this position.
 Not here: commits (`log.py`), event tokens (`position/token.py`)."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
 
 FORMAT = 1
-"""Number of the form in which commits keep positions; every older one keeps opening."""
+"""Number of the form in which commits have positions; all older forms stay readable."""
 
 _FORMAT, _SEQ = "strata.mirror_format", "strata.seq"
 _TAKEN = "strata.taken"
@@ -25,36 +25,36 @@ _EXECUTED, _COMMITTED, _VERSION = "strata.gtid_executed", "strata.committed_at",
 
 
 class Naming(Struct, frozen=True):
-    """What tokens of a source say besides its name, as the settings have it."""
+    """What tokens of a source have besides its name, as in the settings."""
 
     lineage: str = ""
     copied_from: Mapping[str, str] = {}
-    """Other sources whose GTIDs it has by copy, and their lineages."""
+    """Other sources whose GTIDs this source has by copy, and their lineages."""
 
 
 UNNAMED = Naming()
 
 
 class MirrorPosition(Struct, frozen=True, omit_defaults=True):
-    """A mirror at this position equals the table behind the transaction `seq` of its source's landed stream."""
+    """A mirror at this position equals the table after the transaction `seq` of its source's landed stream."""
 
     seq: int
-    """Ordinal of the last transaction that is in it; 0 in front of the first."""
+    """Ordinal of the last transaction that is in the mirror; 0 before the first."""
     gtid_executed: str
-    """What the stream had executed behind that transaction; empty for a source without GTIDs."""
+    """What had been executed in the stream after that transaction; empty for a source without GTIDs."""
     committed_at: int
-    """The commit clock there, microseconds UTC; 0: not known."""
+    """The commit clock at that transaction, microseconds UTC; 0: not known."""
     schema_version: int
-    """Id of the version of the table's definition; 0 where no store gave one."""
+    """Id of the version of the table's definition; 0 if no store gave an id."""
     taken: str = ""
-    """Which published files its rows come from (`applied_files.py`); empty where none was applied since they were
-    read."""
+    """The published files that its rows come from (`applied_files.py`); empty if no file was applied since the rows
+    were read."""
 
     def token(self, source: str, naming: Naming = UNNAMED) -> Token:
         """The position as an event token.
 
         Raises:
-            Usage: The source has no GTIDs, so that no token can name the point.
+            Usage: The source has no GTIDs, so no token can name the position.
         """
         try:
             executed = GtidSet.parse(self.gtid_executed)
@@ -66,7 +66,7 @@ class MirrorPosition(Struct, frozen=True, omit_defaults=True):
         return Token.of(source, executed, lineage=naming.lineage, committed_at=self.committed_at, origins=origins)
 
     def metadata(self) -> dict[str, str]:
-        """What a commit says of it, as custom metadata of Delta's log."""
+        """The position as custom metadata of a commit in Delta's log."""
         return {
             _FORMAT: str(FORMAT),
             _SEQ: str(self.seq),
@@ -78,7 +78,7 @@ class MirrorPosition(Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of_metadata(cls, found: Mapping[str, Any], url: str) -> MirrorPosition | None:
-        """The inverse; None if another program made the commit.
+        """Reads what `metadata` made; None if another program made the commit.
 
         Raises:
             DamagedFileError: A newer version of Strata made it, or it is damaged.

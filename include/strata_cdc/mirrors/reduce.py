@@ -1,5 +1,5 @@
-"""A batch of changes reduced to what it amounts to: rows that go, and rows that come.
-Not here: where the rows lie (`key_index.py`), writing them (`apply.py`)."""
+"""Reduces a batch of changes to its result: rows to delete, and rows to add.
+Not here: where the rows are (`key_index.py`), writing them (`apply.py`)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _BITS: Final = 63
 
 
 class Reduced(Struct, frozen=True):
-    """What a batch amounts to."""
+    """The result of a batch."""
 
     gone: KeyLookup
-    """Keys, or whole rows of a table without one, with the number of rows that they have in front of the batch."""
+    """Keys, or whole rows of a table without a key, with the number of rows that they have before the batch."""
     put: pa.Table
-    """Rows behind it, with `_seq`."""
+    """Rows after the batch, with `_seq`."""
 
 
 def reduce_changes(
@@ -41,16 +41,16 @@ def reduce_changes(
     key: Sequence[str],
     rows_of: Callable[[pa.Table], pa.Table],
 ) -> Reduced:
-    """What changes of one schema version amount to, in the order (`_seq`, `_row`).
+    """The result of changes of one schema version, applied in the order (`_seq`, `_row`).
 
     Args:
         changes: Rows of the change table with the columns of `definition`, in any order.
-        definition: The version's.
-        key: Columns that name a row; none if a whole row names itself.
-        rows_of: From keys to the rows that the mirror has under them, for images that lack columns.
+        definition: The definition of that version.
+        key: Columns that identify a row; none if only a whole row identifies itself.
+        rows_of: Returns the mirror's rows with the given keys, for images that lack columns.
 
     Raises:
-        Usage: An image lacks columns that are known from nowhere.
+        Usage: An image lacks columns whose values are not known.
     """
     ordered = in_order(changes)
     events = ImageChanges.of(ordered, definition)
@@ -61,8 +61,8 @@ def reduce_changes(
 
 
 def _times(events: ImageChanges) -> Ints:
-    """When each image counts, those before changes and then those after them; within a change the image before it
-    goes first."""
+    """The time of each image: first of all images before changes, then of all images after them. Within a change, the
+    image before is earlier."""
     return np.concatenate([2 * events.taken, 2 * events.put + 1])
 
 
@@ -80,7 +80,7 @@ def _by_key(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
 
 
 def _numbers(images: pa.Table) -> Ints:
-    """A number for each image; equal keys, and only those, have equal numbers. A key of one integer is its own."""
+    """A number for each image: equal exactly if the keys are equal. A key of one integer is its own number."""
     column = images.column(0)
     if images.num_columns == 1 and pa.types.is_integer(column.type) and column.null_count == 0:
         numbers = column.cast(pa.int64()).combine_chunks().to_numpy()
@@ -89,13 +89,13 @@ def _numbers(images: pa.Table) -> Ints:
 
 
 def _edges(numbers: Ints, times: Ints) -> tuple[Ints, Ints]:
-    """Where the first and the last image of each number are, by their times, which differ; in order of the numbers."""
+    """The indexes of each number's first and last image, by their times (all different), in order of the numbers."""
     if not len(numbers):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     low, shift = int(numbers.min()), int(times.max()).bit_length()
     if (int(numbers.max()) - low).bit_length() + shift > _BITS:
         numbers, low = np.unique(numbers, return_inverse=True)[1], 0
-    # One number of both sorts in half of the time of a sort by one that gives places.
+    # A sort of both in one number takes half of the time of a sort that returns indexes.
     ordered = np.sort((numbers - low) << shift | times)
     ends = np.append(np.flatnonzero(ordered[1:] >> shift != ordered[:-1] >> shift), len(ordered) - 1)
     starts = np.append(0, ends[:-1] + 1)
@@ -106,7 +106,7 @@ def _edges(numbers: Ints, times: Ints) -> tuple[Ints, Ints]:
 
 
 def _by_row(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
-    """Of equal rows nobody can tell which one changed: those that the batch itself has put are taken first."""
+    """Equal rows cannot be distinguished: of these, rows that the batch itself has added are deleted first."""
     takes, images = events.before.num_rows, _images(events, put, names)
     codes, order = row_codes(images), np.argsort(_times(events), kind="stable")
     weights = np.where(order < takes, -1, 1)

@@ -1,7 +1,7 @@
-"""By what name the files of a mirror have each of its columns, and what a column that gets another name leaves behind.
+"""The name of each column in a mirror's files, and what happens to the old name of a column that gets another one.
 Not here: which columns a mirror has (`layout.py`), the log's form of them (`schema_text.py`), DDL (`apply_ddl.py`).
 
-What is said of a column stands in the metadata of its Arrow field, so that it goes wherever the columns go.
+These facts are in the metadata of the column's Arrow field, so that they stay with the column everywhere.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 IN_FILES: Final = b"delta.columnMapping.physicalName"
 NUMBER: Final = b"PARQUET:field_id"
-"""As Arrow calls it; Delta's log calls it `delta.columnMapping.id`."""
+"""The name in Arrow; Delta's log has `delta.columnMapping.id`."""
 SAME_AS: Final = b"strata.same_as"
-"""Of a former name: the column that has it no more, and whose value it has in every row."""
+"""For a former name: the column that no longer has this name, and whose value it has in every row."""
 
 
 class Renames(StrEnum):
-    """What becomes of a mirror whose table renames a column."""
+    """What happens to a mirror if its table renames a column."""
 
     COPY = "copy"
-    """It is written anew, once: any reader of Parquet reads it."""
+    """The mirror is rewritten once: any reader of Parquet can read it."""
     KEEP = "keep"
-    """Its files stay, and the log says under which names they have the columns (column mapping by name)."""
+    """The files stay, and the log has the names that columns have in files (column mapping by name)."""
     ADD = "add"
-    """It is written anew with the column under both names, both with its value in every row from then on."""
+    """The mirror is rewritten with the column under both names; from then on, both have its value in every row."""
 
 
 def renames_by(setting: str | Mapping[str, str], *, folded: bool) -> Callable[[TableName], Renames]:
-    """What the setting says of each table.
+    """What the setting is for each table.
 
     Args:
-        setting: For all tables; or by pattern, of which the first that means a table counts, `copy` without one.
-        folded: Whether the server takes names of any case for the same.
+        setting: For all tables; or by pattern: the first pattern that matches a table counts, and `copy` if none does.
+        folded: Whether the server treats names that differ only in case as equal.
     """
     if isinstance(setting, str):
         return lambda _: Renames(setting)
@@ -59,22 +59,22 @@ def renames_by(setting: str | Mapping[str, str], *, folded: bool) -> Callable[[T
 
 
 def name_in_files(field: pa.Field) -> str:
-    """What data files call a column."""
+    """The name of a column in data files."""
     return str((field.metadata or {}).get(IN_FILES, field.name.encode()).decode())
 
 
 def same_as(field: pa.Field) -> str:
-    """The column whose value a column has: itself, or of a former name the one that had it."""
+    """The column whose value a column has: the column itself; for a former name, the column that had it."""
     return str((field.metadata or {}).get(SAME_AS, field.name.encode()).decode())
 
 
 def is_former(field: pa.Field) -> bool:
-    """Whether it is a name that the table has not any more."""
+    """Whether it is a name that the table no longer has."""
     return SAME_AS in (field.metadata or {})
 
 
 def is_mapped(columns: pa.Schema) -> bool:
-    """Whether the log says what files call the columns."""
+    """Whether the log has the names of the columns in files."""
     return any(IN_FILES in (field.metadata or {}) for field in columns)
 
 
@@ -82,9 +82,9 @@ def first_columns(definition: TableDefinition, renames: Renames) -> pa.Schema:
     """The columns of a mirror without files.
 
     Args:
-        definition: The table's.
-        renames: What becomes of names. Column mapping is there from the start: a reader that does not know it is told
-            on the first day, not in the night of the first RENAME.
+        definition: The table's definition.
+        renames: What happens to names. Column mapping is used from the start: a reader that does not know it fails on
+            the first day, not in the night of the first RENAME.
     """
     columns = mirror_schema(definition)
     if renames is not Renames.KEEP:
@@ -94,13 +94,13 @@ def first_columns(definition: TableDefinition, renames: Renames) -> pa.Schema:
 
 
 def next_columns(columns: pa.Schema, before: TableDefinition, change: TableChange, renames: Renames) -> pa.Schema:
-    """The columns of a mirror behind an ALTER TABLE. What is called in files as it was, in its type, stays there.
+    """The columns of a mirror after an ALTER TABLE. A column that keeps its name in files and its type stays in them.
 
     Args:
-        columns: Those that it has.
-        before: The table's definition in front of it.
+        columns: The current columns of the mirror.
+        before: The table's definition before the ALTER.
         change: The ALTER.
-        renames: What becomes of names.
+        renames: What happens to names.
     """
     if change.definition is None:
         return columns
@@ -108,7 +108,7 @@ def next_columns(columns: pa.Schema, before: TableDefinition, change: TableChang
     plain = mirror_schema(change.definition)
     if renames is Renames.ADD:
         plain = _with_former(plain, columns, came_from)
-    # Once mapped, it stays so until a RENAME that need not be one: then it is written anew for all readers.
+    # Once mapped, it stays mapped until a RENAME that needs no mapping: then it is rewritten for all readers.
     is_renamed = any(old not in (None, new) for new, old in came_from.items())
     if renames is not Renames.KEEP and (is_renamed or not is_mapped(columns)):
         return plain
@@ -117,7 +117,7 @@ def next_columns(columns: pa.Schema, before: TableDefinition, change: TableChang
 
 
 def origins_of(before: TableDefinition, change: TableChange) -> dict[str, str | None]:
-    """What each column of a mirror behind an ALTER TABLE was called in front of it; None for a new one."""
+    """The former name of each column of a mirror after an ALTER TABLE; None for a new column."""
     if change.definition is None:
         return {}
     columns = change.effect.columns(before, change.definition)
@@ -126,7 +126,7 @@ def origins_of(before: TableDefinition, change: TableChange) -> dict[str, str | 
 
 
 def _with_former(plain: pa.Schema, columns: pa.Schema, came_from: Mapping[str, str | None]) -> pa.Schema:
-    """With the names that columns had, unless others have them now."""
+    """The columns with the former names of columns, unless other columns have these names now."""
     goes_on = {old: new for new, old in came_from.items() if old is not None}
     former = {field.name: goes_on.get(same_as(field)) for field in columns if is_former(field)}
     former |= {old: new for old, new in goes_on.items() if old != new}
@@ -146,7 +146,7 @@ def _carried(
     old = came_from.get(field.name)
     at = -1 if old is None else columns.get_field_index(old)
     if at < 0:
-        # No other column, nor one that was dropped, is called so in any file.
+        # A name that no other column has in any file, and no dropped column had.
         return _mapped(field, f"col-{uuid.uuid4()}", numbers)
     known = columns.field(at)
     if IN_FILES in (known.metadata or {}) and known.type == field.type:
@@ -155,12 +155,12 @@ def _carried(
 
 
 def with_invalid(columns: pa.Schema, before: pa.Schema | None = None, highest: int = 0) -> pa.Schema:
-    """Columns of a mirror with the map of what these do not hold; files always call it so.
+    """Columns of a mirror with the map of the values that these do not hold; its name in files is always the same.
 
     Args:
-        columns: Of the mirror.
-        before: Those that it had: there the map may have a number already.
-        highest: Number that was given last, if files have other names for columns.
+        columns: The columns of the mirror.
+        before: The former columns of the mirror: the map may already have a number there.
+        highest: The number that was given last, if columns have other names in files.
     """
     if INVALID_COLUMN in columns.names:
         return columns
@@ -180,12 +180,12 @@ def without_invalid(columns: pa.Schema) -> pa.Schema:
 
 
 def highest_number(properties: Mapping[str, str]) -> int:
-    """The number that was given to a column last, by a mirror's properties."""
+    """The number that was given to a column last, from a mirror's properties."""
     return int(properties.get(_HIGHEST, 0))
 
 
 def _mapped(field: pa.Field, name: str, numbers: Iterator[int]) -> pa.Field:
-    """With a name in files and a number; so has each field inside of it, under its own name."""
+    """A field with a name in files and a number; each field inside it gets these too, under its own name."""
     metadata = {**(field.metadata or {}), IN_FILES: name.encode(), NUMBER: str(next(numbers)).encode()}
     kind = field.type
     if pa.types.is_struct(kind):
@@ -200,11 +200,11 @@ def _highest(field: pa.Field) -> int:
 
 
 def mapping_properties(columns: pa.Schema, before: Mapping[str, str]) -> dict[str, str | None]:
-    """What the table's properties have to say of it; None for what they must not have.
+    """The table's properties for the mapping; None for properties that it must not have.
 
     Args:
-        columns: Of the mirror.
-        before: Its properties so far; numbers are never given twice.
+        columns: The columns of the mirror.
+        before: Its properties so far; a number is never given twice.
     """
     if not is_mapped(columns):
         return {_MODE: None, _HIGHEST: None}

@@ -1,5 +1,5 @@
-"""Where a mirror has all of its table's rows from: without one of these it may lack those that are older than it.
-Not here: what the log says of mirrors that were made before this was kept (`mirrors/follow/loss.py`)."""
+"""What all rows of a mirror's table come from: without such an origin, a mirror may lack rows that are older than it.
+Not here: what the log shows of mirrors that were made before this was stored (`mirrors/follow/loss.py`)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class RowsFrom(StrEnum):
     """What made a mirror complete."""
 
     CREATE = "create"
-    """A statement in the landed stream behind which the table had no rows, or those that the stream has."""
+    """A statement in the landed stream after which the table had no rows, or only rows that are in the stream."""
     DUMP = "dump"
-    """They were read from the server, or from a backup."""
+    """The rows were read from the server, or from a backup."""
     MIRROR = "mirror"
-    """Another complete mirror: the table had its name before."""
+    """Another complete mirror: that of the table whose former name this was."""
     UNKNOWN = "unknown"
-    """An older version of Strata made it, and nothing says that it was made without rows."""
+    """An older version of Strata made it, and nothing shows that it was made without rows."""

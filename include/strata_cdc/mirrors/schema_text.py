@@ -1,5 +1,5 @@
-"""Columns as Delta's log writes them (Delta protocol, "Schema Serialization Format").
-Not here: which columns a mirror has (`layout.py`), by what name files have them (`renames.py`)."""
+"""Columns in the form of Delta's log (Delta protocol, "Schema Serialization Format").
+Not here: which columns a mirror has (`layout.py`), their names in files (`renames.py`)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ID: Final = "delta.columnMapping.id"
 _PHYSICAL: Final = IN_FILES.decode()
 _SAME: Final = SAME_AS.decode()
 _HAS_INVALID: Final = re.compile(rf'"name"\s*:\s*"{INVALID_COLUMN}"')
-"""No column of MySQL's has that name here, and quotes in names are escaped."""
+"""No column of MySQL has that name here, and quotes in names are escaped."""
 
 
 def schema_text(columns: pa.Schema) -> str:
@@ -44,12 +44,12 @@ def schema_text(columns: pa.Schema) -> str:
 
 
 def has_mapping(text: str) -> bool:
-    """Whether a `schemaString` says what files call the columns. No name can look so: quotes in it are escaped."""
+    """Whether a `schemaString` has the names of columns in files. No name looks so: its quotes are escaped."""
     return f'"{_PHYSICAL}":' in text
 
 
 def columns_of(definition: TableDefinition, text: str) -> pa.Schema:
-    """The columns of a mirror with what its `schemaString` says of them, names that they had among them."""
+    """The columns of a mirror with what its `schemaString` has of them, including former names."""
     own = mirror_schema(definition)
     if _HAS_INVALID.search(text):
         own = own.append(pa.field(INVALID_COLUMN, INVALID))

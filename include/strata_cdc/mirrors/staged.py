@@ -1,5 +1,5 @@
-"""A mirror as it will be once what was taken so far is committed: its data files are written, its vectors are not.
-Not here: what changes amount to (`reduce.py`), where rows lie (`key_index.py`), the commit (`apply.py`)."""
+"""A mirror as it will be after the next commit: its data files are written, its vectors are not yet.
+Not here: reducing changes (`reduce.py`), where rows are (`key_index.py`), the commit (`apply.py`)."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 
 class Staged:
-    """What one commit will do, gathered piece by piece: memory for one piece, and for numbers of dead rows.
+    """What one commit will do, gathered batch by batch: memory for one batch, and for the numbers of dead rows.
 
     Args:
-        mirror: The mirror that the commit goes on from.
-        index: Of its keys.
+        mirror: The mirror to which the commit will be added.
+        index: The index of its keys.
     """
 
     def __init__(self, mirror: Mirror, index: KeyIndex) -> None:
         self.mirror = mirror
-        """With the pieces so far."""
+        """The mirror with the batches so far."""
         self._index = index
         self._before = mirror.snapshot.files
         self._dead: dict[str, BitMap] = {}
-        """Of files in which rows have died since."""
+        """For files in which rows were deleted since."""
         self.unsynced: list[str] = []
-        """Files that the commit has to wait for."""
+        """Files that must be synced before the commit."""
         self.rows_put = 0
         self.rows_gone = 0
         self._invalid: list[dict[str, Any]] = []
-        """The action that gives the mirror the map of what its columns do not hold, if it had none."""
+        """The action that gives the mirror the map of values that its columns do not hold, if it had no map."""
 
     def take(self, reduced: Reduced) -> None:
-        """Adds what some changes amount to.
+        """Adds the result of some changes.
 
         Raises:
             MirrorDivergedError: They do not fit the rows.
@@ -74,14 +74,14 @@ class Staged:
             del files[path]
             self._dead.pop(path, None)
             return
-        # It is nowhere yet: the index knows what it will say.
+        # The vector is not written yet: the index gets its content.
         vector = StoredVector("", 0, 0, len(gone))
         files[path] = file.with_vector(vector)
         self._index.learn_dead(path, vector, gone)
         self._dead[path] = gone
 
     def actions(self) -> list[dict[str, Any]]:
-        """What the commit says; vectors, or files without dead rows, are written now.
+        """The actions of the commit; vectors, or files without dead rows, are written now.
 
         Raises:
             LakeUnavailableError: The storage refuses.

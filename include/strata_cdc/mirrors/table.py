@@ -1,4 +1,4 @@
-"""A mirror: made from rows at a position, opened now or as of then, read in bounded memory.
+"""A mirror: made from rows at a position, opened in its current or an earlier state, read in bounded memory.
 Not here: changes (`apply.py`), DDL (`apply_ddl.py`), the log's form (`log.py`), the rows' files (`data_files.py`)."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NONE: Final = np.empty(0, np.int64)
 
 
 class Mirror(Struct, frozen=True):
-    """One mirror as it was after one commit; a value that never changes."""
+    """One mirror after one commit; a value that never changes."""
 
     source: str
     table: TableName
@@ -77,26 +77,26 @@ class Mirror(Struct, frozen=True):
         rows_from: RowsFrom = RowsFrom.DUMP,
         limits: MirrorLimits = MirrorLimits(),
     ) -> Self:
-        """A new mirror with these rows, in one commit; files of one that was killed before it are never seen.
+        """Makes a mirror with these rows, in one commit; readers never see files of a call that was killed before it.
 
         Args:
             lake: Folder or URL of the lake.
             source: The source's name.
             table: The table.
             definition: Its definition at the position.
-            batches: Rows in `state_schema(definition)`, or with texts (`exact_schema`); a column `_seq` besides, where
-                it is known. Read once, bounded.
-            position: Where in the stream the table has exactly these rows.
+            batches: Rows in `state_schema(definition)`, or with texts (`exact_schema`); and a column `_seq`, if it is
+                known. Read once, in bounded memory.
+            position: The position in the stream at which the table has exactly these rows.
             mode: How it takes changes.
-            renames: What will become of columns that get another name.
-            replacing: The mirror that is there, whose rows these take the place of; its earlier positions stay
-                readable. It keeps its identity unless the table was dropped meanwhile.
+            renames: What will happen to columns that get another name.
+            replacing: The existing mirror, whose rows these replace; its earlier positions stay readable. It keeps its
+                identity unless the table was dropped meanwhile.
             rows_from: What makes it complete.
-            limits: How large its files and commits become while this value, and those that come of it, change it.
+            limits: How large its files and commits become, in this value and all values that are made from it.
 
         Raises:
-            Usage: There is a mirror of this table.
-            CommitConflictError: Somebody has changed the one that is to be replaced, or has made one meanwhile.
+            Usage: There is already a mirror of this table.
+            CommitConflictError: Another process has changed the mirror to be replaced, or has made one meanwhile.
             LakeUnavailableError: The storage refuses.
         """
         table = TableName.of(table)
@@ -152,18 +152,18 @@ class Mirror(Struct, frozen=True):
         *,
         limits: MirrorLimits = MirrorLimits(),
     ) -> Self | None:
-        """The mirror as it is now, or as it was; None if the table has none.
+        """The mirror in its current or an earlier state; None if the table has no mirror.
 
         Args:
             lake: Folder or URL of the lake.
             source: The source's name.
             table: The table.
-            at: Whether a position is not behind the point that is asked for; the newest that is not is opened.
+            at: Whether a position is not after the requested point; the newest such position is opened.
             limits: As `create`.
 
         Raises:
-            Usage: Its oldest position lies behind that point.
-            DamagedFileError: The table is not whole, or none of ours.
+            Usage: Its oldest position is after that point.
+            DamagedFileError: The table is not complete, or Strata did not make it.
             LakeUnavailableError: The storage does not answer.
         """
         table = TableName.of(table)
@@ -189,7 +189,7 @@ class Mirror(Struct, frozen=True):
 
     @classmethod
     def open_before(cls, lake: str, source: str, table: TableName, seq: int) -> Self | None:
-        """The mirror as it was in front of a transaction; None if there was none.
+        """The mirror before a transaction; None if there was none.
 
         Raises:
             DamagedFileError: As `open`.
@@ -201,7 +201,7 @@ class Mirror(Struct, frozen=True):
             return None
 
     def refreshed(self) -> Mirror:
-        """As it is now."""
+        """The mirror in its newest state."""
         return replace(self, snapshot=newer(self.snapshot))
 
     @property
@@ -211,12 +211,12 @@ class Mirror(Struct, frozen=True):
 
     @property
     def position(self) -> MirrorPosition:
-        """Where it is in the stream."""
+        """Its position in the stream."""
         return self.snapshot.position
 
     @property
     def definition(self) -> TableDefinition:
-        """The table's definition there."""
+        """The table's definition at the position."""
         properties = self.snapshot.properties
         return definition_from_json(properties[_DEFINITION], int(properties[_FORMAT]))
 
@@ -227,39 +227,39 @@ class Mirror(Struct, frozen=True):
 
     @property
     def identity(self) -> str:
-        """Tells it from an earlier mirror of a table of the same name."""
+        """Distinguishes it from an earlier mirror of a table with the same name."""
         return self.snapshot.properties[_IDENTITY]
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the table is gone from the server; the rows are those that it had last."""
+        """Whether the table no longer exists on the server; the mirror has the rows that the table had last."""
         return _DROPPED in self.snapshot.properties
 
     @property
     def stopped(self) -> str | None:
-        """Why it cannot go on from here, or None."""
+        """Why it is blocked at its position, or None."""
         return self.diverged or self.snapshot.properties.get(_STOPPED)
 
     @property
     def diverged(self) -> str | None:
-        """Why its rows are not the table's, until they are made anew; None where nobody has found that."""
+        """Why its rows are not the table's, until they are read again; None if no difference is known."""
         return self.snapshot.properties.get(_DIVERGED)
 
     @property
     def rows_from(self) -> RowsFrom | None:
-        """What made it complete; None of one that an older version of Strata made."""
+        """What made it complete; None if an older version of Strata made it."""
         found = self.snapshot.properties.get(_ROWS_FROM)
         return None if found is None else RowsFrom(found)
 
     @property
     def is_exact(self) -> bool:
-        """Whether it has what its columns do not hold, as mirrors of older versions of Strata have not."""
+        """Whether it has the values that its columns do not hold, which mirrors of older versions of Strata lack."""
         return not doubtful_columns(self.definition, self.snapshot.properties)
 
     def lost_texts(self) -> tuple[str, ...]:
-        """Columns of a mirror that is not exact of which it has lost values: reads those that may be.
+        """Columns of a mirror that is not exact which have lost values: reads the columns that may have lost some.
 
-        Of dates that may be NULL nobody can tell.
+        For dates that may be NULL, this cannot be known.
 
         Raises:
             DamagedFileError: A file is gone or damaged.
@@ -273,34 +273,34 @@ class Mirror(Struct, frozen=True):
 
     @property
     def gone_columns(self) -> frozenset[str]:
-        """Columns, folded, that data files have and the table has not any more; by their names in files."""
+        """Folded names in files of the columns that data files have and that the table no longer has."""
         return frozenset(filter(None, self.snapshot.properties.get(_GONE_COLUMNS, "").split("\n")))
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns, with what the log says of their names."""
+        """Its columns, with what the log has of their names."""
         return columns_of(self.definition, self.snapshot.schema_text)
 
     @property
     def exact_schema(self) -> pa.Schema:
-        """Its columns without the map, but with those of texts."""
+        """Its columns without the map, but with the text columns."""
         texts = [pa.field(name, pa.string()) for name in verbatim_names(self.definition).values()]
         return pa.schema([*without_invalid(self.schema), *texts])
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Columns whose values name a row; none if only a whole row names itself."""
+        """Columns whose values identify a row; none if only a whole row identifies itself."""
         return key_columns(self.definition)
 
     def dead_rows(self, file: LiveFile) -> NDArray[np.int64]:
-        """Numbers of the rows of a file that do not count, ascending."""
+        """Numbers of the dead rows of a file, ascending."""
         return _NONE if file.vector is None else rows_of(read_vector(self.url, file.vector))
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """All rows, in no order, some at a time.
+        """All rows, in no order, a batch at a time.
 
         Args:
-            columns: Those that are wanted; None for all.
+            columns: The requested columns; None for all.
 
         Raises:
             DamagedFileError: A file is gone or damaged.
@@ -311,13 +311,13 @@ class Mirror(Struct, frozen=True):
             yield from read_file_rows(self.url, file, schema, self.dead_rows(file))
 
     def exact_batches(self) -> Iterator[pa.Table]:
-        """All rows in `exact_schema`, in no order, some at a time."""
+        """All rows in `exact_schema`, in no order, a batch at a time."""
         schema = self.exact_schema
         for file in self.snapshot.files.values():
             yield from read_file_rows(self.url, file, schema, self.dead_rows(file))
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows, in no order; the map `_invalid` if it is asked for."""
+        """All rows, in no order; with the map `_invalid` only if it is requested."""
         columns = without_invalid(self.schema).names if columns is None else columns
         schema = names_of(with_invalid(self.schema), columns)
         return pa.concat_tables([schema.empty_table(), *self.batches(columns)])
@@ -331,10 +331,10 @@ class Mirror(Struct, frozen=True):
         about: Mapping[str, str] | None = None,
         unsynced: Sequence[str] = (),
     ) -> Mirror:
-        """One more commit on top of this value; of its files, `unsynced` have to reach the disk before it.
+        """Adds one commit to this value; the files `unsynced` must be on the disk before it.
 
         Raises:
-            CommitConflictError: Somebody else has committed since; nothing is changed.
+            CommitConflictError: Another process has committed since; nothing is changed.
             LakeUnavailableError: The storage refuses.
         """
         _commit(
@@ -352,7 +352,7 @@ class Mirror(Struct, frozen=True):
         return made
 
     def with_properties(self, changed: Mapping[str, str | None], position: MirrorPosition) -> Mirror:
-        """With other properties, the rows as they are; None takes one away."""
+        """The mirror with other properties and the same rows; None removes a property."""
         return self.commit([self.metadata(changed)], position, operation="SET TBLPROPERTIES")
 
     def metadata(
@@ -361,7 +361,7 @@ class Mirror(Struct, frozen=True):
         definition: TableDefinition | None = None,
         schema: pa.Schema | None = None,
     ) -> dict[str, Any]:
-        """The action that gives it other properties and, where there are others, another definition and columns."""
+        """The action that gives it other properties and, if they are passed, another definition and columns."""
         shown = self.definition if definition is None else definition
         columns = self.schema if schema is None else schema
         properties = {
@@ -375,34 +375,34 @@ class Mirror(Struct, frozen=True):
         return _metadata(schema_text(columns), kept, self.snapshot.table_id, self.snapshot.created_ms)
 
     def invalid_column(self, added: Iterable[LiveFile]) -> list[dict[str, Any]]:
-        """The action that gives it the map `_invalid`, if new files are the first that have it."""
+        """The action that gives it the map `_invalid`, if new files are the first that have the map."""
         if INVALID_COLUMN in self.schema.names or not has_invalid(added):
             return []
         return [self.metadata({}, schema=with_invalid(self.schema, None, highest_number(self.snapshot.properties)))]
 
     def dropped(self, position: MirrorPosition) -> Mirror:
-        """Marked: the table is gone from the server; its rows stay readable as they were last, or (`stopped`) as they
-        were when it could not go on."""
+        """Marks it: the table no longer exists on the server. Its last rows stay readable; if it was `stopped`, the
+        rows from when it was blocked."""
         return self.with_properties({_DROPPED: str(position.seq)}, position)
 
     def stopped_for(self, reason: str | None) -> Mirror:
-        """Marked: it cannot go on behind its position; None: it can again."""
+        """Marks it as blocked at its position; None: no longer blocked."""
         return self if self.stopped == reason else self.with_properties({_STOPPED: reason}, self.position)
 
     def diverged_for(self, reason: str) -> Mirror:
-        """Marked: its rows are not the table's. Only rows that are made anew take that away, whatever stands on top of
-        the commit that has made it so."""
+        """Marks it: its rows are not the table's. Only reading the rows again removes the mark, whatever is committed
+        after the commit that caused it."""
         return self if self.diverged == reason else self.with_properties({_DIVERGED: reason}, self.position)
 
     def known_from(self, rows_from: RowsFrom) -> Mirror:
-        """Marked: it is complete, as its log has shown."""
+        """Marks it as complete, as its log has shown."""
         return self.with_properties({_ROWS_FROM: rows_from.value}, self.position)
 
 
 GONE_COLUMNS: Final = _GONE_COLUMNS
 STOPPED: Final = _STOPPED
 BEGUN: Final = {GONE_COLUMNS: None, STOPPED: None, _DIVERGED: None, _ROWS_FROM: RowsFrom.CREATE.value}
-"""Properties of a mirror from the statement on that took all rows."""
+"""Properties of a mirror after a statement that removed all rows."""
 
 
 def _commit(

@@ -1,8 +1,8 @@
 """Deletion vectors of Delta tables: which rows of a data file are dead, as files below `_dv/`.
 Not here: which rows die (`apply.py`), the log that names the vectors (`log.py`).
 
-The format is that of the Delta protocol ("Deletion Vectors", storage type `u`). A file of ours holds all vectors of one
-commit, each with its length in front and its CRC32 behind:
+The format is that of the Delta protocol ("Deletion Vectors", storage type `u`). A file of Strata has all vectors of one
+commit, each with its length before it and its CRC32 after it:
 
     01 | length (4, big-endian) | vector | CRC32 (4, big-endian) | length | vector | CRC32 | ...
     vector = magic (4, little-endian) | number of halves (8) | for each its key (4) and a portable roaring bitmap
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLDER: Final = "_dv"
-"""Never empty: `vacuum(full=True)` of deltalake 1.6 deletes live vectors that lie in the table's root, and passes over
-folders that begin with an underscore."""
+"""Never empty: `vacuum(full=True)` of deltalake 1.6 deletes live vectors in the table's root, but ignores folders that
+begin with an underscore."""
 
 _MAGIC: Final = 1681511377
 _VERSION: Final = b"\x01"
@@ -36,7 +36,7 @@ _Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:
 
 
 class StoredVector(Struct, frozen=True):
-    """Where a vector is kept."""
+    """Where a vector is stored."""
 
     place: str
     """`<folder><UUID in Z85>`."""
@@ -52,7 +52,7 @@ class StoredVector(Struct, frozen=True):
         return f"{folder}/{file}" if folder else file
 
     def to_log(self) -> dict[str, Any]:
-        """As actions of the log have it."""
+        """The form in actions of the log."""
         return {
             "storageType": "u",
             "pathOrInlineDv": self.place,
@@ -63,10 +63,10 @@ class StoredVector(Struct, frozen=True):
 
     @classmethod
     def of_log(cls, found: Mapping[str, Any] | None, url: str) -> StoredVector | None:
-        """The inverse; None of none.
+        """Reads what `to_log` wrote; None for None.
 
         Raises:
-            DamagedFileError: It is kept in a way that no mirror has.
+            DamagedFileError: It is stored in a way that mirrors do not use.
         """
         if not found or not found.get("storageType"):
             return None
@@ -82,8 +82,8 @@ def write_vectors(url: str, dead: Mapping[str, BitMap], unsynced: list[str] | No
 
     Args:
         url: The table.
-        dead: By data file, the numbers of its dead rows, all of them.
-        unsynced: Gets the file if a power cut may still take it, for the commit (`log.commit`).
+        dead: By data file, the numbers of all its dead rows.
+        unsynced: Receives the file if it may still be lost in a power failure, for the commit (`log.commit`).
 
     Returns:
         By data file, where its vector is.
@@ -135,7 +135,7 @@ def rows_of(dead: BitMap) -> NDArray[np.int64]:
 
 
 def _encoded(rows: BitMap) -> bytes:
-    """A file of ours has fewer than 2**32 rows: there is one half."""
+    """A file of Strata has fewer than 2**32 rows: there is only one half."""
     head = _MAGIC.to_bytes(4, "little") + (1).to_bytes(8, "little") + (0).to_bytes(4, "little")
     rows.run_optimize()
     return head + bytes(rows.serialize())

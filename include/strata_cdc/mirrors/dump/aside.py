@@ -1,6 +1,6 @@
-"""Rows put aside in a dump's folder by the hash of their key, so that what belongs to one key is together again later,
-a part of all keys at a time: memory for a part, however many rows there are.
-Not here: which rows, and what becomes of them (`exact.py`), the folder (`folder.py`)."""
+"""Stores rows in a dump's folder by the hash of their key. Later, all rows of one key are read together again, one part
+of all keys at a time: this takes the memory of one part, however many rows there are.
+Not here: which rows, and what happens to them (`exact.py`), the folder (`folder.py`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hashes_of(columns: Sequence[pa.ChunkedArray], count: int) -> Ints:
 
 
 def parts_of(hashes: Ints, parts: int) -> Ints:
-    """The part of each of some hashes, of so many."""
+    """The part of each hash, for this number of parts."""
     return hashes & (parts - 1)
 
 
@@ -38,9 +38,9 @@ class Aside:
     """Rows of one schema, in files that have a batch for each part.
 
     Args:
-        folder: Where they are put.
-        kind: Tells them from others there.
-        limits: Into how many parts, and how much is gathered for a file.
+        folder: Where the rows are stored.
+        kind: Distinguishes them from other rows there.
+        limits: Number of parts, and how much is gathered for a file.
     """
 
     def __init__(self, folder: DumpFolder, kind: str, limits: DumpLimits) -> None:
@@ -50,7 +50,7 @@ class Aside:
         self._held_bytes = 0
 
     def put(self, rows: pa.Table, hashes: Ints) -> None:
-        """Puts rows aside, each in the part of its hash; within a part they stay in order.
+        """Stores rows, each in the part of its hash; within a part they stay in order.
 
         Raises:
             LakeUnavailableError: The storage refuses, or is full.
@@ -61,7 +61,7 @@ class Aside:
             self.close()
 
     def close(self) -> None:
-        """No more is put aside.
+        """Ends the writing.
 
         Raises:
             LakeUnavailableError: The storage refuses, or is full.
@@ -81,10 +81,10 @@ class Aside:
         self._files.append(name)
 
     def part(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a part, in the order in which they were put aside.
+        """The rows of a part, in the order in which they were stored.
 
         Raises:
-            DamagedFileError: A file is gone, or not whole.
+            DamagedFileError: A file is gone, or not complete.
             LakeUnavailableError: The storage does not answer.
         """
         for name in self._files:
@@ -99,7 +99,7 @@ def _as_batch(rows: pa.Table) -> pa.RecordBatch:
 
 
 class Marks:
-    """Hashes that occurred, in bounded memory: of one that did not it may be said that it did."""
+    """Remembers hashes in bounded memory; it may report a hash that was never added."""
 
     def __init__(self, count: int) -> None:
         """Args:
@@ -108,10 +108,10 @@ class Marks:
         self._marked = np.zeros(count, bool)
 
     def add(self, hashes: Ints) -> None:
-        """These occurred."""
+        """Adds hashes."""
         self._marked[hashes & (len(self._marked) - 1)] = True
 
     def has(self, hashes: Ints) -> NDArray[np.bool_]:
-        """Which of these may have occurred."""
+        """Which of these hashes may have been added."""
         found: NDArray[np.bool_] = self._marked[hashes & (len(self._marked) - 1)]
         return found

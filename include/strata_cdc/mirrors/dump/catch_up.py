@@ -1,4 +1,4 @@
-"""Brings the landed stream and the history up to the server, whoever else is at it.
+"""Lands and tracks what the server has executed, even if another process is doing the same.
 Not here: landing and tracking themselves (`landing/`, `tracking/`)."""
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _PAUSE_SECONDS: Final = 0.5
 
 
 class CatchUp:
-    """To be called from any thread; one at a time is at work.
+    """May be called from any thread; only one call at a time works.
 
     Args:
         source: The source.
         engine: Its store.
-        check: Is called once, before the first landing; raises what makes landing useless.
+        check: Called once, before the first landing; raises an error if landing would be useless.
     """
 
     def __init__(self, source: Source, engine: sa.Engine, check: Callable[[], None] = lambda: None) -> None:
@@ -40,7 +40,7 @@ class CatchUp:
         """Lands and tracks what the server has executed by now.
 
         Raises:
-            AlreadyRunningError: Another process has been at it for too long.
+            AlreadyRunningError: Another process has been landing or tracking for too long.
             SourceUnavailableError: The server does not answer.
         """
         with self._lock:
@@ -51,7 +51,7 @@ class CatchUp:
             self._patiently(lambda: track_source(self._source, self._engine))
 
     def _patiently(self, step: Callable[[], object]) -> None:
-        """A run of the pipeline may be at the same for a moment."""
+        """Waits: a run of the pipeline may be doing the same for a moment."""
         until = time.monotonic() + _WAIT_SECONDS
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Which tables a dump is of: those that are asked for, or those whose rows from before the stream nobody has.
+"""Which tables to dump: the requested ones, or those whose rows from before the stream are in no mirror.
 Not here: dumping them (`dump_tables.py`), which tables are decoded (`selection/wanted.py`)."""
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def tables_to_dump(
     Args:
         source: The source.
         engine: Its store.
-        patterns: Tables that match one of them are dumped whether they have a mirror or not. Without any: those of the
-            settings' `mirrors` that have none, but for tables that are in the stream from their CREATE TABLE on, and
-            those whose mirror stands, or does not have the table's rows.
-        is_wrong: Whether a mirror does not have them.
+        patterns: Tables that match a pattern are dumped, with or without a mirror. Without patterns: the tables of the
+            setting `mirrors` that have no mirror, except those that are in the stream since their CREATE TABLE; and
+            those whose mirror is blocked or does not have the table's rows.
+        is_wrong: Whether a mirror does not have the table's rows.
 
     Raises:
-        Usage: A pattern matches no table that is there.
+        Usage: A pattern matches no existing table.
     """
     stream, store = LandedStream.open(source.lake, source.name), SchemaStore(engine)
     position = store.position(source.name)
@@ -62,7 +62,7 @@ def tables_to_dump(
     if patterns:
         return [name for name in there if matches(name, patterns, folded=folded)]
     wanted = [name for name in there if matches(name, source.settings.mirrors, folded=folded)]
-    # What has no rows is known without reading any.
+    # If a table has no rows, this is known without reading it.
     wanted = [name for name in wanted if not discards_rows(history.behind(name, seq).definition)]
     waiting = {(one.database_name, one.table_name) for one in ReadAgainLedger(engine).all(source.name)}
     return [
@@ -82,7 +82,7 @@ def _lacks_rows(source: Source, store: SchemaStore, name: TableName, is_wrong: C
     try:
         mirror = Mirror.open(source.lake, source.name, name)
     except DamagedFileError:
-        # The dump says what is wrong with it.
+        # The dump reports what is wrong with it.
         return True
     if mirror is not None:
         return mirror.stopped is not None or is_wrong(mirror)

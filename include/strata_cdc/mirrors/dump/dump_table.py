@@ -1,4 +1,4 @@
-"""Dumps one table into its mirror: chunks under a running stream, then the changes that they lack.
+"""Dumps one table into its mirror: chunks while the stream continues, then the changes that they lack.
 Not here: which tables (`dump_tables.py`), reading (`mirrors/dump/read.py`), the argument (`mirrors/dump/exact.py`)."""
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
 
 _ATTEMPTS: Final = 8
-"""Readings of a table that is altered again and again."""
+"""How often a table is read if it is altered again and again."""
 _LANDING_SECONDS: Final = 60
-"""Until the stream has come to where the server wrote; it has been asked for by then."""
+"""How long to wait until the stream has come to the server's position; landing was requested before."""
 
 
 class DumpSettings(Struct, frozen=True):
@@ -44,52 +44,52 @@ class DumpSettings(Struct, frozen=True):
 
     chunk_bytes: int
     pause_seconds: float
-    """Between two chunks."""
+    """Pause between two chunks."""
     read_seconds: float | None = None
-    """How long the server may be silent; None for ever."""
+    """How long the server may send nothing; None for ever."""
 
 
 class DumpProgress(Struct, frozen=True):
-    """How far a table has come."""
+    """How far the dump of a table is."""
 
     table: str
     rows: int
     of_rows: int
-    """By the server's guess."""
+    """The server's estimate."""
     bytes: int
     seconds_left: float | None
-    """By the rate since this process began; None if that says nothing yet."""
+    """By the rate since this process began; None if that rate is not known yet."""
 
 
 class TableDumped(Struct, frozen=True):
-    """One table, as it was dumped."""
+    """The result of the dump of one table."""
 
     table: str
     rows: int
     bytes: int
     chunks: int
     changes: int
-    """That were made to rows after they were read."""
+    """Changes that were made to rows after they were read."""
     readings: int
-    """More than one where the table was altered meanwhile."""
+    """More than one if the table was altered meanwhile."""
     seq: int
     gtid_executed: str
     invalid: dict[str, int]
-    """Values of a column that no Arrow type expresses, as zero dates: they are NULL."""
+    """By column, the number of values that no Arrow type can hold, such as zero dates: they are NULL."""
 
 
 class NotWantedError(Exception):
-    """The table need not be dumped any more: another process has done it meanwhile."""
+    """The table need not be dumped any more: another process has dumped it meanwhile."""
 
 
 class TableDump:
     """The dump of one table.
 
     Args:
-        source: Where from, and where to.
+        source: The source to read, and where its mirrors are.
         table: The table.
         settings: How it is read.
-        tell: Is told of the progress after each chunk.
+        tell: Called with the progress after each chunk.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class TableDump:
         self._server_uuid = ""
 
     def run(self) -> TableDumped:
-        """Reads what is not read yet, and makes the mirror.
+        """Reads what has not been read yet, and makes the mirror.
 
         Raises:
-            NotWantedError: Its source says that it need not be dumped any more.
-            DamagedFileError: There is a mirror whose log is not whole, or somebody else's table in its place.
+            NotWantedError: The source reports that the table need not be dumped any more.
+            DamagedFileError: There is a mirror whose log is not complete, or a table of another program instead.
             AlreadyRunningError: Another process dumps the table.
             SchemaGapError: There is no such table, or its definition is not known.
-            Usage: It cannot be dumped as it is, or is altered all the time.
+            Usage: It cannot be dumped in its current form, or is altered all the time.
             LakeUnavailableError: The storage refuses, or is full; what was read stays.
             SourceUnavailableError: The server went away; what was read stays.
         """
@@ -125,7 +125,7 @@ class TableDump:
 
     def _attempts(self) -> TableDumped:
         reason = ""
-        # What cannot be replaced need not be read.
+        # A mirror that cannot be replaced: the table need not be read.
         Mirror.open(self._source.lake, self._source.name, self._table)
         for _ in range(_ATTEMPTS):
             self._source.catch_up()
@@ -143,7 +143,7 @@ class TableDump:
         )
 
     def _forget_what_read_nothing(self) -> None:
-        """A dump that was refused has nothing to go on from, and segments would be kept for it."""
+        """A dump that was refused has nothing to continue from, and without this, segments would be kept for it."""
         with suppress(StrataError):
             manifest = self._folder.manifest()
             if manifest is not None and not manifest.chunks:
@@ -152,7 +152,7 @@ class TableDump:
     # Reading ------------------------------------------------------------------------------------
 
     def _read(self) -> Manifest:
-        """All chunks."""
+        """Reads all chunks."""
         self._readings += 1
         source, settings = self._source, self._settings
         with server_errors(source.address):
@@ -172,7 +172,7 @@ class TableDump:
                 return reader.manifest
 
     def _begun(self, server_uuid: str, executed: str) -> Manifest:
-        """The manifest to go on from; from now on retention keeps what it needs of the stream."""
+        """The manifest to continue from; from now on, retention keeps the part of the stream that it needs."""
         store, name = self._source.store, self._source.name
         position = store.position(name)
         found = History(store, name).behind(self._table, position.seq if position else 0)
@@ -184,13 +184,13 @@ class TableDump:
         return kept
 
     def _reaches_back(self, stored: Manifest) -> bool:
-        """Whether the stream still has what an older process's chunks lack; else they are of no use."""
+        """Whether the stream still has what the chunks of an older process lack; otherwise they are useless."""
         stream = LandedStream.open(self._source.lake, self._source.name)
         return all(stream.executed_before() <= executed for executed in stored.oldest_reads())
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keeps a second dump of the table out: by the folder's lock; a lake behind a URL has the server's."""
+        """Excludes a second dump of the table: by the folder's lock; if the lake is at a URL, by the server's."""
         if self._folder.is_local:
             with self._folder.held():
                 yield
@@ -224,7 +224,7 @@ class TableDump:
         return self._dumped(manifest, made.changes, made.position)
 
     def _landed(self, reads: Sequence[ReadBounds], server_uuid: str) -> tuple[LandedStream, DumpWindow]:
-        """Lands until the stream reaches so far; as `window_of`."""
+        """Lands until the stream reaches the end of the window; see `window_of`."""
         source, until = self._source, time.monotonic() + _LANDING_SECONDS
         place = ServerPlace(server_uuid, max(one.end_position for one in reads))
         while True:
@@ -263,7 +263,7 @@ class TableDump:
 
 
 def _state_of(connection: Any) -> tuple[str, str]:
-    """The server's UUID, and what it has executed."""
+    """The server's UUID, and its executed GTID set."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed")
         [uuid, executed] = cursor.fetchone()

@@ -1,4 +1,4 @@
-"""Dumps tables of a source, some at once: chunks of each, then its mirror.
+"""Dumps tables of a source, several at once: the chunks of each, then its mirror.
 Not here: one table (`dump_table.py`), which tables there are (`selection/wanted.py`)."""
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class DumpReport(Struct, frozen=True):
-    """What became of the tables."""
+    """What happened to the tables."""
 
     source: str
     tables: tuple[TableDumped, ...]
     failed: tuple[ErrorFacts, ...]
-    """Why the others have none; what was read of them stays, and the next dump goes on from there."""
+    """Why the other tables were not dumped; what was read of them stays, and the next dump continues from there."""
 
     def raise_if_wrong(self) -> None:
-        """Raises if a table was not dumped.
+        """Raises an error if a table was not dumped.
 
         Raises:
-            BadData: With the reason of the first.
+            BadData: It has the reason of the first table.
         """
         if self.failed:
             first = self.failed[0]
@@ -45,7 +45,7 @@ class DumpReport(Struct, frozen=True):
             )
 
     def sums(self) -> DumpSums:
-        """In numbers."""
+        """The report in numbers."""
         return DumpSums(
             self.source,
             tables=len(self.tables),
@@ -71,18 +71,18 @@ def dump_tables(
     parallel: int = 1,
     tell: Callable[[DumpProgress], None] = lambda _: None,
 ) -> DumpReport:
-    """Dumps tables; one that fails keeps no other back.
+    """Dumps tables; if one fails, the others are still dumped.
 
     Args:
-        source: Where from, and where to.
-        tables: Which.
-        settings: How each is read.
-        parallel: How many at once, each over a connection of its own.
-        tell: Is told of each chunk, from several threads.
+        source: The source to read, and where its mirrors are.
+        tables: The tables.
+        settings: How each table is read.
+        parallel: How many tables are dumped at once, each over its own connection.
+        tell: Called after each chunk, from several threads.
 
     Raises:
         Usage: There is no table to dump.
-        StrataError: The only one failed.
+        StrataError: The only table failed.
     """
     if not tables:
         raise Usage(

@@ -1,7 +1,7 @@
-"""Makes chunks, each read at a moment of its own, exact at one position: by the changes since the first of them.
+"""Makes chunks that were read at different times exact at one position, by the changes since the first read.
 
-The argument is in docs/decisions/0029-dumps-under-writers.md. In short: a key's last change tells what its row is, and
-a key without a change has the row that was read, whichever chunk it was read with.
+The argument is in docs/decisions/0029-dumps-under-writers.md. In short: the last change of a key has its row, and a key
+without a change has the row that was read, whichever chunk it was read with.
 Not here: reading chunks (`read.py`), finding the changes (`mirrors/dump/`)."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class NotRepeatableError(Exception):
-    """Changes that must not be applied to rows that may have them already: the table has to be read again."""
+    """Changes that must not be applied to rows that may already have them: the table has to be read again."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -51,19 +51,19 @@ def exact_rows(
     folder: DumpFolder,
     limits: DumpLimits = DumpLimits(),
 ) -> Iterator[pa.Table]:
-    """The rows of the table behind the last of the changes, with `_seq` where a change tells it, in bounded memory.
+    """The rows of the table after the last of the changes, with `_seq` if a change has it, in bounded memory.
 
     Args:
-        batches: The rows of all chunks, in any order; each chunk has all transactions in front of the changes, and
-            any of theirs.
-        changes: All changes of the table since the first read, in order, one schema version's, with the columns of
+        batches: The rows of all chunks, in any order; each chunk has all transactions before the changes, and may have
+            any of the changes' transactions.
+        changes: All changes of the table since the first read, in order, of one schema version, with the columns of
             `definition`; none if the table has no key.
-        definition: Of rows and changes.
-        folder: For what does not fit into memory; nothing of it is left.
-        limits: What does.
+        definition: The definition of rows and changes.
+        folder: For rows and changes that do not fit into memory; nothing stays in it.
+        limits: Limits of the memory.
 
     Raises:
-        NotRepeatableError: An image lacks what the rows may have only from before or behind it.
+        NotRepeatableError: An image lacks a value, and the rows may have it only from before or after the change.
         LakeUnavailableError: The storage refuses, or is full.
     """
     exact = (one for batch in changes for one in _exact(batch, definition))
@@ -81,7 +81,7 @@ def exact_rows(
         return
     folder.clear_aside()
     begun = [first, second]
-    # What is put aside must not stay in memory as well.
+    # What is stored on disk must not stay in memory as well.
     del first, second
     try:
         yield from _by_parts(batches, chain(_emptying(begun), pieces), definition, folder, limits)
@@ -101,7 +101,7 @@ def _by_parts(
     folder: DumpFolder,
     limits: DumpLimits,
 ) -> Iterator[pa.Table]:
-    """Changes, and rows that they may have touched, meet a part of all keys at a time."""
+    """Applies changes to the rows that they may affect, one part of all keys at a time."""
     key, schema = exact_key(definition), exact_mirror_schema(definition)
     logged, rows_of = Aside(folder, "changes", limits), Aside(folder, "rows", limits)
     marks = Marks(limits.marks)
@@ -128,10 +128,10 @@ def _by_parts(
 
 
 def _key_hashes(changes: pa.Table, key: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The hashes of the keys before and after each change; of an insert, or of a delete, both are of the one it has."""
+    """The hashes of the keys before and after each change; for an insert or a delete, both are of its only key."""
     images = pa.chunked_array(changes[BEFORE].chunks, changes[BEFORE].type)
     before, after = {name: pc.struct_field(images, [name]) for name in key}, {name: changes[name] for name in key}
-    # A partial image may lack its key, which it has kept.
+    # A partial image may lack its key: then the key is the same as before.
     olds, news = coalesced(before, after, key), coalesced(after, before, key)
     return hashes_of(list(olds.values()), changes.num_rows), hashes_of(list(news.values()), changes.num_rows)
 
@@ -139,8 +139,8 @@ def _key_hashes(changes: pa.Table, key: Sequence[str]) -> tuple[NDArray[np.int64
 def _by_keys(
     changes: pa.Table, before: NDArray[np.int64], after: NDArray[np.int64], parts: int
 ) -> tuple[pa.Table, NDArray[np.int64]]:
-    """Changes with the hash by which each is put aside; one that gives its row a key of another part becomes a delete
-    of the one and an insert of the other. Only whole images do that (`refuse_unrepeatable`)."""
+    """Changes, with the hash by which each is stored. A change that moves its row to a key of another part becomes a
+    delete in one part and an insert in the other. Only complete images do that (`refuse_unrepeatable`)."""
     moves = parts_of(before, parts) != parts_of(after, parts)
     if not moves.any():
         return changes, before
@@ -161,7 +161,7 @@ def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
 def _together(
     batches: Iterable[pa.RecordBatch], changes: pa.Table, definition: TableDefinition, limits: DumpLimits
 ) -> Iterator[pa.Table]:
-    """Changes that are held, put on top of rows."""
+    """Applies held changes to rows."""
     key, schema = exact_key(definition), exact_mirror_schema(definition)
     refuse_unrepeatable(changes, definition, key)
     touched = _keys_of(changes, key)
@@ -174,14 +174,14 @@ def _together(
 
 
 def refuse_unrepeatable(changes: pa.Table, definition: TableDefinition, key: Sequence[str]) -> None:
-    """Refuses changes whose outcome depends on whether the rows have them already.
+    """Refuses changes whose result depends on whether the rows already have them.
 
-    Whole images after changes say all by themselves. A MINIMAL one is completed column by column, which may be repeated
-    as long as the row keeps its key; of a row that got another key, or of a difference between two JSON documents, it
-    may not.
+    A complete image after a change has the whole row. A MINIMAL image is completed column by column; this may be
+    repeated as long as the row keeps its key. It may not be repeated if the row got another key, or if the image has
+    the difference between two JSON documents.
 
     Raises:
-        NotRepeatableError: There is one.
+        NotRepeatableError: There is such a change.
     """
     _refuse_differences(changes, definition)
     missing = changes["_missing"]
@@ -243,7 +243,7 @@ def _is_among(keys: pa.Table, wanted: pa.Table) -> pa.Array:
 def _larger(
     batches: Iterable[pa.RecordBatch], bytes_at_once: int, rows_at_once: int | None = None
 ) -> Iterator[pa.Table]:
-    """Tables of about so many rows or bytes, none of them empty: looking for keys has a price for each."""
+    """Tables of about this many rows or bytes, none of them empty: each lookup of keys has a cost."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -1,4 +1,4 @@
-"""From rows that were read to a mirror at one position: what changed since is put on top of them.
+"""From rows that were read to a mirror at one position: applies the changes since then to the rows.
 Not here: reading them (`dump_table.py`, `backups/`), the argument (`mirrors/dump/exact.py`)."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
 _WAIT_SECONDS: Final = 600.0
-"""For others who write to the mirror: reading the rows again costs more."""
+"""How long to wait for other writers of the mirror: reading the rows again costs more."""
 
 
 class DumpSource(Struct, frozen=True):
@@ -46,14 +46,14 @@ class DumpSource(Struct, frozen=True):
     lake: str
     store: SchemaStore
     catch_up: Callable[[], None]
-    """Lands what the server has executed by now, and tracks it."""
+    """Lands and tracks what the server has executed by now."""
     mode: Mode
     begin: Callable[[TableName], bool] = lambda _: True
-    """Whether a table is to be dumped still, asked when no other process is at it."""
+    """Whether a table must still be dumped; called when no other process dumps it."""
     done: Callable[[TableName], None] = lambda _: None
-    """Is told that a table's mirror has its rows."""
+    """Called when a table's mirror has its rows."""
     renames: Callable[[TableName], Renames] = lambda _: Renames.COPY
-    """What will become of a table's columns that get another name."""
+    """What will happen to a table's columns that get another name."""
     limits: DumpLimits = DumpLimits()
 
 
@@ -62,14 +62,14 @@ class DumpedMirror(Struct, frozen=True):
 
     position: MirrorPosition
     changes: int
-    """That were put on top of the rows."""
+    """Number of changes that were applied to the rows."""
 
 
 def version_at(source: DumpSource, table: TableName, seq: int, definition: TableDefinition) -> SchemaVersion:
-    """The version that holds behind a transaction, whose columns are those of the rows.
+    """The version after a transaction, if its columns are those of the rows.
 
     Raises:
-        TableAlteredError: They are others.
+        TableAlteredError: Its columns are different.
     """
     try:
         found = History(source.store, source.name).behind(table, seq)
@@ -81,8 +81,8 @@ def version_at(source: DumpSource, table: TableName, seq: int, definition: Table
 
 
 def _tracked(source: DumpSource, stream: LandedStream, window: DumpWindow) -> DumpWindow:
-    """The window up to what is tracked, where nothing else follows but what the store wrote: it changes no table of
-    the source's, and is not tracked by itself, since that would be written, too (`tracking/track_schema.py`)."""
+    """The window up to what is tracked, if only the store's own writes follow. These change no table of the source.
+    They are not tracked by themselves, because that would be one more write (`tracking/track_schema.py`)."""
     position = source.store.position(source.name)
     end = position.seq if position else 0
     own = own_database(source.store.engine, stream.servers()) if end < window.last_seq else ()
@@ -101,16 +101,16 @@ def make_mirror(
     """The mirror of a table at the end of a window.
 
     Args:
-        source: Where from, and where to.
+        source: The source, and where its mirrors are.
         table: The table.
-        definition: Of the rows.
-        landed: The stream, and within which of its transactions the rows were read.
+        definition: The definition of the rows.
+        landed: The stream, and the range of its transactions in which the rows were read.
         batches: The rows.
 
     Raises:
         TableAlteredError: The table was altered within the window.
-        NotRepeatableError: What changed within it cannot be put on top of rows that may have it already.
-        AlreadyRunningError: Others keep writing to the mirror.
+        NotRepeatableError: Its changes cannot be applied to rows that may already have them.
+        AlreadyRunningError: Other processes write to the mirror all the time.
         LakeUnavailableError: The storage refuses, or is full.
     """
     stream, window = landed[0], _tracked(source, *landed)
@@ -123,7 +123,7 @@ def make_mirror(
     if is_kept and not key_columns(definition) and is_changed(stream, window, table):
         raise NotRepeatableError("the table has no key, and was changed while it was read")
     count = _Count()
-    # What the server logs of such a table it does not keep.
+    # The server logs rows of such a table, but does not keep them.
     logged = changes_of(stream, source.store, window, table, definition) if is_kept else iter(())
     changes = count.passing(logged)
     position = MirrorPosition(
@@ -150,8 +150,8 @@ def make_mirror(
 
 
 def _ended(source: DumpSource, mirror: Mirror | None, stream: LandedStream, position: MirrorPosition) -> Mirror | None:
-    """A mirror that is to be replaced. If tables that take its rows along would lack what changed behind its position,
-    it says so: no other mirror of that time will ever have it."""
+    """Prepares a mirror that will be replaced. If the changes after its position could be missing in tables that get
+    its rows, it is marked: no other mirror will ever have that state."""
     if mirror is None or mirror.is_dropped or mirror.stopped:
         return mirror
     skipped = DumpWindow(mirror.position.seq, position.seq)
@@ -161,7 +161,7 @@ def _ended(source: DumpSource, mirror: Mirror | None, stream: LandedStream, posi
 
 
 class _Count:
-    """How many rows have passed."""
+    """Counts the rows that pass."""
 
     def __init__(self) -> None:
         self.rows = 0

@@ -1,4 +1,4 @@
-"""The files of a dump: `<lake>/dumps/<source>/<database>/<table>/`, a manifest and a file of Arrow batches a chunk.
+"""The files of a dump: `<lake>/dumps/<source>/<database>/<table>/`, a manifest, and a file of Arrow batches per chunk.
 Not here: what is in the manifest (`manifest.py`), what is read (`read.py`)."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MANIFEST: Final = "manifest.json"
 CHUNK_SUFFIX: Final = ".arrow"
 ASIDE: Final = "aside-"
-"""Begins the names of what is in the folder only while a mirror is made (`aside.py`), under the mirror's lock."""
+"""Prefix of files that exist only while a mirror is made (`aside.py`), under the mirror's lock."""
 
 
 class DumpFolder:
@@ -41,26 +41,26 @@ class DumpFolder:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """URL of the folder."""
         return self._folder.url
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on this machine, where `held` keeps others out."""
+        """Whether it is on this machine, where `held` excludes other processes."""
         return self._folder.is_local
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keeps a second dump of the same table out, for the time of a `with` block.
+        """Excludes a second dump of the same table, during a `with` block.
 
         Raises:
-            AlreadyRunningError: There is one.
+            AlreadyRunningError: There is another dump.
         """
         with hold_folder(self._folder, "dumping this table"):
             yield
 
     def manifest(self) -> Manifest | None:
-        """What was read; None if no dump has begun.
+        """What was read so far; None if no dump has begun.
 
         Raises:
             DamagedFileError: It cannot be read.
@@ -75,11 +75,11 @@ class DumpFolder:
         return None if stamp is None else stamp[1] // 1000
 
     def save(self, manifest: Manifest) -> None:
-        """From now on this is what was read."""
+        """Stores the manifest: what was read so far."""
         self._folder.write(MANIFEST, manifest.to_json())
 
     def write(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        """Writes a chunk's file; it is there as a whole or not at all.
+        """Writes a chunk's file; afterwards it is there completely or not at all.
 
         Raises:
             LakeUnavailableError: The storage refuses, or is full.
@@ -104,7 +104,7 @@ class DumpFolder:
         """The batches of a chunk.
 
         Raises:
-            DamagedFileError: The file is gone, or not whole.
+            DamagedFileError: The file is gone, or not complete.
             LakeUnavailableError: The storage does not answer.
         """
         with self._opened(name) as reader:
@@ -115,7 +115,7 @@ class DumpFolder:
         """One batch of a file.
 
         Raises:
-            DamagedFileError: The file is gone, or not whole.
+            DamagedFileError: The file is gone, or not complete.
             LakeUnavailableError: The storage does not answer.
         """
         with self._opened(name) as reader:
@@ -139,26 +139,26 @@ class DumpFolder:
                 ) from None
 
     def clear_aside(self) -> None:
-        """Deletes what was put aside while a mirror was made; asked by who holds the mirror's lock."""
+        """Deletes what was stored while a mirror was made; the caller holds the mirror's lock."""
         for name in self._folder.names():
             if name.startswith(ASIDE):
                 self._folder.delete(name)
 
     def keep_only(self, names: Iterable[str]) -> None:
-        """Deletes all files but these: those of a dump that was given up, or of one that died while it wrote."""
+        """Deletes all other files: those of a dump that was abandoned, or of one that was killed while it wrote."""
         kept = {*names, MANIFEST, LOCK_FILE}
         for name in [*self._folder.names(), *self._folder.leftovers()]:
             if name not in kept and not name.startswith(ASIDE):
                 self._folder.delete(name)
 
     def clear(self) -> None:
-        """Deletes all of it: the mirror has the rows."""
+        """Deletes the whole folder: the mirror has the rows."""
         self._folder.delete(MANIFEST)
         self.keep_only(())
 
 
 def begun_dumps(lake: str, source: str) -> Iterator[tuple[Manifest, int]]:
-    """The dumps of a source that have begun and have not ended, and when each has come on: microseconds UTC.
+    """The dumps of a source that have begun and not ended, and the time of their last progress: microseconds UTC.
 
     Raises:
         DamagedFileError: A manifest cannot be read.

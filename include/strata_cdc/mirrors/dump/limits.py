@@ -1,4 +1,4 @@
-"""How much of a dump is held in memory while its rows are made exact.
+"""Limits of the memory of a dump while its rows are made exact.
 Not here: the size of the chunks that are read (the settings)."""
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DumpLimits:
-    """Of one table's dump."""
+    """Limits of the dump of one table."""
 
     held_bytes: int = 64 << 20
-    """Of changes (Arrow) that are held at once; where there are more, they are put aside on disk by their keys."""
+    """Changes (Arrow) that are held at once; more changes are stored on disk, by their keys."""
     batch_rows: int = 1 << 18
-    """Rows whose keys are looked for together: that has a price for each time."""
+    """Rows whose keys are looked up together: each lookup has a cost."""
     batch_bytes: int = 64 << 20
-    """Of Arrow memory, likewise."""
+    """The same in bytes of Arrow memory."""
     aside_bytes: int = 32 << 20
-    """Of Arrow memory, that are gathered for a file of what is put aside."""
+    """Bytes of Arrow memory that are gathered for one file of rows on disk."""
     parts: int = 256
-    """Of all keys, a power of two: one is in memory at a time."""
+    """Number of parts of all keys, a power of two: one part is in memory at a time."""
     marks: int = 1 << 26
-    """Bytes, a power of two, that say which keys may have been changed."""
+    """Bytes, a power of two, that mark the keys that may have been changed."""

@@ -1,4 +1,4 @@
-"""What a dump has read so far, as it is stored: a manifest beside the chunks' files.
+"""What a dump has read so far, in its stored form: a manifest in the folder of the chunks' files.
 Not here: the files (`folder.py`), reading (`read.py`)."""
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableDefinition
 
 FORMAT: Final = 2
-"""Newest number of the stored form; every older one keeps opening. Chunks of 1 have no texts of what columns do not
-hold, so that a dump does not go on from them."""
+"""Newest number of the stored form; all older forms stay readable. Chunks of form 1 have no texts of values that
+columns do not hold, so no dump continues from them."""
 
 
 class ReadBounds(Struct, frozen=True):
-    """Between which two states of the stream a consistent read lies."""
+    """The two states of the stream between which a consistent read is."""
 
     executed: str
     """GTID set that was executed before the read began: the rows have all of it."""
     end: str
-    """FILE:OFFSET that the server wrote at when the read had begun: the rows have nothing behind it."""
+    """The server's position FILE:OFFSET when the read had begun: the rows have nothing after it."""
 
     @property
     def executed_set(self) -> GtidSet:
@@ -44,17 +44,17 @@ class ReadBounds(Struct, frozen=True):
 
 
 class Chunk(Struct, frozen=True):
-    """One piece of the table, in one consistent read."""
+    """A chunk of the table, from one consistent read."""
 
     file: str
     rows: int
     bytes: int
-    """As the server sent them."""
+    """Bytes that the server sent."""
     bounds: ReadBounds
     border: tuple[str, ...] = ()
-    """Literals of the key of its last row, behind which the next one begins; empty for the last chunk."""
+    """Literals of the key of its last row, after which the next chunk begins; empty for the last chunk."""
     invalid: dict[str, int] = {}
-    """How many values its Arrow type does not tell apart from others, as zero dates."""
+    """By column, how many values its Arrow type cannot distinguish from others, such as zero dates."""
 
 
 class Manifest(Struct, frozen=True):
@@ -64,14 +64,14 @@ class Manifest(Struct, frozen=True):
     database: str
     table: str
     version_id: int
-    """Of the definition by which the rows are read."""
+    """Id of the version of the definition by which the rows are read."""
     definition: str
     definition_format: int
     server_uuid: str
-    """Of the server that is read; the chunks of two servers are not put together."""
+    """UUID of the server that is read; chunks of two servers are never put together."""
     chunks: tuple[Chunk, ...] = ()
     is_read: bool = False
-    """Whether the last chunk is there."""
+    """Whether the last chunk has been read."""
     since: str = ""
     """GTID set that was executed before the first read; empty in manifests of older versions."""
     format: int = FORMAT
@@ -86,7 +86,7 @@ class Manifest(Struct, frozen=True):
         server_uuid: str,
         since: str = "",
     ) -> Manifest:
-        """Of a dump that has read nothing yet."""
+        """A dump that has read nothing yet."""
         text, number = definition.to_json(), definition.stored_format
         return cls(source, table.database, table.table, version_id, text, number, server_uuid, since=since)
 
@@ -97,17 +97,17 @@ class Manifest(Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """That have been read."""
+        """Rows that were read so far."""
         return sum(chunk.rows for chunk in self.chunks)
 
     @property
     def sent_bytes(self) -> int:
-        """Likewise, as the server sent them."""
+        """Bytes of these rows, as the server sent them."""
         return sum(chunk.bytes for chunk in self.chunks)
 
     @property
     def border(self) -> tuple[str, ...]:
-        """Behind which key the next chunk begins; empty for the first."""
+        """The key after which the next chunk begins; empty for the first chunk."""
         return self.chunks[-1].border if self.chunks else ()
 
     def read_definition(self) -> TableDefinition:
@@ -115,19 +115,19 @@ class Manifest(Struct, frozen=True):
         return definition_from_json(self.definition, self.definition_format)
 
     def with_chunk(self, chunk: Chunk, *, is_last: bool) -> Manifest:
-        """With one more chunk."""
+        """The manifest with one more chunk."""
         return replace(self, chunks=(*self.chunks, chunk), is_read=is_last)
 
     def goes_on_from(self, begun: Manifest) -> bool:
-        """Whether this one may be continued where `begun` would be a new one: same table, definition and server."""
+        """Whether it may be continued instead of starting with `begun`: same table, definition and server."""
         return replace(self, chunks=(), is_read=False, since=begun.since) == begun
 
     def reads(self) -> list[ReadBounds]:
-        """Between which states of the stream its chunks were read."""
+        """The states of the stream between which its chunks were read."""
         return [chunk.bounds for chunk in self.chunks]
 
     def oldest_reads(self) -> list[GtidSet]:
-        """Behind which of the stream's transactions it needs all, to bring what was read to one position."""
+        """To bring the rows to one position, all transactions of the stream after these sets are needed."""
         return earliest(self.reads()) or [GtidSet.parse(self.since)]
 
     def to_json(self) -> bytes:
@@ -136,10 +136,10 @@ class Manifest(Struct, frozen=True):
 
 
 def read_manifest(content: bytes, where: str) -> Manifest:
-    """The inverse of `Manifest.to_json`.
+    """Reads what `Manifest.to_json` wrote.
 
     Raises:
-        DamagedFileError: A newer version wrote it, or it is none.
+        DamagedFileError: A newer version wrote it, or it is not a manifest.
     """
     try:
         found = msgspec.json.decode(content, type=Manifest)
@@ -159,7 +159,7 @@ def read_manifest(content: bytes, where: str) -> Manifest:
 
 
 def earliest(reads: Iterable[ReadBounds]) -> list[GtidSet]:
-    """What was executed before the reads, without those that another one has in it."""
+    """The sets that were executed before the reads, without those that contain another one of them."""
     found: list[GtidSet] = []
     for read in reads:
         executed = read.executed_set

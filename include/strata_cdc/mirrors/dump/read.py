@@ -1,5 +1,5 @@
-"""Reads a table in chunks, in the order of its key; what is read stays read, however the process ends.
-Not here: which changes are missing from chunks (`exact.py`), when it has to begin anew (`mirrors/dump/`)."""
+"""Reads a table in chunks, in the order of its key; what was read stays, however the process ends.
+Not here: which changes are missing from chunks (`exact.py`), when it has to begin again (`mirrors/dump/`)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _ALTERED = frozenset({1054, 1146, 1176, 1412})
 """Unknown column, no such table, no such key, and a table that was altered after the read began."""
 _LEAST_ROWS = 1000
 _LEAST_ROW_BYTES = 64
-"""For a first chunk where the server has no guess."""
+"""For the first chunk, if the server has no estimate."""
 _ATTEMPTS_FOR_QUIET = 60
 
 
 class TableAlteredError(Exception):
-    """The table is not any more what its definition says: the dump begins anew with the next one."""
+    """The table is no longer as in its definition: the dump begins again with the next definition."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -41,7 +41,7 @@ class TableAlteredError(Exception):
 
 
 class Estimate(Struct, frozen=True):
-    """What the server guesses of a table."""
+    """The server's estimates for a table."""
 
     rows: int
     row_bytes: int
@@ -51,16 +51,16 @@ class TableReader:
     """Reads one table over one connection.
 
     Args:
-        connection: In autocommit mode; its session is used up.
-        folder: Where the chunks go.
-        manifest: What was read before; of the definition that is thought to hold.
-        chunk_bytes: How much a chunk should have.
-        is_quiet: For a table that has no key to read by: whether no transaction in doubt, within some bounds, has
-            changed it. Asked while the read is open.
+        connection: In autocommit mode; its session cannot be used for anything else.
+        folder: The folder for the chunks.
+        manifest: What was read before; it has the definition that is expected to be the current one.
+        chunk_bytes: The intended size of a chunk.
+        is_quiet: For a table without a key to read by: whether no transaction within some bounds, of which it is not
+            known whether the read has it, has changed the table. Called while the read is open.
 
     Raises:
         SourceSettingsError: The server has no GTIDs, or no binlog.
-        pymysql.err.MySQLError: It refuses, or goes away.
+        pymysql.err.MySQLError: The server refuses, or disconnects.
     """
 
     def __init__(
@@ -82,15 +82,15 @@ class TableReader:
         self._columns = self._shown_columns()
 
     def read_chunk(self) -> Chunk:
-        """Reads the next chunk and notes it.
+        """Reads the next chunk and notes it in the manifest.
 
         Raises:
             TableAlteredError: The table was altered, dropped or renamed.
-            Usage: Its engine has no consistent reads; or it has no key, and was changed in every moment in which it was
-                to be read.
+            Usage: Its engine has no consistent reads; or it has no key, and was changed each time that it was going to
+                be read.
             UndecodableTextError: A value is not text in its column's charset.
             LakeUnavailableError: The storage refuses, or is full.
-            pymysql.err.MySQLError: The server refuses, or goes away.
+            pymysql.err.MySQLError: The server refuses, or disconnects.
         """
         try:
             return self._read_chunk()
@@ -137,7 +137,7 @@ class TableReader:
         )
 
     def _chunk_rows(self) -> int:
-        """How many rows the next chunk may have, by what those so far have."""
+        """How many rows the next chunk may have, from the sizes of those so far."""
         manifest = self.manifest
         guess = manifest.sent_bytes // manifest.rows if manifest.rows else self.estimate.row_bytes
         return max(_LEAST_ROWS, self._chunk_bytes // max(guess, 1 if manifest.rows else _LEAST_ROW_BYTES))
@@ -158,7 +158,7 @@ class TableReader:
         return Estimate(*(int(value or 0) for value in rows[0])) if rows else Estimate(0, 0)
 
     def _shown_columns(self) -> list[tuple[Any, ...]]:
-        """What changes with most DDL, and costs little to ask for. What it does not show, the history does."""
+        """What changes with most DDL, and is cheap to request. The history shows the DDL that this does not show."""
         return self._rows(
             "SELECT COLUMN_NAME, COLUMN_TYPE, COLLATION_NAME, IS_NULLABLE, EXTRA "
             "FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"

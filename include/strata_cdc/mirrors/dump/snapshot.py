@@ -1,13 +1,13 @@
-"""A consistent read on the server, and between which two states of its stream it lies.
+"""A consistent read on the server, and the two states of its stream between which it is.
 
 InnoDB shows a commit before `gtid_executed` has it, but only after it was written to the binlog (sql/binlog.cc,
-`MYSQL_BIN_LOG::ordered_commit`: flush, sync, then engines, then `update_commit_group`). So the set that was executed
-before the read began is all in it, and nothing behind the place is that the server writes at once it has begun.
+`MYSQL_BIN_LOG::ordered_commit`: flush, sync, then engines, then `update_commit_group`). So the read has all of the set
+that was executed before it began, and nothing after the server's binlog position just after it began.
 
-DDL is not part of what a transaction sees. After one that changes a table InnoDB refuses the older read (error 1412),
-but RENAME gives a name to other rows and changes no table. So the table is opened in the transaction before that place
-is asked for: from then on its metadata lock keeps DDL out, and DDL that came earlier is in the binlog in front of the
-place, since it wrote itself there before it gave its own lock back.
+DDL is not part of what a transaction sees. After DDL that changes a table, InnoDB refuses the older read (error 1412).
+But RENAME gives a name to other rows, and changes no table. So the table is opened in the transaction before the binlog
+position is requested: from then on, the metadata lock of the transaction blocks DDL. Earlier DDL is in the binlog
+before the position, because DDL is written to the binlog before it releases its own lock.
 Not here: what is read (`read.py`), where these states are in the landed stream (`mirrors/dump/`)."""
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 _SYNTAX_ERROR = 1064
 _CONSISTENT = frozenset({"innodb", "rocksdb", "tokudb"})
-"""Engines whose tables a transaction sees as they were when it began; another one shows what is there by now."""
+"""Engines whose tables a transaction sees as they were when it began; other engines show the current rows."""
 
 
 def refuse_inconsistent(connection: Client, table: TableName) -> None:
-    """Refuses a table that no transaction shows as of one moment; one that is not there is left to who reads it.
+    """Refuses a table that no transaction shows as of one moment; if there is no such table, the read will fail later.
 
     Raises:
         Usage: Its engine has no consistent reads.
@@ -58,8 +58,8 @@ class SnapshotReader:
         connection: In autocommit mode, its session prepared (`rows.select.statement.prepare_session`).
 
     Raises:
-        SourceSettingsError: The server does not number its transactions, or writes no binlog.
-        pymysql.err.MySQLError: The server refuses, or goes away.
+        SourceSettingsError: The server does not give GTIDs to its transactions, or writes no binlog.
+        pymysql.err.MySQLError: The server refuses, or disconnects.
     """
 
     def __init__(self, connection: Client) -> None:
@@ -68,28 +68,29 @@ class SnapshotReader:
         self._executed()
 
     def begin(self, table: TableName) -> ReadBounds:
-        """Begins a read of a table, which no DDL changes until `end` ends it.
+        """Begins a read of a table, which no DDL can change until `end` ends the read.
 
         Raises:
             Usage: The table's engine has no consistent reads.
-            SourceSettingsError: The server does not number its transactions any more.
+            SourceSettingsError: The server no longer gives GTIDs to its transactions.
         """
         before = self._written()
         executed = self._executed()
         self._rows("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         self._rows(f"SELECT 1 FROM {quoted_table(table)} LIMIT 0")  # noqa: S608 - quoted
-        # The dictionary is seen as it was when the transaction began; what came since is in front of the place.
+        # The dictionary is seen as it was when the transaction began; later DDL is before the position that is read
+        # next.
         refuse_inconsistent(self._connection, table)
         written = self._written()
         if written.file_number > before.file_number + 1:
-            # A file for each change of gtid_mode: in one that was begun since, transactions may have no GTID.
+            # Each change of gtid_mode begins a file: in a file that was begun since, transactions may have no GTID.
             self.end()
             return self.begin(table)
         return ReadBounds(executed, str(written))
 
     def _executed(self) -> str:
-        """In gtid_mode ON no transaction without a GTID is left that is not committed (sql/sys_vars.cc,
-        `Sys_var_gtid_mode`), so that a read which begins now has those, too."""
+        """The executed GTID set. In gtid_mode ON, all transactions without a GTID are committed (sql/sys_vars.cc,
+        `Sys_var_gtid_mode`), so a read that begins now has those, too."""
         [[executed, mode, is_logging]] = self._rows(
             "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_mode, @@GLOBAL.log_bin"
         )
@@ -101,11 +102,11 @@ class SnapshotReader:
         return _text(executed).replace("\n", "")
 
     def end(self) -> None:
-        """Ends the read, and lets DDL of what was read go on."""
+        """Ends the read; DDL on the table is possible again."""
         self._rows("COMMIT")
 
     def _written(self) -> BinlogPosition:
-        """Where the server writes: behind whole groups of commits, since it asks under LOCK_log."""
+        """The server's binlog position: after complete groups of commits, since the server reads it under LOCK_log."""
         try:
             found = self._rows(self._status)
         except pymysql.err.ProgrammingError as error:
@@ -125,5 +126,5 @@ class SnapshotReader:
 
 
 def _text(value: object) -> str:
-    # The session has its results in the charsets of their columns.
+    # The session returns values in the charsets of their columns.
     return value.decode() if isinstance(value, bytes) else str(value)

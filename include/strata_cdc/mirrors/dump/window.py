@@ -1,5 +1,5 @@
-"""The landed stream between the first read of a dump and the position at which its rows are to be exact.
-Not here: the reads (`mirrors/dump/`), putting rows and changes together (`mirrors/dump/exact.py`)."""
+"""The landed stream between the first read of a dump and the position at which its rows will be exact.
+Not here: the reads (`mirrors/dump/`), applying the changes to the rows (`mirrors/dump/exact.py`)."""
 
 from __future__ import annotations
 
@@ -45,31 +45,31 @@ class DumpWindow(Struct, frozen=True):
 
 
 def window_of(stream: LandedStream, reads: Sequence[ReadBounds], server_uuid: str) -> DumpWindow:
-    """What reads may have or lack: behind all that they have for certain, up to where they have nothing any more.
+    """The transactions that the reads may have or lack: after those that all have, up to the last that one may have.
 
     Args:
-        stream: What has landed; all in front of where the server wrote when the last of the reads had begun.
+        stream: The landed stream; it has everything before the position of the server after the last read had begun.
         reads: At least one.
-        server_uuid: Of the server that was read.
+        server_uuid: UUID of the server that was read.
 
     Raises:
-        Usage: The stream began behind the reads.
+        Usage: The stream begins after the reads.
     """
     ends = [one.end_position for one in reads]
     last = stream.seq_in_front(ServerPlace(server_uuid, max(ends)))
-    # A server begins a file with each change of gtid_mode (sql/sys_vars.cc, `Sys_var_gtid_mode`), and numbered
-    # everything when it was read: what has no GTID is in files before that one, and had been committed.
+    # A server begins a file with each change of gtid_mode (sql/sys_vars.cc, `Sys_var_gtid_mode`), and all transactions
+    # had GTIDs when it was read: transactions without a GTID are in earlier files, and had been committed.
     unnumbered = stream.seq_in_front(ServerPlace(server_uuid, ServerFiles.first_event(min(ends).file)))
     after = min(_contained(stream, executed, unnumbered) for executed in earliest(reads))
     return DumpWindow(after, max(after, last))
 
 
 def window_of_set(stream: LandedStream, executed: GtidSet) -> DumpWindow:
-    """What is between rows that have exactly the transactions of a set, and a place where the stream has all of them:
-    nothing, if both have them in one order.
+    """The transactions between rows that have exactly those of a set, and a position at which the stream has all of
+    them. There are none if both have them in one order.
 
     Raises:
-        Usage: The stream began behind them, does not have all of them, or has some at that place without a GTID.
+        Usage: The stream begins after them, does not have all of them, or continues there with one that has no GTID.
     """
     after = _contained(stream, executed)
     low, high = after, stream.last_seq
@@ -97,7 +97,7 @@ def window_of_set(stream: LandedStream, executed: GtidSet) -> DumpWindow:
 
 
 def _contained(stream: LandedStream, executed: GtidSet, unnumbered: int = 0) -> int:
-    """The last transaction up to which all of the stream is in a set."""
+    """The last transaction such that the set has it and everything in the stream before it."""
     if not stream.executed_before() <= executed:
         raise Usage(
             "the landed stream begins behind the moment at which rows were read",
@@ -109,7 +109,7 @@ def _contained(stream: LandedStream, executed: GtidSet, unnumbered: int = 0) -> 
 
 
 def is_changed(stream: LandedStream, window: DumpWindow, table: TableName) -> bool:
-    """Whether a transaction in the window has rows of a table, by the indexes alone."""
+    """Whether a transaction in the window has rows of a table; reads only the indexes."""
     placement = PreparedPlacement(stream, window.after_seq, window.last_seq)
     records = stream.records(window.after_seq + 1, window.last_seq)
     for segment, found in groupby(records, key=itemgetter(0)):
@@ -122,8 +122,8 @@ def is_changed(stream: LandedStream, window: DumpWindow, table: TableName) -> bo
 def happened(
     store: SchemaStore, source: str, window: DumpWindow, table: TableName, definition: TableDefinition
 ) -> str | None:
-    """What befell a table within the window besides changes of rows, so that its rows have to be read again; None for
-    nothing, or for DDL that leaves rows and columns as they are."""
+    """What happened to a table within the window, other than changes of rows, so that its rows must be read again; None
+    if nothing happened, or only DDL that leaves rows and columns as they are."""
     for entry in store.timeline(source, [table]):
         if window.after_seq < entry.seq <= window.last_seq:
             after = store.definition(entry.fingerprint) if entry.fingerprint else None
@@ -136,8 +136,8 @@ def happened(
 
 
 def may_lack_changes(stream: LandedStream, store: SchemaStore, window: DumpWindow, table: TableName) -> bool:
-    """Whether a statement within a window may have taken the rows of a table to another one, and these may have been
-    others by then than at the window's beginning."""
+    """Whether a statement within a window may have moved the rows of a table to another one, after these had changed
+    since the beginning of the window."""
     versions = {entry.seq for entry in store.timeline(stream.source, [table])}
     removals = store.row_removals(stream.source, window.after_seq, window.last_seq)
     turned = versions | {one.seq for one in removals if one.name == table}
@@ -155,8 +155,8 @@ def _may_be_changed(stream: LandedStream, window: DumpWindow, table: TableName) 
 
 
 def _is_alike(found: TableDefinition | None, definition: TableDefinition) -> bool:
-    """Whether rows that were read by one definition are rows of the other, under the same key, in an engine that shows
-    them as of one moment if the other does."""
+    """Whether rows that were read by one definition are rows of the other: with the same columns and key, and in the
+    same engine, so that both show rows as of one moment or neither does."""
     if found is None or found.engine != definition.engine:
         return False
     return found.columns == definition.columns and key_columns(found) == key_columns(definition)
@@ -165,7 +165,7 @@ def _is_alike(found: TableDefinition | None, definition: TableDefinition) -> boo
 def changes_of(
     stream: LandedStream, store: SchemaStore, window: DumpWindow, table: TableName, definition: TableDefinition
 ) -> Iterator[pa.RecordBatch]:
-    """The changes of a table within the window, in which it has one definition, in order and some at a time.
+    """The changes of a table within the window, in which it has one definition; in order, a batch at a time.
 
     Raises:
         StrataError: Rows were changed by a statement, or cannot be decoded.

@@ -1,1 +1,1 @@
-"""Bringing the mirrors of a source up to what is published."""
+"""Updates the mirrors of a source to what is published."""

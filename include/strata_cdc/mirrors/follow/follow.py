@@ -1,5 +1,5 @@
-"""Mirrors followed, one table or several at once: each by a way of its own through the stream.
-Not here: the way (`mirror_updater.py`), which tables there are (`update_mirrors.py`)."""
+"""Follows mirrors, one table or several at once: each has its own update along the stream.
+Not here: one update (`mirror_updater.py`), which tables there are (`update_mirrors.py`)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Follower:
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
-        happenings: What happens to its tables.
+        `happenings`: The events of its tables.
         published: How far their changes are published.
         mode: How new mirrors take changes.
-        locks: One is held from the first commit to a mirror until it is where it can be brought.
-        renames: What becomes of the columns of a table that get another name.
+        locks: The lock of a mirror is held from its first commit until the update is complete.
+        renames: What happens to the columns of a table that get another name.
         limits: How large the files and commits of mirrors become.
     """
 
@@ -62,25 +62,25 @@ class Follower:
         self.limits = limits
 
     def follow(self, table: TableName, until: Order | None = None) -> MirrorProgress:
-        """Brings the mirror of a table as far as it can be brought, or only to what happens at `until`.
+        """Updates the mirror of a table as far as possible, or only up to the event at `until`.
 
         Raises:
             MirrorDivergedError: The changes do not fit the rows.
-            DamagedFileError: The mirror is not whole.
-            AlreadyRunningError: Another process keeps writing to it.
+            DamagedFileError: The mirror is not complete.
+            AlreadyRunningError: Another process writes to it all the time.
             LakeUnavailableError: The storage does not answer.
         """
         return self._tried(table, lambda lock: MirrorUpdater(self, table, until, lock).go())
 
     def follow_changes(self, table: TableName, at_once: int) -> MirrorProgress | None:
-        """As `follow`, if nothing but changes of rows is in front of the mirror; else None, and nothing was done.
+        """As `follow`, if the next events are all changes of rows; otherwise nothing is done, and None is returned.
 
-        No other table is looked at, so several threads may do this, of a table each.
+        No other table is read, so several threads may do this at once, each for its own table.
 
         Args:
             table: The table.
-            at_once: How many of them: they share the memory that one may take. None is given back of a table that
-                needs more, too.
+            at_once: The number of such threads: they share the memory that one update may use. If the table needs more
+                memory than its share, None is returned too.
 
         Raises:
             StrataError: As `follow`.

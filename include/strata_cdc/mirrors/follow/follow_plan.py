@@ -1,4 +1,4 @@
-"""What a table's mirror has to do for what happened to the table, as a plan that can be printed.
+"""What a table's mirror has to do because of the table's events, as a plan that can be printed.
 Not here: doing it (`mirror_updater.py`), what happened (`schema_events.py`)."""
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ class FollowAction(StrEnum):
     """What is done with the rows of a mirror."""
 
     LOSE = "rows are not known any more"
-    """No log has what happened to them."""
+    """No log shows what happened to the rows."""
     FORGET = "the table is not known any more"
     DROP = "the table is gone"
     BEGIN = "rows begin anew"
-    """The statement made the table, or its rows are none, or those that it brings."""
+    """The statement made the table, or the table has no rows after it, or only those that the statement adds."""
     TAKE_OVER = "rows of another name"
-    """The table had this name before, and that name's mirror has its rows."""
+    """The table had this other name before, and the mirror of that name has its rows."""
     ALTER = "alter"
-    """What the effect of the statement says, on the rows that are there."""
+    """The effect of the statement is applied to the existing rows."""
     EMPTY = "all rows go"
     REARRANGE = "rows of partitions go, or change places"
 
 
 class FollowStep(Struct, frozen=True):
-    """One event, and what is done about it once all changes before it have been applied."""
+    """One event, and what is done about it once all changes before it are applied."""
 
     event: SchemaEvent
     action: FollowAction
 
     @property
     def text(self) -> str:
-        """In one line, for people."""
+        """The step in one line, for people."""
         change, removal = self.event.change, self.event.removal
         effect = removal if change is None else change.effect
         parts = [f"changes up to {self.event.before:,}", str(self.action)]
@@ -53,12 +53,12 @@ class FollowStep(Struct, frozen=True):
 
 
 def plan_follow(table: TableName, coming: Iterable[SchemaEvent], until: Order | None = None) -> list[FollowStep]:
-    """The steps of a mirror from where it is.
+    """The steps of a mirror from its position on.
 
     Args:
         table: Its table.
         coming: What happened to the table since, in order.
-        until: What is at or after this order is not asked for; None: everything is.
+        until: Only events before this order have steps; None: all events have.
     """
     return [FollowStep(one, _action(table, one)) for one in coming if until is None or one.order < until]
 

@@ -1,4 +1,4 @@
-"""Where a table's mirror has come to, and what it waits for.
+"""The state of a table's mirror after an update, and what it waits for.
 Not here: bringing it there (`follow.py`), the mirrors of a source (`update_mirrors.py`)."""
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
 
 
 class MirrorProgress(Struct, frozen=True):
-    """Where a table's mirror has come to."""
+    """The state of a table's mirror after an update."""
 
     mirror: Mirror | None
     reached: MirrorPosition | None = None
-    """Up to where it equals the table; None if it stands in front of something."""
+    """The position up to which it equals the table; None if it is blocked before something."""
     commits: int = 0
     behind: str | None = None
-    """Why it goes no further, or why there is none, and what ends that."""
+    """Why it goes no further, or why there is no mirror, and what ends that."""
     needs_dump: bool = False
     """Whether a dump of the table ends that."""
     error: ErrorFacts | None = None
-    """What is wrong with the mirror; None for one that only waits."""
+    """What is wrong with the mirror; None if it only waits."""
     reason: str | None = None
-    """`behind` without what ends it."""
+    """`behind` without the part about what ends it."""
     is_unwanted: bool = False
-    """Whether nothing will ever publish what comes next."""
+    """Whether the next changes will never be published."""
 
 
 class NotYetError(Exception):
-    """What comes next has to wait until more is published; the message says what."""
+    """The next step has to wait until more is published; the message has the details."""
 
 
 class OvertakenError(Exception):
-    """Another applier has brought the mirror past where this one was."""
+    """Another process has updated the mirror past this one's state."""
 
 
 class Following(Protocol):
-    """What one table's way asks of its source (`follow.py` has it)."""
+    """What the updater of one table needs from its source (`follow.py` implements it)."""
 
     lake: str
     source: str
@@ -62,4 +62,4 @@ class Following(Protocol):
     limits: MirrorLimits
 
     def follow(self, table: TableName, until: Order | None = None) -> MirrorProgress:
-        """Another table, whose rows go along."""
+        """Updates the mirror of another table, from which rows are moved."""

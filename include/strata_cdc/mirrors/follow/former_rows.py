@@ -1,5 +1,5 @@
-"""The rows that a table had under its former name, or that another one gave it: the other mirror as it was then.
-Not here: what they become (`mirrors/apply_ddl.py`), how far the other one is brought (`mirror_updater.py`)."""
+"""The rows that a table had under its former name, or got from another table: the other mirror as it was then.
+Not here: what happens to the rows (`mirrors/apply_ddl.py`), bringing the other mirror there (`mirror_updater.py`)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def mirror_before(follower: Following, name: TableName, one: SchemaEvent, to: TableName) -> Mirror:
-    """The mirror of another table as it was in front of something that both have part in.
+    """The mirror of another table as it was before an event that affects both tables.
 
     Args:
-        follower: Of the source.
+        follower: The follower of the source.
         name: The other table.
-        one: What happens to both.
+        one: The event of both tables.
         to: The table that gets its rows.
 
     Raises:
-        NotYetError: It has not come so far.
-        CannotFollowError: It did not have all rows there.
+        NotYetError: The other mirror has not come so far.
+        CannotFollowError: The other mirror did not have all rows there.
     """
     found = follower.follow(name, one.order)
     before = Mirror.open_before(follower.lake, follower.source, name, one.seq) if found.mirror else None
@@ -38,7 +38,8 @@ def mirror_before(follower: Following, name: TableName, one: SchemaEvent, to: Ta
     if why is None and (before is None or before.is_dropped):
         why = "it had no mirror"
     if why is None and before is not None:
-        # What was made anew behind that point was followed up to it, or was lost in front of it: the log does not tell.
+        # A mirror that was made again after that point either was followed up to it or was lost before it: the log does
+        # not show which.
         is_past = found.mirror is not None and found.mirror.position.seq >= one.seq
         why = before.stopped or (
             "its mirror did not come so far" if is_past and _lacks(follower, before, one) else None
@@ -49,7 +50,7 @@ def mirror_before(follower: Following, name: TableName, one: SchemaEvent, to: Ta
 
 
 def _lacks(follower: Following, mirror: Mirror, one: SchemaEvent) -> bool:
-    """Whether anything became of a table between its mirror's last state in front of something and that."""
+    """Whether anything happened to a table between its mirror's last state before an event and the event."""
     name, seq = mirror.table, mirror.position.seq
     change, coming = follower.happenings.since(mirror)
     if change is None or change.definition is None or any(other.order < one.order for other in coming):

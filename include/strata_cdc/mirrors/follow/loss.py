@@ -1,5 +1,5 @@
-"""Why a mirror cannot go on: rows that no log tells, rows that are not its table's, an error that is its own.
-Not here: where it finds that out (`mirror_updater.py`), what ends it (`mirrors/dump/`)."""
+"""Why a mirror is blocked: rows that are in no log, rows that are not its table's, or an error of its own.
+Not here: where this is detected (`mirror_updater.py`), what ends it (`mirrors/dump/`)."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ _LACKS_OLDER: Final = (
 
 
 class Loss(Struct, frozen=True):
-    """Why a mirror stands where it is."""
+    """Why a mirror is blocked at its position."""
 
     reason: str
     error: ErrorFacts | None = None
-    """What is wrong with it; None where the log alone does not tell the rows."""
+    """What is wrong with it; None if only the log does not show the rows."""
 
     @property
     def is_divergence(self) -> bool:
-        """Whether the rows that it has are not its table's."""
+        """Whether the mirror's rows are not its table's."""
         return self.error is not None and self.error.error == MirrorDivergedError.__name__
 
     def marked(self, mirror: Mirror) -> Mirror:
-        """The mirror with this in its log."""
+        """The mirror with this mark in its log."""
         return mirror.diverged_for(self.reason) if self.is_divergence else mirror.stopped_for(self.reason)
 
     def followed(
         self, source: str, table: TableName, mirror: Mirror | None, commits: int, *, needs_dump: bool
     ) -> MirrorProgress:
-        """Where the mirror stands, and what ends that."""
+        """The state of the mirror, and what ends it."""
         remedy = f"`strata dump --source {source} --table {table}` reads its rows"
         error = self.error
         if error is not None and needs_dump:
@@ -57,10 +57,10 @@ class Loss(Struct, frozen=True):
 
 
 def loss_by(error: Exception, table: TableName) -> Loss:
-    """What an error means for the mirror of the one table that was at work.
+    """What an error means for the mirror of the table that was being updated.
 
     Raises:
-        Exception: The same, if it is not that table's own: something outside does not answer, or it is to begin anew.
+        Exception: The same error, if another part does not answer, or if the update must start again.
     """
     if isinstance(error, (OvertakenError, NotYetError, CommitConflictError)):
         raise error
@@ -74,18 +74,18 @@ def loss_by(error: Exception, table: TableName) -> Loss:
 
 
 def _keeps_unknown_rows(one: SchemaEvent) -> bool:
-    """Whether a statement leaves the rows that are there as they are, which an older version took for there being none.
+    """Whether a statement leaves the existing rows as they are; an older version assumed that there were none.
 
-    A CREATE, too, has no effect on rows, and is none of these.
+    A CREATE has no effect on rows either, but is not such a statement.
     """
     return one.change is not None and one.change.effect.kind is EffectKind.NONE and not one.begins_rows
 
 
 def diverged(mirror: Mirror, happenings: SchemaEvents) -> Loss | None:
-    """Whether the rows of a mirror are not its table's, by what its log and the history say; None if nothing does.
+    """Whether the rows of a mirror are not its table's, by its log and the history; None if nothing shows that.
 
     Raises:
-        DamagedFileError: Its log is not whole.
+        DamagedFileError: Its log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
     if mirror.is_dropped:
@@ -103,15 +103,15 @@ def diverged(mirror: Mirror, happenings: SchemaEvents) -> Loss | None:
 
 
 def is_proven(mirror: Mirror, happenings: SchemaEvents) -> bool:
-    """Whether nothing has to be read of a mirror's log to know that it was made whole."""
+    """Whether it is known, without reading the mirror's log, that it was complete from the start."""
     return mirror.rows_from is not None or not any(map(_keeps_unknown_rows, happenings.of(mirror.table)))
 
 
 def lacks_older_rows(mirror: Mirror, happenings: SchemaEvents) -> bool:
-    """Whether an older version of Strata made a mirror without rows behind a statement that keeps the rows there are.
+    """Whether an older version of Strata made a mirror without rows after a statement that keeps the existing rows.
 
-    Such a mirror was made empty just behind an ALTER TABLE or a snapshot; one that a dump of an empty table made there
-    looks the same, and is taken for such a one. A log that was cut does not tell.
+    Such a mirror was made empty just after an ALTER TABLE or a snapshot. A mirror that a dump of an empty table made
+    there looks the same, and is treated the same. A log that was cut does not show this.
     """
     if is_proven(mirror, happenings):
         return False

@@ -1,5 +1,5 @@
-"""One table's mirror on its way through the stream: changes, then what happens, then changes.
-Not here: which steps that takes (`follow_plan.py`), beginning anew (`follow.py`), what a DDL does to a mirror
+"""Updates one table's mirror along the stream: changes, then an event, then changes, and so on.
+Not here: which steps there are (`follow_plan.py`), starting again (`follow.py`), what a DDL does to a mirror
 (`mirrors/apply_ddl.py`)."""
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ if TYPE_CHECKING:
 
 
 class MirrorUpdater:
-    """One table's, once; the follower begins anew where another process came in between.
+    """One update of one table's mirror; the follower starts again if another process wrote in between.
 
     Args:
-        follower: Of the source.
+        follower: The follower of the source.
         table: The table.
-        until: In front of what to stop; None: nothing.
-        lock: Gets the mirror's lock with the first commit.
-        at_once: How many ways share the memory of a process.
+        until: The event before which it stops; None: it does not stop.
+        lock: Receives the mirror's lock before the first commit.
+        at_once: How many updates share the memory of the process.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class MirrorUpdater:
         self._mirror = Mirror.open(follower.lake, follower.source, table, limits=follower.limits)
         self._applier = None if self._mirror is None else self._applier_of(self._mirror)
         self._current: TableChange | None = None
-        """That made the table what it is where the mirror is."""
+        """The last change of the table at the mirror's position."""
         self._lost: Loss | None = None
         self._commits = 0
         self._changes: PublishedChanges | None = None
@@ -86,9 +86,9 @@ class MirrorUpdater:
         return Applier(mirror, BOUND_BYTES // self._at_once)
 
     def go_by_changes(self) -> MirrorProgress | None:
-        """As `go`, if nothing but changes of rows is to come, of a table whose keys fit into the way's memory."""
+        """As `go`, but only if all next events are changes of rows, and the table's keys fit into the memory."""
         mirror = self._mirror
-        # Of which the keys are held, at 16 bytes each at most.
+        # The index holds the keys of all these rows, at 16 bytes each at most.
         most_rows = BOUND_BYTES // self._at_once // 16
         if mirror is None or sum(file.rows for file in mirror.snapshot.files.values()) > most_rows:
             return None
@@ -99,7 +99,7 @@ class MirrorUpdater:
         return None if self._pending() else self._end()
 
     def go(self) -> MirrorProgress:
-        """As far as the mirror can be brought."""
+        """Updates the mirror as far as possible."""
         self._lost = self._cannot_go_on() or self._inexact()
         is_unlogged = self._all.happenings.unlogged(self._table) is not None
         steps = [] if is_unlogged else plan_follow(self._table, self._pending(), self._until)
@@ -117,11 +117,11 @@ class MirrorUpdater:
         return self._until is None or one.order < self._until
 
     def _cannot_go_on(self) -> Loss | None:
-        """Why nothing can be put on top of what there is; None if it can."""
+        """Why nothing can be added to the mirror as it is; None if it can."""
         mirror = self._mirror
         reason = self._all.happenings.unlogged(self._table)
         if reason is None and mirror is not None and mirror.stopped == UNLOGGED:
-            # Of a table that is gone by now the foreign keys are not known any more.
+            # If the table no longer exists, its foreign keys are not known.
             reason = UNLOGGED
         if reason is not None or mirror is None:
             return None if reason is None else Loss(reason)
@@ -129,13 +129,13 @@ class MirrorUpdater:
         return diverged(mirror, self._all.happenings) or (None if again is None else Loss(again))
 
     def _note_proof(self) -> None:
-        """Spares the next ones to read the log of a mirror that an older version made."""
+        """Notes that the mirror is complete: later updates need not read the log of a mirror by an older version."""
         mirror = self._mirror
         if mirror is not None and self._lost is None and not is_proven(mirror, self._all.happenings):
             self._commit(lambda at: at.known_from(RowsFrom.UNKNOWN))
 
     def _inexact(self) -> Loss | None:
-        """Whether a mirror of an older version has lost what its columns do not hold; None if not, which it notes."""
+        """The reason if a mirror of an older version has lost values that its columns do not hold; if not, notes it."""
         mirror = self._mirror
         if mirror is None or mirror.is_dropped or mirror.is_exact:
             return None
@@ -149,7 +149,7 @@ class MirrorUpdater:
         )
 
     def _published_again(self) -> str | None:
-        """Whether an interval that the mirror has applied has other rows since; None if not."""
+        """The reason if an interval that the mirror has applied now has other rows; None if not."""
         taken = AppliedFiles.read(self._taken)
         if taken is None or self._mirror is None or self._mirror.is_dropped:
             return None
@@ -171,7 +171,7 @@ class MirrorUpdater:
         return self._changes
 
     def _be_alone(self) -> None:
-        """From here on nobody else writes to the mirror: it is as it was opened, or this way begins anew."""
+        """From here on no other process writes to the mirror: it is as it was opened, or this update starts again."""
         if self._is_alone:
             return
         self._lock.enter_context(self._all.locks.alone(self._table, purpose="updating this mirror"))
@@ -181,14 +181,14 @@ class MirrorUpdater:
             raise OvertakenError
 
     def _pending(self) -> list[SchemaEvent]:
-        """What has not happened to the mirror yet."""
+        """The events that the mirror has not passed yet."""
         if self._mirror is None:
             return list(self._all.happenings.of(self._table))
         self._current, coming = self._all.happenings.since(self._mirror)
         return coming
 
     def _can_reach(self, one: SchemaEvent, coming: Sequence[SchemaEvent]) -> bool:
-        """Applies the changes in front of something; False if it has to wait for some of them."""
+        """Applies the changes before an event; False if some of them are not published yet."""
         if self._mirror is None or self._mirror.is_dropped or self._lost is not None:
             return True
         reach = self._all.published.reach(self._table, self._mirror.position.seq)
@@ -200,7 +200,7 @@ class MirrorUpdater:
         return self._lost is not None
 
     def _apply(self, until: int) -> None:
-        """Applies the published changes up to a transaction, or to one of which nobody knows the GTID set any more."""
+        """Applies the published changes up to a transaction, or up to one whose GTID set is no longer known."""
         try:
             self._apply_published(until)
         except StreamHoleError as error:
@@ -225,7 +225,7 @@ class MirrorUpdater:
                     raise OvertakenError
 
     def _take_note(self, changes: PublishedChanges, until: int) -> None:
-        """Which files the rows come from, once the changes up to a transaction are applied."""
+        """Notes the files of the rows after the changes up to a transaction are applied."""
         mirror, before = self._mirror, AppliedFiles.read(self._taken)
         if mirror is None:
             return
@@ -235,7 +235,7 @@ class MirrorUpdater:
             self._taken = changes.taken(first, last).text
 
     def _span(self, until: int) -> VersionRange | None:
-        """What is between the mirror and a transaction."""
+        """The range between the mirror and a transaction."""
         mirror, change = self._mirror, self._current
         if mirror is None or change is None or change.definition is None or until <= mirror.position.seq:
             return None
@@ -245,7 +245,7 @@ class MirrorUpdater:
         known = self._current.version_id if self._current is not None else 0
         mirror = self._mirror
         if mirror is not None and seq == mirror.position.seq and version_id is None:
-            # The segment may be deleted by now.
+            # Its segment may have been deleted.
             return replace(mirror.position, schema_version=known, taken=self._taken)
         found = self._all.published.position(seq, known if version_id is None else version_id)
         return replace(found, taken=self._taken)
@@ -276,7 +276,7 @@ class MirrorUpdater:
             self._lose(one.lost or "")
 
     def _remove(self, step: FollowStep, effect: RowEffect) -> None:
-        """Rows go, or change places, without row events."""
+        """Rows are removed or exchanged without row events."""
         refuse_unknown(effect, is_empty=self._is_empty())
         if step.action is FollowAction.EMPTY:
             self._empty(step.event)
@@ -285,12 +285,12 @@ class MirrorUpdater:
 
     def _lose(self, reason: str) -> None:
         change = self._current
-        # Of a table that is gone nobody asks for the rows.
+        # If the table no longer exists, its rows are not needed.
         if change is None or change.definition is not None or change.gap is not None:
             raise CannotFollowError(reason)
 
     def _rearrange(self, one: SchemaEvent, effect: RowEffect, held: HeldRows) -> None:
-        """The rows of partitions go, or change places with those of another table."""
+        """The rows of partitions are removed, or exchanged with those of another table."""
         position = self._position(one.behind)
         other = effect.exchanged_with
         if other is None:
@@ -308,10 +308,10 @@ class MirrorUpdater:
         return self._mirror is not None and self._lost is None and self._mirror.snapshot.live_rows == 0
 
     def _empty(self, one: SchemaEvent) -> None:
-        """All rows go: whatever they were, it is known from here on."""
+        """All rows are removed: whatever they were, the rows are known from here on."""
         if self._current is None or self._current.definition is None:
             return
-        # Nothing of what was before counts any more.
+        # The files that were applied before do not count any more.
         self._taken = ""
         position = self._position(one.behind)
         definition = self._current.definition
@@ -323,7 +323,7 @@ class MirrorUpdater:
         self._lost = None
 
     def _commit(self, step: Callable[[Mirror], Mirror]) -> None:
-        """One commit on the newest state of the mirror, which the applier goes on from."""
+        """Makes one commit on the newest state of the mirror; the applier continues from it."""
         applier = self._applier
         if applier is None:
             return
@@ -333,13 +333,13 @@ class MirrorUpdater:
         if now.position != before:
             raise OvertakenError
         if self._lost is None:
-            # What is lost stays so, whoever has written since.
+            # A mirror that is already blocked stays so, whichever program has written since.
             refuse_foreign(now)
         applier.mirror = step(now)
         self._take(applier.mirror)
 
     def _change_table(self, step: FollowStep, change: TableChange) -> None:
-        # Of what was before the stream nobody knows the position, nor asks for it.
+        # The position of what was before the stream is not known, and not needed.
         position = partial(self._position, step.event.behind, change.version_id)
         match step.action:
             case FollowAction.FORGET:
@@ -354,7 +354,7 @@ class MirrorUpdater:
                 self._alter(change, position)
 
     def _alter(self, change: TableChange, position: Callable[[], MirrorPosition]) -> None:
-        """The rows that are there become what the statement's effect makes of them."""
+        """Applies the effect of the statement to the existing rows."""
         if self._mirror is None or self._mirror.is_dropped:
             raise CannotFollowError(NEVER_DUMPED if self._lost is None else self._lost.reason)
         if self._lost is None:
@@ -362,7 +362,7 @@ class MirrorUpdater:
             self._commit(lambda at: altered(at, change, behind, self._renames))
 
     def _begin(self, one: SchemaEvent, change: TableChange, position: MirrorPosition) -> None:
-        """The rows are those that the statement brings, whatever there was before."""
+        """The mirror gets the rows that the statement adds, whatever rows it had before."""
         if self._mirror is None or self._mirror.is_dropped or change.effect.makes_table:
             self._make(change, self._rows_with(one, change), position)
         elif change.definition is not None:
@@ -374,18 +374,18 @@ class MirrorUpdater:
         """The table is dropped or has another name."""
         if self._mirror is not None and not self._mirror.is_dropped:
             behind, lost = position(), self._lost
-            # Two commits: whoever takes the rows along under another name finds the one in front.
+            # Two commits: an update that moves the rows to another name finds the first one.
             self._commit(lambda at: at.stopped_for(None) if lost is None else lost.marked(at))
             self._commit(lambda at: at.dropped(behind))
         self._lost = None
 
     def _take_over(self, one: SchemaEvent, change: TableChange, position: MirrorPosition) -> None:
-        """The rows of another table, which has this name now."""
+        """The mirror gets the rows of another table, which has this name now."""
         before = mirror_before(self._all, change.renamed_from or change.name, one, self._table)
         self._make(change, converted_rows(before, change), position, RowsFrom.MIRROR)
 
     def _rows_with(self, one: SchemaEvent, change: TableChange) -> Iterable[pa.Table]:
-        """The rows that CREATE TABLE ... SELECT has put in the transaction that made the table."""
+        """The rows that CREATE TABLE ... SELECT has added in the transaction that made the table."""
         if change.definition is None or not one.is_statement or discards_rows(change.definition):
             return
         reach = self._all.published.reach(self._table, one.before)
@@ -447,8 +447,8 @@ class MirrorUpdater:
             self._lost = Loss(NEVER_DUMPED)
         if self._lost is None:
             return MirrorProgress(mirror)
-        # What foreign keys change without row events would be missing again at once; what is not defined, or is no
-        # more, nobody can read.
+        # Changes by foreign keys without row events would be missing again at once; a table that is not defined, or no
+        # longer exists, cannot be read.
         needs_dump = is_there and self._all.happenings.unlogged(self._table) is None
         return self._lost.followed(self._all.source, self._table, mirror, self._commits, needs_dump=needs_dump)
 
@@ -458,7 +458,7 @@ class MirrorUpdater:
         coming = next((one for one in self._pending() if self._is_asked(one)), None)
         until = min(reach.seq, limit, reach.seq if coming is None else coming.before)
         self._apply(until)
-        # What is withheld behind the point that is asked for is of no account there.
+        # What is not published after the requested point does not matter here.
         behind = reach.withheld if until < limit or self._until is None else None
         if reach.is_discarded and behind is not None:
             self._lost = Loss(behind)

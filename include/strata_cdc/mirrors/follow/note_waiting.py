@@ -1,4 +1,4 @@
-"""Notes in the ledger which tables wait for a dump, and says so once.
+"""Notes in the ledger which tables wait for a dump, and reports each of them once.
 Not here: dumping them (`pipeline/read_again.py`), why they wait (`follow.py`)."""
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("strata.mirror")
 
 Tell = Callable[[TableToRead], None]
-"""Is told of each table that has not waited before."""
+"""Called with each table that was not waiting before."""
 
 
 def warn(waiting: TableToRead) -> None:
-    """Says it in the log."""
+    """Writes it to the log."""
     _LOG.warning("the rows of %s have to be read from the server again: %s", waiting.name, waiting.reason)
 
 
 def note_waiting(engine: sa.Engine, report: MirrorReport, *, now: int, tell: Tell = warn) -> None:
-    """Takes over what the mirrors of a source wait for; one with an error that no dump ends is not judged.
+    """Stores what the mirrors of a source wait for; ignores a mirror with an error that no dump ends.
 
     Args:
         engine: The source's store.
-        report: What became of the mirrors.
+        report: The results of the mirrors.
         now: Microseconds UTC.
-        tell: Says it.
+        tell: Reports a table.
 
     Raises:
         StoreUnavailableError: The database does not answer.

@@ -1,4 +1,4 @@
-"""How far the changes of a table are published without a gap, and where in the stream an ordinal is.
+"""How far the changes of a table are published without a gap, and the position of an ordinal in the stream.
 Not here: publishing them (`pipeline/publish/`), applying them (`update_mirrors.py`)."""
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ _WITHHELD = (*UNPUBLISHED, IntervalState.DISCARDED)
 
 
 class MirrorReach(Struct, frozen=True):
-    """How far a mirror can be brought."""
+    """How far a mirror can be updated."""
 
     seq: int
     """Ordinal of the last transaction up to which everything is published."""
     withheld: str | None = None
-    """Why not to the end of the last closed interval."""
+    """Why not up to the end of the last closed interval."""
     is_unwanted: bool = False
-    """Whether nothing will ever publish it: the settings leave the table out."""
+    """Whether the next interval will never be published, because the settings exclude the table."""
     is_discarded: bool = False
-    """Whether somebody has decided that nothing will: only the server has those rows."""
+    """Whether an operator discarded the rows of the next interval: only the server has them."""
 
 
 class Published:
-    """What the ledger says of a source; several threads may ask.
+    """What the ledger has of a source; several threads may use it.
 
     Args:
         engine: The source's store.
         source: The source's name.
-        stream: What has landed.
+        stream: The landed stream.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -73,14 +73,14 @@ class Published:
         self._ends = {one.last_seq: one.gtid_executed for one in self._closed}
 
     def reach(self, table: TableName, seq: int) -> MirrorReach:
-        """How far a table's changes are published behind a transaction.
+        """How far a table's changes are published after a transaction.
 
         Args:
             table: The table.
-            seq: Ordinal of the last transaction that is there already.
+            seq: Ordinal of the last transaction that the mirror already has.
         """
         withheld = self._withheld.get((table.database, table.table), {})
-        # Behind every interval that ends at or in front of it.
+        # After every interval that ends at `seq` or before it.
         at = bisect_right(self._closed, seq, key=lambda one: one.last_seq)
         for interval in self._closed[at:]:
             if interval.first_seq > seq:
@@ -112,12 +112,12 @@ class Published:
         return frozenset(starts & {one.start for one in found})
 
     def start_behind(self, seq: int) -> int | None:
-        """Start of the interval of the next transaction; None if that is in no closed one."""
+        """Start of the interval of the next transaction; None if that is in no closed interval."""
         at = bisect_right(self._closed, seq, key=lambda one: one.last_seq)
         return self._closed[at].start if at < len(self._closed) else None
 
     def discarded(self, table: TableName, first: int, last: int) -> str | None:
-        """Whether changes of a table were discarded in intervals with first <= start <= last, in words; None if not."""
+        """Words for a table's changes that were discarded in intervals with first <= start <= last; None if none."""
         withheld = self._withheld.get((table.database, table.table), {})
         starts = [
             start for start, state in withheld.items() if state is IntervalState.DISCARDED and first <= start <= last
@@ -125,17 +125,17 @@ class Published:
         return _words(IntervalState.DISCARDED, min(starts)) if starts else None
 
     def newest_commit(self, table: TableName) -> int | None:
-        """Version of the change table that the ledger knows of as the newest; None if it knows of none."""
+        """Newest version of the change table that is in the ledger; None if there is none."""
         with self._asking:
             if self._newest is None:
                 self._newest = self._commits.newest(self._source)
             return self._newest.get(full_name(table.database, table.table))
 
     def position(self, seq: int, version_id: int) -> MirrorPosition:
-        """Where in the stream an ordinal is.
+        """The position of an ordinal in the stream.
 
         Raises:
-            StreamHoleError: Its segment was deleted by age, and nothing else tells.
+            StreamHoleError: Its segment was deleted because of its age, and nothing else has the position.
         """
         return MirrorPosition(seq, self._executed_at(seq), self._clock_at(seq), version_id)
 

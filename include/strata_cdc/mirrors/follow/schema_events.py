@@ -1,4 +1,4 @@
-"""What happens to each table of a source besides changes of rows, in stream order: DDL, and rows that no log has.
+"""What happens to each table of a source except changes of rows, in stream order: DDL, and rows that are in no log.
 Not here: what that does to a mirror (`mirrors/apply_ddl.py`), how far changes are published (`published.py`)."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Order = tuple[int, int, int]
 
 
 class SchemaEvent(Struct, frozen=True):
-    """One thing: a change of the table, a removal of rows, or the reason why nobody knows the rows from here on."""
+    """One event: a change of the table, a removal of rows, or the reason why its rows are not known from here on."""
 
     order: Order
     change: TableChange | None = None
@@ -44,19 +44,19 @@ class SchemaEvent(Struct, frozen=True):
 
     @property
     def is_statement(self) -> bool:
-        """Whether it is a transaction of its own; else it is in front of the transaction."""
+        """Whether it is a transaction of its own; otherwise it is before the transaction."""
         return self.change is None or self.order[1] > 0
 
     @property
     def ends_rows(self) -> bool:
-        """Whether the rows in front of it are of no account behind it: the table is dropped, renamed or emptied."""
+        """Whether the rows before it do not matter after it: the table is dropped, renamed or emptied."""
         if self.change is not None:
             return self.change.definition is None and self.change.gap is None
         return self.removal is not None and self.removal.is_whole
 
     @property
     def begins_rows(self) -> bool:
-        """Whether the rows behind it are known, whatever was in front of it."""
+        """Whether the rows after it are known, whatever was before it."""
         change = self.change
         if change is not None and change.definition is not None and discards_rows(change.definition):
             return True
@@ -65,17 +65,17 @@ class SchemaEvent(Struct, frozen=True):
 
     @property
     def before(self) -> int:
-        """Ordinal of the last transaction in front of it."""
+        """Ordinal of the last transaction before it."""
         return self.seq - 1
 
     @property
     def behind(self) -> int:
-        """Ordinal of the last transaction when it has happened."""
+        """Ordinal of the last transaction once it has happened."""
         return self.seq if self.is_statement else self.seq - 1
 
 
 class SchemaEvents:
-    """All of a source's tables.
+    """The events of all tables of a source.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -88,7 +88,7 @@ class SchemaEvents:
             seq, statement, version = change.order
             self._add(change.name, SchemaEvent((seq, statement, version), change=change))
         for removal in removals_of(engine, source):
-            # In front of the version that the same statement may make: DROP PARTITION makes one, TRUNCATE does not.
+            # Before the version that the same statement may make: DROP PARTITION makes one, TRUNCATE does not.
             self._add(removal.name, SchemaEvent((removal.seq, 0, 1 << 62), removal=removal.effect))
         self._add_lost(store, source)
         self._unlogged = {one.name: UNLOGGED for one in unlogged_cascades(engine, source)}
@@ -96,29 +96,29 @@ class SchemaEvents:
             found.sort(key=lambda one: one.order)
 
     def tables(self) -> list[TableName]:
-        """Every table that there ever was, by name."""
+        """All tables that ever existed, by name."""
         return sorted(self._of)
 
     def of(self, table: TableName) -> Sequence[SchemaEvent]:
-        """What happens to a table, in order."""
+        """The events of a table, in order."""
         return self._of.get(table, [])
 
     def is_there(self, table: TableName) -> bool:
-        """Whether the server has it at the end of what is tracked, by a definition that is known."""
+        """Whether the server has the table at the end of what is tracked, and its definition is known."""
         changes = [one.change for one in self.of(table) if one.change is not None]
         return bool(changes) and changes[-1].definition is not None
 
     def unlogged(self, table: TableName) -> str | None:
-        """Why the log cannot have all changes of a table's rows, or None."""
+        """Why the log may lack some changes of a table's rows; None if it has all."""
         return self._unlogged.get(table)
 
     def change_at(self, table: TableName, seq: int, version_id: int) -> SchemaEvent | None:
-        """The change that holds where a mirror of the table is.
+        """The last change of the table at the position of its mirror.
 
         Args:
             table: The table.
             seq: Ordinal of the mirror's last transaction.
-            version_id: Its schema version; 0 if nobody has told it.
+            version_id: Its schema version; 0 if it is not known.
         """
         changes = [one for one in self.of(table) if one.change is not None]
         known = next((one for one in changes if one.change is not None and one.change.version_id == version_id), None)
@@ -128,7 +128,7 @@ class SchemaEvents:
         return changes[at - 1] if at else None
 
     def since(self, mirror: Mirror) -> tuple[TableChange | None, list[SchemaEvent]]:
-        """The change that holds where a mirror is, and what has happened behind it."""
+        """The last change at the position of a mirror, and the events after it."""
         found, position = self.of(mirror.table), mirror.position
         now = self.change_at(mirror.table, position.seq, position.schema_version)
         order = (position.seq, 1 << 62, 0) if now is None else now.order
@@ -142,7 +142,7 @@ class SchemaEvents:
         self._of.setdefault(table, []).append(one)
 
     def _add_lost(self, store: SchemaStore, source: str) -> None:
-        """Changes that were logged as statements, and statements that were not understood."""
+        """Adds changes that were logged as statements, and statements that were not understood."""
         position = store.position(source)
         for change in store.statement_changes(source, 0, position.seq if position else 0):
             reason = f"`{change.statement[:80]}` was logged as a statement, so that the binlog does not have the rows"

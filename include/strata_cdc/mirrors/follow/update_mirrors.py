@@ -1,5 +1,6 @@
-"""Brings the mirrors of a source up to what is published of their tables.
-Not here: one mirror's way (`follow.py`), what is published (`published.py`), the settings (`pipeline/ingest.py`)."""
+"""Updates the mirrors of a source to what is published of their tables.
+Not here: the update of one mirror (`follow.py`), what is published (`published.py`), the settings
+(`pipeline/ingest.py`)."""
 
 from __future__ import annotations
 
@@ -46,53 +47,53 @@ if TYPE_CHECKING:
     _Updated = tuple["MirrorOutcome | None", Confirmed | None]
 
 _AT_ONCE: Final = 4
-"""Tables at most, if there are as many cores. More would leave each too little memory for its keys."""
+"""Tables at most, if there are as many cores. With more, each would have too little memory for its keys."""
 
 
 class MirrorOutcome(Struct, frozen=True):
-    """What became of one table's mirror."""
+    """What happened to one table's mirror."""
 
     table: str
     """`database.table`."""
     delta_version: int | None = None
-    """Of its table; None if there is no mirror."""
+    """Version of its Delta table; None if there is no mirror."""
     rows: int = 0
     position: MirrorPosition | None = None
-    """Up to where it equals the table."""
+    """The position up to which it equals the table."""
     commits: int = 0
     dropped: bool = False
-    """Whether the table is gone from the server: the mirror stays as it was last."""
+    """Whether the table no longer exists on the server: the mirror stays in its last state."""
     behind: str | None = None
-    """Why it is not where the others are."""
+    """Why it is not at the position of the others."""
     needs_dump: bool = False
     """Whether a dump of the table ends that."""
     error: ErrorFacts | None = None
-    """What is wrong with it; None for one that only waits."""
+    """What is wrong with it; None if it only waits."""
 
 
 class MirrorSums(Struct, frozen=True):
-    """The numbers of a report, and what stands, small enough for XCom."""
+    """The numbers of a report, and which mirrors are blocked, small enough for XCom."""
 
     source: str
     mirrors: int
     commits: int
     behind: tuple[str, ...]
-    """Tables and why."""
+    """Tables, and the reason of each."""
 
 
 class MirrorReport(Struct, frozen=True):
-    """What a step made of the mirrors of a source."""
+    """What an update did with the mirrors of a source."""
 
     source: str
     mirrors: tuple[MirrorOutcome, ...]
     names: tuple[TableName, ...] = ()
-    """Of the tables of these, in their order: a text is not enough where names have dots."""
+    """The tables of these outcomes, in the same order: a text is not enough if names have dots."""
     without: tuple[TableName, ...] = ()
-    """Tables that were looked at, and have no mirror for a good reason: they were gone before one was made."""
+    """Tables that were examined and correctly have no mirror: they were gone before a mirror was made."""
 
     @property
     def behind(self) -> tuple[MirrorOutcome, ...]:
-        """Those that are not where they should be."""
+        """The mirrors that have not reached the position that they should."""
         return tuple(one for one in self.mirrors if one.behind)
 
     def sums(self) -> MirrorSums:
@@ -106,19 +107,19 @@ class MirrorReport(Struct, frozen=True):
         return tuple(one.error for one in self.mirrors if one.error)
 
     def raise_if_wrong(self) -> None:
-        """Lets nobody take a mirror that contradicts the changes for one that only waits.
+        """Raises an error if a mirror contradicts the changes: it must not be mistaken for one that only waits.
 
         Raises:
-            MirrorDivergedError: One does.
+            MirrorDivergedError: A mirror does.
         """
         raise_first(self.source, self.wrong)
 
 
 def raise_first(source: str, wrong: Sequence[ErrorFacts]) -> None:
-    """Raises what is wrong with the first of some mirrors, and says how many others there are.
+    """Raises what is wrong with the first of some mirrors, with the number of the others.
 
     Raises:
-        MirrorDivergedError: There is one.
+        MirrorDivergedError: There is such a mirror.
     """
     if wrong:
         first = wrong[0]
@@ -139,11 +140,11 @@ def update_mirrors(
     renames: Callable[[TableName], Renames] = lambda _: Renames.COPY,
     limits: MirrorLimits = MirrorLimits(),
 ) -> MirrorReport:
-    """Applies what is published, and the effects of DDL, to the mirrors of a source; makes those that need no dump.
+    """Applies what is published, and the effects of DDL, to the mirrors of a source; makes mirrors that need no dump.
 
-    Safe to repeat, to be killed anywhere, and to run beside itself and upkeep. One table's trouble holds no other. Of
-    tables that need nothing but changes some are brought up at once, on as many cores; the others behind them, in turn:
-    rows may go from one to another.
+    It is safe to repeat this, to kill it at any point, and to run it twice or during maintenance. An error in one table
+    stops no other. Tables with only changes of rows are updated several at once, on as many cores. The others follow
+    one by one, because rows may move from one table to another.
 
     Args:
         lake: Folder or URL of the lake.
@@ -151,13 +152,13 @@ def update_mirrors(
         engine: The source's store.
         wanted: Which tables have mirrors.
         mode: How new ones take changes.
-        locks: Those of the source's mirrors; may be left out where the lake is a folder.
-        renames: What becomes of the columns of a table that get another name.
+        locks: Those of the source's mirrors; not needed if the lake is a folder.
+        renames: What happens to the columns of a table that get another name.
         limits: How large their files and commits become.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
-        LostTableError: Of a change table something was deleted; all other mirrors are brought up.
+        LostTableError: A part of a change table was deleted; all other mirrors are updated.
         StoreUnavailableError: The database does not answer.
     """
     stream = LandedStream.open(lake, source)
@@ -185,7 +186,7 @@ def update_mirrors(
 
 
 def _by_changes(one_by_one: _OneByOne, tables: Sequence[TableName]) -> dict[TableName, _Updated]:
-    """Those that need nothing but changes of rows, some at once; if one's trouble ends all, then the first one's."""
+    """Updates those with only changes of rows, several at once; raises the first error that ends all updates."""
     at_once = min(_AT_ONCE, os.cpu_count() or 1, len(tables))
     if at_once < 2:
         return {}
@@ -201,17 +202,17 @@ def _by_changes(one_by_one: _OneByOne, tables: Sequence[TableName]) -> dict[Tabl
 
 
 class _OneByOne:
-    """The mirrors of a source, of which each is brought up whatever becomes of the others; several threads may."""
+    """The mirrors of a source, each updated whatever happens to the others; several threads may use it."""
 
     def __init__(self, follower: Follower) -> None:
         self.follower = follower
         self._refused: list[StrataError] = []
 
     def update(self, follow: Callable[[TableName], MirrorProgress | None], table: TableName) -> _Updated | None:
-        """What became of one mirror; None if it is to be brought up another way.
+        """What happened to one mirror; None if it must be updated in another way.
 
         Raises:
-            LakeUnavailableError: The storage does not answer of any table.
+            LakeUnavailableError: The storage does not answer for any table.
             StoreUnavailableError: The database does not answer.
         """
         try:
@@ -232,11 +233,11 @@ class _OneByOne:
         return _outcome(table, found), _confirmed(found)
 
     def raise_if_refused(self) -> None:
-        """Tells of the first table whose files the storage has refused, or no longer has, once all others are done.
+        """Raises the first table's error if the storage refused its files or has lost them; call it after all updates.
 
         Raises:
-            LakeUnavailableError: It has.
-            LostTableError: Of its change table something was deleted.
+            LakeUnavailableError: The storage refused files.
+            LostTableError: A part of its change table was deleted.
         """
         if self._refused:
             raise min(self._refused, key=lambda error: error.table or "")

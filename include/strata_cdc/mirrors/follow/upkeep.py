@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 _PAUSE_SECONDS: Final = 0.2
-"""Between two steps of a compaction: those who wait for the lock come first."""
+"""Between two steps of a compaction: processes that wait for the lock come first."""
 
 
 class ListedMirror(Struct, frozen=True):
@@ -39,15 +39,15 @@ class ListedMirror(Struct, frozen=True):
     rows: int
     files: int
     delta_version: int | None
-    """None of one that cannot be opened."""
+    """None if the mirror cannot be opened."""
     position: MirrorPosition | None
-    """Up to where it equals the table."""
+    """The position up to which it equals the table."""
     mode: str
     dropped: bool
     stopped: str | None
-    """Why it cannot go on."""
+    """Why it is blocked."""
     changed_by_others: tuple[int, ...]
-    """Delta versions that other programs have made since."""
+    """Delta versions by other programs since Strata's last commit."""
     error: str | None = None
     """Why it cannot be opened."""
 
@@ -59,10 +59,10 @@ class KeptUp(Struct, frozen=True):
     compacted: Compacted | None = None
     vacuumed: Vacuumed | None = None
     left: str | None = None
-    """Why nothing was done: somebody else writes to it, or it is not whole."""
+    """Why nothing was done: another process writes to the mirror, or it is not complete."""
 
     def said(self) -> str | None:
-        """In words; None if there was nothing to do."""
+        """The result in words; None if there was nothing to do."""
         if self.left is not None:
             return f"left as it is: {self.left}"
         if self.compacted is not None and self.compacted.files_before != self.compacted.files_after:
@@ -74,13 +74,13 @@ class KeptUp(Struct, frozen=True):
 
 
 class CompactionDue(Struct, frozen=True):
-    """From when on a mirror is compacted without being asked to."""
+    """From which state on a mirror is compacted automatically."""
 
     small_files: int
     dead_percent: int
 
     def is_reached(self, mirror: Mirror) -> bool:
-        """Whether a mirror has so many small files, or so many dead rows among all."""
+        """Whether a mirror has so many small files, or so large a share of dead rows."""
         wear = wear_of(mirror)
         return wear.small_files >= self.small_files or wear.dead_rows * 100 > wear.rows * self.dead_percent
 
@@ -133,8 +133,8 @@ def mirrored(lake: str, source: str, wanted: Callable[[TableName], bool]) -> fro
     """The tables of a source that have a mirror and were not dropped.
 
     Raises:
-        Usage: There is none.
-        DamagedFileError: One is not whole.
+        Usage: There is no such table.
+        DamagedFileError: A mirror is not complete.
         LakeUnavailableError: The storage does not answer.
     """
     mirrors = [_whole(mirror) for _, mirror in _opened(lake, source, wanted)]
@@ -149,14 +149,14 @@ def compact_mirrors(
 ) -> list[KeptUp]:
     """Makes whole files of small and half-dead ones; changes no row.
 
-    Each step holds the mirror's lock for one file's worth of rows. One mirror's trouble holds no other.
+    Each step holds the mirror's lock for the rows of one file. An error in one mirror stops no other.
 
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
         wanted: Which tables.
         locks: Those of the source's mirrors.
-        due: Only mirrors that are worn so much; None for all.
+        due: Only mirrors that have reached this state; None for all.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -177,7 +177,7 @@ def vacuum_mirrors(
     now_micros: int,
     retain_hours: int = RETAIN_HOURS,
 ) -> list[KeptUp]:
-    """Deletes files that no version needs which is younger than some hours. One mirror's trouble holds no other.
+    """Deletes the files that are needed only by versions that are too old. An error in one mirror stops no other.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -230,7 +230,7 @@ def _whole(found: Mirror | BadData) -> Mirror:
 def _opened(
     lake: str, source: str, wanted: Callable[[TableName], bool]
 ) -> Iterator[tuple[TableName, Mirror | BadData]]:
-    """The mirrors of some tables, or why one cannot be opened."""
+    """The mirrors of some tables, or the error with which one cannot be opened."""
     for table in mirrored_tables(lake, source):
         if wanted(table):
             try:

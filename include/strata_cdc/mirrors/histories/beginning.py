@@ -1,4 +1,4 @@
-"""Where the history of a mirror begins: the oldest of its states from which all changes are known and whose rows any
+"""The beginning of a mirror's history: its oldest state from which on all changes are known, and whose rows every
 reader of Parquet can read.
 Not here: what has changed since (`history.py`)."""
 
@@ -24,19 +24,19 @@ _TAKES_ROWS = (_EMPTIED, "EXCHANGE PARTITION")
 
 
 class Beginning(Struct, frozen=True):
-    """A state of a mirror, and how it went on."""
+    """A state of a mirror, and the later commits that emptied it."""
 
     mirror: Mirror
     emptied_at: Mapping[int, MirrorPosition]
-    """Ordinal -> position of the commits behind it that took all rows."""
+    """Ordinal -> position of the later commits that removed all rows."""
 
 
 def beginning_of(mirror: Mirror) -> Beginning | None:
-    """The oldest state since the mirror was made from a dump, a CREATE TABLE or another table whose files are all there
+    """The oldest state since the mirror was made from a dump, a CREATE TABLE or another table, all of whose files exist
     and have no dead rows; None if there is none, after a vacuum.
 
     Raises:
-        DamagedFileError: The log is not whole.
+        DamagedFileError: The log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
     there = _files(mirror.url)
@@ -46,10 +46,10 @@ def beginning_of(mirror: Mirror) -> Beginning | None:
     for operation, found in states_since(mirror.url, _MADE.__eq__, mirror.snapshot.version):
         if kept is not None and operation != _MADE and _is_whole(kept.snapshot, there):
             first, emptied = kept.snapshot, dict(kept.emptied_at)
-        # Only the first state that is given may be behind what was kept.
+        # What was stored can only be older than the first of these states.
         kept = None
         if operation in _TAKES_ROWS and found.files:
-            # Of partitions that went, or changed places, no event says which rows they had.
+            # If partitions were removed or exchanged, no event shows which rows they had.
             first, emptied = None, {}
         elif first is not None and operation == _EMPTIED:
             emptied[found.position.seq] = found.position

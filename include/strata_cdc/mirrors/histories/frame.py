@@ -1,5 +1,5 @@
-"""The history of a table as a LazyFrame of polars: the same steps as the view's SQL has.
-Not here: what it is made of (`history.py`), the SQL (`dialects/history.py`)."""
+"""The history of a table as a LazyFrame of polars, with the same steps as the view's SQL.
+Not here: its parts (`history.py`), the SQL (`dialects/history.py`)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def frame_of(
     """The history as polars computes it.
 
     Args:
-        source: What it is made of.
-        files: Of each relation, its data files.
-        schemas: Columns of the change tables.
+        source: The parts of the history.
+        files: The data files of each relation.
+        schemas: The columns of the change tables.
     """
     return _Frame(source, files, schemas).made()
 
@@ -50,7 +50,7 @@ class _Frame:
 
     def made(self) -> pl.LazyFrame:
         events = pl.concat([*self._events(), self._nothing()], how="vertical")
-        # By way of a column that everybody needs: of those that nobody asks for nothing is computed.
+        # Through a column that is always needed: columns that are not requested are not computed.
         put = pl.struct("put", "unknown").map_batches(_refuse_unnamed, return_dtype=pl.Int32)
         events = events.with_columns(put.alias("put")).drop("unknown")
         spans = self._spans_by_key(events) if self._source.has_key else self._spans_by_row(events)
@@ -115,7 +115,7 @@ class _Frame:
         pairs = list(self._pairs(base))
         told = [self._told(place, column) for column, place in pairs]
         texts = self._aliased([self._text(place, column) for column, place in pairs])
-        # Only some of them may have the map of what no column holds.
+        # Only some of the files may have the map of values that no column holds.
         scanned = [pl.scan_parquet(file, missing_columns="insert", glob=False) for file in self._files[base.relation]]
         return pl.concat(scanned, how="diagonal").select(*when, *texts, *self._values(told, told))
 
@@ -145,8 +145,10 @@ class _Frame:
         return [*texts, *self._values(held, named)]
 
     def _key_put(self, place: ColumnSource, column: ViewColumn) -> pl.Expr:
-        """Of the row after a change, where rows are told apart by it: what its image lacks is in the one before it,
-        or the default of an INSERT."""
+        """A value of the row after a change, for rows that are identified by it.
+
+        If the image lacks the value, it is that of the image before, or the default of an INSERT.
+        """
         absent = _lists(place.missing)
         return (
             pl.when(absent & _is_insert())
@@ -159,7 +161,7 @@ class _Frame:
         )
 
     def _held_put(self, place: ColumnSource, column: ViewColumn, moves: pl.Expr) -> pl.Expr:
-        """Of the row after a change; NULL where the value is that of the image before."""
+        """A value of the row after a change; NULL if it is the same as in the image before."""
         absent = _lists(place.missing)
         return (
             pl.when(self._is_partial(place, column))
@@ -180,12 +182,12 @@ class _Frame:
         return [*texts, *self._values([pl.lit(None, self._held_kind(column)) for column in self._columns], old)]
 
     def _aliased(self, texts: Sequence[pl.Expr]) -> list[pl.Expr]:
-        """Of what `_invalid` has of all columns, that of those that it tells apart."""
+        """The texts from `_invalid`, only of the columns that need them to identify rows."""
         told = [self._has_text(column) for column in self._columns]
         return [text.alias(f"t{at}") for at, text in enumerate(texts) if told[at]]
 
     def _values(self, held: Sequence[pl.Expr], named: Sequence[pl.Expr]) -> list[pl.Expr]:
-        """The values of an event: what names its row, what it holds, and why nobody knows which row it is."""
+        """The values of an event: the row's key, the row's values, and why it may not be known which row it is."""
         whole = not self._source.has_key
         keys = [at for at, column in enumerate(self._columns) if column.is_key or whole]
         names = [] if whole else [named[at].struct.field("v").alias(f"k{at}") for at in keys]
@@ -194,7 +196,7 @@ class _Frame:
         return [*names, *(value.alias(f"v{at}") for at, value in enumerate(values)), unknown.alias("unknown")]
 
     def _nothing(self) -> pl.LazyFrame:
-        """No events, in the columns of all: there may be none at all."""
+        """No events, in the columns of all events: there may be no events at all."""
         kinds: dict[str, Any] = {"put": pl.Int32, "seq": pl.Int64, "row": pl.Int64, "since": pl.Int64}
         kinds |= {"gtid": pl.String, "time": pl.Datetime("us", "UTC"), "segment": pl.Int64}
         kinds |= dict.fromkeys(self._texts(), pl.String)
@@ -289,19 +291,19 @@ class _Frame:
         return self._told(place.lacking or ColumnSource(unknown="what an INSERT gave it"), column)
 
     def _old(self, place: ColumnSource, column: ViewColumn) -> pl.Expr:
-        """The value before a change of a column by which rows are told apart."""
+        """The value before a change, of a column by which rows are identified."""
         lacks = self._why(column, "an image before a change lacks it, by which rows are told apart")
         return pl.when(_lists(f"{BEFORE}.{place.missing}")).then(lacks).otherwise(self._told(place, column, BEFORE))
 
     def _has_text(self, column: ViewColumn) -> bool:
-        """Whether what `_invalid` has of it tells rows apart."""
+        """Whether the column's text in `_invalid` distinguishes rows."""
         return column.has_texts and column.is_key
 
     def _texts(self) -> list[str]:
         return [f"t{at}" for at, column in enumerate(self._columns) if self._has_text(column)]
 
     def _text(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> pl.Expr:
-        """What `_invalid` has of a column, as the view's SQL has it."""
+        """The text in `_invalid` of a column, as in the view's SQL."""
         if not place.physical:
             is_zero = column.is_zero and place.literal is None and place.unknown is None
             return pl.lit(LONGEST if is_zero else None, pl.String)
@@ -329,7 +331,7 @@ class _Frame:
         return longer.otherwise(found).str.pad_end(len(LONGEST), "0")
 
     def _key_text(self, place: ColumnSource, column: ViewColumn) -> pl.Expr:
-        """Of the row after a change, likewise."""
+        """The text of the row after a change."""
         given = pl.lit(None, pl.String) if place.lacking is None else self._text(place.lacking, column)
         absent = _lists(place.missing)
         return (
@@ -358,12 +360,12 @@ def _refuse_unnamed(events: pl.Series) -> pl.Series:
 
 
 def _held(value: pl.Expr, unknown: pl.Expr) -> pl.Expr:
-    """A value, or why it is not known; NULL as a whole stands for that of the image before."""
+    """A value, or why it is not known; NULL as a whole stands for the value of the image before."""
     return pl.struct(value.alias("v"), unknown.alias("u"))
 
 
 def _entries() -> pl.Expr:
-    """The map `_invalid`, of one type whether this polars knows maps or not."""
+    """The map `_invalid`, of one type, whether this version of polars has maps or not."""
     return pl.col("_invalid").cast(pl.List(pl.Struct({"key": pl.String, "value": pl.String})))
 
 

@@ -1,4 +1,4 @@
-"""The history of one mirrored table: what it is made of, and its view for DuckDB, Spark and polars.
+"""The history of one mirrored table: its parts, and its view for DuckDB, Spark and polars.
 Not here: where it begins (`beginning.py`), SQL (`dialects/history.py`), polars' expressions (`frame.py`)."""
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _BASE = "the mirror's first rows"
 
 
 class MirrorHistory(Struct, frozen=True):
-    """The history of a mirrored table, as far as the mirror was when it was opened."""
+    """The history of a mirrored table, up to the mirror's position when it was opened."""
 
     lake: str
     mirror: Mirror
@@ -62,17 +62,17 @@ class MirrorHistory(Struct, frozen=True):
     life: TableLifetime
     urls: dict[TableName, str]
     tables: dict[TableName, OutputTable]
-    """Change tables of the mirror's table, by the names that it had."""
+    """Change tables of the mirror's table, by the names that the table had."""
     versions: frozenset[int]
-    """Of the table, as far as the mirror is."""
+    """Versions of the table up to the mirror's position."""
     base: Mirror
-    """As it was where the history begins."""
+    """The mirror as it was where the history begins."""
     emptied: tuple[Emptied, ...]
     naming: Naming = UNNAMED
 
     @property
     def begins(self) -> Token:
-        """From where on it has everything. What held there already has NULL in `_valid_from`.
+        """The position from which on it has everything. Rows from before have NULL in `_valid_from`.
 
         Raises:
             Usage: The source has no GTIDs.
@@ -81,7 +81,7 @@ class MirrorHistory(Struct, frozen=True):
 
     @property
     def position(self) -> Token:
-        """Up to where it has everything.
+        """The position up to which it has everything.
 
         Raises:
             Usage: The source has no GTIDs.
@@ -90,7 +90,7 @@ class MirrorHistory(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Columns that name a row, in MySQL's spelling; none if only the whole row does, as far back as it goes."""
+        """Columns that identify a row, in MySQL's spelling; none if in any version only the whole row does."""
         definition = self.mirror.definition
         own = set(key_columns(definition))
         key = tuple(one.name for one in definition.columns if column_name(one.name) in own)
@@ -106,8 +106,8 @@ class MirrorHistory(Struct, frozen=True):
 
         Args:
             dialect: `duckdb` or `spark`.
-            through: `delta`, by the engine's reader of Delta tables: what is published later shows up in the view once
-                the mirror has it, until DDL or TRUNCATE; `files`, what there is now.
+            through: `delta`: with the engine's reader of Delta tables; later publications are in the view once the
+                mirror has them, until the next DDL or TRUNCATE. `files`: only what there is now.
         """
         dialect, through = Dialect(dialect), Through(through)
         view = view_name(self.mirror.table, HISTORY, dialect, through)
@@ -115,11 +115,11 @@ class MirrorHistory(Struct, frozen=True):
         return (*schema_of(view, dialect), *preludes, HistoryWriter(dialect, source).history(view))
 
     def sql_now(self, view: ViewName, dialect: Dialect) -> tuple[str, ...]:
-        """Statements that make a view of the rows that the mirror has, from files alone.
+        """Statements that make a view of the mirror's rows, from files alone.
 
         Args:
-            view: What it is called.
-            dialect: For which engine.
+            view: The name of the view.
+            dialect: The engine.
         """
         source, preludes = self._source(dialect, Through.FILES)
         return (*schema_of(view, dialect), *preludes, HistoryWriter(dialect, source).now(view))
@@ -128,14 +128,14 @@ class MirrorHistory(Struct, frozen=True):
         """The history as a relation of a DuckDB connection, read from its files.
 
         Args:
-            connection: As `duckdb.connect()` gives it.
+            connection: As returned by `duckdb.connect()`.
         """
         source, _ = self._source(Dialect.DUCKDB, Through.FILES)
         return connection.sql(HistoryWriter(Dialect.DUCKDB, source).query().sql(Dialect.DUCKDB.value))
 
     def to_polars(self) -> Any:
         """The history as a LazyFrame of polars."""
-        # Imported here: polars is the caller's.
+        # Imported here: polars is installed only if the caller needs it.
         from strata_cdc.mirrors.histories.frame import frame_of  # noqa: PLC0415  see above
 
         source, _ = self._source(Dialect.DUCKDB, Through.FILES)
@@ -180,7 +180,7 @@ class MirrorHistory(Struct, frozen=True):
         if not self.base.snapshot.live_rows:
             return None
         era = next(one for one in self.eras if one.version_id == self.base.position.schema_version)
-        # A column that was added and is NULL everywhere may be in none of the files.
+        # A column that was added and is NULL in all rows may be in none of the files.
         inside = set(names_in(self._base_files()))
         there = [field for field in self.base.schema if name_in_files(field) in inside and not is_former(field)]
         in_files = {field.name: name_in_files(field) for field in there}
@@ -192,7 +192,7 @@ class MirrorHistory(Struct, frozen=True):
         return Branch(_BASE, (), tuple(ColumnSource() if one.missing and not one.physical else one for one in found))
 
     def _had_key(self, era: VersionSpan, key: Sequence[str]) -> bool:
-        """Whether these columns named rows then."""
+        """Whether these columns identified rows in that version."""
         by_name = {
             fold_name(column.name): value
             for column, value in zip(self.mirror.definition.columns, era.values, strict=True)
@@ -219,7 +219,7 @@ def _renamed(column: ViewColumn) -> ViewColumn:
 def open_history(lake: str, source: str, table: str, store: sa.Engine | str) -> MirrorHistory:
     """See `strata_cdc.mirrors.history`."""
     name = TableName.of(table)
-    # SQL is read by engines whose own folder is another one.
+    # SQL may be run by engines with another working directory.
     lake = lake if "://" in lake else str(Path(lake).absolute())
     mirror = Mirror.open(lake, source, name)
     if mirror is None:
@@ -247,12 +247,12 @@ def history_of(
         lake: Folder or URL of the lake.
         mirror: The mirror as it is now.
         table_changes: The source's history, in stream order.
-        removals: What DDL removed of its tables.
+        removals: The rows that DDL removed from its tables.
         commits: The newest commit of each change table that is known to have been made.
 
     Raises:
-        Usage: No state is left that it could begin with, or the mirror's version is not in the store's history.
-        LostTableError: Of a change table something was deleted, or its log is not whole.
+        Usage: No state is left with which it could begin, or the mirror's version is not in the store's history.
+        LostTableError: A part of a change table was deleted, or its log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
     beginning = beginning_of(mirror)
@@ -279,7 +279,7 @@ def history_of(
 
 
 def _life(mirror: Mirror, table_changes: Sequence[TableChange]) -> TableLifetime | None:
-    """Up to the version that the mirror has."""
+    """The table's lifetime up to the mirror's version."""
     version = mirror.position.schema_version
     at = next(
         (at for at, one in enumerate(table_changes) if (one.name, one.version_id) == (mirror.table, version)), None
@@ -288,7 +288,7 @@ def _life(mirror: Mirror, table_changes: Sequence[TableChange]) -> TableLifetime
 
 
 def _since(life: TableLifetime, beginning: Beginning) -> TableLifetime:
-    """What is before the beginning is not asked for."""
+    """The lifetime without what is before the beginning."""
     first = next(at for at, one in enumerate(life.eras) if one.version_id == beginning.mirror.position.schema_version)
     return type(life)(life.definition, life.eras[first:], life.begins)
 

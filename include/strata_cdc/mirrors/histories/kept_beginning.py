@@ -1,4 +1,4 @@
-"""The state that a mirror's history begins with, kept beside the log once that is cut behind it.
+"""The state with which a mirror's history begins, stored outside the log, because the log is cut after this state.
 Not here: which state that is (`beginning.py`), cutting (`mirrors/log_cut.py`)."""
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 _NAME: Final = "_strata/beginning.json"
-"""Other programs' vacuum leaves folders alone that begin with an underscore."""
+"""The vacuum of other programs ignores folders that begin with an underscore."""
 
 
 class KeptBeginning(Struct, frozen=True):
-    """A state, and the commits behind it that took all rows."""
+    """A state, and the later commits that removed all rows."""
 
     snapshot: LogSnapshot
     emptied_at: Mapping[int, MirrorPosition]
@@ -32,7 +32,7 @@ class KeptBeginning(Struct, frozen=True):
 
 
 def keep_beginning(snapshot: LogSnapshot, emptied_at: Mapping[int, MirrorPosition]) -> None:
-    """Keeps it, in the place of what was kept before: lines of JSON, one of ours and then actions of Delta's log.
+    """Stores the state instead of an earlier one: lines of JSON, one of Strata and then actions of Delta's log.
 
     Raises:
         LakeUnavailableError: The storage refuses.
@@ -55,7 +55,7 @@ def keep_beginning(snapshot: LogSnapshot, emptied_at: Mapping[int, MirrorPositio
 
 
 def read_beginning(url: str) -> KeptBeginning | None:
-    """What is kept; None if nothing is.
+    """The stored state; None if there is none.
 
     Raises:
         DamagedFileError: It cannot be read, or a newer version of Strata wrote it.
@@ -81,7 +81,7 @@ def read_beginning(url: str) -> KeptBeginning | None:
 
 
 def forget_beginning(url: str) -> None:
-    """Nothing is kept any more.
+    """Deletes the stored state.
 
     Raises:
         LakeUnavailableError: The storage refuses.

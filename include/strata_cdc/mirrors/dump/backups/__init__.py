@@ -1,1 +1,1 @@
-"""Backups that other programs have made, taken in the place of a dump."""
+"""Backups that other programs have made, used instead of a dump."""

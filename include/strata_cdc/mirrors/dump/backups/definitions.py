@@ -1,4 +1,4 @@
-"""CREATE TABLE statements of backups, made so that the server that loads them keeps values as they were printed.
+"""CREATE TABLE statements of backups, changed so that the server that loads them keeps values as they were printed.
 Not here: loading (`scratch_server.py`)."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONGTEXT: Final = "longtext"
 
 
 def keep_json_texts(lines: Iterable[bytes]) -> Iterator[bytes]:
-    r"""JSON columns as text: a document that is read and printed again is not the same (1.10 becomes 1.1).
+    r"""Makes JSON columns text: a document that is read and printed again is not the same (1.10 becomes 1.1).
 
     Only lines of CREATE TABLE begin as a column does: mysqldump and MySQL Shell write newlines in values as `\n`.
     """

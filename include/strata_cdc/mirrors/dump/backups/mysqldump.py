@@ -1,5 +1,5 @@
-"""A file that mysqldump has written: what it says of itself, and its text for loading.
-Not here: the server that it is loaded into (`scratch_server.py`), the mirrors that it becomes (`take_in.py`)."""
+"""A file that mysqldump has written: what it says about itself, and its text for loading.
+Not here: the server into which it is loaded (`scratch_server.py`), the mirrors made from it (`take_in.py`)."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ class MysqldumpFile:
     """A file, plain or compressed (.gz, .zst, .bz2)."""
 
     def __init__(self, path: Path) -> None:
-        """Reads how it begins.
+        """Reads the beginning of the file.
 
         Raises:
-            Usage: It does not say at which GTID set it was taken, or cannot have been taken at one.
+            Usage: It does not name the GTID set at which it was made, or it cannot be from exactly one GTID set.
         """
         self._path = path
         head = self._head()
         if not head.startswith(b"-- MySQL dump"):
             raise Usage("this is no file of mysqldump with its comments", file=str(path), remedy=HOW_TO_MAKE)
         found = _GTIDS.search(head)
-        # The set at the end is a later one than that of the rows.
+        # A set at the end of the file is later than the set of the rows.
         if found is None or b"GTID state at the end" in head:
             raise Usage("the file does not say which GTID set its rows have", file=str(path), remedy=HOW_TO_MAKE)
         if b"MASTER_LOG_FILE" not in head and b"SOURCE_LOG_FILE" not in head:
-            # Only with the position does every version of mysqldump take both under one lock.
+            # Only with the position, all versions of mysqldump take both under one lock.
             raise Usage("the file has no binlog position: its GTID set may be another one than that of its rows",
                         file=str(path), remedy=HOW_TO_MAKE)  # fmt: skip
         if b"TIME_ZONE='+00:00'" not in head:
@@ -61,10 +61,10 @@ class MysqldumpFile:
         self.tables: set[TableName] = set()
 
     def load(self, server: ScratchServer) -> None:
-        """Loads it, and learns its tables.
+        """Loads it, and reads which tables it has.
 
         Raises:
-            BadData: It is not whole, or a statement fails.
+            BadData: It is not complete, or a statement fails.
             Usage: It has only some of a table's rows.
         """
         server.load(self._statements())
@@ -82,7 +82,7 @@ class MysqldumpFile:
             raise BadData("the file ends in front of its end: rows are missing", file=str(self._path))
 
     def _wanted_lines(self) -> Iterator[bytes]:
-        """All but what is of the server as a whole: its own database, its replication, its GTIDs."""
+        """All lines, except those for the server as a whole: its own database, its replication, its GTIDs."""
         database, is_system, is_skipped = self._database.decode(), False, False
         with self._open() as stream:
             for line in _lines(stream, self._path):
@@ -126,10 +126,10 @@ def _unquoted(name: bytes) -> str:
 
 
 def _lines(stream: pa.NativeFile, path: Path) -> Iterator[bytes]:
-    """Lines with their ends.
+    """Lines with their line ends.
 
     Raises:
-        BadData: What is packed is cut off or damaged.
+        BadData: The compressed data is cut off or damaged.
     """
     rest = b""
     while block := _block(stream, path):
@@ -147,6 +147,6 @@ def _block(stream: pa.NativeFile, path: Path) -> bytes:
 
 
 def _split(block: bytes) -> list[bytes]:
-    """Cut behind each newline, and nowhere else; what comes last has none."""
+    """Splits after each newline, and nowhere else; the last line has no newline."""
     parts = block.split(b"\n")
     return [*(part + b"\n" for part in parts[:-1]), parts[-1]]

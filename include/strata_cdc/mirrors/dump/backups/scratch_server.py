@@ -1,4 +1,4 @@
-"""A mysqld of our own, in a temporary folder, that a backup is loaded into: it alone reads backups as MySQL does.
+"""A mysqld of Strata's own, in a temporary folder, that loads a backup: only MySQL reads backups as MySQL does.
 Not here: what is loaded (`mysqldump.py`, `shell_dump.py`), reading rows from it (`take_in.py`)."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _START_SECONDS: Final = 120
 _STOP_SECONDS: Final = 30
 _LOG_CHARACTERS: Final = 1500
-# Nobody reaches it but over a socket in a folder of this user; what it holds is gone with it.
+# It can be reached only over a socket in a folder of this user; its content is deleted with it.
 _OPTIONS: Final = (
     "--skip-networking",
     "--skip-log-bin",
@@ -56,7 +56,7 @@ class ScratchServer:
             BadData: A statement fails.
         """
         command = [self._client, "--no-defaults", f"--socket={self.folder / 's'}", "--user=root", "--batch"]
-        # Else the client makes one newline of two bytes, and ends a statement at a zero.
+        # Without it, the client turns two bytes into one newline, and ends a statement at a zero byte.
         command += ["--default-character-set=utf8mb4", "--binary-mode", "--max-allowed-packet=1G"]
         with (self.folder / "load.log").open("w+b") as log:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log)  # noqa: S603  MySQL's client
@@ -83,19 +83,19 @@ def _write_all(process: subprocess.Popen[bytes], lines: Iterable[bytes]) -> None
             for line in lines:
                 stdin.write(line)
     except BrokenPipeError:
-        # A statement has failed: the client says which.
+        # A statement has failed: the client reports which.
         return
 
 
 @contextmanager
 def scratch_server(program: str | None = None) -> Iterator[ScratchServer]:
-    """Makes and starts one, and deletes it at the end of the `with` block.
+    """Makes and starts a server, and deletes it at the end of the `with` block.
 
     Args:
         program: Path of a mysqld; by default the one on PATH.
 
     Raises:
-        Usage: There is none here.
+        Usage: There is no mysqld here.
         BadData: It does not start.
     """
     server, client = _programs(program)
@@ -135,7 +135,7 @@ def _programs(program: str | None) -> tuple[str, str]:
 
 
 def _wait(server: ScratchServer, process: subprocess.Popen[bytes]) -> None:
-    """Until it has written its process's number: it listens by then."""
+    """Waits until the server has written its process id: by then it listens."""
     until = time.monotonic() + _START_SECONDS
     while not (server.folder / "pid").exists():
         if process.poll() is not None or time.monotonic() > until:

@@ -1,8 +1,8 @@
-"""A folder that MySQL Shell has written (`util.dumpInstance`, `dumpSchemas`, `dumpTables`): what it says of itself, and
-its tables for loading.
+"""A folder that MySQL Shell has written (`util.dumpInstance`, `dumpSchemas`, `dumpTables`): what it says about itself,
+and its tables for loading.
 
 The names of files and fields are those of MySQL Shell 8.0.21 to 9.x (modules/util/dump/dumper.cc).
-Not here: the server that it is loaded into (`scratch_server.py`), the mirrors that it becomes (`take_in.py`)."""
+Not here: the server into which it is loaded (`scratch_server.py`), the mirrors made from it (`take_in.py`)."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class ShellDump:
     """A folder."""
 
     def __init__(self, path: Path) -> None:
-        """Reads what it says of itself.
+        """Reads what the folder says about itself.
 
         Raises:
-            Usage: It does not say at which GTID set it was taken, or was not taken at one.
+            Usage: It does not name the GTID set at which it was made, or it is not from exactly one GTID set.
         """
         self._path = path
         if not (path / "@.json").exists():
@@ -67,10 +67,10 @@ class ShellDump:
                 raise Usage(f"the dump cannot be taken: {reason}", file=str(self._path), remedy=HOW_TO_MAKE)
 
     def load(self, server: ScratchServer) -> None:
-        """Loads it, and learns its tables.
+        """Loads it, and reads which tables it has.
 
         Raises:
-            BadData: It is not whole, or a statement fails.
+            BadData: It is not complete, or a statement fails.
         """
         for schema, base in self._schemas.items():
             about = self._json(f"{base}.json")
@@ -95,7 +95,7 @@ class ShellDump:
         self.tables.add(name)
 
     def _chunks(self, about: dict[str, Any], base: str) -> Iterator[Path]:
-        """The files of a table's rows.
+        """The files with a table's rows.
 
         Raises:
             BadData: One is missing.
@@ -113,7 +113,7 @@ class ShellDump:
             if (self._path / f"{one}.{about['extension']}").exists():
                 yield self._path / f"{one}.{about['extension']}"
                 continue
-            # The last one has two signs in front of its number.
+            # The name of the last file has two signs before its number.
             is_whole = [sign for _, (_, sign) in sorted(found.items())] == ["@"] * (len(found) - 1) + ["@@"]
             if not is_whole or sorted(found) != list(range(len(found))):
                 raise BadData(f"files of {one} are missing from the dump", file=str(self._path))
@@ -141,7 +141,7 @@ def _unpack(chunk: Path, plain: Path, compression: str | None) -> None:
 
 
 def _load_statement(name: TableName, options: dict[str, Any], file: Path) -> str:
-    """LOAD DATA as the options of a table say; columns that were written encoded are decoded."""
+    """LOAD DATA with the options of a table; columns that were written encoded are decoded."""
     decoded = options.get("decodeColumns") or {}
     if unknown := set(decoded.values()) - _DECODERS:
         raise BadData(f"a column is encoded by {', '.join(sorted(unknown))}, which is not known", table=str(name))

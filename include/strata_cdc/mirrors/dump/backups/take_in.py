@@ -1,7 +1,7 @@
-"""Mirrors from a backup: it is loaded into a server of our own, and its tables are read there as from the source.
+"""Mirrors from a backup: it is loaded into a temporary server of Strata, and its tables are read there as in a dump.
 
-So the server's own code makes values of what is written in it, and the path of all other rows makes them Arrow.
-Not here: what kinds of backup there are (`mysqldump.py`, `shell_dump.py`)."""
+So the server's own code turns the backup's text into values, and these become Arrow in the same way as all other rows.
+Not here: the kinds of backup (`mysqldump.py`, `shell_dump.py`)."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 class Backup(Protocol):
-    """What another program has made of a server at one GTID set."""
+    """The state of a server at one GTID set, as another program saved it."""
 
     executed: GtidSet
     tables: set[TableName]
-    """With rows; known once it is loaded."""
+    """The tables with rows; known once the backup is loaded."""
 
     def load(self, server: ScratchServer) -> None:
         """Loads it."""
@@ -55,17 +55,17 @@ def take_in(
     *,
     mysqld: str | None = None,
 ) -> DumpReport:
-    """Makes mirrors of a backup's tables; one that fails keeps no other back.
+    """Makes mirrors of a backup's tables; if one fails, the others are still made.
 
     Args:
-        source: Of which it is a backup, landed and tracked beyond it.
+        source: The source of which this is a backup; its stream must be landed and tracked past the backup.
         backup: The backup.
-        choose: Which of its tables.
-        mysqld: The program that it is loaded into; by default the one on PATH.
+        choose: Which of its tables become mirrors.
+        mysqld: The program into which it is loaded; by default the one on PATH.
 
     Raises:
         Usage: The stream does not reach back to the backup, or there is no mysqld.
-        BadData: The backup is not whole, or cannot be loaded.
+        BadData: The backup is not complete, or cannot be loaded.
         StrataError: The only table failed.
     """
     stream = LandedStream.open(source.lake, source.name)
@@ -107,7 +107,7 @@ def _mirror_of(
     _refuse_lossy(definition)
     loaded = with_json_texts(definition)
     with server.connect() as connection:
-        # One that was locked as a whole would do, but no backup says so.
+        # A backup that was made under a lock of the whole server would do, but no backup shows that it was.
         refuse_inconsistent(connection, table)
         _refuse_other(dict(LiveSchema(connection).tables()).get(table), loaded)
         prepare_session(connection)
@@ -138,7 +138,7 @@ def _refuse_lossy(definition: TableDefinition) -> None:
             f"column {', '.join(lossy)} is FLOAT, which backups hold with six digits only",
             remedy="`strata dump` reads the rows from the source, with all digits.",
         )
-    # A document that is read from text has doubles in the place of decimals: 1.10 becomes 1.1.
+    # A JSON document that is read from text has doubles instead of decimals: 1.10 becomes 1.1.
     documents = [fold_name(one.name) for one in definition.columns if one.column_type == "json"]
     derived = [one.name for one in definition.columns if one.generated and _may_name(one, documents)]
     if derived:
@@ -163,5 +163,5 @@ def _refuse_other(found: TableDefinition | None, loaded: TableDefinition) -> Non
 
 
 def _essence(column: Column) -> tuple[object, ...]:
-    """What values depend on."""
+    """The properties of a column that affect its values."""
     return column.name, column.column_type, column.character_set, column.nullable, column.generated, column.srid
