@@ -52,7 +52,6 @@ UNFINISHED = frozenset(
         "groups",
         "schema",
         "streams",
-        "tables",
     }
 )
 """Packages in which some words are still to be replaced."""

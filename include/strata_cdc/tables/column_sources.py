@@ -1,5 +1,5 @@
-"""Where the values of a table's columns lie in its change tables, for the views over them.
-Not here: which versions are a table's (`lifetimes.py`), SQL (`dialects/views.py`)."""
+"""Where the values of a table's columns are in its change tables, for the views over these.
+Not here: which versions belong to a table (`lifetimes.py`), SQL (`dialects/views.py`)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def view_columns(definition: TableDefinition, key: Collection[str]) -> tuple[Vie
     """The columns of a view.
 
     Args:
-        definition: The table as the view has it.
-        key: Columns that name a row.
+        definition: The table's definition in the view.
+        key: Columns that identify a row.
     """
     folded = {fold_name(name) for name in key}
     return tuple(
@@ -55,12 +55,10 @@ def view_columns(definition: TableDefinition, key: Collection[str]) -> tuple[Vie
 def branches_of(
     life: TableLifetime, fields: Mapping[TableName, Sequence[pa.Field]], columns: Sequence[ViewColumn]
 ) -> list[Branch]:
-    """Versions whose values lie in the same columns are one branch.
+    """The branches of a view; versions whose values are in the same columns are one branch.
 
-    Args:
-        life: The table's.
-        fields: Columns of each change table that there is.
-        columns: Of the view.
+    `life` is the table's lifetime, `fields` has the columns of each change table that exists, and `columns` are the
+    columns of the view.
     """
     return _branches(life, fields, columns, place_of)
 
@@ -86,7 +84,7 @@ def _branches(
 def held_branches_of(
     life: TableLifetime, fields: Mapping[TableName, Sequence[pa.Field]], columns: Sequence[ViewColumn]
 ) -> list[Branch]:
-    """As `branches_of`, of values that the table's rows have by now; the same arguments."""
+    """As `branches_of`, for the values that the table's rows have now; the same arguments."""
     return _branches(life, fields, columns, held_place_of)
 
 
@@ -98,7 +96,7 @@ def converted_branches_of(
 
 
 def kinds_of(definition: TableDefinition) -> dict[str, pa.DataType]:
-    """The types of the columns in change tables, by folded name."""
+    """By folded name, the types of the columns in change tables."""
     return dict(zip([fold_name(one.name) for one in definition.columns], _stored(definition), strict=True))
 
 
@@ -108,8 +106,8 @@ def place_of(
     """Where rows of a version have the value of a column.
 
     Args:
-        value: What the history says.
-        column: Of the view.
+        value: The value according to the history.
+        column: The column of the view.
         there: Columns of the table in the lake.
         kinds: Types of the version's columns in change tables, by folded name.
     """
@@ -122,7 +120,7 @@ def place_of(
 def held_place_of(
     value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
 ) -> ColumnSource:
-    """As `place_of`; what the server may have made another value of is not known."""
+    """As `place_of`; if the server may have changed a value, it is not known."""
     if value.column is None and value.origin.column is None:
         return _place_of_given(value.origin, column)
     if value.changed is not None:
@@ -156,7 +154,7 @@ def converted_place_of(
 
 
 def _loses_texts(steps: Sequence[TypeChange]) -> bool:
-    """Whether values that no column of the lake holds became others: not dates that are none, as long as it is one."""
+    """Whether values that no column of the lake holds were changed; invalid dates are not, if the type stays a date."""
     return any(
         (is_calendar(step.before) and not is_calendar(step.after))
         or (has_many_forms(step.before) and step.after.character_set is None)
@@ -171,7 +169,7 @@ def _refuses_null(steps: Sequence[TypeChange]) -> bool:
 def _place_in(
     found: Column, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
 ) -> ColumnSource:
-    """In the column that had it then."""
+    """The source in the column that had the value then."""
     name = found.name
     wanted = fold_name(column_name(name))
     fields = [field for field in there if fold_name(plain_name(field)) == wanted]
@@ -185,8 +183,8 @@ def _place_in(
 
 
 def _empty_text(then: Column, column: ViewColumn) -> str | None:
-    """Without a label that is empty, an empty text is an ENUM's error value, or a SET without members. ALTER leaves it
-    that, beside the label, if it gives the type one."""
+    """If no label is empty, an empty text is an ENUM's error value, or a SET without members. If ALTER adds an empty
+    label, such a value stays as it is, and is different from the label."""
     if not (column.has_texts and column.labelled):
         return None
     kind = parse_column_type(then.column_type)
@@ -199,6 +197,6 @@ def _place_of_given(value: Value | ValueOrigin, column: ViewColumn) -> ColumnSou
 
 
 def _stored(definition: TableDefinition) -> list[pa.DataType]:
-    # By number: two columns may have one name in other cases, and the types are wanted alone.
+    # By number: two columns may have names that differ only in case, and only the types are needed.
     plain = pa.schema([pa.field(str(at), arrow_type(column)) for at, column in enumerate(definition.columns)])
     return list(OUTPUT.stored(plain).types)

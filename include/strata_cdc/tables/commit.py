@@ -1,5 +1,6 @@
-"""Publishing: staged files become rows that readers see, one Delta commit for each table and interval.
-Not here: whether they may (`pipeline/publish/publish_interval.py`), which column takes which (`continued.py`)."""
+"""Publishes: staged files become rows that readers see, in one Delta commit for each table and interval.
+Not here: whether they may be published (`pipeline/publish/publish_interval.py`), which column of the table gets which
+column of a file (`continued.py`)."""
 
 from __future__ import annotations
 
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
     from strata_cdc.tables.write import StagedFile
 
 ATTEMPTS = 12
-"""How often a publication is begun anew because another one came first."""
+"""How often a publication is tried again because another commit came first."""
 FIRST_WAIT_SECONDS = 0.05
-"""Before the second attempt; doubles each time, up to a second."""
+"""Wait before the second attempt; it doubles each time, up to a second."""
 
 
 class TableCommit(Struct, frozen=True):
-    """What a publication left in a table."""
+    """The result of a publication in a table."""
 
     database: str
     table: str
@@ -46,7 +47,7 @@ class TableCommit(Struct, frozen=True):
     """Rows of the interval that are published now."""
     added_files: int
     removed_files: int
-    """Both 0 if the interval was published with just these files before: then there was no commit."""
+    """Like `added_files`, 0 if the interval was already published with just these files: then there was no commit."""
 
 
 def publish(
@@ -61,26 +62,26 @@ def publish(
 ) -> TableCommit | None:
     """Makes these files, and no others, what readers see of a table and interval.
 
-    Safe to repeat and to run beside itself: former files of the interval that are not among the staged ones go in the
-    commit that brings those, and nothing is committed if nothing differs. A published file is a copy of its own: who
-    writes to a staged one afterwards changes nothing of it.
+    It is safe to repeat this, and to run it twice at the same time. Earlier files of the interval that are not among
+    the staged ones are removed in the commit that adds these; if nothing differs, there is no commit. A published file
+    is a copy: later writes to a staged file do not change it.
 
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
         table: The table.
         interval: Start of the interval (microseconds UTC).
-        staged: All files of the table and interval; none empties it.
-        output: What kind of table it is.
+        staged: All files of the table and interval; without files, the interval becomes empty.
+        output: The kind of table.
         known: A version that the table is known to have had.
 
     Returns:
         None if the interval has no rows and had none.
 
     Raises:
-        DamagedFileError: A staged file is not the one that was decoded; nothing of the table is committed.
-        LostTableError: The table lacks that version, or is damaged; nothing is committed on top of the rest.
-        LakeUnavailableError: The storage does not answer, or other publishers kept coming first.
+        DamagedFileError: A staged file does not have the bytes that were decoded; nothing of the table is committed.
+        LostTableError: The table lacks the version `known`, or is damaged; nothing is committed to what is left of it.
+        LakeUnavailableError: The storage does not answer, or other publishers always came first.
     """
     work = _Publication(output, lake, source, table, interval, tuple(staged), known, {}, {}, {})
     wait = FIRST_WAIT_SECONDS
@@ -105,7 +106,7 @@ def publish(
 
 
 class _Publication(Struct, frozen=True):
-    """One interval of one table on its way; holds nothing that an attempt has to undo."""
+    """The publication of one interval of one table; it holds nothing that a failed attempt would have to undo."""
 
     output: Output
     lake: str
@@ -117,9 +118,9 @@ class _Publication(Struct, frozen=True):
     schemas: dict[int, pa.Schema]
     """The columns of each version's files, once they have been read."""
     held: dict[str, bytes]
-    """By URL, what was read of a file for its columns, until it is placed: one file for each version at most."""
+    """By URL, content that was read for a file's columns, until it is placed: at most one file for each version."""
     placed: dict[str, DataFile]
-    """By path, files that are in their place, whatever became of the attempt that put them there."""
+    """By path, files that are already in the table's folder, even if the attempt that wrote them failed."""
 
     @property
     def url(self) -> str:
@@ -150,7 +151,7 @@ class _Publication(Struct, frozen=True):
         return table.with_columns(placement.added), placement.names
 
     def _replace(self, table: OutputTable, wanted: dict[str, tuple[StagedFile, dict[str, str]]]) -> TableCommit | None:
-        """One commit: former files of the interval out, these in."""
+        """Makes one commit: removes earlier files of the interval, and adds these."""
         former = {path: interval for path, interval in table.files().items() if interval == self.interval}
         if not former and not wanted:
             return None
@@ -168,7 +169,7 @@ class _Publication(Struct, frozen=True):
         )
 
     def _place(self, path: str, file: StagedFile, names: dict[str, str]) -> DataFile:
-        """Copies a staged file to where readers look once it is committed, under the names of the table's columns."""
+        """Copies a staged file to its path in the table, with the table's names of its columns."""
         if path not in self.placed:
             content = self.held.pop(file.url, None)
             parts = rename_columns(read_pinned(file) if content is None else content, names)
@@ -179,8 +180,8 @@ class _Publication(Struct, frozen=True):
 
 
 def unpublished_files(lake: str, source: str, table: TableName, output: Output = OUTPUT) -> list[str]:
-    """URLs of data files that no version of the table that is still kept refers to as its newest: leftovers of
-    publications that died, and files that a later one replaced. Delta's `vacuum(full=True)` deletes them in time.
+    """URLs of data files that are not in the newest version of the table: files of publications that were killed, and
+    files that a later publication replaced. Delta's `vacuum(full=True)` deletes them in time.
 
     Raises:
         LakeUnavailableError: The storage does not answer.

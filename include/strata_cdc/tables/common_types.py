@@ -1,5 +1,5 @@
-"""The type that holds all values of two types without loss: how columns that go on from each other are read as one.
-Not here: reading them (`read.py`, `united.py`), when a column goes on in another (`continued.py`)."""
+"""The type that holds all values of two types without loss, to read columns that continue each other as one.
+Not here: reading them (`read.py`, `united.py`), when a column continues in another one (`continued.py`)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 _WIDEST_DECIMAL = 38
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
-"""Of the largest signed integer with so many bits."""
+"""Digits of the largest signed integer with this many bits."""
 _EXACT_IN_DOUBLE = 32
-"""Bits of an integer that every double can hold; 64 would need more than its 53."""
+"""Bits of an integer that every double can hold exactly; 64 would need more than a double's 53."""
 
 
 def common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """All columns of the schemas in the order of their first appearance, each in a type for all of its values.
+    """All columns of the schemas, in the order of their first appearance, each in a type for all of its values.
 
     Raises:
-        TypeError: A column has types without a common one; the message names it.
+        TypeError: A column has types without a common type; the message names the column.
     """
     return reduce(_merge, schemas)
 
@@ -43,7 +43,7 @@ def _merge_fields(left: Sequence[pa.Field], right: Sequence[pa.Field]) -> list[p
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type for the values of both; None if there is none without loss."""
+    """The type for the values of both; None if no type holds them without loss."""
     if left == right:
         return left
     if pa.types.is_struct(left) and pa.types.is_struct(right):
@@ -69,7 +69,7 @@ def _common_exact(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def _places(kind: pa.DataType) -> tuple[int, int]:
-    """Digits in front of the point and behind it."""
+    """Number of digits before and after the decimal point."""
     if pa.types.is_integer(kind):
         return _DIGITS[kind.bit_width], 0
     return kind.precision - kind.scale, kind.scale

@@ -1,10 +1,10 @@
-"""Which column of a change table takes which column of a file, where one column of MySQL's table has had several types.
+"""Which column of a change table gets which column of a file, if a column of MySQL's table has had several types.
 Not here: committing (`commit.py`), naming them in the files (`parquet_names.py`), reading them as one (`read.py`).
 
-The type that came first has the plain name. Another one goes on in a further column of the same table, which is
-called after the column and its type (`price`, `price__decimal_12_2`); a type that comes back has its column already.
-Inside of `_before` the same columns have the same names. What a column goes on from is in its metadata,
-since every name can also be that of a column of MySQL's table.
+The first type has the plain name. Values of another type are in a further column of the same table, which is named
+after the column and the type (`price`, `price__decimal_12_2`). If a type comes back, its column already exists. In
+`_before`, the same columns have the same names. The metadata of a column has the name of the column that it continues,
+because each name can also be that of a column of MySQL's table.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ _TYPE_WORDS = {
     pa.struct([]).id: "struct",
     pa.map_(pa.string(), pa.string()).id: "map",
 }
-"""Types as Spark and Delta call them. They are in the names of published columns, so they are the same for ever."""
+"""Types as Spark and Delta call them. They are in the names of published columns, so they must never change."""
 
 
 class ColumnPlacement(Struct, frozen=True):
-    """Where the columns of a file go."""
+    """The columns of a table for the columns of a file."""
 
     names: dict[str, str]
-    """Name in the file -> name in the change table, of those that differ."""
+    """Name in the file -> name in the change table, if these differ."""
     added: tuple[pa.Field, ...]
-    """Columns that the change table has to be given first; `_before` comes with its new fields alone."""
+    """Columns that must be added to the change table first; `_before` has only its new fields here."""
 
 
 def place_columns(published: Iterable[pa.Field], incoming: Iterable[pa.Field]) -> ColumnPlacement:
-    """Finds the column for each column of a file, by name (as MySQL compares them) and type; others are to be added.
+    """Finds the column for each column of a file, by name (as MySQL compares names) and type; new columns are listed.
 
     Args:
         published: The columns of the change table; none if there is no table yet.
-        incoming: The columns of the file: the table's own, `_before` with the same ones, and ours; in the types that
-            the table's output stores.
+        incoming: The columns of the file: the table's own, `_before` with the same ones, and Strata's; in the types
+            that the table's output stores.
     """
     published, incoming = list(published), list(incoming)
     before = _inside(published)
@@ -74,7 +74,7 @@ def place_columns(published: Iterable[pa.Field], incoming: Iterable[pa.Field]) -
     names = {field.name: _named(known.get(fold_name(field.name), ()), field.type) for field in own}
     added: dict[str, pa.Field] = {}
     new = [field for field in own if not names[field.name]]
-    # A column that can have its plain name gets it before another one is named after its type.
+    # A column that can have its plain name gets it before another column is named after its type.
     for field in [field for field in new if _take(field.name, taken)]:
         names[field.name] = field.name
         added[field.name] = pa.field(field.name, field.type)
@@ -91,15 +91,15 @@ def place_columns(published: Iterable[pa.Field], incoming: Iterable[pa.Field]) -
 
 
 def plain_name(field: pa.Field) -> str:
-    """The column of which a column of a change table is the continuation, or itself."""
+    """The column that a column of a change table continues, or the column's own name."""
     metadata: Mapping[bytes, bytes] = field.metadata or {}
     found = metadata.get(CONTINUES.encode())
     return str(field.name) if found is None else found.decode()
 
 
 def _named(fields: Iterable[pa.Field], kind: pa.DataType) -> str:
-    """The first of the columns that has this type; empty if none has."""
-    # Not by a dictionary: lists whose items are called otherwise are equal types with other hashes (Arrow 26).
+    """The first of the columns that has this type; empty if none has it."""
+    # Not with a dictionary: lists with other names for their items are equal types with different hashes (Arrow 26).
     return next((field.name for field in fields if field.type == kind), "")
 
 
@@ -117,7 +117,7 @@ def _added_inside(
     names: Mapping[str, str],
     added: Mapping[str, pa.Field],
 ) -> list[pa.Field]:
-    """`_before` with what it lacks."""
+    """`_before` with only the fields that it lacks."""
     lacking = []
     for inner in _inside(incoming).values():
         name = names.get(inner.name, inner.name)
@@ -145,7 +145,7 @@ def _free_name(plain: str, kind: str, taken: set[str]) -> str:
 
 
 def _type_text(kind: pa.DataType) -> str:
-    """`decimal(12,2)`; of a struct or list that it is one."""
+    """For example `decimal(12,2)`; for a struct or list, only the kind."""
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_timestamp(kind):
@@ -154,5 +154,5 @@ def _type_text(kind: pa.DataType) -> str:
 
 
 def _collation(name: str) -> str:
-    """Equal for names that some reader takes for one: Spark compares both cases of each character, others fold them."""
+    """Equal for names that a reader may treat as equal: Spark compares each character in both cases, others fold."""
     return name.upper().casefold()

@@ -1,5 +1,5 @@
-"""What an ALTER TABLE does to the rows that are there, as the server does it: for replays and mirrors that reach over
-DDL. Not here: what its effect is (`schema/history/effects.py`), single values (`values/`), the rows between two of them
+"""What an ALTER TABLE does to existing rows, computed as the server does it: for replays and mirrors that pass DDL.
+Not here: which effect it has (`schema/history/effects.py`), single values (`values/`), the rows between two statements
 (`state.py`)."""
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 
 def state_schema(definition: TableDefinition) -> pa.Schema:
-    """The columns of a table's rows, as its change table calls them."""
+    """The columns of a table's rows, with their names in its change table."""
     return pa.schema([pa.field(column_name(column.name), arrow_type(column)) for column in definition.columns])
 
 
 def exact_schema(definition: TableDefinition) -> pa.Schema:
-    """The same, then the columns of texts of what those do not hold."""
+    """The columns of `state_schema`, then the text columns for values that they do not hold."""
     texts = [pa.field(name, pa.string()) for name in verbatim_names(definition).values()]
     return pa.schema([*state_schema(definition), *texts])
 
 
 def convert_exact_rows(rows: pa.Table, old: TableDefinition, new: TableDefinition, effect: RowEffect) -> pa.Table:
-    """Rows in `exact_schema` of one definition in that of another; arguments and errors as `convert_rows` has them."""
+    """Converts rows in `exact_schema` from one definition to another; arguments and errors as in `convert_rows`."""
     found = convert_rows(rows, old, new, effect)
     fills = {one.column: one.value for one in effect.filled}
     texts_of = verbatim_names(old)
@@ -60,17 +60,18 @@ def convert_exact_rows(rows: pa.Table, old: TableDefinition, new: TableDefinitio
 
 
 def convert_rows(rows: pa.Table, old: TableDefinition, new: TableDefinition, effect: RowEffect) -> pa.Table:
-    """Rows of one definition in another.
+    """Converts rows from one definition to another.
 
     Args:
-        rows: With the columns of `old` as the change table calls them.
-        old: The definition they have.
-        new: The definition they get.
-        effect: What the statement between them does to rows.
+        rows: With the columns of `old`, by their names in the change table.
+        old: The definition that they have.
+        new: The definition that they get.
+        effect: What the statement between the two does to rows.
 
     Raises:
-        ReadAgainError: The server computed values that nothing in the log tells: defaults like CURRENT_TIMESTAMP,
-            generated columns, conversions that depend on the session, values that did not fit. Never without rows.
+        ReadAgainError: The server computed values that the log does not show: defaults like CURRENT_TIMESTAMP,
+            generated columns, conversions that depend on the session, values that did not fit. Never raised without
+            rows.
     """
     if rows.num_rows == 0:
         return state_schema(new).empty_table()
@@ -90,7 +91,7 @@ def convert_rows(rows: pa.Table, old: TableDefinition, new: TableDefinition, eff
 
 
 def convert_column(values: pa.ChunkedArray, before: Column, after: Column, effect: RowEffect) -> pa.ChunkedArray:
-    """The values of one column that was there, in its new type; arguments and errors as `convert_rows` has them."""
+    """The values of one existing column, in its new type; arguments and errors as in `convert_rows`."""
     if keeps_values(before, after) or after.generated is not None:
         return values
     pair = Pair.of(before, after, truncates=effect.truncates_fractions, time_zone=effect.time_zone)
@@ -101,7 +102,7 @@ def convert_column(values: pa.ChunkedArray, before: Column, after: Column, effec
 
 
 def _require_numbers(values: pa.ChunkedArray, pair: Pair, effect: RowEffect) -> None:
-    """AUTO_INCREMENT numbers what is NULL or 0."""
+    """Refuses values that are NULL or 0, because AUTO_INCREMENT gives numbers to them."""
     has_zeros = effect.numbers_zeros and pc.any(pc.equal(values.cast(pa.float64()), 0.0)).as_py()
     if values.null_count or has_zeros:
         pair.refuse("values are NULL or 0, which AUTO_INCREMENT gives numbers")
@@ -111,7 +112,7 @@ _ZERO_DATES = frozenset({ValueClass.DATE, ValueClass.DATETIME})
 
 
 def _without_nulls(values: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
-    """NULL in a column that has none is the type's zero, outside strict mode; in it the statement fails."""
+    """Replaces NULL by the type's zero, as the server does outside strict mode; in strict mode the statement fails."""
     kind = value_class(pair.other.kind)
     if kind in _ZERO_DATES:
         return values

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def distinct(numbers: Ints) -> Ints:
     """Each number once, ascending.
 
-    NumPy's own `unique` hashes since 2.3, and takes 10 to 20 times as long as a sort where most numbers differ (2.4.6:
-    0.5 s of 262,144); so do `setdiff1d` and `union1d`, which call it.
+    Since 2.3, NumPy's own `unique` uses hashing. If most numbers differ, it takes 10 to 20 times as long as a sort
+    (2.4.6: 0.5 s for 262,144 numbers). So do `setdiff1d` and `union1d`, which call it.
     """
     ordered = np.sort(numbers)
     is_new = np.ones(len(ordered), bool)

@@ -1,4 +1,4 @@
-"""How the columns of a Parquet file are encoded, by what is in the first of its rows.
+"""The encodings of a Parquet file's columns, chosen by the first of its rows.
 Not here: row groups and compression (`row_groups.py`)."""
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ if TYPE_CHECKING:
 
 _SAMPLE_ROWS = 512
 _LEAST_VALUES = 64
-"""Of fewer nothing is known, and nothing is to be gained."""
+"""With fewer values, nothing is known of a column, and nothing can be saved."""
 _SAMPLE_BYTES = 1 << 20
-"""Of a column's sample; longer texts stay plain, whose lengths are few."""
+"""Limit of a column's sample; longer texts stay plain: they have few lengths."""
 _FEW = 32
-"""A dictionary is worth it where at most one value in so many is new."""
+"""A dictionary saves space if at most one of this many values is new."""
 _DENSE = 0.4
-"""What zstd leaves of digits, hashes and keys, of which it makes nothing but codes of their characters."""
+"""Share of its size that zstd leaves of digits, hashes and keys, for whose characters it only finds shorter codes."""
 
 _REPEATED = ("_op", "_source", "_binlog_file", "_schema_version", "_committed_at", "_interval")
 _RISING = ("_seq", "_row", "_binlog_pos")
 
 
 class Encodings(Struct, frozen=True):
-    """What a Parquet writer is told; columns that are not named are plain."""
+    """Settings for a Parquet writer; columns that are not named are plain."""
 
     dictionary: list[str]
-    """Paths of columns that begin with a dictionary, which the writer gives up where it becomes too large."""
+    """Paths of columns that begin with a dictionary; the writer stops using it when it becomes too large."""
     others: dict[str, str]
     """Encodings by the path of a column."""
 
 
 def choose_encodings(rows: pa.Table) -> Encodings:
-    """The encodings for change rows like these: the same rows always get the same.
+    """The encodings for change rows like these: the same rows always get the same encodings.
 
-    Few different texts get a dictionary. Dense ones are kept apart from their lengths (DELTA_LENGTH_BYTE_ARRAY): with a
-    length in front of each, zstd looks for repetitions where there are none, which takes a third of the time of
-    encoding a table of such texts, and finds some that cost more than they save.
+    Texts with few different values get a dictionary. Dense texts are stored separately from their lengths
+    (DELTA_LENGTH_BYTE_ARRAY). With a length before each text, zstd would look for repetitions where there are none:
+    this takes a third of the time of encoding a table of such texts, and some that it finds cost more than they save.
 
     Args:
         rows: The first rows of a file, with the columns of a change table. Images before are encoded as those after.
@@ -52,7 +52,7 @@ def choose_encodings(rows: pa.Table) -> Encodings:
     before = rows.schema.field("_before").type if "_before" in names else pa.struct([])
     sample = rows.slice(0, _SAMPLE_ROWS)
     for field in rows.schema:
-        # In a path a dot means what is inside of a column; a name that has one stays plain.
+        # In a path, a dot separates a column from the field in it; a column whose name has a dot stays plain.
         if field.name in chosen.dictionary or not _is_text(field.type) or "." in field.name:
             continue
         paths = [field.name]

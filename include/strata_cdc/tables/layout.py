@@ -1,5 +1,5 @@
-"""Where change tables stand in the lake, and what their columns are called.
-Not here: opening files (`files/storage.py`), which column goes on from which (`continued.py`)."""
+"""Where change tables are in the lake, and the names of their columns.
+Not here: opening files (`files/storage.py`), which column continues which (`continued.py`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ METADATA = (
     "_invalid",
     "_interval",
 )
-"""Columns of every change table beside the table's own; they stand behind those."""
+"""Columns of every change table besides the table's own; they come after the table's own columns."""
 
 INTERVAL = "_interval"
 """The partition column: start of the interval that owns the row."""
@@ -39,16 +39,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEY = "%Y%m%dT%H%M%S.%fZ"
 _UNSAFE = re.compile(r"^_|[^A-Za-z0-9_-]")
 _LONGEST = 200
-"""Characters; file systems take names of 255 bytes, and MySQL's 64 characters in UTF-16 are 205 in base 32."""
+"""Characters. File systems allow names of 255 bytes; MySQL's 64 characters in UTF-16 are 205 in base 32."""
 _DENSE = "@@"
 _METADATA_NAMES = frozenset(METADATA)
 
 
 def column_name(name: str) -> str:
-    """The name in a change table of a column of MySQL's table.
+    """The name that a column of MySQL's table has in a change table.
 
-    A column that is called like one of `METADATA` (in any case: Delta and Spark compare without) gets one more
-    underscore in front, and so does one that is called like the result of that; all other names are kept.
+    A column with a name like one of `METADATA` (in any case, because Delta and Spark compare names without case) gets
+    one more underscore at the front. So does a column whose name is like the result of that. All other names stay.
     """
     if name.startswith("_") and "_" + name.lstrip("_").casefold() in _METADATA_NAMES:
         return f"_{name}"
@@ -56,17 +56,17 @@ def column_name(name: str) -> str:
 
 
 def own_name(name: str) -> str:
-    """The inverse of `column_name`."""
+    """Reverses `column_name`."""
     return name[1:] if name.startswith("__") and column_name(name[1:]) == name else name
 
 
 def path_name(name: str) -> str:
-    """A name as one part of a path, readable where it is plain.
+    """A name as one part of a path; plain names stay readable.
 
-    Other characters are written as MySQL writes them in file names, `@` and four hexadecimal digits (manual, "Mapping
-    of Identifiers to File Names"), and so is a leading underscore, since Spark and Delta's vacuum skip such folders. No
-    `%` is needed, which Delta's log would escape once more. A name that would get too long for a file system like that
-    is written whole in base 32, behind two `@`.
+    Other characters are written as in MySQL's file names, `@` and four hexadecimal digits (manual, "Mapping of
+    Identifiers to File Names"), and so is a leading underscore, because Spark and Delta's vacuum skip such folders.
+    This needs no `%`, which Delta's log would escape once more. A name that would become too long for a file system is
+    written completely in base 32, after two `@`.
     """
     plain = _UNSAFE.sub(lambda found: "".join(f"@{unit:04x}" for unit in _utf16(found[0])), name)
     if len(plain) <= _LONGEST:
@@ -75,12 +75,12 @@ def path_name(name: str) -> str:
 
 
 def name_of_path(part: str) -> str:
-    """The inverse of `path_name`."""
+    """Reverses `path_name`."""
     if part.startswith(_DENSE):
         dense = part.removeprefix(_DENSE).upper()
         return base64.b32decode(dense + "=" * (-len(dense) % 8)).decode("utf-16-be", "surrogatepass")
     units = re.sub("@([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), part)
-    # Characters outside the basic plane were written as two surrogates.
+    # Characters outside the basic plane are written as two surrogates.
     return units.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
 
 
@@ -90,7 +90,7 @@ def _utf16(text: str) -> list[int]:
 
 
 def table_url(lake: str, source: str, table: TableName) -> str:
-    """The change table: all of it, whatever types its columns have had."""
+    """URL of the change table: it has all rows, whatever types its columns have had."""
     return f"{changes_url(lake, source)}/{path_name(table.database)}/{path_name(table.table)}"
 
 
@@ -100,21 +100,21 @@ def changes_url(lake: str, source: str) -> str:
 
 
 def staged_folder(staging: str, interval: int, table: TableName) -> str:
-    """Where the files of a table and interval wait for their verdict, below a run's staging folder."""
+    """Where the files of a table and interval wait for their verdict, in a run's staging folder."""
     names = path_name(table.database), path_name(table.table)
     return "/".join((staging.rstrip("/"), interval_key(interval), *names))
 
 
 def data_path(interval: int, name: str) -> str:
-    """A data file, relative to its change table. Not below an underscore: Delta's vacuum would never see it."""
+    """A data file, relative to its change table. In a folder with an underscore, Delta's vacuum would never see it."""
     return f"data/{interval_key(interval)}/{name}"
 
 
 def published_name(file_name: str, names: Mapping[str, str]) -> str:
-    """What a staged file is called once it is published: equal names mean equal bytes.
+    """The name of a staged file once it is published: equal names mean equal bytes.
 
     Args:
-        file_name: Of the staged file, or of one that is published already.
+        file_name: Name of the staged file, or of a file that is already published.
         names: Columns that have another name in the published file -> that name.
     """
     if not names:
@@ -125,10 +125,10 @@ def published_name(file_name: str, names: Mapping[str, str]) -> str:
 
 
 def interval_key(interval: int) -> str:
-    """Start of an interval (microseconds UTC) as it stands in paths: `20261121T033000.000000Z`; sorts as text."""
+    """Start of an interval (microseconds UTC) as in paths: `20261121T033000.000000Z`; sorts as text."""
     return (_EPOCH + timedelta(microseconds=interval)).strftime(_KEY)
 
 
 def interval_of_key(key: str) -> int:
-    """The inverse of `interval_key`."""
+    """Reverses `interval_key`."""
     return (datetime.strptime(key, _KEY).replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)

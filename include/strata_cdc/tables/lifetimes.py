@@ -1,4 +1,4 @@
-"""Which rows of which change tables are those of a table that is there now, and where its columns' values are in them.
+"""Which rows of which change tables belong to a table that exists now, and where its columns' values are in them.
 Not here: SQL (`dialects/views.py`), replaying rows in Arrow (`quality/proof/replay.py`)."""
 
 from __future__ import annotations
@@ -24,52 +24,52 @@ if TYPE_CHECKING:
 
 
 class Value(Struct, frozen=True):
-    """Where rows of one version have the value of a column of now."""
+    """Where rows of one version have the value of a current column."""
 
     column: Column | None = None
-    """The column that had it then."""
+    """The column that had the value then."""
     given: pa.Scalar | None = None
-    """Without a column: what the server gave to the rows that were there; None for NULL."""
+    """Without a column: the value that the server gave to existing rows; None for NULL."""
     unknown: str | None = None
-    """Why the log does not tell."""
+    """Why the log does not show the value."""
     is_apart: bool = False
-    """Whether that is because the value has another type."""
+    """Whether the log does not show it because the value has another type."""
     changed: str | None = None
-    """With a column: what is not known of the rows that had the value and have another by now, it may be."""
+    """With a column: what is not known, if existing rows may have another value now than they had then."""
     origin: ValueOrigin = ValueOrigin()
-    """The same, through changes of the type."""
+    """Where the value comes from, through changes of the type."""
 
 
 class VersionSpan(Struct, frozen=True):
-    """Rows of one version."""
+    """The rows of one version."""
 
     name: TableName
-    """What the table was called: its change table."""
+    """The name that the table had: that of its change table."""
     version_id: int
     begins: int
     """Ordinal of the transaction that made the version."""
     definition: TableDefinition
     values: tuple[Value, ...]
-    """In the order of the columns of now."""
+    """In the order of the current columns."""
 
 
 class TableLifetime(Struct, frozen=True):
-    """A table from the version that made it to now."""
+    """A table from the version that made it until now."""
 
     definition: TableDefinition
     eras: tuple[VersionSpan, ...]
     """Oldest first."""
     begins: str | None
-    """Why there may be rows from before it; None if it was made in the stream."""
+    """Why there may be rows from before the first version; None if the table was made in the stream."""
 
     def was_called(self, name: TableName, seq: int) -> bool:
-        """Whether the table had this name when a transaction ran that did not change it."""
+        """Whether the table had this name when a transaction ran that did not change the table."""
         then = [era for era in self.eras if era.begins < seq]
         return bool(then) and then[-1].name == name
 
 
 def life_of(table_changes: Sequence[TableChange], name: TableName) -> TableLifetime | None:
-    """The life of the table of this name; None if there is none now.
+    """The lifetime of the table with this name; None if there is no such table now.
 
     Args:
         table_changes: The whole history, in stream order.
@@ -88,7 +88,7 @@ _Link = tuple["TableChange", "TableDefinition"]
 def _chain(
     table_changes: Sequence[TableChange], last: TableChange, definition: TableDefinition
 ) -> tuple[list[_Link], str | None]:
-    """The versions of one table, oldest first, under all of its names."""
+    """The versions of one table, oldest first, under all names that it had."""
     chain = [(last, definition)]
     while True:
         change = chain[0][0]
@@ -128,7 +128,7 @@ def _earlier(value: Value, before: TableDefinition, change: TableChange) -> Valu
 
 
 def _changed(before: Column, after: Column, effect: RowEffect) -> str | None:
-    """What is not known of values where a statement may have made others of them than a cast does."""
+    """What is not known, if a statement may have changed values in another way than a cast does."""
     step = step_of(before, after, effect)
     if step is None or isinstance(step, str):
         return step
@@ -137,8 +137,10 @@ def _changed(before: Column, after: Column, effect: RowEffect) -> str | None:
 
 
 def _is_widened(before: Column, after: Column) -> bool:
-    """Whether the server makes of every value what a cast makes of it, given that a cast can show it; not of NULL, nor
-    of what AUTO_INCREMENT gives numbers, behind which no mirror goes."""
+    """Whether the server converts each value as a cast does, if a cast can show it.
+
+    NULL is excluded, and so are values to which AUTO_INCREMENT gives numbers: mirrors are blocked before such a statement.
+    """
     one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
     families = one.kind.facts.family, other.kind.facts.family
     if families[0] is Family.LABELS:
@@ -164,14 +166,14 @@ def _earlier_origin(origin: ValueOrigin, before: TableDefinition, change: TableC
 
 
 def _filled(column: Column, effect: RowEffect) -> Value:
-    """What the rows that were there got in a column that a statement added."""
+    """What existing rows got in a column that a statement added."""
     unknown = NoFill(effect.reason or "no statement in the log added it")
     value: str | NoFill | None = next((one.value for one in effect.filled if one.column == column.name), unknown)
     return _given(column, value, f"what rows that were there got in the new column {column.name}")
 
 
 def left_out(column: Column) -> Value:
-    """What an INSERT that does not name a column gives it: of MINIMAL images it is in no log."""
+    """What an INSERT gives to a column that it does not name: with MINIMAL images, this is in no log."""
     return _given(column, fill_of(column), f"what an INSERT without {column.name} gave it")
 
 
@@ -214,5 +216,5 @@ def _keeps_in_family(one: ColumnType, other: ColumnType, before: pa.DataType, af
 
 
 def _digits(kind: pa.DataType) -> int:
-    """Digits of the largest integer."""
+    """Number of digits of the largest integer."""
     return int(kind.precision) if pa.types.is_decimal(kind) else len(str(2 ** (int(kind.bit_width) - 1)))

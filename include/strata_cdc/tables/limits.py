@@ -1,4 +1,4 @@
-"""How much of rows that become Parquet files is held in memory, and how much of values the text of a view has.
+"""How much of the rows for Parquet files is held in memory, and how many values the text of a view has.
 Not here: how files are written (`row_groups.py`, `write.py`), the views (`views/`)."""
 
 from __future__ import annotations
@@ -8,22 +8,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FileLimits:
-    """Of one file at a time."""
+    """Limits of one file at a time."""
 
     row_group_rows: int = 128 * 1024
     """Rows that are gathered before a row group is written."""
     row_group_bytes: int = 32 << 20
-    """Bytes of Arrow buffers that are held for one row group at most."""
+    """Bytes of Arrow buffers that are held for one row group, at most."""
     file_bytes: int = 256 << 20
-    """Bytes of Parquet that are held for one staged file; the row group that passes it ends the file."""
+    """Bytes of Parquet that are held for one staged file; the row group that passes this bound ends the file."""
 
 
 @dataclass(frozen=True)
 class ViewLimits:
-    """Of one column and one of the types that it had. A query reads the text of its view anew: in DuckDB 20,000 values
-    cost it a tenth of a second."""
+    """Limits for one column and one of the types that it had. Each query reads the text of its view again: in DuckDB,
+    20,000 values cost a query a tenth of a second."""
 
     values: int = 20_000
-    """Different values, those that nobody can convert included."""
+    """Different values, including those that cannot be converted."""
     characters: int = 4 << 20
-    """Of their texts, before and after."""
+    """Characters of their texts, before and after the conversion."""

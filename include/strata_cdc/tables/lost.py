@@ -1,6 +1,6 @@
-"""Change tables that lack commits which they once had: somebody has deleted the folder, or the end of the log. Readers
-would take what is left for all there is.
-Not here: the notes of commits (`store/ledgers.py`), making a table anew (`lake/rebuild.py`)."""
+"""Change tables that lack commits which they once had: the folder, or the end of the log, was deleted. Readers would
+take what is left for the complete table.
+Not here: the notes of commits (`store/ledgers.py`), making a table again (`lake/rebuild.py`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def newest_commits(source: str, engine: sa.Engine) -> dict[TableName, int]:
-    """The newest commit of each change table that the store knows of.
+    """The newest commit of each change table, from the store.
 
     Raises:
         StoreUnavailableError: The store does not answer.
@@ -36,24 +36,24 @@ def newest_commits(source: str, engine: sa.Engine) -> dict[TableName, int]:
 def open_changes(
     lake: str, source: str, table: TableName, known: int | None = None, output: Output = OUTPUT
 ) -> OutputTable | None:
-    """A change table as it is now, None if there is none: nobody reads from, or writes to, what is left of one.
+    """A change table as it is now, or None; what is left of a lost table is neither read nor written.
 
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
         table: The table.
-        known: The number of a commit that was made; None if none is known.
-        output: What kind of table it is.
+        known: The number of a commit that was made; None if no such number is known.
+        output: The kind of table.
 
     Raises:
-        LostTableError: The table lacks that commit, or its log is not whole.
+        LostTableError: The table lacks that commit, or its log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
     url = table_url(lake, source, table)
     try:
         found = output.open(url)
     except OutputError as error:
-        # Says so if it is the storage, and not the table.
+        # Raises an error if the cause is the storage, not the table.
         list_folders(url)
         raise _damaged(source, table, url, error) from error
     has = -1 if found is None else found.version
@@ -65,13 +65,13 @@ def open_changes(
 def find_lost(
     lake: str, source: str, known: Mapping[TableName, int], output: Output = OUTPUT
 ) -> Iterator[LostTableError]:
-    """The tables that lack a commit, in order of their names: one look at a file for each, and a log for those without.
+    """The tables that lack a commit, by name: checks one file for each table, and the log of those that do not have it.
 
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
-        known: The newest commit of each that is known to have been made.
-        output: What kind of tables they are.
+        known: The newest commit of each table that is known to have been made.
+        output: The kind of tables.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -87,7 +87,7 @@ def find_lost(
 
 
 def _damaged(source: str, table: TableName, url: str, error: OutputError) -> LostTableError:
-    """What it has may be more than anybody could make anew."""
+    """The error for a table that must not be replaced automatically: it may have rows that cannot be made again."""
     return LostTableError(
         f"the change table cannot be opened: {error}",
         source=source,

@@ -1,6 +1,6 @@
-"""What conversions made of the values that change tables have, where SQL does not have the conversion: computed when a
-view is made, by what mirrors compute with. Rows of a version that a DDL has ended are final.
-Not here: where values lie (`column_sources.py`), the mapping in a view's text (`dialects/made_values.py`)."""
+"""The results of conversions that SQL does not have, for the values in change tables. They are computed when a view is
+made, with the same code as for mirrors. Rows of a version that a DDL has ended are final.
+Not here: where values are (`column_sources.py`), the mapping in a view's text (`dialects/made_values.py`)."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _SEPARATE: Final = pa.binary()
 def with_made_values(
     source: ViewSource, tables: Mapping[str, OutputTable], limits: ViewLimits = ViewLimits()
 ) -> ViewSource:
-    """The same with the values that change tables have, where SQL does not say what became of them.
+    """The source with the results of conversions that SQL does not have, for the values in change tables.
 
     Args:
-        source: What a view is made of.
+        source: The parts of a view.
         tables: Its change tables, by the names of its relations.
-        limits: How much a column's mapping holds; where there is more, the column has none.
+        limits: Size of a column's mapping; if there are more values, the column has no mapping.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -72,13 +72,13 @@ def _wanted(source: ViewSource, limits: ViewLimits) -> Iterator[_Gathered]:
 
 
 def _is_told(steps: Sequence[TypeChange]) -> bool:
-    """Whether values tell it: of labels that share a text they do not."""
+    """Whether the values alone determine the result: those of labels that share a text do not."""
     sides = [side for step in steps for side in (step.before, step.after)]
     return not any(is_labelled(side) and may_be_invalid(side) for side in sides)
 
 
 def _unused(tables: Mapping[str, OutputTable]) -> str:
-    """What no column's name begins with, in any case."""
+    """A prefix that no column's name has, in any case."""
     names = [name.lower() for table in tables.values() for name in table.columns.names]
     prefix = "made"
     while any(name.startswith(prefix) for name in names):
@@ -100,24 +100,24 @@ def _gather(table: OutputTable, wanted: Sequence[_Gathered], removed_until: int)
 
 
 class _Gathered:
-    """The different values of one column in rows of some versions."""
+    """The different values of one column, in rows of some versions."""
 
     def __init__(self, branch: Branch, at: int, place: ColumnSource, limits: ViewLimits, *, with_before: bool) -> None:
         self.branch, self.at, self.place, self.with_before = branch, at, place, with_before
         self._limits = limits
         self._kind = arrow_type(place.steps[0].before)
         self._keys: pa.Array = pa.array([], _SEPARATE)
-        """Of values that were looked at and that SQL may not have."""
+        """Keys of the values that were examined and that SQL may not have."""
         self._values: list[_Converted] = []
         self._count = self._characters = 0
 
     @property
     def is_over(self) -> bool:
-        """Whether there is more than a view's text takes."""
+        """Whether there are more values than a view's text may have."""
         return self._count > self._limits.values or self._characters > self._limits.characters
 
     def take(self, rows: pa.Table) -> None:
-        """Looks at further rows."""
+        """Examines more rows."""
         if self.is_over:
             return
         own = rows.filter(pc.is_in(rows[_VERSION], pa.array(self.branch.versions, rows[_VERSION].type)))
@@ -128,7 +128,7 @@ class _Gathered:
             self._convert(_coalesced([column.cast(self._kind) for column in image.values()]))
 
     def made(self, name: str) -> MadeValues | None:
-        """The mapping; None without one value."""
+        """The mapping; None if it has no values."""
         before, after = ([getattr(one, side) for one in self._values] for side in ("before", "after"))
         if self.is_over or not any(map(len, before)):
             return None
@@ -154,18 +154,18 @@ class _Gathered:
 
 
 class _Converted(Struct, frozen=True):
-    """Values that SQL may not have, and what they are by now."""
+    """Values that SQL may not have, and what they are now."""
 
     before: pa.Array
     after: pa.Array
     kept: NDArray[np.int64]
-    """Which of those that were given these are."""
+    """Their indexes in the values that were passed."""
 
 
 def _converted_in_parts(
     values: pa.Array, steps: Sequence[TypeChange], begin: int = 0
 ) -> Iterator[tuple[slice, _Converted | None]]:
-    """All that can be converted, in parts as large as go together; None for one value that is refused."""
+    """Everything that can be converted, in parts as large as possible; None for a single value that is refused."""
     if not len(values):
         return
     try:
@@ -181,10 +181,10 @@ def _converted_in_parts(
 
 
 def _converted(values: pa.Array, steps: Sequence[TypeChange]) -> _Converted:
-    """As mirrors convert them; those that SQL surely has are left out.
+    """The values as mirrors convert them, without those that SQL certainly has.
 
     Raises:
-        ReadAgainError: Some of them the server changed in a way that is not known.
+        ReadAgainError: The server changed some of them in a way that is not known.
     """
     is_sure = np.ones(len(values), np.bool_)
     found = pa.chunked_array([values])
@@ -209,18 +209,18 @@ def _coalesced(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
 
 
 def _keys(values: pa.Array) -> pa.Array:
-    """Bytes that are the same for the same values alone."""
+    """Bytes that are equal only for equal values."""
     if values.type == GEOMETRY:
         srids = pc.struct_field(values, [0]).cast(pa.string()).cast(_SEPARATE)
         return pc.binary_join_element_wise(srids, pc.struct_field(values, [1]), b":")
     if pa.types.is_floating(values.type):
-        # Not by value: 0 and -0 are two.
+        # Not by value: 0 and -0 are different.
         whole = pa.int32() if pa.types.is_float32(values.type) else pa.int64()
         return values.view(whole).cast(pa.string()).cast(_SEPARATE)
     return values if pa.types.is_binary(values.type) else values.cast(pa.string()).cast(_SEPARATE)
 
 
 def _firsts(keys: pa.Array) -> NDArray[np.int64]:
-    """Where each different key comes first."""
+    """The index at which each different key comes first."""
     codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False)
     return np.sort(np.unique(codes, return_index=True)[1])

@@ -1,5 +1,5 @@
-"""The columns of change batches under the names that they have in a change table.
-Not here: those names (`layout.py`), who writes the batches (`write.py`, `cli/rows_out.py`)."""
+"""The columns of change batches, under their names in a change table.
+Not here: these names (`layout.py`), the code that writes the batches (`write.py`, `cli/rows_out.py`)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from strata_cdc.tables.layout import column_name
 
 
 def published(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with unique names: columns of MySQL's table that are called like one of ours are renamed.
+    """The batch with unique names: columns of MySQL's table with a name like one of Strata's columns are renamed.
 
     Args:
-        batch: As rows are decoded: the table's own columns, `_before`, `ROW_FIELDS`.
+        batch: Decoded rows: the table's own columns, `_before`, `ROW_FIELDS`.
     """
     own = batch.num_columns - len(ROW_FIELDS) - 1
     names = batch.schema.names

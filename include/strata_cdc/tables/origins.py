@@ -1,5 +1,5 @@
-"""What rows of one version had for a column of now, through each change of the column's type since.
-Not here: which versions are a table's (`lifetimes.py`), the conversions themselves (`convert.py`, in SQL
+"""What rows of one version had for a current column, and each change of the column's type since.
+Not here: which versions belong to a table (`lifetimes.py`), the conversions themselves (`convert.py`, in SQL
 `dialects/conversions.py`)."""
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 
 
 class ValueOrigin(Struct, frozen=True):
-    """What rows of one version had for a column of now, and what became of it since."""
+    """What rows of one version had for a current column, and what happened to it since."""
 
     column: Column | None = None
-    """As it was then; None if it was not there, or nobody knows what became of it."""
+    """The column as it was then; None if it did not exist, or it is not known what happened to it."""
     steps: tuple[TypeChange, ...] = ()
-    """That changed its values since, in order."""
+    """The statements that changed its values since, in order."""
     given: pa.Scalar | None = None
-    """Without a column: what the rows that were there have by now; None for NULL."""
+    """Without a column: what existing rows have now; None for NULL."""
     unknown: str | None = None
-    """Why the log does not tell."""
+    """Why the log does not show the value."""
 
 
 def step_of(before: Column, after: Column, effect: RowEffect) -> TypeChange | str | None:
-    """What a statement made of the values of a column that stays.
+    """What a statement did to the values of a column that stays.
 
     Args:
-        before: The column.
-        after: The column behind the statement.
-        effect: Of the statement.
+        before: The column before the statement.
+        after: The column after the statement.
+        effect: The effect of the statement.
 
     Returns:
-        The conversion; a text where nobody knows what the server made of them; None where they are as they were.
+        The conversion; a text if it is not known what the server made of the values; None if they did not change.
     """
     if after.name in {one.column for one in effect.converted}:
         return TypeChange(before, after, effect.truncates_fractions, effect.time_zone, effect.numbers_zeros)
@@ -53,7 +53,7 @@ def step_of(before: Column, after: Column, effect: RowEffect) -> TypeChange | st
 
 
 def shown_step(before: Column, after: Column) -> str:
-    """What is asked for where nobody knows what a statement made of a column's values, for people."""
+    """The open question for people, if it is not known what a statement did to a column's values."""
     return f"what became of {before.name} when it was {before.column_type} and got {after.column_type}"
 
 
@@ -62,11 +62,11 @@ def _type_of(column: Column) -> tuple[object, ...]:
 
 
 def given_since(value: pa.Scalar | None, column: Column, steps: Sequence[TypeChange]) -> ValueOrigin:
-    """What became of one value through conversions.
+    """The result of several conversions of one value.
 
     Args:
-        value: Of the column; None for NULL.
-        column: As it was before the first of them.
+        value: The column's value; None for NULL.
+        column: The column as it was before the first conversion.
         steps: The conversions, in order.
     """
     kind = arrow_type(column)
@@ -80,10 +80,10 @@ def given_since(value: pa.Scalar | None, column: Column, steps: Sequence[TypeCha
 
 
 def stepped(values: pa.ChunkedArray, step: TypeChange) -> pa.ChunkedArray:
-    """What a conversion makes of values, as mirrors compute it.
+    """The result of a conversion of values, computed as for mirrors.
 
     Raises:
-        ReadAgainError: Nobody knows what the server made of some of them.
+        ReadAgainError: It is not known what the server made of some of them.
     """
     effect = RowEffect(
         kind=EffectKind.CONVERT,

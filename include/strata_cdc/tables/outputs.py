@@ -1,5 +1,5 @@
-"""Which output change tables are published to.
-Not here: what an output is (`port.py`), outputs themselves (a folder each)."""
+"""The output to which change tables are published.
+Not here: what an output is (`port.py`), the outputs themselves (a folder each)."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ if TYPE_CHECKING:
     from strata_cdc.tables.port import Output
 
 OUTPUT: Output = DeltaOutput()
-"""Delta, until there is a second one to choose."""
+"""Delta, until there is a second output."""

@@ -1,9 +1,9 @@
-"""Columns of a finished Parquet file under other names: its pages as they are, its footer with the names exchanged.
+"""Renames columns of a finished Parquet file: its pages stay as they are, and the names in its footer are exchanged.
 Not here: which names (`continued.py`).
 
-The footer is Thrift in the compact protocol (parquet.thrift, `FileMetaData`). Names are in three places of it: the
-schema, the path of each column chunk, and the Arrow schema that pyarrow keeps beside. Lists and structs have no lengths
-in bytes, so a name can be exchanged for a longer one where it stands.
+The footer is Thrift in the compact protocol (parquet.thrift, `FileMetaData`). Names are in three parts of it: the
+schema, the path of each column chunk, and the Arrow schema that pyarrow stores in addition. Lists and structs do not
+store their length in bytes, so a name can be replaced by a longer one at its position.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KEY, _VALUE = 1, 2
 
 
 def rename_columns(content: bytes, names: Mapping[str, str]) -> tuple[Any, ...]:
-    """A Parquet file with other names of columns at the top and in `_before`.
+    """A Parquet file with other names for columns at the top level and in `_before`.
 
     Args:
         content: The file.
@@ -57,7 +57,7 @@ def rename_columns(content: bytes, names: Mapping[str, str]) -> tuple[Any, ...]:
 
 
 class _Text(Struct, frozen=True):
-    """A text or bytes in the footer, with the length in front of it."""
+    """A text or bytes in the footer, including the length before it."""
 
     start: int
     end: int
@@ -77,16 +77,16 @@ def _exchanges(footer: dict[int, Any], names: Mapping[str, str]) -> Iterator[tup
 
 
 def _renamable(path: Sequence[_Text | None]) -> Sequence[_Text | None]:
-    """The part that names a column: the first, or the one below `_before`."""
+    """The part of the path that names a column: the first part, or the part below `_before`."""
     first = path[0]
     inside = first is None or first.value == BEFORE.encode()
     return path[1:2] if inside else path[:1]
 
 
 def _schema_paths(elements: Sequence[dict[int, Any]]) -> Iterator[tuple[_Text | None, ...]]:
-    """The schema's columns as paths; it is a tree, listed with each node in front of its children.
+    """The schema's columns as paths. The schema is a tree, listed with each node before its children.
 
-    Below the root's children, only those of `_before` are given; None stands for `_before` itself.
+    Below the children of the root, only the columns in `_before` are returned; None stands for `_before` itself.
     """
     rest = iter(elements)
 
@@ -121,7 +121,7 @@ def _renamed_arrow_schema(value: bytes, names: Mapping[str, str]) -> bytes:
 
 
 class _Reader:
-    """Reads values of the compact protocol: structs as field id -> value, texts with their place."""
+    """Reads values of the compact protocol: structs as field id -> value, texts with their positions."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -133,7 +133,7 @@ class _Reader:
         while header := self._byte():
             step, kind = header >> 4, header & 15
             number = number + step if step else self._signed()
-            # In a struct the type says what a boolean is; elsewhere it has a byte.
+            # In a struct, the type has the value of a boolean; elsewhere, a boolean has its own byte.
             fields[number] = kind == _TRUE if kind in {_TRUE, _FALSE} else self._value(kind)
         return fields
 

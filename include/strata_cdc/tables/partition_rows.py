@@ -1,4 +1,4 @@
-"""Which rows lie in partitions, as the server places them.
+"""Which rows are in some partitions, by the server's rules.
 Not here: what the partitions are (`schema/model/partitions.py`)."""
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  DATETIME has no zone
 _PLAIN: Final = re.compile(r"[A-Za-z0-9]*")
 _NO_CASE: Final = re.compile(r"(\w+_general_ci|\w+_0900_ai_ci|\w+_unicode_ci|\w+_unicode_520_ci|latin1_swedish_ci)")
 _CASE: Final = re.compile(r"(\w+_bin|binary|\w+_0900_as_cs)")
-"""Collations in which ASCII letters and digits are equal to nothing but themselves, in any case or in the same."""
+"""In these collations, ASCII letters and digits equal only themselves; in those of `_NO_CASE` also the other case."""
 _TEMPORAL: Final = (ValueClass.DATE, ValueClass.DATETIME, ValueClass.TIMESTAMP)
 
 
 def in_partitions(rows: pa.Table, definition: TableDefinition, held: HeldRows) -> NDArray[np.bool_]:
-    """Which rows lie in the partitions that are named.
+    """Which rows are in the named partitions.
 
     Args:
-        rows: With the columns of the definition, as the change table calls them.
-        definition: Of the table.
+        rows: With the columns of the definition, by their names in the change table.
+        definition: The definition of the table.
         held: The partitions.
 
     Raises:
-        ReadAgainError: It cannot be told: of a type or a text whose order the server alone knows, or of NULL where a
-            zero date may stand.
+        ReadAgainError: It is not known: only the server knows the order of this type or text, or a NULL may be a zero
+            date.
     """
     scheme = held.partitioning
     columns = [_Column.of(rows, definition, name, scheme) for name in scheme.columns]
@@ -64,7 +64,7 @@ def in_partitions(rows: pa.Table, definition: TableDefinition, held: HeldRows) -
 
 
 class _Column:
-    """A column's values as numbers or texts that compare as the server compares them."""
+    """A column's values as numbers or texts that compare in the same way as on the server."""
 
     def __init__(self, values: Any, nulls: NDArray[np.bool_], literal: Callable[[Value], Any]) -> None:
         self.values, self.nulls, self._literal = values, nulls, literal
@@ -89,14 +89,14 @@ class _Column:
         raise _unknown(column, f"the server alone knows how {column.column_type} is placed")
 
     def below(self, bound: Value) -> NDArray[np.bool_]:
-        """NULL is below everything; None, MAXVALUE, is above everything."""
+        """Whether values are below a bound. NULL is below everything, and everything is below None (MAXVALUE)."""
         if bound is None:
             return np.ones(len(self.nulls), bool)
         found: NDArray[np.bool_] = self.nulls | (self.values < self._literal(bound))
         return found
 
     def equal(self, bound: Value) -> NDArray[np.bool_]:
-        """NULL is equal to a NULL that is listed."""
+        """Whether values equal a listed value; NULL equals a listed NULL."""
         if bound is None:
             return self.nulls
         found: NDArray[np.bool_] = ~self.nulls & (self.values == self._literal(bound))
@@ -104,7 +104,7 @@ class _Column:
 
 
 def _is_below(columns: Sequence[_Column], bounds: tuple[Value, ...]) -> NDArray[np.bool_]:
-    """By the first column in which a row and the border differ; MAXVALUE ends the comparison."""
+    """Compares by the first column in which a row and the bound differ; MAXVALUE ends the comparison."""
     found = columns[0].below(bounds[0])
     if len(bounds) == 1 or bounds[0] is None:
         return found

@@ -1,4 +1,4 @@
-"""Staged files are pinned by size and digest: what is checked, kept and published is what was decoded, byte for byte.
+"""Pins staged files by size and digest: what is checked, kept and published has the same bytes as what was decoded.
 Not here: writing them (`write.py`), what a difference means for the interval (`quality/check/check_interval.py`)."""
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _THREADS = 4
 
 
 def read_pinned(file: StagedFile) -> bytes:
-    """All bytes of a staged file (`FileLimits.file_bytes` and a row group at most), which are those that were decoded.
+    """All bytes of a staged file (`FileLimits.file_bytes` and a row group, at most); they are those that were decoded.
 
     Raises:
-        DamagedFileError: It is gone, or another one.
+        DamagedFileError: The file is gone, or has other bytes.
         LakeUnavailableError: The storage does not answer.
     """
     content = read_file(file.url)
@@ -33,7 +33,7 @@ def read_pinned(file: StagedFile) -> bytes:
 
 
 def find_damage(files: Sequence[StagedFile]) -> dict[str, str]:
-    """What is wrong with each of the files that is not the one that was decoded, by its URL; reads them all.
+    """By URL, what is wrong with each file that does not have the bytes that were decoded; reads all files.
 
     Raises:
         LakeUnavailableError: The storage does not answer.

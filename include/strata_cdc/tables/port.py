@@ -1,8 +1,8 @@
-"""The table port: what an output has to be able to do for change tables to be published to it and read from it.
+"""The table port: what an output must be able to do so that change tables can be published to it and read from it.
 Not here: outputs (a folder each, as `delta/`), the choice of one (`outputs.py`), publishing (`commit.py`).
 
-Files are Parquet. The publisher writes them below the table's URL before it commits them; an output says which of them
-count. `tests/tables/conformance` is what an output has to pass.
+Files are Parquet. The publisher writes them below the table's URL before it commits them; the output decides which of
+them belong to the table. An output must pass `tests/tables/conformance`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class CommitConflictError(Exception):
-    """Another publisher came first: what was read of the table is old. Look again, and begin anew."""
+    """Another publisher came first: what was read of the table is outdated. Read it again, and start again."""
 
 
 class OutputError(Exception):
-    """The output's library or its storage refuses; the message says what it says."""
+    """The output's library or its storage refuses; the message comes from there."""
 
 
 class DataFile(Struct, frozen=True):
@@ -31,52 +31,52 @@ class DataFile(Struct, frozen=True):
     path: str
     """Relative to the table."""
     interval: int
-    """That owns all of its rows: start (microseconds UTC)."""
+    """The interval of all of its rows: start (microseconds UTC)."""
     size_bytes: int
     stats: str
     """Number of rows, bounds and NULLs by column, as JSON in the form of Delta's log. An output need not use them."""
 
 
 class OutputTable(Protocol):
-    """A change table as it was when it was opened; a commit is refused if anybody has committed since."""
+    """A change table as it was when it was opened; a commit is refused if another process has committed since."""
 
     @property
     def version(self) -> int:
-        """Number of the newest commit; grows with each."""
+        """Number of the newest commit; it increases with each commit."""
 
     @property
     def columns(self) -> pa.Schema:
-        """All columns in the types in which `Output.stored` gives them, with the metadata that they were added with."""
+        """All columns, in the types that `Output.stored` returns, with the metadata with which they were added."""
 
     def files(self) -> dict[str, int]:
-        """The files that count, by path relative to the table, with the interval of each; whoever wrote them."""
+        """The files of the table by path relative to it, with the interval of each; by any writer."""
 
     def bounds(self, column: str) -> dict[str, tuple[int, int]]:
-        """The least and the greatest value of a column of whole numbers in files that have no NULL in it, by path.
+        """By path, the smallest and largest value of a column of integers, for files that have no NULL in it.
 
-        Files of which the output does not know it are left out.
+        Files for which the output does not know this are not in the result.
         """
 
     def mark(self, name: str) -> int | None:
         """The number that the newest commit with this mark has set, or None."""
 
     def upgraded(self, source: str) -> Self:
-        """The table in today's form: what older versions of Strata left beside it is part of it from now on.
+        """The table in the current form: with what older versions of Strata have stored outside it.
 
-        Safe to repeat, and to be killed in.
+        It is safe to repeat this, and to kill it.
 
         Raises:
-            CommitConflictError: Somebody committed meanwhile.
+            CommitConflictError: Another process committed meanwhile.
             LakeUnavailableError: The storage does not answer.
         """
 
     def with_columns(self, added: Sequence[pa.Field]) -> Self:
-        """The table with further columns, NULL in the rows that are there; itself if none is added.
+        """The table with more columns, which are NULL in existing rows; the table itself if none is added.
 
-        A column that is there already is a struct and gets the fields given here beside its own.
+        If a column exists already, it is a struct, and gets the fields given here in addition to its own.
 
         Raises:
-            CommitConflictError: Somebody committed meanwhile.
+            CommitConflictError: Another process committed meanwhile.
             OutputError: It cannot be done.
         """
 
@@ -89,18 +89,18 @@ class OutputTable(Protocol):
         marks: Mapping[str, int] | None = None,
         about: Mapping[str, str] | None = None,
     ) -> None:
-        """One commit, which readers see whole or not at all: files out, files in. The table has it afterwards.
+        """Makes one commit that removes and adds files; readers see all of it or nothing. The table then has it.
 
         Args:
             source: The source's name; all of its publishers exclude each other.
-            added: Files that are in their place.
+            added: Files that are already in the table's folder.
             removed: Path -> interval.
-            marks: Numbers that stand with the commit: with the position of a stream in one, who applies it twice sees
-                that it is there (`mark`).
-            about: What the commit says of itself, for people.
+            marks: Numbers that are stored with the commit. If one is a position in a stream, a process that applies it
+                a second time sees that it is there (`mark`).
+            about: Metadata of the commit, for people.
 
         Raises:
-            CommitConflictError: Somebody has committed since the table was opened; nothing is changed.
+            CommitConflictError: Another process has committed since the table was opened; nothing is changed.
             OutputError: It cannot be done.
         """
 
@@ -108,26 +108,26 @@ class OutputTable(Protocol):
         """Rows, in no order.
 
         Args:
-            columns: Names of those that are wanted; None for all.
-            start: First interval that is wanted (microseconds UTC, inclusive).
-            end: Where to end (exclusive).
+            columns: Names of the requested columns; None for all.
+            start: First requested interval (microseconds UTC, inclusive).
+            end: End of the range (exclusive).
 
         Raises:
             LakeUnavailableError: The storage does not answer.
         """
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """All rows, in no order, some at a time: memory is bounded whatever the table's size.
+        """All rows, in no order, a batch at a time: memory is bounded whatever the table's size.
 
         Args:
-            columns: Names of those that are wanted; None for all.
+            columns: Names of the requested columns; None for all.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
         """
 
     def left_beside(self) -> Sequence[Self]:
-        """What `upgraded` would take: tables with further rows, until then. None is the usual."""
+        """What `upgraded` would add: until then, these are tables with further rows. Usually there are none."""
 
 
 class Output(Protocol):
@@ -138,13 +138,13 @@ class Output(Protocol):
 
         Raises:
             LakeUnavailableError: The storage does not answer.
-            OutputError: What is there cannot be read.
+            OutputError: The table cannot be read.
         """
 
     def with_commit(self, known: Mapping[str, int]) -> frozenset[str]:
-        """The tables in which a commit can be seen to be there, by one look at each.
+        """The tables that are seen to have a commit, with one request for each table.
 
-        The others may have it all the same: an output forgets old commits in time, and only `open` tells.
+        The other tables may have it too: an output deletes old commits after some time, and then only `open` shows it.
 
         Args:
             known: By URL of a table, the number of the commit.
@@ -157,9 +157,9 @@ class Output(Protocol):
         """A new table without rows.
 
         Raises:
-            CommitConflictError: Somebody else made it first.
+            CommitConflictError: Another process made it first.
             OutputError: It cannot be done.
         """
 
     def stored(self, columns: pa.Schema) -> pa.Schema:
-        """These columns of a Parquet file as `OutputTable.columns` has them once they are added."""
+        """These columns of a Parquet file in the form that `OutputTable.columns` has once they are added."""

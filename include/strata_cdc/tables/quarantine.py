@@ -1,5 +1,5 @@
-"""Quarantine: staged files that failed their checks, kept with the reason, out of every reader's way.
-Not here: judging them (`quality/checks/`), publishing those that passed (`commit.py`)."""
+"""Quarantine: staged files that failed their checks, stored with the reason, where no reader finds them.
+Not here: checking them (`quality/checks/`), publishing those that passed (`commit.py`)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Verdict = TypeVar("Verdict")
-"""`checks.verdict.IntervalVerdict`, of which this room knows only that it is stored."""
+"""`checks.verdict.IntervalVerdict`; this package only knows that it is stored."""
 
 REASON = "reason.json"
-"""Beside the files: the verdict, and what each file is."""
+"""A file in the folder of the files: it has the verdict, and the facts of each file."""
 
 FORMAT = 2
-"""Number of the stored form of a reason. In form 1 the digests of the files may be missing."""
+"""Number of the stored form of a reason. In form 1, the digests of the files may be missing."""
 
 
 class Reason(Struct, Generic[Verdict], frozen=True):
@@ -36,15 +36,15 @@ class Reason(Struct, Generic[Verdict], frozen=True):
     source: str
     run: str
     verdict: Verdict
-    """What blocks them."""
+    """What blocks the files."""
     files: tuple[StagedFile, ...]
-    """What was kept. The `url` of each is whole; only in the file it begins in the folder of the reason."""
+    """The files. Here the `url` of each is complete; in the stored form it is relative to the folder of the reason."""
     format: int = FORMAT
 
 
 class _FileOfForm1(StagedFile, frozen=True, kw_only=True):
     digest: str = ""
-    """Empty where it was not noted; `read_pinned` refuses the file, as it may be another one."""
+    """Empty if it was not stored; `read_pinned` refuses such a file, because it may have other bytes."""
 
 
 class _ReasonOfForm1(Reason[Verdict], Generic[Verdict], frozen=True, kw_only=True):
@@ -52,31 +52,32 @@ class _ReasonOfForm1(Reason[Verdict], Generic[Verdict], frozen=True, kw_only=Tru
 
 
 class QuarantineFolder(Struct, frozen=True):
-    """What a run has put into quarantine of one interval."""
+    """What a run has put into quarantine for one interval."""
 
     folder: str
     interval: int
-    """Start (microseconds UTC)."""
+    """Start of the interval (microseconds UTC)."""
     tables: frozenset[tuple[str, str]]
-    """Database and table of its rows."""
+    """Database and table of the rows."""
     changed_at: int
-    """When its newest file was written, microseconds UTC by the storage's clock."""
+    """When the newest file was written, microseconds UTC by the storage's clock."""
 
 
 def quarantine_folder(lake: str, source: str, interval: int, run: str) -> str:
-    """Where a run's rows of an interval are kept if they fail."""
+    """Folder for a run's rows of an interval, if they fail."""
     return f"{_root(lake, source)}/{interval_key(interval)}/{path_name(run)}"
 
 
 def put_in_quarantine(
     lake: str, source: str, run: str, interval: int, files: Iterable[StagedFile], verdict: Struct
 ) -> str:
-    """Keeps an interval's staged files with the verdict that blocks them, and returns their folder.
+    """Stores an interval's staged files with the verdict that blocks them, and returns their folder.
 
-    The run folder may be cleared afterwards. Safe to repeat: the reason is written last and replaces an earlier one.
+    The run folder may be cleared afterwards. It is safe to repeat this: the reason is written last and replaces
+    another.
 
     Raises:
-        DamagedFileError: A file is not the one that was decoded.
+        DamagedFileError: A file does not have the bytes that were decoded.
         LakeUnavailableError: The storage does not answer.
     """
     folder = quarantine_folder(lake, source, interval, run)
@@ -92,7 +93,7 @@ def put_in_quarantine(
 
 
 def in_quarantine(lake: str, source: str) -> list[QuarantineFolder]:
-    """Everything in quarantine of a source, in order of interval and run; what has no files left is not listed.
+    """Everything in quarantine for a source, in order of interval and run; folders without files are not listed.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -114,16 +115,16 @@ def in_quarantine(lake: str, source: str) -> list[QuarantineFolder]:
 
 
 def quarantined(lake: str, source: str, verdict: type[Verdict]) -> dict[str, Reason[Verdict]]:
-    """The reasons of everything in quarantine of a source by their folder, in order of interval and run.
+    """By folder, the reasons of everything in quarantine for a source, in order of interval and run.
 
     Args:
         lake: URL of the lake.
         source: Name of the source.
-        verdict: What the verdict in a reason is.
+        verdict: The type of the verdict in a reason.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
-        DamagedFileError: A reason is not whole.
+        DamagedFileError: A reason is not complete.
         StoreFormatError: A newer version of Strata wrote one.
     """
     found = {}
@@ -135,11 +136,11 @@ def quarantined(lake: str, source: str, verdict: type[Verdict]) -> dict[str, Rea
 
 
 def read_reason(folder: str, verdict: type[Verdict]) -> Reason[Verdict] | None:
-    """Why the files of one folder are in quarantine; None if nothing is there, or a check died before it said why.
+    """Why the files of a folder are in quarantine; None if there are none, or a check was killed before it wrote this.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
-        DamagedFileError: The reason is not whole.
+        DamagedFileError: The reason is not complete.
         StoreFormatError: A newer version of Strata wrote it.
     """
     url = f"{folder}/{REASON}"
@@ -151,7 +152,7 @@ def first_rows(files: Iterable[StagedFile], count: int) -> list[dict[str, Any]]:
     """The first rows of some files, with all of their columns.
 
     Raises:
-        DamagedFileError: A file is not the one that was put there.
+        DamagedFileError: A file does not have the bytes that were put there.
         LakeUnavailableError: The storage does not answer.
     """
     rows: list[dict[str, Any]] = []

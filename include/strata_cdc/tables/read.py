@@ -1,5 +1,5 @@
-"""Published changes as Arrow tables, for proofs and for users in Python.
-Not here: what the changes amount to (`quality/proof/replay.py`)."""
+"""Published changes as Arrow tables, for proofs and for users of Python.
+Not here: the result of the changes (`quality/proof/replay.py`)."""
 
 from __future__ import annotations
 
@@ -32,23 +32,24 @@ def read_changes(
     end: int | None = None,
     output: Output = OUTPUT,
 ) -> pa.Table:
-    """The published changes of a table, in no order; sort by `_seq` and `_row` where it matters.
+    """The published changes of a table, in no order; sort by `_seq` and `_row` if the order matters.
 
-    A column that has had several types, and is several columns of the change table, is one column here, in the type
-    that takes the values of all of them without loss.
+    A column that has had several types is several columns of the change table. Here it is one column, in the type that
+    can hold the values of all of them without loss.
 
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
         table: The table: a name, or the text `database.table`.
-        columns: Columns that are wanted; None for all.
-        start: First interval that is wanted (microseconds UTC, inclusive); None from the first.
-        end: Where to end (exclusive); None for no end.
-        output: What kind of table it is.
+        columns: The requested columns; None for all.
+        start: First requested interval (microseconds UTC, inclusive); None: from the first one.
+        end: End of the range (exclusive); None for no end.
+        output: The kind of table.
 
     Raises:
-        Usage: The table was never published, its name is none, or a column has had types without a common one.
-        LostTableError: Its log is not whole.
+        Usage: The table was never published, the text is not the name of a table, or a column has had types without a
+            common type.
+        LostTableError: Its log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
     table = TableName.of(table)
@@ -74,26 +75,26 @@ def read_changes(
 
 
 def read_columns(lake: str, source: str, table: TableName | str, output: Output = OUTPUT) -> list[pa.Table]:
-    """The published changes as they lie in the change table, a column for each type that a column has had.
+    """The published changes as they are in the change table, with a column for each type that a column has had.
 
     Returns:
-        One table; several where an older version of Strata published the rest beside it and nothing was published
-        since; none if nothing was ever published.
+        One table. Several, if an older version of Strata published the rest in separate tables and nothing was
+        published since. None, if nothing was ever published.
 
     Raises:
         Usage: The text is not the name of one table.
-        LostTableError: Its log is not whole.
+        LostTableError: Its log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
     return [one.read(None, None, None) for one in _tables(lake, source, TableName.of(table), output)]
 
 
 def read_batches(lake: str, source: str, table: TableName | str, output: Output = OUTPUT) -> Iterator[pa.Table]:
-    """The same rows, some at a time.
+    """The same rows, a batch at a time.
 
     Raises:
         Usage: The text is not the name of one table.
-        LostTableError: Its log is not whole.
+        LostTableError: Its log is not complete.
         LakeUnavailableError: The storage does not answer.
     """
     for one in _tables(lake, source, TableName.of(table), output):
@@ -120,7 +121,7 @@ def _tables(lake: str, source: str, table: TableName, output: Output) -> list[Ou
 
 
 def _as_schema(part: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table with the columns of all; those that it lacks are NULL."""
+    """A table with all columns of the schema; those that it lacks are NULL."""
     columns = [
         part[field.name].cast(field.type) if field.name in part.schema.names else pa.nulls(part.num_rows, field.type)
         for field in schema

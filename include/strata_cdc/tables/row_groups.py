@@ -1,5 +1,5 @@
-"""Batches of change rows gathered into row groups, and the Parquet that those become.
-Not here: which rows share a file, and where it lies (`write.py`, `cli/rows_out.py`), encodings (`encodings.py`)."""
+"""Gathers batches of change rows into row groups, and writes these as Parquet.
+Not here: which rows share a file, and where it is (`write.py`, `cli/rows_out.py`), encodings (`encodings.py`)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _BOUNDED = (pa.types.is_primitive, pa.types.is_decimal)
 
 
 class RowGroups:
-    """Batches of one schema, gathered until they are worth a row group."""
+    """Batches of one schema, gathered until they are large enough for a row group."""
 
     def __init__(self, limits: FileLimits = FileLimits()) -> None:
         self._limits = limits
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
         self.held_bytes = 0
-        """Of the row group that is being gathered."""
+        """Bytes of the row group that is being gathered."""
 
     def add(self, batch: pa.RecordBatch) -> pa.Table | None:
-        """Takes a batch, whose buffers are held; returns a row group that has become full."""
+        """Takes a batch and holds its buffers; returns a row group if it has become full."""
         self._batches.append(batch)
         self._rows += batch.num_rows
         self.held_bytes += batch.nbytes
@@ -41,20 +41,20 @@ class RowGroups:
         return self.take() if is_full else None
 
     def take(self) -> pa.Table | None:
-        """What has been gathered, if there is anything."""
+        """Returns what has been gathered, if there is anything."""
         batches, self._batches, self._rows, self.held_bytes = self._batches, [], 0, 0
         return pa.Table.from_batches(batches) if batches else None
 
 
 def parquet_writer(sink: Any, first: pa.Table) -> pq.ParquetWriter:
-    """A Parquet file of change rows, zstd, encoded as suits the first of them.
+    """A Parquet file of change rows, compressed with zstd, with encodings that suit the first rows.
 
-    Texts, bytes and images before have no bounds: in stream order these would reach from one end to the other in each
-    row group, and to find them takes a twelfth of the time.
+    Texts, bytes and images before have no bounds: in stream order, their bounds would span almost all values in each
+    row group, and computing them takes a twelfth of the time.
 
     Args:
         sink: A path, or anything that pyarrow writes to.
-        first: The first row group, which is not written yet.
+        first: The first row group; it is not written yet.
     """
     schema, encodings = first.schema, choose_encodings(first)
     return pq.ParquetWriter(
@@ -76,20 +76,20 @@ def write_row_group(writer: pq.ParquetWriter, table: pa.Table) -> None:
 
 
 class Encoder:
-    """Encodes tables beside the caller, `THREADS` at a time: so many are held in memory besides those it gathers."""
+    """Encodes tables in other threads, `THREADS` at a time: so many are held in memory, and those being gathered."""
 
     THREADS = 3
-    """Decoding narrow rows is as fast as three of them."""
+    """Decoding narrow rows is as fast as three threads that encode."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(self.THREADS, thread_name_prefix="parquet")
         self._running: deque[Future[None]] = deque()
 
     def run(self, encode: Callable[[pa.Table], None], table: pa.Table) -> None:
-        """Begins with a table, once there is a thread for it.
+        """Begins to encode a table, once there is a thread for it.
 
         Raises:
-            OSError: What was encoded before cannot be written.
+            OSError: A table that was encoded before cannot be written.
         """
         self.wait(self.THREADS - 1)
         self._running.append(self._pool.submit(encode, table))
@@ -98,7 +98,7 @@ class Encoder:
         """Waits until no more than `most` tables are being encoded.
 
         Raises:
-            OSError: One of them cannot be written.
+            OSError: One of the tables cannot be written.
         """
         while len(self._running) > most:
             self._running.popleft().result()

@@ -1,4 +1,4 @@
-"""What a change log amounts to: rows of a table after its changes, in Arrow and NumPy, without a loop over rows.
+"""The result of a change log: rows of a table after its changes, in Arrow and NumPy, without a loop over rows.
 Not here: what DDL does to rows (`convert.py`), which changes belong together (`quality/proof/replay.py`)."""
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ _MOST_CODES = 1 << 62
 def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinition) -> pa.Table:
     """The rows of a table after some of its changes.
 
-    With a primary key a row is what was last put under its key; without one, rows are a multiset, from which each image
-    before a change takes one and to which each image after it adds one.
+    With a primary key, a row is the last image that was put under its key. Without one, the rows are a multiset: each
+    image before a change takes one row from it, and each image after a change adds one.
 
     Args:
-        state: The rows before, with the columns of `definition` as the change table calls them, or with texts too
-            (`verbatim.py`).
-        changes: Rows of the change table that one schema version has decoded, in any order; with texts if those have.
-        definition: That version.
+        state: The rows before, with the columns of `definition` by their names in the change table; text columns
+            (`verbatim.py`) are possible.
+        changes: Rows of the change table that one schema version has decoded, in any order; with text columns if
+            `state` has them.
+        definition: The definition of that version.
 
     Raises:
-        Usage: An image lacks columns that are known from nowhere (MINIMAL images of rows that changed their key), or
-            has the change of a JSON document that is.
+        Usage: An image lacks columns whose values are not known (MINIMAL images of rows that changed their key), or has
+            the change of a JSON document that is not known.
     """
     if changes.num_rows == 0:
         return state
@@ -59,7 +60,7 @@ def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinitio
 
 
 def in_order(changes: pa.Table) -> pa.Table:
-    """Changes in the order (`_seq`, `_row`), which they mostly have."""
+    """Changes in the order (`_seq`, `_row`), which most already have."""
     seqs, rows = (np.diff(_as_numpy(changes[name])) for name in ("_seq", "_row"))
     if np.all((seqs > 0) | ((seqs == 0) & (rows > 0))):
         return changes
@@ -67,12 +68,12 @@ def in_order(changes: pa.Table) -> pa.Table:
 
 
 def only(rows: Rows, which: pa.ChunkedArray) -> Rows:
-    """Some rows; those that are given, where it is all of them."""
+    """The selected rows; the same object if all are selected."""
     return rows if pc.all(which).as_py() else rows.filter(which)
 
 
 class ImageChanges:
-    """Changes in order, as two lists of images: those that were taken away and those that were put."""
+    """Changes in order, as two lists of images: those that were removed and those that were put."""
 
     def __init__(self, before: pa.Table, after: pa.Table, taken: Codes, put: Codes, absent: dict[str, Codes]) -> None:
         self.before = before
@@ -81,13 +82,13 @@ class ImageChanges:
         """For each image in `before`, the number of its change."""
         self.put = put
         self.absent = absent
-        """Column -> which images in `after` lack it, those with a difference of it included."""
+        """Column -> which images in `after` lack it, including those with only a difference of it."""
         self.differences: dict[str, dict[int, str]] = {}
-        """Column -> for images that have only what changed in a JSON document, what that is."""
+        """Column -> for images that have only the difference of a JSON document: that difference."""
 
     @classmethod
     def of(cls, changes: pa.Table, definition: TableDefinition) -> ImageChanges:
-        """Of changes that are in order; images before may lack columns that nobody asks for."""
+        """The images of changes that are in order; images before may lack columns that are not needed."""
         names = {column.name: column_name(column.name) for column in definition.columns}
         texts = {of: name for of, name in verbatim_names(definition).items() if name in changes.schema.names}
         own = [*names.values(), *texts.values()]
@@ -99,13 +100,13 @@ class ImageChanges:
         before = pa.Table.from_arrays([pc.struct_field(images, [name]) for name in there], names=there)
         missing = only(changes["_missing"], is_put)
         put, taken = (np.flatnonzero(_as_numpy(which)) for which in (is_put, is_taken))
-        # There columns have their own names.
+        # In `_missing`, columns have their own names.
         absent = {names[name]: where for name in names if len(where := _lists_with(missing, name))}
         inserted = np.flatnonzero(_as_numpy(pc.equal(op, "insert"))) if absent else put[:0]
         for column in definition.columns:
             after = _with_default(after, column, absent, inserted, put)
         absent = {name: where for name, where in absent.items() if len(where)}
-        # An image that lacks a column lacks what that does not hold, too.
+        # An image that lacks a column also lacks its text column.
         absent |= {name: absent[names[of]] for of, name in texts.items() if names[of] in absent}
         events = cls(before, after, taken, put, absent)
         documents = {one.name: names[one.name] for one in definition.columns if one.column_type == "json"}
@@ -113,7 +114,7 @@ class ImageChanges:
         return events
 
     def take_differences(self, invalid: pa.ChunkedArray, documents: dict[str, str]) -> None:
-        """Adds what partial updates of JSON say, and calls their columns absent."""
+        """Adds the differences of partial JSON updates, and counts their columns as absent."""
         if not documents or invalid.null_count == len(invalid):
             return
         for at, entries in enumerate(invalid.to_pylist()):
@@ -126,10 +127,10 @@ class ImageChanges:
 
 
 def _with_default(after: pa.Table, column: Column, absent: dict[str, Codes], inserted: Codes, put: Codes) -> pa.Table:
-    """The images with what inserts left to a column's default: MINIMAL images do not have it, these do.
+    """The images with the defaults of columns that inserts did not name, which MINIMAL images lack.
 
     Raises:
-        Usage: The default is known from nowhere.
+        Usage: The default is not known.
     """
     name = column_name(column.name)
     where = absent.get(name, np.empty(0, np.int64))
@@ -158,10 +159,10 @@ def _lists_with(lists: pa.ChunkedArray, name: str) -> Codes:
 
 
 def refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.ChunkedArray) -> None:
-    """Images before changes have the key that the server chose, which may be another one of several unique keys.
+    """Refuses images before changes without the key: the server may have logged the key of another unique index.
 
     Raises:
-        Usage: They lack columns that name a row.
+        Usage: They lack columns that identify a row.
     """
     wanted = {f"_before.{one.name}" for one in definition.columns if not key or column_name(one.name) in key}
     lacking = set(missing.combine_chunks().flatten().unique().to_pylist()) & wanted
@@ -173,22 +174,22 @@ def refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.
 
 
 def last_of_each_key(state: pa.Table, events: ImageChanges, after: pa.Table, key: Sequence[str]) -> pa.Table:
-    """What was last put under each key and not taken away since.
+    """The images that were put last under each key and not removed since.
 
     Args:
         state: The rows before.
-        events: What was put and taken.
-        after: The images that were put, whole.
-        key: Columns that name a row.
+        events: The images that were put and removed.
+        after: The images that were put, complete.
+        key: Columns that identify a row.
     """
     rows = state.num_rows
     codes = row_codes(pa.concat_tables([part.select(key) for part in (state, events.before, after)]))
-    # Within a change, the image before it goes first.
+    # Within a change, the image before is earlier.
     order = np.argsort(
         np.concatenate([np.full(rows, -1, np.int64), 2 * events.taken, 2 * events.put + 1]), kind="stable"
     )
     last = np.empty(codes.max(initial=-1) + 1, np.int64)
-    # NumPy keeps the last of several values that are assigned to one place.
+    # NumPy keeps the last of several values that are assigned to one index.
     last[codes[order]] = order
     taken = (last >= rows) & (last < rows + len(events.taken))
     kept = np.sort(last[~taken])
@@ -197,14 +198,14 @@ def last_of_each_key(state: pa.Table, events: ImageChanges, after: pa.Table, key
 
 
 def filled(state: pa.Table, events: ImageChanges, key: Sequence[str]) -> pa.Table:
-    """The images after, with what partial ones lack taken from the last image of the same key."""
+    """The images after, where partial ones get the values that they lack from the last image of the same key."""
     after = events.after
     for name in set(key) & set(events.absent):
-        # Only an update can lack a column of its key, which it then has not changed.
+        # Only an update can lack a column of its key, and then it has not changed it.
         absent = events.absent[name]
         key_before = events.before[name].take(pa.array(np.searchsorted(events.taken, events.put[absent])))
         after = with_values(after, name, absent, key_before)
-    # What a whole image says needs no image before it, so those may have any key.
+    # A complete image needs no image before it, so it may have any key.
     in_after = distinct(np.concatenate(list(events.absent.values())))
     in_after = in_after[np.isin(events.put[in_after], events.taken)]
     in_before = np.searchsorted(events.taken, events.put[in_after])
@@ -233,13 +234,13 @@ def filled(state: pa.Table, events: ImageChanges, key: Sequence[str]) -> pa.Tabl
 def _documents(
     texts: list[str | None], source: Codes, present: NDArray[np.bool_], differences: dict[int, str]
 ) -> pa.Array:
-    """The documents after partial updates, each applied to what the one before it left.
+    """The documents after partial updates, each applied to the result of the previous one.
 
     Args:
-        texts: For each image after a change, the last whole document in front of it.
-        source: Which image that is of, so that equal numbers are documents of one row.
-        present: Whether an image has a whole document.
-        differences: For images that have only what changed, what that is.
+        texts: For each image after a change, the last complete document before it.
+        source: The number of the image with that document: equal numbers are documents of one row.
+        present: Whether an image has a complete document.
+        differences: For images that have only a difference, that difference.
 
     Raises:
         Usage: There is no document.
@@ -263,7 +264,7 @@ def _documents(
 
 
 def _last_present(codes: Codes, present: NDArray[np.bool_]) -> Codes:
-    """For each row, the last row of the same code up to it that is present (itself if none is)."""
+    """For each row, the last row up to it that has the same code and is present (the row itself if none is)."""
     order = np.argsort(codes, kind="stable")
     place = np.arange(len(codes))
     starts = np.r_[True, np.diff(codes[order]) != 0]
@@ -287,7 +288,7 @@ def _what_is_left(state: pa.Table, events: ImageChanges) -> pa.Table:
     if events.differences:
         raise Usage(f"partial updates of JSON ({', '.join(events.differences)}) in a table without a primary key")
     for name, absent in events.absent.items():
-        # Without a key an image before a change is whole, whatever the server's row image is.
+        # Without a key, an image before a change is complete, whatever row image the server has.
         at = np.searchsorted(events.taken, events.put[absent])
         is_update = (at < len(events.taken)) & (
             events.taken[np.minimum(at, len(events.taken) - 1)] == events.put[absent]
@@ -306,7 +307,7 @@ def _what_is_left(state: pa.Table, events: ImageChanges) -> pa.Table:
 
 
 def row_codes(rows: pa.Table) -> Codes:
-    """A number for each row; equal rows, and only those, have equal numbers. NULL equals NULL."""
+    """A number for each row: equal exactly if the rows are equal. NULL equals NULL."""
     codes = np.zeros(rows.num_rows, np.int64)
     most = 1
     simple = [one for column in rows.columns for one in _simple(column)]

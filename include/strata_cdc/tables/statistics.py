@@ -1,4 +1,4 @@
-"""Statistics of a Parquet file as Delta's log keeps them (Delta protocol, "Per-file Statistics").
+"""Statistics of a Parquet file in the form of Delta's log (Delta protocol, "Per-file Statistics").
 Not here: the bounds of row groups, which the writer makes (`row_groups.py`)."""
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _STATISTICS_OF = (pa.types.is_integer, pa.types.is_date)
-"""Columns of these types get minimum and maximum into Delta's log; others need rounding rules of their own."""
+"""Columns of these types get minimum and maximum in Delta's log; other types need rounding rules of their own."""
 
 
 def delta_statistics(found: pq.FileMetaData) -> dict[str, Any]:
-    """Statistics of a file from those of its row groups.
+    """Statistics of a file, from those of its row groups.
 
-    Given for columns at the top whose bounds need no rounding; nested columns and texts have none.
+    Only columns at the top level whose bounds need no rounding have them; nested columns and texts have none.
     """
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
@@ -50,7 +50,7 @@ def delta_statistics(found: pq.FileMetaData) -> dict[str, Any]:
 
 
 def renamed_statistics(stats: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The same statistics of a file whose columns have other names."""
+    """The same statistics for a file whose columns have other names."""
     return {
         key: {names.get(name, name): bound for name, bound in value.items()} if isinstance(value, dict) else value
         for key, value in stats.items()

@@ -1,5 +1,5 @@
-"""The columns that one column of MySQL's table has become, a column for each type it has had, as one again.
-Not here: which columns those are (`continued.py`), types that take the values of others (`common_types.py`)."""
+"""Unites the columns of a change table that belong to one column of MySQL's table (one for each type that it had).
+Not here: which columns these are (`continued.py`), types that can hold the values of others (`common_types.py`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def columns_of(schema: pa.Schema, names: Sequence[str]) -> list[str]:
-    """The columns of a change table that some columns of MySQL's table have become, in the order of these."""
+    """The columns of a change table for some columns of MySQL's table, in the order of these."""
     return [field.name for name in names for field in schema if fold_name(plain_name(field)) == fold_name(name)]
 
 
@@ -30,7 +30,7 @@ def united(changes: pa.Table) -> pa.Table:
     """Changes with one column for each column of MySQL's table.
 
     Raises:
-        TypeError: A column has had types without a common one; the message names it.
+        TypeError: A column has had types without a common type; the message names the column.
     """
     if not any(CONTINUES.encode() in (field.metadata or {}) for field in changes.schema):
         return changes
@@ -43,15 +43,15 @@ def united(changes: pa.Table) -> pa.Table:
 
 
 def as_schema(changes: pa.Table, schema: pa.Schema, before: pa.Schema | None = None) -> pa.Table:
-    """Changes that one schema version has decoded, with the columns that this version has, in their types.
+    """Changes that one schema version has decoded, in the columns of this version, with their types.
 
     Args:
-        changes: As they lie in the change table.
-        schema: The columns of the version, as a change table calls those that are alone.
-        before: Those of them that images before have; None for all.
+        changes: In the form of the change table.
+        schema: The columns of the version, with the names that they have in a change table without several types.
+        before: The columns that images before have; None for all.
 
     Returns:
-        The columns of the schema, `_before` with the same or some of them, and ours.
+        The columns of the schema, `_before` with the same or some of them, and Strata's own columns.
     """
     images = changes[BEFORE]
     inside = _as_fields(_inside(images), schema if before is None else before)
@@ -70,7 +70,7 @@ def _united(columns: Iterable[tuple[pa.Field, pa.ChunkedArray]]) -> Columns:
 
 
 def _filled(name: str, first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Of two columns, at most one has a value in each row."""
+    """Puts two columns together; in each row at most one has a value."""
     kind = common_type(first.type, second.type)
     if kind is None:
         raise TypeError(f"{name} is {first.type} in some rows and {second.type} in others")
@@ -82,7 +82,7 @@ def _inside(images: pa.ChunkedArray) -> list[tuple[pa.Field, pa.ChunkedArray]]:
 
 
 def _struct(fields: Columns, images: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A struct of these fields, NULL where the images are."""
+    """A struct of these fields; it is NULL where the images are NULL."""
     arrays = [column.combine_chunks() for column in fields.values()]
     made = pa.StructArray.from_arrays(arrays, list(fields), mask=images.is_null().combine_chunks())
     return pa.chunked_array([made])

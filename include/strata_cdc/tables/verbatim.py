@@ -1,8 +1,8 @@
-"""Rows with the texts of what their columns do not hold: in memory each such column has another one beside it.
+"""Rows with texts of the values that their columns do not hold: in memory, each such column has a second one for these.
 
-A change table has these texts in its map `_invalid`, a mirror in a map of that name. Beside a column they are a column
-as any other, so that keys and rows that the server tells apart are never equal here.
-Not here: which values those are (`changes/arrow.py`, `may_be_invalid`), keys (`mirrors/layout.py`).
+A change table has these texts in its map `_invalid`, and a mirror in a map of the same name. In memory they are in a
+column like any other, so that keys and rows that are different on the server are never equal here.
+Not here: which values these are (`changes/arrow.py`, `may_be_invalid`), keys (`mirrors/layout.py`).
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ _PREFIX: Final = f"{INVALID_COLUMN}\0"
 
 
 def verbatim_name(name: str) -> str:
-    """The column of the texts of one, by MySQL's name of that."""
+    """The name of the text column of a column, from MySQL's name of that column."""
     return f"{_PREFIX}{name}"
 
 
 def column_of_verbatim(name: str) -> str | None:
-    """The column, by MySQL's name, whose texts a column has; None for any other."""
+    """MySQL's name of the column whose texts a column has; None if it is not a text column."""
     return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else None
 
 
 def verbatim_names(definition: TableDefinition) -> dict[str, str]:
-    """MySQL's name of each column that may have such values -> the column of their texts."""
+    """MySQL's name of each column that may have such values -> the name of its text column."""
     return {one.name: verbatim_name(one.name) for one in definition.columns if may_be_invalid(one)}
 
 
 def exact_names(definition: TableDefinition, names: Sequence[str]) -> tuple[str, ...]:
-    """Some columns, as the change table calls them, with those of their texts: what tells their values apart."""
+    """Some columns, by their names in the change table, and their text columns: these distinguish all values."""
     texts = {column_name(of): name for of, name in verbatim_names(definition).items()}
     return (*names, *(texts[name] for name in names if name in texts))
 
 
 def exact_changes(changes: pa.Table, definition: TableDefinition) -> pa.Table:
-    """Changes with the columns of texts, both images: those of `_before` for the columns that it has.
+    """Changes with text columns for both images; in `_before`, for the columns that it has.
 
     Args:
         changes: With the columns of `definition`, `_before` and `_invalid`.
-        definition: The version's.
+        definition: The definition of the version.
     """
     names = verbatim_names(definition)
     if not names or any(name in changes.schema.names for name in names.values()):
@@ -74,7 +74,7 @@ def exact_changes(changes: pa.Table, definition: TableDefinition) -> pa.Table:
 
 
 def has_values(columns: Mapping[str, pa.ChunkedArray], names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
-    """For each of some columns, texts among them, whether a row has a value of it or a text beside it."""
+    """For each column, including text columns, whether a row has a value in it or in its text column."""
     found = {}
     for name in names:
         of = column_of_verbatim(name)
@@ -85,30 +85,30 @@ def has_values(columns: Mapping[str, pa.ChunkedArray], names: Sequence[str]) -> 
 
 
 def coalesced(first: Columns, second: Columns, names: Sequence[str]) -> Columns:
-    """Some columns, texts among them, of the one where a row has them there, else of the other."""
+    """Some columns, including text columns: from `first` if a row has a value there, else from `second`."""
     has = has_values(first, names)
     return {name: pc.if_else(has[name], first[name], second[name]) for name in names}
 
 
 def with_all(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """The rows that have a value or a text of all of some columns."""
+    """The rows that have a value or a text in all of some columns."""
     has = has_values({name: rows[name] for name in rows.schema.names}, names)
     return rows.filter(reduce(pc.and_, has.values())) if has else rows
 
 
 def own_texts(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as people are shown it: texts in the place of what columns do not hold."""
+    """A row for people: with texts instead of the values that columns do not hold."""
     texts = {column_of_verbatim(name): text for name, text in row.items() if text is not None}
     return {name: texts.get(own_name(name), value) for name, value in row.items() if column_of_verbatim(name) is None}
 
 
 def image_texts(invalid: pa.ChunkedArray, prefix: str) -> pa.ChunkedArray:
-    """The map with the texts of one kind of images only, by their columns' names; no differences of documents."""
+    """The map with only the texts of images of one kind, by their columns' names; without differences of documents."""
     if invalid.null_count == len(invalid):
         return invalid
     found = []
     for entries in invalid.to_pylist():
-        # Of a document there is a list of differences, of all else a text that begins with a digit.
+        # For a document, the text is a list of differences; all other texts begin with a digit.
         own = [(name, text) for name, text in entries or () if text[:1].isdigit()]
         own = [(name.removeprefix(f"{BEFORE}."), text) for name, text in own if name.startswith(BEFORE) is bool(prefix)]
         found.append(own or None)
@@ -116,20 +116,20 @@ def image_texts(invalid: pa.ChunkedArray, prefix: str) -> pa.ChunkedArray:
 
 
 def opened(invalid: pa.ChunkedArray | None, names: Iterable[str], count: int, image: str = "") -> Columns:
-    """The columns of texts of some rows, by their names.
+    """The text columns of some rows, by their names.
 
     Args:
         invalid: The map of the rows; None if they have none.
-        names: Columns of texts.
-        count: How many rows.
-        image: What stands in front of the names of columns in the map.
+        names: Names of text columns.
+        count: Number of rows.
+        image: Prefix of the names of columns in the map.
     """
     found = pa.chunked_array([pa.nulls(count, INVALID)]) if invalid is None else invalid
     return {name: _texts(found, f"{image}{column_of_verbatim(name)}") for name in names}
 
 
 def closed(rows: pa.Table | pa.RecordBatch) -> pa.Array | None:
-    """The map of rows with columns of texts; None if they have no texts."""
+    """The map `_invalid` for rows with text columns; None if they have no texts."""
     own = {name: column_of_verbatim(name) for name in rows.schema.names}
     columns = {of: rows.column(name) for name, of in own.items() if of is not None}
     columns = {of: _one(column) for of, column in columns.items() if column.null_count < len(column)}
@@ -140,7 +140,7 @@ def closed(rows: pa.Table | pa.RecordBatch) -> pa.Array | None:
     counts = there.sum(axis=1)
     offsets = np.concatenate(([0], np.cumsum(counts)))
     keys = pa.array(list(columns), pa.string()).take(pa.array(which))
-    # All texts of a column lie behind those of the column before it.
+    # All texts of a column come after those of the previous column.
     texts = pa.concat_arrays(list(columns.values())).take(pa.array(which * rows.num_rows + places))
     starts = pa.array(offsets.astype(np.int32), mask=np.append(counts == 0, [False]))
     return pa.MapArray.from_arrays(starts, keys, texts)

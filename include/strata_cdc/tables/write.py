@@ -1,4 +1,4 @@
-"""Batches of decoded changes as staged Parquet files, which nobody reads before their checks.
+"""Writes batches of decoded changes as staged Parquet files, which are not read before their checks.
 Not here: publishing them (`commit.py`), names of folders and columns (`layout.py`)."""
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 class StagedFile(Struct, frozen=True):
-    """A Parquet file that waits for its verdict, or has been published since."""
+    """A Parquet file that waits for its verdict, or that has been published since."""
 
     database: str
     table: str
     interval: int
-    """Start of the interval that owns its rows (microseconds UTC)."""
+    """Start of the interval of its rows (microseconds UTC)."""
     version_id: int
     """The schema version that decoded all of its rows; 0 if none did."""
     url: str
     size_bytes: int
     digest: str
-    """`content_digest` of the bytes that were written: who checks, publishes or keeps the file compares them."""
+    """`content_digest` of the written bytes: checking, publishing and keeping the file compare it with the bytes."""
     rows: int
     min_seq: int
     max_seq: int
     partial_rows: int
     """Rows whose image lacks columns."""
     invalid_rows: int
-    """Rows with a value that its column cannot express."""
+    """Rows with a value that its column cannot hold."""
     stats: str
-    """Statistics as Delta's log keeps them (JSON)."""
+    """Statistics in the form of Delta's log (JSON)."""
     reason: str = ""
-    """Why its rows must not be published, as the error's JSON; empty for rows that may be."""
+    """Why its rows must not be published, as the error's JSON; empty if they may be."""
 
     @property
     def name(self) -> TableName:
@@ -63,27 +63,27 @@ class StagedFile(Struct, frozen=True):
 
     @property
     def file_name(self) -> str:
-        """Last part of the URL. It is made from the content: equal names mean equal bytes."""
+        """Last part of the URL. It depends on the content: equal names mean equal bytes."""
         return self.url.rpartition("/")[2]
 
     @property
     def why(self) -> ErrorFacts:
-        """Why its rows must not be published, where `reason` says so.
+        """Why its rows must not be published, if `reason` is not empty.
 
         Raises:
-            DamagedFileError: The reason is no error.
+            DamagedFileError: The reason is not an error.
         """
         remedy = "Decode the run again (task `decode`): it gives the same files."
         return decode_stored(self.reason.encode(), ErrorFacts, newest=1, file=self.url, remedy=remedy)
 
     @property
     def is_publishable(self) -> bool:
-        """Whether its rows are to be judged and published; else they go to quarantine as they are."""
+        """Whether its rows are to be checked and published; otherwise they go to quarantine as they are."""
         return not self.reason
 
 
 class _Key(Struct, frozen=True, order=True):
-    """What shares a file."""
+    """Rows with the same key share a file."""
 
     table: TableName
     version_id: int
@@ -93,16 +93,16 @@ class _Key(Struct, frozen=True, order=True):
 class ChangeWriter:
     """Writes the change batches of one slice, of any number of tables, as Parquet files.
 
-    Files are held in memory until they are complete and named by their content, so that a killed task leaves nothing
-    that could be taken for a file, and a repeated one gives the same names and bytes. A file holds rows of one schema
-    version.
+    Files are held in memory until they are complete, and are then named by their content. So a killed task leaves
+    nothing that looks like a complete file, and a repeated task writes the same names and bytes. A file has rows of one
+    schema version.
 
     Args:
         staging: Folder of the run's staged files, path or URL.
         source: The source's name; becomes `_source`.
-        interval: Start of the interval that owns the slice (microseconds UTC); becomes `_interval`.
-        slice_key: Names the slice, whatever run decodes it: the same slice must get the same key.
-        limits: What is held of a file.
+        interval: Start of the interval of the slice (microseconds UTC); becomes `_interval`.
+        slice_key: Names the slice in every run that decodes it: the same slice must get the same key.
+        limits: Limits of what is held for a file.
     """
 
     def __init__(
@@ -126,12 +126,12 @@ class ChangeWriter:
         self._add(_Key(change.table, change.version_id or 0), change.batch)
 
     def quarantine(self, found: QuarantinedRows) -> None:
-        """Takes rows that must not be published; they get files of their own, which say why.
+        """Takes rows that must not be published; they get separate files, which have the reason.
 
         Raises:
             LakeUnavailableError: The storage does not take a file that became full.
         """
-        # Rows of the same table and fault belong together; the place is that of the first.
+        # Rows of the same table with the same fault are in one file; its reason has the position of the first row.
         fault = f"{type(found.error).__name__}: {found.error.message}"
         key = _Key(found.table, found.version_id or 0, fault)
         self._reasons.setdefault(key, msgspec.json.encode(found.error.facts()).decode())
@@ -149,7 +149,7 @@ class ChangeWriter:
             self._finish(key, file)
 
     def close(self) -> tuple[StagedFile, ...]:
-        """Writes what is held and returns all files, ordered by table and version.
+        """Writes what is held, and returns all files, ordered by table and version.
 
         Raises:
             LakeUnavailableError: The storage does not take a file.
@@ -167,7 +167,7 @@ class ChangeWriter:
         self._open.clear()
 
     def _with_own_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """With the columns that a change table has beside what was decoded."""
+        """The batch with the columns that a change table has besides the decoded ones."""
         fields, columns = list(batch.schema), batch.columns
         at = 1 + batch.schema.get_field_index("_op")
         fields.insert(at, pa.field("_source", pa.string()))
@@ -207,7 +207,7 @@ class ChangeWriter:
 
 
 class _OpenFile:
-    """A Parquet file in memory, and what is known of its rows."""
+    """A Parquet file in memory, and facts about its rows."""
 
     def __init__(self, limits: FileLimits) -> None:
         self._most_bytes = limits.file_bytes
@@ -243,7 +243,7 @@ class _OpenFile:
 
 
 def _non_empty(lists: pa.Array) -> int:
-    """Entries of a list or map column that are neither NULL nor empty; those that are NULL have no elements here."""
+    """Number of entries of a list or map column that are neither NULL nor empty; NULL entries have no elements here."""
     return int(np.count_nonzero(np.diff(from_numbers(lists.offsets))))
 
 

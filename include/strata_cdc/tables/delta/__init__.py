@@ -1,2 +1,2 @@
-"""Change tables as Delta tables; the one folder that imports deltalake.
-Not here: which files and columns a publication brings (`tables/commit.py`, `tables/continued.py`)."""
+"""Change tables as Delta tables; this is the only folder that imports deltalake.
+Not here: which files and columns a publication adds (`tables/commit.py`, `tables/continued.py`)."""

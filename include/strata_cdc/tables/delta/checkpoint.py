@@ -1,9 +1,9 @@
 """A checkpoint of any Delta table's log: all of it in one file, so that readers need not read every commit.
-Not here: when one is due (`mirrors/checkpoint.py`).
+Not here: when a checkpoint is due (`mirrors/checkpoint.py`).
 
-deltalake (1.6) does not wait for the disk, and readers take a checkpoint for whole by its name: after a power cut a
-torn one would hide the commits, which are there. So a local one is made beside the log, from links to its files, and
-gets its name once the disk has it.
+deltalake (1.6) does not wait for the disk, and readers take a file with the name of a checkpoint for a complete one.
+After a power failure, an incomplete checkpoint would hide the commits, which exist. So a local checkpoint is made
+outside the log, from links to the log's files, and gets its name once it is on the disk.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
 _LOG: Final = "_delta_log"
 _BESIDE: Final = "_strata"
-"""Readers and `vacuum` of deltalake pass over folders that begin with an underscore."""
+"""Readers and `vacuum` of deltalake ignore folders that begin with an underscore."""
 _PREFIX: Final = "checkpoint-"
 _LEFT_SECONDS: Final = 3600
-"""What is older was left by a process that was killed."""
+"""Older folders are from processes that were killed."""
 _CHECKPOINT: Final = ".checkpoint.parquet"
 _LAST: Final = "_last_checkpoint"
 _DIGITS: Final = 20
 
 
 def write_checkpoint(url: str, version: int) -> None:
-    """Writes one of a version, the newest or not; a power cut leaves it whole, or none.
+    """Writes a checkpoint of a version, the newest or not; after a power failure it is complete, or there is none.
 
     Raises:
-        LakeUnavailableError: The storage refuses, or the log is not whole.
+        LakeUnavailableError: The storage refuses, or the log is not complete.
     """
     folder = Folder.open(url)
     try:
         if folder.is_local:
             _write_local(Path(folder.path), version)
         else:
-            # Object stores show a file once they have it.
+            # Object stores show a file only when they have all of it.
             DeltaTable(url, version=version, storage_options=object_store_options(url)).create_checkpoint()
     except (OSError, DeltaError) as error:
         raise LakeUnavailableError(f"a checkpoint cannot be written: {error}", file=url) from error
@@ -56,7 +56,7 @@ def write_checkpoint(url: str, version: int) -> None:
 def _write_local(table: Path, version: int) -> None:
     log = table / _LOG
     numbers = {int(path.name[:_DIGITS]) for path in log.glob(f"*{_CHECKPOINT}") if path.name[:_DIGITS].isdigit()}
-    # One that an older version of Strata wrote may be torn.
+    # A checkpoint that an older version of Strata wrote may be incomplete.
     for start in [*sorted((one for one in numbers if one < version), reverse=True), -1]:
         with _beside(table) as made:
             links = [] if start < 0 else [f"{start:0{_DIGITS}d}{_CHECKPOINT}"]
@@ -74,16 +74,16 @@ def _write_local(table: Path, version: int) -> None:
 
 
 def _put(made: Path, log: Path, *names: str) -> None:
-    """Gives files their names in the log, one behind the other, each once the disk has it."""
+    """Gives files their names in the log, one after the other, each once it is on the disk."""
     for name in names:
         sync_files([str(made / name)])
-        # File systems with a journal keep names in their order.
+        # File systems with a journal keep the order in which files get their names.
         (made / name).replace(log / name)
 
 
 @contextmanager
 def _beside(table: Path) -> Iterator[Path]:
-    """A folder for a table of its own, without rows."""
+    """A folder for a separate table without rows."""
     for left in (table / _BESIDE).glob(f"{_PREFIX}*"):
         if left.stat().st_mtime < time.time() - _LEFT_SECONDS:
             shutil.rmtree(left, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What is done with a Delta table's log: opening it, giving it columns, committing files, listing those that count.
+"""Operations on a Delta table's log: opens it, adds columns, commits files, and lists the files of the newest version.
 Not here: which files and columns (`tables/commit.py`, `tables/continued.py`), reading rows (`table.py`)."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def open_table(url: str) -> DeltaTable | None:
 
 
 def existing_commits(known: Mapping[str, int]) -> frozenset[str]:
-    """URLs of those tables of one lake that have the file of a commit in their log; all are asked for at once.
+    """URLs of those tables of one lake whose log has the file of a commit; all are looked up at once.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -65,10 +65,10 @@ def create_table(url: str, columns: Sequence[pa.Field]) -> DeltaTable:
     """A new table without rows.
 
     Raises:
-        CommitConflictError: There is one by now.
+        CommitConflictError: There is already a table.
     """
     try:
-        # Without retries: after a lost race deltalake 1.6 would commit its schema over that of the winner.
+        # Without retries: after a lost race, deltalake 1.6 would commit its schema over that of the other process.
         create_table_with_add_actions(
             url,
             Schema([Field.from_arrow(field) for field in columns]),
@@ -85,9 +85,9 @@ def create_table(url: str, columns: Sequence[pa.Field]) -> DeltaTable:
 
 
 def with_columns(table: DeltaTable, url: str, added: Sequence[pa.Field]) -> DeltaTable:
-    """The table with further columns; of a struct that is there, the fields that it lacks.
+    """The table with more columns; an existing struct gets the fields that it lacks.
 
-    A commit of its own: an append with new columns hides them (deltalake 1.6), so they must be there before.
+    This is a commit of its own: an append with new columns hides them (deltalake 1.6), so they must exist before it.
     """
     if not added:
         return table
@@ -104,18 +104,18 @@ def commit_files(
     marks: Mapping[str, int] | None = None,
     about: Mapping[str, str] | None = None,
 ) -> None:
-    """One commit: files out, files in. Refused if anybody committed since the table was opened.
+    """Makes one commit that removes and adds files. Refused if another process committed since the table was opened.
 
     Args:
         table: The table; it knows the new version afterwards.
         source: The source's name.
-        added: Files that are there already.
+        added: Files that are already in the table's folder.
         removed: Path -> interval.
         marks: Ids of transactions that the commit notes, with their versions.
-        about: What the commit says of itself besides the source.
+        about: More metadata of the commit, besides the source.
 
     Raises:
-        CommitFailedError: Somebody committed meanwhile.
+        CommitFailedError: Another process committed meanwhile.
     """
     now_ms = time.time_ns() // 1_000_000
     actions: list[AddAction | RemoveAction] = [
@@ -140,8 +140,8 @@ def commit_files(
             for path, interval in removed.items()
         ),
     ]
-    # Every publication raises the same counter, and Delta refuses the second of two that raise it from the same
-    # number: whoever looked at the table before another one committed has to look again.
+    # Each publication increases the same counter, and Delta refuses the second of two that increase it from the same
+    # number: a process that read the table before another one committed has to read it again.
     counter = f"strata:{source}"
     table.create_write_transaction(
         actions,
@@ -160,24 +160,24 @@ def commit_files(
 
 
 def live_files(table: DeltaTable) -> dict[str, int]:
-    """Paths of the data files and the interval of each, whoever wrote them (a user's `optimize` names them its way)."""
+    """Paths of the data files, with the interval of each, by any writer (a user's `optimize` has its own names)."""
     found = _actions(table)
     if found.num_rows == 0:
         return {}
     starts: Iterable[int] = found.column(f"partition.{INTERVAL}").cast(pa.int64()).to_pylist()
-    # Listed as the log has them, percent-encoded; RemoveAction encodes what it is given (deltalake 1.6). It matters for
-    # files that are not ours: the folders of `optimize` have colons and blanks in their names.
+    # The list has the paths as in the log, percent-encoded; RemoveAction encodes its argument itself (deltalake 1.6).
+    # This matters for files that Strata did not write: the folders of `optimize` have colons and blanks in their names.
     paths = [unquote(path) for path in found.column("path").to_pylist()]
     return dict(zip(paths, starts, strict=True))
 
 
 def _actions(table: DeltaTable) -> pa.Table:
-    # `pa.table` of what is not pyarrow's imports pandas to ask whether it is a frame: half a second of a short process.
+    # `pa.table` of another library's object imports pandas to check for a frame: half a second of a short process.
     return pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
 
 
 def bounds_of(table: DeltaTable, column: str) -> dict[str, tuple[int, int]]:
-    """The least and the greatest whole number of a column in each file that has no NULL in it, where the log tells."""
+    """The smallest and the largest integer of a column in each file without NULLs in it, if the log has them."""
     found = _actions(table)
     names = [f"{part}.{column}" for part in ("min", "max", "null_count")]
     if not set(names) <= set(found.column_names):
@@ -196,10 +196,10 @@ def columns_of(table: DeltaTable) -> pa.Schema:
 
 
 def stored(columns: pa.Schema) -> pa.Schema:
-    """Columns of a file in the types that Delta's log has for them."""
+    """Columns of a file in the types that they have in Delta's log."""
     return pa.schema(Schema.from_arrow(columns).to_arrow())
 
 
 def partition_value(interval: int) -> str:
-    """The start of an interval as Delta's log keeps it: ISO 8601 in UTC, which no reader takes for its local time."""
+    """The start of an interval in the form of Delta's log: ISO 8601 in UTC, which no reader takes for local time."""
     return (_EPOCH + timedelta(microseconds=interval)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,8 +1,8 @@
-"""Change tables of older versions of Strata, which went on beside themselves after a change of type, in `_g2`, `_g3`.
-Not here: publishing (`tables/commit.py`), what goes on from what (`tables/continued.py`).
+"""Change tables of older versions of Strata, which continued in separate tables `_g2`, `_g3` after a change of type.
+Not here: publishing (`tables/commit.py`), which column continues which (`tables/continued.py`).
 
-The next publication of such a table copies the files of its later generations into the first, where whoever opens the
-table sees them, in one commit that notes how many it has taken; then their folders go.
+The next publication of such a table copies the files of its later generations into the first table, where all readers
+see them, in one commit that notes how many generations it has copied. Then the folders of these are deleted.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _FOLDED = "strata:generations"
-"""Id of the Delta transaction whose version is the last generation that the table has taken."""
+"""Id of the Delta transaction whose version is the last generation that the table has copied."""
 _LIST = "_generations.json"
 
 
 def later_generations(table: DeltaTable, url: str) -> dict[int, DeltaTable]:
-    """Generations behind the first whose rows are not in the table yet, by number; none of tables that began since.
+    """By number, the generations after the first whose rows are not in the table yet; newer tables have none.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
@@ -45,10 +45,10 @@ def later_generations(table: DeltaTable, url: str) -> dict[int, DeltaTable]:
 
 
 def fold_generations(table: DeltaTable, url: str, source: str) -> DeltaTable:
-    """The table with the rows of all of its generations. Safe to repeat, and to be killed in.
+    """The table with the rows of all of its generations. It is safe to repeat this, and to kill it.
 
     Raises:
-        CommitFailedError: Somebody committed meanwhile.
+        CommitFailedError: Another process committed meanwhile.
         LakeUnavailableError: The storage does not answer.
     """
     waiting = later_generations(table, url)

@@ -1,4 +1,4 @@
-"""Delta behind the table port.
+"""The table port implemented with Delta.
 Not here: the log (`log.py`), tables of older versions of Strata (`old_generations.py`)."""
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class DeltaChanges:
 
     @_as_the_port_says()
     def bounds(self, column: str) -> dict[str, tuple[int, int]]:
-        """By the statistics in the log."""
+        """From the statistics in the log."""
         return bounds_of(self._table, column)
 
     def mark(self, name: str) -> int | None:
@@ -80,12 +80,12 @@ class DeltaChanges:
 
     @_as_the_port_says()
     def upgraded(self, source: str) -> DeltaChanges:
-        """With the rows of its generations."""
+        """The table with the rows of its later generations."""
         return DeltaChanges(fold_generations(self._table, self._url, source), self._url)
 
     @_as_the_port_says()
     def with_columns(self, added: Sequence[pa.Field]) -> DeltaChanges:
-        """With further columns, in a commit of their own."""
+        """The table with more columns, in a commit of their own."""
         return DeltaChanges(with_columns(self._table, self._url, added), self._url) if added else self
 
     @_as_the_port_says()
@@ -109,9 +109,9 @@ class DeltaChanges:
             if bound is not None
         ]
         try:
-            # Not with the file system that deltalake (1.6) takes by itself, which is written in Python: Arrow (26.0)
-            # may free bytes of it in a thread of its own while the interpreter ends. Python (3.11) ends a thread that
-            # asks for its lock so late, in the middle of a C++ destructor, and that aborts the process (exit code 134).
+            # Not with deltalake's (1.6) own file system, which is written in Python: Arrow (26.0) may free bytes of it
+            # in a thread of its own while the interpreter ends. Python (3.11) ends a thread that requests its lock so
+            # late, in the middle of a C++ destructor, and that aborts the process (exit code 134).
             files, path = arrow_file_system(self._table.table_uri)
             return self._table.to_pyarrow_table(
                 columns=None if columns is None else list(columns),
@@ -126,10 +126,10 @@ class DeltaChanges:
         try:
             files, path = arrow_file_system(self._table.table_uri)  # as in `read`
             dataset = self._table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(path, files))
-            # Not `to_batches`: whatever read-ahead it is told, Arrow (26.0) decodes as many row groups ahead as fit
-            # between it and a reader that is slower.
+            # Not `to_batches`: whatever read-ahead is set, Arrow (26.0) decodes as many row groups ahead as fit between
+            # it and a slower reader.
             for one in dataset.get_fragments():
-                # A fragment of its own: those of the dataset would keep what they have read of each file's end.
+                # A new fragment for each file: those of the dataset would keep what they have read of each file's end.
                 file = one.format.make_fragment(one.path, one.filesystem, one.partition_expression)
                 for group in file.split_by_row_group():
                     yield group.to_table(dataset.schema, None if columns is None else list(columns))
@@ -152,7 +152,7 @@ class DeltaOutput:
         return None if found is None else DeltaChanges(found, url)
 
     def with_commit(self, known: Mapping[str, int]) -> frozenset[str]:
-        """By the commit's file in the log."""
+        """Looks for the commit's file in the log."""
         return existing_commits(known)
 
     @_as_the_port_says()
@@ -161,5 +161,5 @@ class DeltaOutput:
         return DeltaChanges(create_table(url, columns), url)
 
     def stored(self, columns: pa.Schema) -> pa.Schema:
-        """In Delta's types."""
+        """The columns in Delta's types."""
         return stored(columns)

@@ -1,4 +1,4 @@
-"""Columns that have one value in all rows: what an ALTER fills in, and what an INSERT leaves to a default.
+"""Columns with the same value in all rows: the value that an ALTER fills in, and the default that an INSERT uses.
 Not here: which value that is (`schema/history/fills.py`)."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def constant(column: Column, text: str | None, count: int) -> pa.Array:
 
     Args:
         column: The column.
-        text: The value as MySQL prints it, bytes in hexadecimal behind `0x`; None for NULL.
-        count: How many rows.
+        text: The value as MySQL prints it, bytes in hexadecimal after `0x`; None for NULL.
+        count: Number of rows.
     """
     target = arrow_type(column)
     return pa.nulls(count, target) if text is None else pa.repeat(_scalar(column, text, target), count)
@@ -49,5 +49,5 @@ def _moment(text: str, target: pa.DataType) -> pa.Scalar:
     try:
         return pa.array([text]).cast(pa.date32() if pa.types.is_date32(target) else pa.timestamp("us")).cast(target)[0]
     except pa.ArrowInvalid:
-        # Zero and invalid dates; of no other does MySQL make a default.
+        # Zero dates and invalid dates; MySQL allows no other such value as a default.
         return pa.scalar(None, target)

@@ -1,5 +1,5 @@
-"""The function of each pair of value classes that is known: the same pairs as `KNOWN` of `schema/model/conversions.py`.
-Not here: the functions (the modules beside it)."""
+"""The function for each known pair of value classes: the same pairs as `KNOWN` in `schema/model/conversions.py`.
+Not here: the functions (the other modules of this package)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 def converted(values: pa.Array, pair: Pair) -> pa.Array:
-    """Values of a column in its new type.
+    """Values of a column, converted to its new type.
 
     Raises:
-        ReadAgainError: Some of them the server changed in a way that is not known.
+        ReadAgainError: The server changed some of them in a way that is not known.
     """
     return CONVERSIONS[value_class(pair.one.kind), value_class(pair.other.kind)](values, pair)
 
 
 def _printed(values: pa.Array, pair: Pair) -> pa.Array:
-    """Numbers as MySQL prints them."""
+    """Numbers as texts that MySQL prints."""
     one = pair.one
     if pa.types.is_floating(values.type):
         text = float_text if one.kind is TypeKind.FLOAT else double_text
@@ -107,4 +107,4 @@ CONVERSIONS: Final[dict[tuple[ValueClass, ValueClass], Callable[[pa.Array, Pair]
     (_C.GEOMETRY, _C.BYTES): _geometry_bytes,
     (_C.VECTOR, _C.VECTOR): _vector,
 }
-"""By the classes before and afterwards."""
+"""By the value classes before and after."""

@@ -1,4 +1,4 @@
-"""ENUM and SET: in each other by label, as texts and numbers, and what becomes of those.
+"""ENUM and SET: converts them into each other by label, to texts and numbers, and from these.
 Not here: the labels of a type (`schema/model/types.py`)."""
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _MEMBERS_OF_64_BITS = 63
 
 
 def to_labels(values: pa.Array, pair: Pair) -> pa.Array:
-    """Texts, ENUMs and SETs in an ENUM or SET: labels that it has in just that spelling."""
+    """Texts, ENUMs and SETs to an ENUM or SET: by labels that it has in exactly this spelling."""
     return by_value(values, _member_of(pair) if pair.other.kind is TypeKind.ENUM else _members_of(pair), pa.string())
 
 
 def _member_of(pair: Pair) -> Callable[[str], str]:
     spelled = _spellings(pair)
-    # An ENUM's number 0 stays what it is; a SET without members, or an empty text, is an error.
+    # An ENUM's number 0 stays 0; for a SET without members, or an empty text, this is an error.
     keeps_empty = pair.one.kind is TypeKind.ENUM and "" not in pair.one.labels
 
     def found(value: str) -> str:
@@ -57,7 +57,7 @@ def _members_of(pair: Pair) -> Callable[[str], str]:
 
 
 def _spellings(pair: Pair) -> Callable[[str], str | None]:
-    """The label of the new type that a text is; collations without case take ASCII in either."""
+    """The label of the new type with this text; collations without case accept ASCII letters in either case."""
     labels = frozenset(pair.other.labels)
     has_case = not (pair.after.collation or "").endswith("_ci")
     folded = {} if has_case else {label.lower(): label for label in labels if label.isascii()}
@@ -71,7 +71,7 @@ def _spellings(pair: Pair) -> Callable[[str], str | None]:
 
 
 def numbers_of_labels(values: pa.Array, pair: Pair) -> pa.Array:
-    """The number of an ENUM's label, from 1 on; the bits of a SET's members."""
+    """The number of an ENUM's label, starting with 1; the bits of a SET's members."""
     bits = {label: number for number, label in enumerate(pair.one.labels)}
     if "" in bits:
         pair.refuse("a label is empty")
@@ -85,7 +85,7 @@ def numbers_of_labels(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def label_of_numbers(values: pa.Array, pair: Pair) -> pa.Array:
-    """Integers as the numbers of an ENUM's labels."""
+    """Integers to an ENUM: as the numbers of its labels."""
     labels = pair.other.labels
     found = pc.min_max(values).as_py()
     if found["min"] is not None and (found["min"] < 1 or found["max"] > len(labels)):

@@ -1,4 +1,4 @@
-"""Dates and times: with fewer digits, in each other, as numbers and texts, and read from texts.
+"""Dates and times: converts them to fewer digits, into each other, and to numbers and texts; reads them from texts.
 Not here: which time zones of a session are known (`schema/model/time_zones.py`)."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TIME_TEXT: Final = r"^-?[0-9]{2,3}:[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?$"
 
 
 def rounded(micros: Micros, digits: int, *, truncates: bool) -> Micros:
-    """Microseconds with so many digits of a fraction: rounded half away from zero, or cut."""
+    """Microseconds with this many digits of a fraction: rounded half away from zero, or cut."""
     unit = 10 ** (6 - digits)
     size, sign = np.abs(micros), np.sign(micros)
     rest = size % unit
@@ -47,7 +47,7 @@ def rounded(micros: Micros, digits: int, *, truncates: bool) -> Micros:
 
 
 def to_fewer_digits(values: pa.Array, pair: Pair) -> pa.Array:
-    """DATETIME, TIMESTAMP or TIME with fewer digits behind the second."""
+    """DATETIME, TIMESTAMP or TIME with fewer digits after the second."""
     digits = pair.other.length or 0
     micros, nulls = _micros(values)
     is_time = pair.other.kind is TypeKind.TIME
@@ -60,23 +60,23 @@ def to_fewer_digits(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def date_to_datetime(values: pa.Array, pair: Pair) -> pa.Array:
-    """Midnight."""
+    """Midnight of each date."""
     return values.cast(pa.timestamp("us")).cast(pair.target)
 
 
 def datetime_to_timestamp(values: pa.Array, pair: Pair) -> pa.Array:
-    """The moment that a zone calls so."""
+    """The moment that has this date and time in the session's zone."""
     micros, nulls = _micros(values)
     found = _rounded_moments(micros, pair.other.length or 0, pair) - _offset(pair)
     known = found[~nulls]
-    # Outside strict mode it is a zero date then.
+    # Outside strict mode, the value becomes a zero date.
     if known.size and (known.min() < SECOND or known.max() > _LAST_TIMESTAMP):
         pair.refuse("values are moments that no TIMESTAMP has")
     return pa.array(found, pa.int64(), mask=nulls).cast(pair.target)
 
 
 def timestamp_to_datetime(values: pa.Array, pair: Pair) -> pa.Array:
-    """What a zone calls a moment."""
+    """The date and time of a moment in the session's zone."""
     micros, nulls = _micros(values)
     found = _rounded_moments(micros + _offset(pair), pair.other.length or 0, pair)
     return pa.array(found, pa.int64(), mask=nulls).cast(pair.target)
@@ -89,7 +89,7 @@ def _offset(pair: Pair) -> int:
 
 
 def datetime_to_date(values: pa.Array, pair: Pair) -> pa.Array:
-    """The day, of the moment that is rounded to a second."""
+    """The day of a moment after rounding to a second."""
     micros, nulls = _micros(values)
     days = _rounded_moments(micros, 0, pair) // DAY
     return pa.array(days.astype(np.int32), pa.int32(), mask=nulls).cast(pair.target)
@@ -104,20 +104,20 @@ def datetime_to_time(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def date_to_text(values: pa.Array, pair: Pair) -> pa.Array:
-    """As MySQL prints it."""
+    """The text that MySQL prints."""
     _require_no_zero_dates(values, pair)
     return values.cast(pa.string())
 
 
 def datetime_to_text(values: pa.Array, pair: Pair) -> pa.Array:
-    """As MySQL prints it, with as many digits as the column had."""
+    """The text that MySQL prints, with as many digits as the column had."""
     _require_no_zero_dates(values, pair)
     digits = pair.one.length or 0
     return pc.utf8_slice_codeunits(values.cast(pa.string()), 0, 19 + (digits + 1 if digits else 0))
 
 
 def time_to_text(values: pa.Array, pair: Pair) -> pa.Array:
-    """As MySQL prints it, with as many digits as the column had."""
+    """The text that MySQL prints, with as many digits as the column had."""
     digits = pair.one.length or 0
     micros, nulls = _micros(values)
     size = np.abs(micros)
@@ -128,12 +128,12 @@ def time_to_text(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def date_to_integer(values: pa.Array, pair: Pair) -> pa.Array:
-    """YYYYMMDD."""
+    """The number YYYYMMDD."""
     return to_integers(_digits(date_to_text(values, pair)), pair)
 
 
 def datetime_to_integer(values: pa.Array, pair: Pair) -> pa.Array:
-    """YYYYMMDDhhmmss, of the moment that is rounded to a second, even with TIME_TRUNCATE_FRACTIONAL (9.7)."""
+    """The number YYYYMMDDhhmmss of the moment after rounding to a second, even with TIME_TRUNCATE_FRACTIONAL (9.7)."""
     _require_no_zero_dates(values, pair)
     micros, nulls = _micros(values)
     found = pa.array(_rounded_moments(micros, 0, replace(pair, truncates=False)), pa.int64(), mask=nulls).cast(
@@ -143,7 +143,7 @@ def datetime_to_integer(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def time_to_integer(values: pa.Array, pair: Pair) -> pa.Array:
-    """hhmmss, of the time that is rounded to a second, even with TIME_TRUNCATE_FRACTIONAL (9.7)."""
+    """The number hhmmss of the time after rounding to a second, even with TIME_TRUNCATE_FRACTIONAL (9.7)."""
     micros, nulls = _micros(values)
     whole = rounded(micros, 0, truncates=False)
     seconds, sign = np.abs(whole) // SECOND, np.sign(whole)
@@ -152,7 +152,7 @@ def time_to_integer(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def text_to_moment(values: pa.Array, pair: Pair) -> pa.Array:
-    """Texts in the very form in which MySQL prints a DATE, DATETIME or TIME."""
+    """Texts in exactly the form in which MySQL prints a DATE, DATETIME or TIME, to that type."""
     form = {TypeKind.DATE: _DATE, TypeKind.TIME: _TIME_TEXT}.get(pair.other.kind, _MOMENT)
     pair.require(pc.match_substring_regex(values, form), "texts are no plain dates and times")
     if pair.other.kind is TypeKind.TIME:
@@ -165,7 +165,7 @@ def text_to_moment(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def time_of(text: str) -> int:
-    """Microseconds of a TIME as MySQL prints it; an empty text is 0."""
+    """Microseconds of a TIME that MySQL printed; an empty text is 0."""
     if not text:
         return 0
     found = _TIME.fullmatch(text)
@@ -177,7 +177,7 @@ def time_of(text: str) -> int:
 
 
 def _rounded_moments(micros: Micros, digits: int, pair: Pair) -> Micros:
-    """Rounded up or cut towards the past, also before 1970."""
+    """Rounds up or cuts towards the past, also before 1970."""
     unit = 10 ** (6 - digits)
     rest = micros % unit
     found: Micros = micros - rest + (0 if pair.truncates else (rest * 2 >= unit) * unit)
@@ -191,13 +191,13 @@ def _require_within(micros: Micros, most: int, pair: Pair) -> None:
 
 
 def _require_no_zero_dates(values: pa.Array, pair: Pair) -> None:
-    """A zero date is NULL in the lake: where there is a NULL, nobody knows which it is."""
+    """Refuses NULLs that may be zero dates: a zero date is NULL in the lake, so a NULL may be either."""
     if values.null_count:
         pair.refuse("values are NULL, or zero dates")
 
 
 def _micros(values: pa.Array) -> tuple[Micros, npt.NDArray[np.bool_]]:
-    """Microseconds, and which of them stand for NULL."""
+    """Microseconds, and which of them are NULL."""
     numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     return numbers, np.asarray(values.is_null().to_numpy(zero_copy_only=False))
 

@@ -1,5 +1,5 @@
-"""Numbers: integers, decimals, floating ones, bits and years in each other.
-Not here: what stands in texts (`texts.py`), numbers of labels and moments (`labels.py`, `moments.py`)."""
+"""Numbers: converts integers, decimals, floating-point numbers, bits and years into each other.
+Not here: numbers in texts (`texts.py`), numbers of labels and moments (`labels.py`, `moments.py`)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _BYTES: Final = {
 _EXACT: Final = Context(prec=400)
 _WIDEST: Final = 76
 _LEAST_BY_TEXT: Final = 1e-12
-"""The 17 digits of a double from here on have 30 places behind the point."""
+"""From this size on, 30 decimal places have the 17 digits of a double."""
 FIRST_YEAR, LAST_YEAR = 1901, 2155
 
 
 def bounds(kind: ColumnType) -> tuple[int, int]:
-    """The least and the greatest value of an integer, BIT or YEAR."""
+    """The smallest and the largest value of an integer, BIT or YEAR type."""
     if kind.kind is TypeKind.YEAR:
         return FIRST_YEAR, LAST_YEAR
     if kind.kind is TypeKind.BIT:
@@ -42,12 +42,12 @@ def bounds(kind: ColumnType) -> tuple[int, int]:
 
 
 def as_integers(values: pa.Array) -> pa.Array:
-    """Integers in a type that can be computed with: BIT(1) is a boolean in the lake."""
+    """Integers in a type for computing: BIT(1) is a boolean in the lake."""
     return values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
 
 
 def from_integers(values: pa.Array, pair: Pair) -> pa.Array:
-    """Integers, bits or years in any number."""
+    """Integers, bits or years to any number type."""
     values = as_integers(values)
     family = pair.other.kind.facts.family
     if family is Family.DECIMAL:
@@ -58,7 +58,7 @@ def from_integers(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def to_integers(values: pa.Array, pair: Pair) -> pa.Array:
-    """Integers of any width (whole decimals, too) in an integer, BIT or YEAR that holds them."""
+    """Integers of any width (including whole decimals) to an integer, BIT or YEAR that can hold them."""
     found = pc.min_max(values).as_py()
     least, most = bounds(pair.other)
     if found["min"] is not None and (found["min"] < least or found["max"] > most):
@@ -69,7 +69,7 @@ def to_integers(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def to_decimal(values: pa.Array, pair: Pair) -> pa.Array:
-    """Decimals rounded half up, away from zero (`my_decimal_round`)."""
+    """Rounds decimals half up, away from zero (`my_decimal_round`)."""
     decimals = pair.other.decimals or 0
     wide = _wide(values)
     if wide.type.scale > decimals:
@@ -85,19 +85,19 @@ def to_decimal(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def from_decimal(values: pa.Array, pair: Pair) -> pa.Array:
-    """Decimals in any number."""
+    """Decimals to any number type."""
     family = pair.other.kind.facts.family
     if family is Family.DECIMAL:
         return to_decimal(_decimals(values, pair), pair)
     if family is Family.FLOATING:
-        # As the server, by way of the text (`decimal2double`).
+        # Through the text, as the server does (`decimal2double`).
         return to_floating(decimal_text(_wide(_decimals(values, pair))).cast(pa.float64()), pair)
     rounded = pc.round(_wide(_decimals(values, pair)), 0, round_mode="half_towards_infinity")
     return to_integers(rounded.cast(pa.decimal256(_WIDEST, 0)), pair)
 
 
 def from_floating(values: pa.Array, pair: Pair) -> pa.Array:
-    """FLOAT and DOUBLE in any number; a FLOAT is widened first."""
+    """FLOAT and DOUBLE to any number type; a FLOAT is widened first."""
     family = pair.other.kind.facts.family
     doubles = values.cast(pa.float64())
     if family is Family.FLOATING:
@@ -114,7 +114,7 @@ def from_floating(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def to_floating(doubles: pa.Array, pair: Pair) -> pa.Array:
-    """Doubles in FLOAT or DOUBLE."""
+    """Doubles to FLOAT or DOUBLE."""
     if pair.other.unsigned:
         pair.require(pc.greater_equal(doubles, 0.0), "values do not fit")
     pair.require(pc.is_finite(doubles), "values do not fit")
@@ -129,10 +129,10 @@ def to_floating(doubles: pa.Array, pair: Pair) -> pa.Array:
 
 
 def decimal_text(values: pa.Array) -> pa.Array:
-    """Decimals as MySQL prints them, with all their digits: Arrow prints small ones with an exponent."""
+    """Decimals as MySQL prints them, with all digits: Arrow prints small ones with an exponent."""
     scale = values.type.scale
     wide = _wide(values)
-    # The same numbers without the point.
+    # The same digits without the decimal point.
     whole = pa.Array.from_buffers(pa.decimal256(_WIDEST, 0), len(wide), wide.buffers(), offset=wide.offset)
     text = whole.cast(pa.string())
     if scale == 0:
@@ -148,14 +148,14 @@ def _wide(values: pa.Array) -> pa.Array:
 
 
 def _decimals(values: pa.Array, pair: Pair) -> pa.Array:
-    """Decimals of more digits than Arrow's 128 bits hold are texts in the lake."""
+    """Decimals; those with more digits than Arrow's 128 bits can hold are texts in the lake."""
     if pa.types.is_string(values.type):
         return values.cast(pa.decimal256(_WIDEST, pair.one.decimals or 0))
     return values
 
 
 def _decimals_of_doubles(doubles: pa.Array, pair: Pair) -> pa.Array:
-    """By way of the shortest text that gives the double back (`double2decimal`)."""
+    """Doubles to decimals, through the shortest text that gives the same double again (`double2decimal`)."""
     size = pc.abs(doubles)
     pair.require(pc.less(size, 1e38), "values do not fit")
     if pc.all(pc.or_(pc.greater(size, _LEAST_BY_TEXT), pc.equal(size, 0.0)), min_count=0).as_py() is not False:

@@ -1,4 +1,4 @@
-"""The two columns of a conversion, and what all conversions use.
+"""The two columns of a conversion, and what all conversions need.
 Not here: the conversions (`numbers.py`, `texts.py`, `labels.py`, `moments.py`)."""
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Pair(Struct, frozen=True):
     """The type afterwards."""
     target: pa.DataType
     truncates: bool = False
-    """Fractions of seconds are cut, not rounded."""
+    """Whether fractions of seconds are cut, not rounded."""
     offset_seconds: int | None = None
-    """Of the session's time zone, east of UTC; None where it is not known."""
+    """Offset of the session's time zone, east of UTC; None if it is not known."""
 
     @classmethod
     def of(cls, before: Column, after: Column, *, truncates: bool = False, time_zone: str | None = None) -> Pair:
@@ -42,7 +42,7 @@ class Pair(Struct, frozen=True):
         return cls(before, after, one, other, arrow_type(after), truncates, offset_of(time_zone))
 
     def refuse(self, what: str) -> NoReturn:
-        """Tells which values the server changed in a way that is not known.
+        """Raises an error that names the values that the server changed in a way that is not known.
 
         Raises:
             ReadAgainError: Always.
@@ -56,13 +56,13 @@ class Pair(Struct, frozen=True):
         """Refuses the column unless a condition holds for all values that are not NULL.
 
         Raises:
-            ReadAgainError: It does not.
+            ReadAgainError: The condition does not hold.
         """
         if pc.all(holds, min_count=0).as_py() is False:
             self.refuse(what)
 
 
 def by_value(values: pa.Array, function: Callable[[Any], Any], target: pa.DataType) -> pa.Array:
-    """What a function of Python makes of each different value; NULL stays NULL."""
+    """Applies a Python function to each different value; NULL stays NULL."""
     encoded = values.dictionary_encode()
     return pa.array([function(value) for value in encoded.dictionary.to_pylist()], target).take(encoded.indices)

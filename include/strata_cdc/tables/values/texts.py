@@ -1,4 +1,4 @@
-"""Texts and bytes: in other lengths and charsets, in each other, and the numbers that stand in texts.
+"""Texts and bytes: converts them to other lengths and charsets and into each other, and reads numbers in texts.
 Not here: dates and times in texts (`moments.py`), labels (`labels.py`)."""
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from strata_cdc.tables.values.pair import Pair
 
 _OF_UNICODE: Final = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
-"""Charsets with every character."""
+"""Charsets that have every character."""
 _OF_BASIC_PLANE: Final = frozenset({"utf8mb3", "ucs2"})
 _OF_ALL_BYTES: Final = _OF_UNICODE | _OF_BASIC_PLANE | {"ascii", "latin1"}
-"""Charsets of which every value comes as it is."""
+"""Charsets in which every value is returned unchanged."""
 _UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "ascii"})
 """Charsets whose bytes are those of Arrow's strings."""
 _NOT_OF_ASCII: Final = frozenset({"swe7"})
-"""Charsets that have other characters in the place of some of ASCII's."""
+"""Charsets that have other characters instead of some of ASCII's."""
 _WIDE: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 
 _INTEGER: Final = r"^[+-]?[0-9]{1,30}$"
@@ -35,9 +35,9 @@ _FLOATING: Final = r"^-?[0-9]{1,60}(\.[0-9]{1,60})?([eE][+-]?[0-9]{1,3})?$"
 
 
 def to_text(values: pa.Array, pair: Pair) -> pa.Array:
-    """Texts in a text: as long as they fit, and all of their characters are in its charset.
+    """Texts to a text type, if they fit and its charset has all of their characters.
 
-    What is cut off may be blanks: the server does that, too.
+    Only blanks may be cut off: the server does that, too.
     """
     if pair.before.character_set != pair.after.character_set:
         _require_in_charset(values, pair.after.character_set or "", pair)
@@ -54,7 +54,7 @@ def to_text(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def to_bytes(values: pa.Array, pair: Pair) -> pa.Array:
-    """Bytes in BINARY, VARBINARY or a BLOB."""
+    """Bytes to BINARY, VARBINARY or a BLOB."""
     capacity = pair.other.length
     if capacity is None and pair.other.kind.facts.capacity is not None:
         capacity = pair.other.kind.facts.capacity(pair.other)
@@ -67,10 +67,10 @@ def to_bytes(values: pa.Array, pair: Pair) -> pa.Array:
 
 
 def text_to_bytes(values: pa.Array, pair: Pair) -> pa.Array:
-    """Texts as the bytes of their charset."""
+    """Texts to the bytes of their charset."""
     charset = pair.before.character_set or "utf8mb4"
     if pair.one.kind is TypeKind.CHAR and pair.other == replace(pair.one, kind=TypeKind.BINARY):
-        # In place (9.7, one byte a character) the blanks that fill a CHAR stay; a copy fills with zeros.
+        # ALTER in place (9.7, one byte a character) keeps the blanks that fill a CHAR; ALTER by copy fills with zeros.
         pair.require(pc.equal(pc.utf8_length(values), pair.one.length or 0), "values are shorter than their column")
     if charset not in _OF_ALL_BYTES and pc.any(pc.match_substring(values, "?")).as_py():
         pair.refuse(f"values have a '?', as {charset} shows bytes that are no characters")
@@ -111,7 +111,7 @@ def _fitted(text: pa.Array, pair: Pair) -> pa.Array:
 
 
 def text_to_number(values: pa.Array, pair: Pair) -> pa.Array:
-    """Texts that are nothing but a number."""
+    """Texts that are only a number, to a number."""
     family = pair.other.kind.facts.family
     form = {Family.DECIMAL: _DECIMAL, Family.FLOATING: _FLOATING}.get(family, _INTEGER)
     pair.require(pc.match_substring_regex(values, form), "texts are no plain numbers")
@@ -136,7 +136,7 @@ def _is_ascii(values: pa.Array) -> bool:
 
 
 def _require_in_charset(values: pa.Array, charset: str, pair: Pair) -> None:
-    """Refuses texts with characters that a charset lacks, or may have elsewhere than Python's codec."""
+    """Refuses texts with characters that a charset lacks, or may have at other codes than Python's codec."""
     if charset in _OF_UNICODE or (charset not in _NOT_OF_ASCII and _is_ascii(values)):
         return
     characters = _characters(values)
@@ -154,7 +154,7 @@ def _require_in_charset(values: pa.Array, charset: str, pair: Pair) -> None:
 def _has(character: str, charset: str) -> bool:
     codec = CHARSETS[charset].codec or "ascii"
     if charset == "latin1" and "\x80" <= character <= "\x9f":
-        # Every byte is a character there.
+        # There, every byte is a character.
         return decode_text(character.encode("latin_1"), charset) == character
     try:
         return decode_text(character.encode(codec), charset) == character
@@ -163,7 +163,7 @@ def _has(character: str, charset: str) -> bool:
 
 
 def _characters(values: pa.Array) -> set[str]:
-    """All different characters of some texts."""
+    """All different characters in some texts."""
     texts = pc.unique(values.drop_null())
     joined = "".join(texts.filter(pc.invert(pc.string_is_ascii(texts))).to_pylist())
     numbers = np.frombuffer(joined.encode("utf_32_le", errors="surrogatepass"), np.uint32)
@@ -171,7 +171,7 @@ def _characters(values: pa.Array) -> set[str]:
 
 
 def _require_room(values: pa.Array, pair: Pair) -> None:
-    """Refuses texts of more bytes than a TEXT has."""
+    """Refuses texts with more bytes than a TEXT can have."""
     capacity = pair.other.kind.facts.capacity(pair.other) if pair.other.kind.facts.capacity is not None else 0
     charset = CHARSETS.get(pair.after.character_set or "")
     wide = 4 if charset is None else charset.max_bytes

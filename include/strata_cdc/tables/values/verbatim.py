@@ -1,5 +1,5 @@
-"""What an ALTER makes of values that no column of the lake holds, kept as texts; and what a default is as such.
-Not here: the columns of texts (`tables/verbatim.py`), values that columns hold (the modules beside this one)."""
+"""What an ALTER does to values that no column of the lake holds, which are stored as texts; and defaults as texts.
+Not here: the text columns (`tables/verbatim.py`), values that columns hold (the other modules of this package)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NUMBER_OF_NO_LABEL: Final = "0"
 
 
 def constant_text(column: Column, value: str | None, count: int) -> pa.Array:
-    """The text of a value that all rows have, if its column does not hold it; else NULL.
+    """The text of a value that all rows have, if its column does not hold the value; else NULL.
 
     Args:
-        column: That may have such values.
+        column: A column that may have such values.
         value: As MySQL prints it; None for NULL, and for the zero date of a column that is never NULL.
-        count: How many rows.
+        count: Number of rows.
     """
     if not is_calendar(column) or (value is None and column.nullable):
         return pa.nulls(count, pa.string())
@@ -43,17 +43,17 @@ def constant_text(column: Column, value: str | None, count: int) -> pa.Array:
 def converted_texts(
     texts: pa.ChunkedArray, values: pa.ChunkedArray, found: pa.ChunkedArray, before: Column, after: Column
 ) -> pa.ChunkedArray:
-    """The texts of a column in its new type.
+    """The texts of a column after it got its new type.
 
     Args:
-        texts: Before; all NULL if the column could hold all of its values.
-        values: What the column held.
-        found: What it holds afterwards.
-        before: The column.
-        after: With its new type.
+        texts: The texts before; all NULL if the column could hold all of its values.
+        values: The column's values before.
+        found: The column's values afterwards.
+        before: The column before.
+        after: The column with its new type.
 
     Raises:
-        ReadAgainError: What the server made of some of them is not known.
+        ReadAgainError: It is not known what the server made of some of them.
     """
     if has_many_forms(before) or has_many_forms(after):
         return _forms(texts, values, found, Pair.of(before, after))
@@ -63,14 +63,14 @@ def converted_texts(
         return texts
     if is_labelled(after):
         return _numbers(texts, values, before, after)
-    # NULL where none may be becomes a zero date.
+    # A NULL in a column without NULLs becomes a zero date.
     is_zero = pc.and_(found.is_null(), texts.is_null())
     return texts if after.nullable or not before.nullable else pc.if_else(is_zero, _zero(after), texts)
 
 
 def _forms(texts: pa.ChunkedArray, values: pa.ChunkedArray, found: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
-    """Bytes of texts: the same where the charset is. Of another one nobody knows them, nor what the server compared or
-    read in them, where the text has other forms."""
+    """Bytes of texts: unchanged if the charset stays the same. If it changes and a text has several forms, the bytes
+    are not known, and neither is what the server compared or read in them."""
     before, after = pair.before, pair.after
     are_texts = pair.one.kind in STRINGS and pair.other.kind in STRINGS
     if are_texts and before.character_set == after.character_set:
@@ -85,7 +85,7 @@ def _forms(texts: pa.ChunkedArray, values: pa.ChunkedArray, found: pa.ChunkedArr
 
 
 def has_other_forms(values: pa.ChunkedArray, column: Column) -> bool:
-    """Whether a text may be of several byte sequences in a column's charset."""
+    """Whether several byte sequences in a column's charset may have the same text as one of the values."""
     characters = characters_of_many_forms(column.character_set or "")
     escaped = "".join(f"\\x{{{ord(character):x}}}" for character in characters)
     return bool(pc.any(pc.match_substring_regex(values, f"[{escaped}]")).as_py())
@@ -106,7 +106,7 @@ def _converted(texts: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
 
 
 def _numbers(texts: pa.ChunkedArray, values: pa.ChunkedArray, before: Column, after: Column) -> pa.ChunkedArray:
-    """Texts of labels behind a statement that gave some of them the text of another one."""
+    """Texts of labels after a statement that gave some labels the text of another one."""
     pair = Pair.of(before, after)
     if len(set(pair.other.labels)) < len(pair.other.labels) and before.column_type != after.column_type:
         pair.refuse("labels have one text")
@@ -118,7 +118,7 @@ def _numbers(texts: pa.ChunkedArray, values: pa.ChunkedArray, before: Column, af
         return texts
     is_empty = pc.equal(values, "")
     if pair.one.kind is pair.other.kind:
-        # Number 0 stays what it is.
+        # Number 0 stays 0.
         return pc.if_else(is_empty, NUMBER_OF_NO_LABEL, texts)
     if pair.other.kind is TypeKind.SET and pc.any(is_empty).as_py():
         pair.refuse("texts are empty, and so is a label")
