@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.opened import At, OpenMirror
 
 
-def open(  # noqa: A001  as `gzip.open`
+def open(  # noqa: A001  like `gzip.open`
     lake: str,
     source: str,
     table: str,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from strata_cdc.files.storage import read_file, write_file
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.mirrors.layout import mirrors_url
-from strata_cdc.mirrors.position import MirrorPosition  # noqa: TC001  msgspec asks for it when it reads
+from strata_cdc.mirrors.position import MirrorPosition  # noqa: TC001  msgspec needs it to read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -48,7 +48,7 @@ class Segment:
         for one in segments:
             slots.append(len(paths) + one.slots)
             paths += one.paths
-        codes = np.concatenate([one._codes for one in segments])  # noqa: SLF001  of its own class
+        codes = np.concatenate([one._codes for one in segments])  # noqa: SLF001  same class
         order = np.argsort(codes, kind="stable")
         rows = np.concatenate([one.rows for one in segments])
         return cls(paths, codes[order], rows[order], np.concatenate(slots)[order].astype(np.uint32))

@@ -3,7 +3,7 @@ Not here: commits (`log.py`), event tokens (`position/token.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003  msgspec asks for it when it packs
+from collections.abc import Mapping  # noqa: TC003  msgspec needs it to pack
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct

@@ -62,7 +62,7 @@ class Mirror(Struct, frozen=True):
     limits: MirrorLimits = MirrorLimits()
 
     @classmethod
-    def create(  # noqa: PLR0913  what a mirror is made of
+    def create(  # noqa: PLR0913  the parts of a mirror
         cls,
         lake: str,
         source: str,

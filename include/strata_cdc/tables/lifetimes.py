@@ -139,7 +139,7 @@ def _changed(before: Column, after: Column, effect: RowEffect) -> str | None:
 def _is_widened(before: Column, after: Column) -> bool:
     """Whether the server converts each value as a cast does, if a cast can show it.
 
-    NULL is excluded, and so are values to which AUTO_INCREMENT gives numbers: mirrors are blocked before such a statement.
+    NULL is excluded. So are values to which AUTO_INCREMENT gives numbers: mirrors are blocked before such a statement.
     """
     one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
     families = one.kind.facts.family, other.kind.facts.family

@@ -73,8 +73,8 @@ def put_in_quarantine(
 ) -> str:
     """Stores an interval's staged files with the verdict that blocks them, and returns their folder.
 
-    The run folder may be cleared afterwards. It is safe to repeat this: the reason is written last and replaces
-    another.
+    The run folder may be cleared afterwards. It is safe to repeat this: the reason is written last, and replaces
+    an earlier one.
 
     Raises:
         DamagedFileError: A file does not have the bytes that were decoded.

@@ -125,7 +125,7 @@ class TableDump:
 
     def _attempts(self) -> TableDumped:
         reason = ""
-        # A mirror that cannot be replaced: the table need not be read.
+        # If the existing mirror cannot be replaced, reading the table is useless.
         Mirror.open(self._source.lake, self._source.name, self._table)
         for _ in range(_ATTEMPTS):
             self._source.catch_up()
@@ -143,7 +143,7 @@ class TableDump:
         )
 
     def _forget_what_read_nothing(self) -> None:
-        """A dump that was refused has nothing to continue from, and without this, segments would be kept for it."""
+        """Deletes a dump that has read nothing: nothing can continue from it, but segments would be kept for it."""
         with suppress(StrataError):
             manifest = self._folder.manifest()
             if manifest is not None and not manifest.chunks:

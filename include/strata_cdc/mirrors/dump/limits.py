@@ -19,6 +19,6 @@ class DumpLimits:
     aside_bytes: int = 32 << 20
     """Bytes of Arrow memory that are gathered for one file of rows on disk."""
     parts: int = 256
-    """Number of parts of all keys, a power of two: one part is in memory at a time."""
+    """Number of parts into which all keys are divided, a power of two: one part is in memory at a time."""
     marks: int = 1 << 26
     """Bytes, a power of two, that mark the keys that may have been changed."""

@@ -136,8 +136,8 @@ def happened(
 
 
 def may_lack_changes(stream: LandedStream, store: SchemaStore, window: DumpWindow, table: TableName) -> bool:
-    """Whether a statement within a window may have moved the rows of a table to another one, after these had changed
-    since the beginning of the window."""
+    """Whether a statement within a window may have moved the rows of a table to another one, and the rows may have
+    changed between the beginning of the window and that statement."""
     versions = {entry.seq for entry in store.timeline(stream.source, [table])}
     removals = store.row_removals(stream.source, window.after_seq, window.last_seq)
     turned = versions | {one.seq for one in removals if one.name == table}

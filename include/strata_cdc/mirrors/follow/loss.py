@@ -34,7 +34,7 @@ class Loss(Struct, frozen=True):
 
     reason: str
     error: ErrorFacts | None = None
-    """What is wrong with it; None if only the log does not show the rows."""
+    """What is wrong with it; None if the only problem is that the log does not show the rows."""
 
     @property
     def is_divergence(self) -> bool:

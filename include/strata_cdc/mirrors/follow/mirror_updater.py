@@ -117,7 +117,7 @@ class MirrorUpdater:
         return self._until is None or one.order < self._until
 
     def _cannot_go_on(self) -> Loss | None:
-        """Why nothing can be added to the mirror as it is; None if it can."""
+        """Why no changes can be applied to the mirror as it is; None if they can."""
         mirror = self._mirror
         reason = self._all.happenings.unlogged(self._table)
         if reason is None and mirror is not None and mirror.stopped == UNLOGGED:
@@ -205,7 +205,7 @@ class MirrorUpdater:
             self._apply_published(until)
         except StreamHoleError as error:
             self._lost = Loss(error.message)
-        except Exception as error:  # noqa: BLE001  what one table has must hold no other
+        except Exception as error:  # noqa: BLE001  one table's error must stop no other
             self._lost = loss_by(error, self._table)
 
     def _apply_published(self, until: int) -> None:

@@ -142,9 +142,9 @@ def update_mirrors(
 ) -> MirrorReport:
     """Applies what is published, and the effects of DDL, to the mirrors of a source; makes mirrors that need no dump.
 
-    It is safe to repeat this, to kill it at any point, and to run it twice or during maintenance. An error in one table
-    stops no other. Tables with only changes of rows are updated several at once, on as many cores. The others follow
-    one by one, because rows may move from one table to another.
+    It is safe to repeat this, to kill it at any point, and to run it twice at once or during maintenance. An error in
+    one table stops no other. Tables with only changes of rows are updated several at once, on as many cores. The others
+    follow one by one, because rows may move from one table to another.
 
     Args:
         lake: Folder or URL of the lake.
@@ -223,7 +223,7 @@ class _OneByOne:
             mirrored_tables(self.follower.lake, self.follower.source)
             self._refused.append(error.located(source=self.follower.source, table=str(table)))
             return MirrorOutcome(str(table), behind=error.message), None
-        except Exception as error:  # noqa: BLE001  what one table has must hold no other
+        except Exception as error:  # noqa: BLE001  one table's error must stop no other
             lost, is_there = loss_by(error, table), self.follower.happenings.is_there(table)
             return MirrorOutcome(str(table), behind=lost.reason, needs_dump=is_there, error=lost.error), None
         if found is None:

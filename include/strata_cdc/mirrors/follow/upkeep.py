@@ -213,7 +213,7 @@ def _kept(table: TableName, found: Mirror | BadData, work: Callable[[Mirror], Ke
         done = KeptUp(str(table), left="others kept committing first")
     except AlreadyRunningError as error:
         done = KeptUp(str(table), left=error.message)
-    except Exception as error:  # noqa: BLE001  what one table has must hold no other
+    except Exception as error:  # noqa: BLE001  one table's error must stop no other
         done = KeptUp(str(table), left=loss_by(error, table).reason)
     line = done.said()
     if line is not None:

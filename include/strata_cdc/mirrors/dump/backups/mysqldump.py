@@ -49,7 +49,7 @@ class MysqldumpFile:
         if found is None or b"GTID state at the end" in head:
             raise Usage("the file does not say which GTID set its rows have", file=str(path), remedy=HOW_TO_MAKE)
         if b"MASTER_LOG_FILE" not in head and b"SOURCE_LOG_FILE" not in head:
-            # Only with the position, all versions of mysqldump take both under one lock.
+            # Only if it has the position, every version of mysqldump has read the set and the rows under one lock.
             raise Usage("the file has no binlog position: its GTID set may be another one than that of its rows",
                         file=str(path), remedy=HOW_TO_MAKE)  # fmt: skip
         if b"TIME_ZONE='+00:00'" not in head:
