@@ -51,7 +51,6 @@ UNFINISHED = frozenset(
         "dialects",
         "groups",
         "schema",
-        "streams",
     }
 )
 """Packages in which some words are still to be replaced."""

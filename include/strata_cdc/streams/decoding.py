@@ -1,4 +1,4 @@
-"""From transactions to what a stream gives of them: batches of rows, DDL, boundaries, in spans of the stream.
+"""Decodes transactions into spans of the stream: batches of rows, DDL, and the ends of transactions.
 Not here: which transactions (`progress.py`), their DDL (`statements.py`), the order within a span as events or lines
 (`rendering.py`)."""
 
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
 _FACTS: Final = [field.name for field in ROW_FIELDS]
 _END: Final = 1 << 62
 _NOWHERE: Final = (_END, 0)
-"""Behind all transactions and rows."""
+"""After all transactions and rows."""
 _NONE: Final = np.zeros(0, np.int64)
 Part = TypeVar("Part")
 
 
 class StreamBatch(Struct):
-    """A piece of the stream: everything in it stands behind what the spans before it have."""
+    """A span of the stream: everything in it comes after everything in the spans before it."""
 
     places: Mapping[int, TransactionPlace]
-    """By ordinal; those of all that is in it, and maybe others."""
+    """By ordinal: the places of all transactions in the span, and maybe of others."""
     batches: list[ChangeBatch] = field(default_factory=list)
     """Rows, table by table."""
     ddl: list[Ddl] = field(default_factory=list)
@@ -68,7 +68,7 @@ class StreamBatch(Struct):
         return bool(self.batches or self.unreadable or self.ddl or len(self.ended))
 
     def joined(self, behind: StreamBatch) -> StreamBatch:
-        """This and what stands behind it, of the same item."""
+        """Returns this span and the span after it as one span; both are of the same item."""
         return StreamBatch(
             self.places,
             self.batches + behind.batches,
@@ -79,18 +79,18 @@ class StreamBatch(Struct):
 
     @property
     def rows(self) -> list[tuple[TableName, pa.RecordBatch]]:
-        """All rows with their tables, whether they can be read or not: where they are in the stream is known."""
+        """All rows with their tables, readable or not: the position of each row in the stream is known."""
         found: list[ChangeBatch | UnreadableRows] = [*self.batches, *self.unreadable]
         return [(some.table, some.batch) for some in found]
 
     @property
     def commits(self) -> list[TransactionPlace]:
-        """The transactions that end in it."""
+        """The transactions that end in the span."""
         return [self.places[seq] for seq in self.ended.tolist()]
 
     @property
     def last(self) -> TransactionPlace | None:
-        """The last of them."""
+        """The last transaction that ends in the span; None if no transaction ends in it."""
         return self.places[int(self.ended[-1])] if len(self.ended) else None
 
 
@@ -113,41 +113,42 @@ class _SameColumns(Mapping[TableName, frozenset[str]]):
 
 
 class _Piece(Struct, frozen=True):
-    """Consecutive transactions of an item that are decoded from one file: the item's, or that of a prepared one."""
+    """Consecutive transactions of an item that are decoded from one file: the item's file, or the file of a prepared
+    transaction."""
 
     ranges: list[Range]
-    """Of the item's file."""
+    """In the item's file."""
     xa: TransactionRecord | None = None
-    """A transaction that has to do with XA: its rows are elsewhere, if it has any."""
+    """A transaction with an XA mark: if it has rows, they are elsewhere."""
 
 
 class _OpenItem:
-    """What was decoded of an item, and has not been given."""
+    """What was decoded of an item, and has not been yielded yet."""
 
     def __init__(self, chosen: ChosenTransactions, ddl: list[Ddl], *, everything: bool) -> None:
-        """Begins with all that is known without rows.
+        """Begins with everything that is known without rows.
 
         Args:
-            chosen: Its transactions.
-            ddl: Of these.
-            everything: Whether the ends of transactions are wanted that have nothing else.
+            chosen: The item's transactions.
+            ddl: DDL of these transactions.
+            everything: Whether the end of a transaction is wanted even if nothing else of the transaction is.
         """
         places = chosen.places
         self._given, self._everything = chosen.given, everything
         self._left = StreamBatch(places, ddl=ddl, ended=places.seqs)
         self.unended = int(places.seqs[0])
-        """Ordinal of the first transaction that has not ended in front of the rows that have been given."""
+        """Ordinal of the first transaction that has not ended before the end of the rows that have been yielded."""
         self._touched: set[int] = set()
-        """Ordinals of transactions that have something, and have not ended."""
+        """Ordinals of transactions that have rows or DDL for the reader, and have not ended."""
         self.fault: StrataError | None = None
-        """The one that is first in the stream."""
+        """The fault that comes first in the stream."""
         self._fault_at = _END
-        """Ordinal of the first transaction that does not end any more."""
+        """Ordinal of the first transaction whose end is not yielded because of the fault."""
         self._fault_behind = _NOWHERE
-        """Transaction and row from which on none is given."""
+        """The transaction and the row at which the fault is: no row from there on is yielded."""
 
     def put(self, step: Decoded) -> None:
-        """Takes what was decoded."""
+        """Adds what was decoded."""
         if isinstance(step, ChangeBatch):
             self._left.batches.append(step)
         elif isinstance(step, QuarantinedRows):
@@ -156,7 +157,7 @@ class _OpenItem:
             self._fail(step.error, step.seq, (step.seq, 0))
 
     def fail(self, error: StrataError) -> None:
-        """Of the transaction that has not ended the rows in front of the fault are given, and nothing behind it."""
+        """Of the transaction that has not ended, the rows before the fault are yielded; nothing after the fault is."""
         self._fail(error, self.unended, (self.unended, _END))
 
     def _fail(self, error: StrataError, at: int, behind: tuple[int, int]) -> None:
@@ -165,22 +166,22 @@ class _OpenItem:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is given."""
+        """Whether nothing more is yielded."""
         return self.unended >= self._fault_at
 
     def cut(self, step: Watermark) -> StreamBatch:
-        """Takes away what is whole."""
+        """Removes and returns the part up to a watermark."""
         self.unended = step.unended_seq
         behind = min(self._fault_behind, step.missing_from or _NOWHERE)
         return self._cut(min(self.unended, self._fault_at), behind)
 
     def rest(self) -> StreamBatch:
-        """Takes away all that is to be given."""
+        """Removes and returns everything that is still to be yielded."""
         return self._cut(self._fault_at, self._fault_behind)
 
     def _cut(self, at: int, behind: tuple[int, int]) -> StreamBatch:
-        """Takes away what is in front of transaction `at`, and of that one what there is of it but for its end; in
-        front of `_END` all. From the transaction and row `behind` on no row is given."""
+        """Removes and returns what comes before transaction `at`, and what there is of `at` itself, without its end;
+        with `_END`, everything. No row from the transaction and row `behind` on is included."""
         left, places = self._left, self._left.places
         span = StreamBatch(places)
         for batch in left.batches:
@@ -199,7 +200,7 @@ class _OpenItem:
         return span
 
     def _that_have_something(self, span: StreamBatch, ended: Ints) -> Ints:
-        """Of the transactions that end in a span those of which something was given, there or in front of it."""
+        """Of the transactions that end in a span, those of which something was yielded, in this span or before it."""
         for _, rows in span.rows:
             self._touched.update(np.unique(row_seqs(rows)).tolist())
         self._touched.update(one.place.record.seq for one in span.ddl)
@@ -221,9 +222,9 @@ class Decoding:
         permit: AbstractContextManager[object],
         limits: DecodeLimits,
     ) -> None:
-        """Begins with none; what is decoded is decoded with a permit, which several streams may share: threads that
-        have little to do between two calls of kernels spend more on handing Python's lock to each other than they
-        win."""
+        """Begins without transactions. Everything is decoded with a permit, which several streams may share: threads
+        that do little between two calls of kernels lose more time by passing Python's lock to each other than they
+        gain."""
         self._prepared, self._permit, self._everything = prepared, permit, wanted.everything
         self._plans = DecodePlans(
             versions.lookup,
@@ -234,21 +235,22 @@ class Decoding:
         self._pace = FlushPace(limits)
 
     def read(self, chosen: ChosenTransactions, ddl: list[Ddl]) -> Iterator[StreamBatch]:
-        """What some transactions of an item have; then why there is no more, if that is so.
+        """Yields what some transactions of an item have; then raises the error that ends the stream, if there is an
+        error.
 
         Args:
             chosen: The transactions.
-            ddl: Their statements, as `statements_of` gives them.
+            ddl: Their statements, as `statements_of` returns them.
 
         Raises:
-            StrataError: Rows are missing, or nobody knows where they are; all in front of them has been given.
+            StrataError: Rows are missing, or it is not known where they are; everything before them has been yielded.
         """
         for record in chosen.passed:
             with suppress(StreamHoleError):
                 self._prepared.take(chosen.item, record)
         if not chosen.places:
             return
-        # Others need not wait for a lake.
+        # Reads from the lake before the permit is taken, so that other streams need not wait for the lake.
         chosen.item.bytes()
         spans = self._spans(chosen, ddl)
         while True:
@@ -266,7 +268,7 @@ class Decoding:
                 open_.put(step)
                 if isinstance(step, Watermark):
                     found = open_.cut(step)
-                    # Behind the last rows there is mostly no more than transactions without any.
+                    # After the last rows, there are mostly only transactions without rows.
                     yield last if step.is_last else last.joined(found)
                     last = found if step.is_last else StreamBatch(chosen.places)
                     if open_.is_over:
@@ -297,7 +299,7 @@ class Decoding:
 
 
 def _pieces(places: Places) -> list[_Piece]:
-    """The transactions cut at those that have to do with XA."""
+    """Cuts the transactions at those with an XA mark."""
     batch, rows, begin, found = places.batch, places.rows, 0, list[_Piece]()
     marked = np.flatnonzero(np.isin(rows, [row for row, _ in batch.marks])) if batch.marks else _NONE
     for at in marked.tolist():
@@ -311,41 +313,41 @@ def _pieces(places: Places) -> list[_Piece]:
 
 
 def _parted(items: list[Part], belongs: Callable[[Part], bool]) -> tuple[list[Part], list[Part]]:
-    """The first items for which something holds, and the rest."""
+    """The first items for which `belongs` is true, and the rest."""
     count = next((at for at, item in enumerate(items) if not belongs(item)), len(items))
     return items[:count], items[count:]
 
 
 def _ranges(batch: TransactionBatch, rows: Ints) -> list[Range]:
-    """Bytes without a break between them, of some transactions of a batch."""
+    """Ranges of bytes without gaps, of some transactions of a batch."""
     breaks = np.flatnonzero(batch.begins[rows[1:]] != batch.ends[rows[:-1]]) + 1
     firsts, lasts = rows[np.append(0, breaks)], rows[np.append(breaks - 1, len(rows) - 1)]
-    # The clock in front of a range is no later than its own time, and that is all that matters.
+    # The clock before a range is not later than the range's own time, and nothing else about it matters.
     seqs, clocks = firsts + batch.first_seq, batch.committed_at[firsts]
     columns = (batch.begins[firsts], batch.ends[lasts], batch.positions[firsts], seqs, clocks)
     return [Range(*numbers) for numbers in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> Ints:
-    """A column of numbers among those that every change has; a column of the table may be called the same."""
+    """A column of numbers among those that every change has; a column of the table may have the same name."""
     column = batch.column(batch.num_columns - len(_FACTS) + _FACTS.index(name))
     return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
 
 
 def row_seqs(batch: pa.RecordBatch) -> Ints:
-    """Ordinals of the rows' transactions."""
+    """Returns the ordinals of the rows' transactions."""
     return _numbers(batch, "_seq")
 
 
 def row_ordinals(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Ordinals of the rows in their transactions."""
+    """Returns the ordinals of the rows in their transactions."""
     return _numbers(batch, "_row")
 
 
 def _behind(
     batch: pa.RecordBatch, places: Mapping[int, TransactionPlace], given: Mapping[int, int], behind: tuple[int, int]
 ) -> Mask:
-    """Which rows a reader does not have, in front of the transaction and row `behind`."""
+    """Which rows the reader does not have yet, of those before the transaction and row `behind`."""
     if not given and behind == _NOWHERE:
         return np.ones(batch.num_rows, np.bool_)
     seqs, rows = row_seqs(batch), row_ordinals(batch)

@@ -1,5 +1,5 @@
-"""What an update stream gives: rows, rows that cannot be read, transaction boundaries, DDL, heartbeats, each with the
-token of its place.
+"""The events of an update stream: rows, rows that cannot be read, ends of transactions, DDL, heartbeats. Each has the
+token of its position.
 Not here: finding them (`decoding.py`), their lines (`jsonl.py`)."""
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 class ExecutedAlong:
-    """What is executed in front of each transaction of a batch: most readers ask for few of these, and in order."""
+    """What is executed before each transaction of a batch: most readers request few of these sets, and in order."""
 
     def __init__(self, base: GtidSet, batch: TransactionBatch, first: int) -> None:
-        """Begins with what is executed in front of a row of the batch."""
+        """Begins with what is executed before a row of the batch."""
         self._base, self._batch, self._first = base, batch, first
         self._built, self._builder = first, GtidSetBuilder(base)
         self._sets: dict[int, GtidSet] = {}
-        # Readers that share one decode ask from several threads.
+        # Readers that share one decoder call from several threads.
         self._lock = Lock()
 
     def before(self, row: int) -> GtidSet:
-        """What is executed in front of one of them; behind the last one, too."""
+        """Returns what is executed before a row; the row after the last one is allowed, too."""
         found = self._sets.get(row)
         if found is not None:
             return found
@@ -71,13 +71,14 @@ class Along(Struct, frozen=True):
     source: str
     lineage: str
     executed: ExecutedAlong | str
-    """In front of each transaction; of a stream by file the UUID of the server whose file it is."""
+    """What is executed before each transaction; for a stream by file and offset, the UUID of the server that has the
+    file."""
     copied_from: Mapping[str, str]
-    """As the source's."""
+    """As `copied_from` of the source."""
 
 
 class TransactionPlace:
-    """One transaction of a stream: the places in front of it, in it, and behind it.
+    """One transaction of a stream: the positions before it, in it, and after it.
 
     A step is a statement or a row; statements are counted first, as they take effect before the rows.
     """
@@ -85,12 +86,12 @@ class TransactionPlace:
     __slots__ = ("__dict__", "_along", "_batch", "_row", "statements")
 
     def __init__(self, along: Along, batch: TransactionBatch, row: int, statements: int) -> None:
-        """Takes where its record is, and how many statements it has.
+        """Takes where the transaction's record is, and how many statements it has.
 
         Args:
-            along: What it has in common with the others of the batch.
-            batch: What it is in.
-            row: Which one it is.
+            along: What the transaction has in common with the others of the batch.
+            batch: The batch that it is in.
+            row: Its row in the batch.
             statements: How many statements it has.
         """
         self.statements = statements
@@ -98,7 +99,7 @@ class TransactionPlace:
 
     @property
     def made_of(self) -> tuple[Along, TransactionBatch, int, int]:
-        """What it was made of, for another of the same transaction."""
+        """The arguments that it was made with, to make another place of the same transaction."""
         return self._along, self._batch, self._row, self.statements
 
     @cached_property
@@ -108,17 +109,17 @@ class TransactionPlace:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What its lines say besides."""
+        """More keys of its lines, with their values."""
         return {}
 
     @cached_property
     def before(self) -> SourcePosition:
-        """In front of it."""
+        """The position before it."""
         return self._at(self._row, self.record.binlog_pos)
 
     @cached_property
     def after(self) -> SourcePosition:
-        """Behind all of it."""
+        """The position after all of it."""
         record = self.record
         return self._at(self._row + 1, record.binlog_pos + record.end - record.begin)
 
@@ -134,7 +135,7 @@ class TransactionPlace:
 
     @cached_property
     def after_text(self) -> str:
-        """The token behind all of it."""
+        """The token after all of it."""
         return to_text(Token((self.after,)))
 
     @cached_property
@@ -163,14 +164,14 @@ class RowChange(Struct, frozen=True):
     op: str
     """`insert`, `update` or `delete`."""
     before: dict[str, Any] | None
-    """By column, as Python values of the column's Arrow type; columns that a partial image lacks are left out."""
+    """By column, as Python values of the column's Arrow type; without the columns that a partial image lacks."""
     after: dict[str, Any] | None
     row: int
     """Ordinal of the row in its transaction, from 0."""
     schema_version: int
-    """Id of the version that decoded it; below 0 for one that the store does not have yet."""
+    """Id of the version with which the row was decoded; below 0 for a version that the store does not have yet."""
     json_diffs: dict[str, str] | None = None
-    """Changes of JSON documents of which the binlog does not have the whole (PARTIAL_JSON), by column."""
+    """Changes of JSON documents that are not whole in the binlog (PARTIAL_JSON), by column."""
 
     @property
     def seq(self) -> int:
@@ -189,18 +190,18 @@ class RowChange(Struct, frozen=True):
 
     @property
     def token(self) -> str:
-        """A reader that goes on from it gets what follows this row."""
+        """A reader that starts with this token gets what follows this row."""
         return self.place.steps.text(self.place.statements + self.row + 1)
 
 
 class UnreadableChange(Struct, frozen=True):
-    """In the place of a row of which some values cannot be read: it is not to be taken for the row."""
+    """Stands for a row with values that cannot be read; a program must not mistake it for the row."""
 
     place: TransactionPlace
     database: str
     table: str
     found: UnreadableRow
-    """What could be read of it, and what could not."""
+    """What could be read of the row, and what could not."""
     schema_version: int
     """As that of a `RowChange`."""
 
@@ -216,29 +217,29 @@ class UnreadableChange(Struct, frozen=True):
 
     @property
     def token(self) -> str:
-        """A reader that goes on from it gets what follows this row."""
+        """A reader that starts with this token gets what follows this row."""
         return self.place.steps.text(self.place.statements + self.found.row + 1)
 
 
 class Ddl(Struct, frozen=True):
-    """A statement that changes a schema; the rows that need what it made follow it."""
+    """A statement that changes a schema; the rows that need the new schema follow it."""
 
     place: TransactionPlace
     statement: str
     """Without passwords."""
     number: int
-    """In its transaction, from 1."""
+    """Its number in its transaction, from 1."""
     tables: tuple[str, ...]
-    """`database.table` of those that it names or changed, in order."""
+    """`database.table` of the tables that it names or changed, in order."""
     version: int | None
-    """Id of the version that it made in the store; below 0 where the store does not have it yet; None if it made none,
-    as TRUNCATE does."""
+    """Id of the version that it made in the store; below 0 if the store does not have the version yet; None if the
+    statement made no version (TRUNCATE)."""
     named: frozenset[TableName] = frozenset()
     """The same tables."""
 
     @property
     def token(self) -> str:
-        """A reader that goes on from it gets what follows this statement."""
+        """A reader that starts with this token gets what follows this statement."""
         return self.place.steps.text(self.number)
 
 
@@ -259,19 +260,19 @@ class Commit(Struct, frozen=True):
 
     @property
     def token(self) -> str:
-        """A reader that goes on from it gets the next transaction."""
+        """A reader that starts with this token gets the next transaction."""
         return self.place.after_text
 
 
 class Heartbeat(Struct, frozen=True, dict=True):
-    """Nothing has happened for a while, or nothing that was asked for."""
+    """Nothing has come for a while, or nothing that was requested."""
 
     place: SourcePosition
     """How far the stream has been read."""
 
     @cached_property
     def token(self) -> str:
-        """Of that place."""
+        """The token of that position."""
         return to_text(Token((self.place,)))
 
 

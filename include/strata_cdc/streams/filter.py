@@ -1,5 +1,6 @@
-"""What of a stream a reader wants: which tables and columns.
-Not here: from where on (`positions.py`), what of spans that were decoded for many (`selection.py`)."""
+"""Which tables and columns of a stream a reader wants.
+Not here: from which position on (`positions.py`), selecting from spans that were decoded for many readers
+(`selection.py`)."""
 
 from __future__ import annotations
 
@@ -17,27 +18,27 @@ if TYPE_CHECKING:
 
 
 class StreamFilter(Struct, frozen=True):
-    """What of the stream a reader wants."""
+    """What a reader wants of the stream."""
 
     table: Callable[[TableName], bool]
     database: Callable[[str], bool]
-    """Whether a database is users'."""
+    """Whether a database belongs to users."""
     columns: frozenset[str] | None = None
     """In lower case; None for all."""
     everything: bool = True
-    """Whether the boundaries of transactions are wanted that have nothing else."""
+    """Whether the end of a transaction is wanted even if nothing else of the transaction is."""
 
 
 def filter_of(
     tables: Sequence[str], columns: frozenset[str] | None, own: frozenset[str], *, folds_names: bool
 ) -> StreamFilter:
-    """What a reader asks for; databases that are no users' are left out.
+    """Makes the filter of a reader; it excludes databases that do not belong to users.
 
     Args:
-        tables: Patterns of `database.table`; none for all.
-        columns: Names in lower case; None for all.
-        own: Databases that are the store's.
-        folds_names: Whether the server takes names of any case for the same.
+        tables: Patterns of `database.table`; empty for all tables.
+        columns: Names in lower case; None for all columns.
+        own: Databases that belong to the store.
+        folds_names: Whether the server ignores the case of names.
     """
     left_out = own | SYSTEM_DATABASES
     known: dict[TableName, bool] = {}

@@ -1,5 +1,5 @@
-"""JSON lines of many rows at once: texts of what is alike in a table or a transaction are made once, those of values a
-column at a time, and each line is put together of them at its place in the stream's order.
+"""JSON lines of many rows at once. A text that is equal in a table or a transaction is made once, the texts of values
+are made a column at a time, and each line is composed of these texts at its position in the stream's order.
 Not here: which lines there are (`rendering.py`), texts of values (`changes/json_columns.py`).
 """
 
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
 _OPS: Final = pa.array(["insert", "update", "delete"])
 _INSERT, _UPDATE, _DELETE = range(3)
 _VALUE, _NULL = 1, 2
-"""Of a value in an image that is there; else 0."""
+"""States of a value in an image that exists; 0: there is no such image."""
 _PIECE_BYTES: Final = 256 << 10
-"""Of lines that are written one part after the other: as many as stay in the processor's cache meanwhile."""
+"""Lines are written in parts of this size, one after the other: so much stays in the processor's cache."""
 _CALL_BYTES: Final = 1 << 20
-"""Of lines that are written with one call, if one is not longer, into memory that serves the next ones."""
+"""One call writes lines of this size, or one longer line, into memory that the next calls use again."""
 _encode: Final = msgspec.json.encode
 
 
 class LineColumn(Struct, frozen=True, eq=False, dict=True):
-    """A part of each line: one of some texts."""
+    """A part of each line, chosen from some texts."""
 
     texts: Texts
     chosen: Ints | None = None
-    """Which of the texts each line has; None: the text of its own number, or the only one."""
+    """For each line, the number of its text; None: the text with the line's own number, or the only text."""
     is_absent: Mask | None = None
-    """Of each text, whether nothing is put in its place."""
+    """For each text, whether nothing is written instead of it."""
 
     @cached_property
     def part(self) -> list[int]:
-        """As the kernels take it (`binlog/kernels/json_lines.py`)."""
+        """The column as the kernels take it (`binlog/kernels/json_lines.py`)."""
         chosen, absent = self.chosen, self.is_absent
         found = [*self.texts.addresses, CHOSEN if chosen is not None else SAME if len(self.texts) == 1 else OWN]
         found += [0, 0] if chosen is None else [address_of(chosen, np.int64), len(chosen)]
@@ -62,33 +62,33 @@ class LineColumn(Struct, frozen=True, eq=False, dict=True):
 
     @classmethod
     def same(cls, text: bytes) -> LineColumn:
-        """The same text in each line."""
+        """Makes a column with the same text in each line."""
         return cls(constant_texts(text))
 
     @classmethod
     def of(cls, texts: Sequence[bytes], chosen: Ints) -> LineColumn:
-        """One of a few that are wanted again."""
+        """Makes a column of a few texts that are used often."""
         return cls(constant_texts(*texts), chosen)
 
 
 class Lines(Struct):
-    """Some lines that are made of the same pieces, and where they are in the stream."""
+    """Some lines that are made of the same columns, and where they are in the stream."""
 
     seqs: Ints
-    """Ordinals of their transactions."""
+    """Ordinals of the lines' transactions."""
     steps: Ints
-    """In their transaction."""
+    """The steps of the lines in their transactions."""
     pieces: list[LineColumn]
 
 
 class Composition:
-    """Lines that are put together of pieces, in groups that have the same ones."""
+    """Lines that are composed of columns, in groups; the lines of a group have the same columns."""
 
     def __init__(self, groups: Sequence[Sequence[LineColumn]], counts: Sequence[int]) -> None:
-        """Takes the pieces of each group in their order, and how many lines each has.
+        """Takes the columns of each group in their order, and how many lines each group has.
 
-        One call of a kernel writes any number of lines. It takes the addresses of what the pieces have, which are held
-        here.
+        One call of a kernel writes any number of lines. The kernel takes the addresses of the columns' data, which this
+        object keeps alive.
         """
         self._pieces = groups
         self._parts = np.array([piece.part for pieces in groups for piece in pieces], np.int64)
@@ -102,28 +102,28 @@ class Composition:
             raise RuntimeError(f"piece {failed} has no text for a line")
 
     def split(self, lines: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-        """Something of each line, group by group."""
+        """Splits an array with an element for each line into the groups."""
         return np.split(lines, self._groups[:-1, END_LINE])
 
     def borders(self, ranks: Ints, borders: Ints) -> IntRows:
-        """Which line of each group is the first behind each border.
+        """Returns which line of each group is the first after each border.
 
         Args:
-            ranks: Of each line among all, in order within its group.
-            borders: In front of which ranks there is one.
+            ranks: The rank of each line among all lines; ascending within a group.
+            borders: The ranks that have a border before them.
         """
         found = [np.searchsorted(mine, borders) for mine in self.split(ranks)]
         return np.ascontiguousarray((np.array(found) + self._groups[:, [FIRST_LINE]]).T)
 
     def put(self, borders: IntRows, front: int, places: Ints, ends: Ints, out: Bytes) -> None:
-        """Puts lines at their places, as `put_lines` takes these; they move to their ends."""
+        """Writes lines at their places, as `put_lines` takes these; the places move to the ends of the lines."""
         failed = put_lines(self._parts, self._groups, borders, front, places, ends, out)
         if failed >= 0:
             raise RuntimeError(f"line {failed} is not as long as was counted")
 
 
 def joined(groups: Sequence[Lines]) -> Iterator[bytes]:
-    """All lines in the order of the stream, some at a time.
+    """Yields all lines in the order of the stream, several at a time.
 
     The lines of each group are in order.
     """
@@ -146,18 +146,18 @@ def joined(groups: Sequence[Lines]) -> Iterator[bytes]:
 
 
 def _borders(places: Ints, size: int) -> Ints:
-    """In front of which lines a new part of the output begins, and behind the last one.
+    """The lines before which a new part of the output begins; then the end of the last line.
 
     Args:
-        places: Where each line begins, and the last one ends.
-        size: Bytes of a part, up to the end of the line that goes beyond.
+        places: Where each line begins, and where the last line ends.
+        size: Bytes of a part; a part ends with the line that exceeds it.
     """
     found = np.searchsorted(places, np.arange(0, int(places[-1]), size))
     return np.unique(np.append(found, len(places) - 1))
 
 
 def composed(pieces: Sequence[LineColumn], count: int) -> Texts:
-    """Texts that are put together as lines are."""
+    """Composes texts in the same way as lines."""
     lines = Composition([pieces], [count])
     starts = np.append(0, np.cumsum(lines.sizes))
     out = np.empty(int(starts[-1]), np.uint8)
@@ -166,16 +166,17 @@ def composed(pieces: Sequence[LineColumn], count: int) -> Texts:
 
 
 def in_digits(numbers: Ints) -> LineColumn:
-    """A number of each line."""
+    """Makes a column with a number for each line."""
     return LineColumn(integer_texts_of(numbers))
 
 
 def in_few_digits(numbers: Ints, key: bytes) -> list[LineColumn]:
-    """Numbers that mostly are small, behind their key: of those each is made once.
+    """Makes columns of a key and a number for each line. Most numbers are small, so the text of each small number is
+    made once.
 
     Args:
         numbers: 0 or more.
-        key: What stands in front of each.
+        key: The text before each number.
     """
     most = int(numbers.max(initial=0))
     if most >= len(numbers):
@@ -187,18 +188,17 @@ class ImageTexts:
     """The images of one version of a table: `"op":...,"before":...,"after":...` of each row."""
 
     def __init__(self, table: TableName, definition: TableDefinition) -> None:
-        """Takes the definition that its batches are of."""
+        """Takes the definition that its batches have."""
         self._table = b'"database":%b,"table":%b' % (_encode(table.database), _encode(table.table))
         self._texts: dict[str, TextsOf] = {
             column.name: texts_of(parse_column_type(column.column_type)) for column in definition.columns
         }
 
     def pieces(self, batch: pa.RecordBatch, behind: bytes) -> list[LineColumn] | None:
-        """The pieces of the rows of a batch; None if an image lacks columns, or has what its types cannot express.
+        """Returns the columns of a batch's rows; None if an image lacks columns, or has values that its types cannot
+        express.
 
-        Args:
-            batch: Of the definition that it was made with.
-            behind: What stands behind the images.
+        The batch must have the definition with which this object was made. The text `behind` follows the images.
         """
         own = batch.num_columns - len(ROW_FIELDS) - 1
         facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[own + 1 :], strict=True))
@@ -222,7 +222,7 @@ class ImageTexts:
         ]
 
     def _image(self, names: Sequence[str], columns: Columns, there: Mask) -> tuple[list[LineColumn], bytes]:
-        """The pieces of an image, and what closes its last value."""
+        """The columns of an image, and the text that closes its last value."""
         found, closing = list[LineColumn](), b""
         is_value = there.astype(np.int64)
         for at, (name, column) in enumerate(zip(names, columns() if there.any() else (), strict=False)):
@@ -238,7 +238,7 @@ class ImageTexts:
             ]
             closing = quote
             if quote and column.null_count:
-                # Not each line has a value to close.
+                # Not every line has a value to close.
                 found.append(LineColumn.of([b"", quote, b""], states))
                 closing = b""
         return found, closing

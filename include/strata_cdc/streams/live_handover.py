@@ -1,6 +1,7 @@
-"""The transactions of a source from an ordinal on, without a seam: what has landed, then what the live server sends.
-Where the connection breaks it is made anew, and where the server has purged what comes next, it may have landed.
-Not here: which of them a reader gets (`positions.py`), what is in them (`decoding.py`)."""
+"""The transactions of a source from an ordinal on: first what has landed, then what the live server sends. Nothing is
+lost or repeated at the handover. A broken connection is made again. If the server has purged what comes next, it is
+read from the landed segments, if they have it.
+Not here: which transactions a reader gets (`positions.py`), what is in them (`decoding.py`)."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ _LONGEST_PAUSE_SECONDS: Final = 10.0
 _STEP_SECONDS: Final = 0.2
 GATHER_SECONDS: Final = 0.01
 _MOST_TRIES: Final = 5
-"""In a row without a transaction, for who does not follow."""
+"""Tries in a row without a transaction, if the reader does not follow."""
 
 
 class Reached(Struct, frozen=True):
@@ -50,49 +51,50 @@ class Reached(Struct, frozen=True):
     executed: GtidSet = GtidSet()
     clock: int = 0
     last_commit: int = 0
-    """As `ChangeStream.last_commit`, where reading began."""
+    """As `ChangeStream.last_commit`, at the position where reading began."""
     at: BinlogPosition | None = None
-    """In the server's files: behind the last transaction, or behind the head of a file that follows it."""
+    """The position in the server's files: after the last transaction, or after the head of a file that follows it."""
     server_uuid: str = ""
-    """Of the server whose file that is."""
+    """UUID of the server that has this file."""
     by_file: bool = False
-    """Whether the stream goes by file and offset: not all of its transactions have a GTID."""
+    """Whether positions are files and offsets, because not all transactions of the stream have a GTID."""
 
     def behind(self, batch: TransactionBatch) -> Reached:
-        """Behind some transactions that follow."""
+        """Returns the position after some transactions that follow."""
         last = BinlogPosition.of(batch.binlog_file, int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1]))
         executed = batch.added_to(self.executed)
         return replace(self, seq=batch.last_seq, executed=executed, clock=int(batch.committed_at[-1]), at=last)
 
 
 class OldestKept(Struct, frozen=True):
-    """Where the binlog begins that a server still has, if it has purged some of it."""
+    """Where a server's binlog begins, if the server has purged a part of it."""
 
     created_at: int
-    """Behind the time of all that is gone: its oldest file is no older (microseconds UTC, rounded up to a second)."""
+    """When its oldest file was created (microseconds UTC, rounded up to a second): everything that was purged is
+    older."""
     first_commit: int | None
-    """Of the first transaction that it still has; None if it has none."""
+    """Commit time of the first transaction that it still has; None if it has no transaction."""
 
     @property
     def complete_from(self) -> int:
-        """All transactions of this time and of later ones can be had."""
+        """All transactions of this time and of later times are available."""
         return self.created_at if self.first_commit is None else min(self.created_at, self.first_commit)
 
 
 class SourceItem(Struct, frozen=True):
-    """An item of a source, and how far that has been read with it."""
+    """An item of a source, and how far the source has been read, including the item."""
 
     item: Item
     reached: Reached
 
 
 class LiveServer(Struct, frozen=True):
-    """What is asked of the server besides its stream."""
+    """What is requested from the server apart from its stream."""
 
     address: ServerAddress
 
     def state(self) -> ServerState:
-        """What the server says of itself now.
+        """Returns the server's current state.
 
         Raises:
             StrataError: It does not answer.
@@ -101,7 +103,7 @@ class LiveServer(Struct, frozen=True):
             return stream.state()
 
     def files(self) -> ServerFiles:
-        """Which files it has.
+        """Returns which files it has.
 
         Raises:
             StrataError: It does not answer.
@@ -110,7 +112,7 @@ class LiveServer(Struct, frozen=True):
             return stream.files()
 
     def oldest(self) -> OldestKept | None:
-        """Where the binlog begins that it still has; None if it has all that there ever was of it.
+        """Returns where its binlog begins; None if nothing of its binlog was ever purged.
 
         Raises:
             StrataError: It does not answer.
@@ -130,7 +132,7 @@ class LiveServer(Struct, frozen=True):
             return OldestKept(created_at, None)
 
     def end(self) -> BinlogPosition:
-        """Where it writes.
+        """Returns where it writes.
 
         Raises:
             StrataError: It does not answer.
@@ -138,7 +140,7 @@ class LiveServer(Struct, frozen=True):
         return self.files().end
 
     def begins_event(self, at: BinlogPosition) -> bool:
-        """Whether an event begins at a place in its files.
+        """Whether an event begins at a position in its files.
 
         Raises:
             StrataError: It does not answer.
@@ -151,21 +153,21 @@ class HandoverOptions(Struct, frozen=True):
     """How a source is read."""
 
     lake: str
-    """Folder or URL of the lake that it lands in."""
+    """Folder or URL of the lake in which the source lands."""
     address: ServerAddress
-    """Of its server."""
+    """Address of the source's server."""
     follow: bool
-    """Whether to wait for a server that has gone for as long as it takes."""
+    """Whether to wait without limit for a server that does not answer."""
     gather_seconds: float = GATHER_SECONDS
-    """What the live server commits within so long behind what was given last comes together: to decode ten
+    """What the live server commits within this time after the last item comes together in the next item: to decode ten
     transactions takes hardly longer than to decode one."""
     has_answered: bool = False
-    """Whether the server is known to be there; else its first connection has to be made at once."""
+    """Whether the server is known to answer; otherwise the first attempt to connect must succeed."""
 
 
 class LiveHandover:
-    """Gives the items of a change source (`binlog/sources/port.py`), each with how far the source has been read with
-    it. Ordinals are those of the landed stream all along."""
+    """Yields the items of a change source (`binlog/sources/port.py`), each with how far the source has been read. All
+    ordinals are those of the landed stream."""
 
     def __init__(
         self, landed: LandedStream, options: HandoverOptions, stop: Callable[[], bool], *, after_seq: int, by_file: bool
@@ -173,24 +175,24 @@ class LiveHandover:
         """Nothing is opened yet.
 
         Args:
-            landed: What has landed of the source by now; it is read first, and then what has landed since.
+            landed: What has landed of the source so far; it is read first, and then what has landed since.
             options: How to read.
-            stop: Asked while nothing comes.
-            after_seq: Ordinal of the last transaction that is not wanted; it has landed.
-            by_file: Whether the stream is known to go by file and offset.
+            stop: Called while nothing comes; true ends the stream.
+            after_seq: Ordinal of the last transaction before the wanted ones; it has landed.
+            by_file: Whether positions are known to be files and offsets.
         """
         self._source, self._options, self._stop = landed.source, options, stop
         self._landed: LandedStream | None = landed
-        """What has landed, until it has been read: its indexes are open already."""
+        """What has landed, until it has been read: its indexes are already open."""
         self._opened = False
         """Whether the stream has begun."""
         self._connected = options.has_answered
         self._reached = Reached(after_seq, by_file=by_file)
         self._last: LastTransaction | None = None
-        """The last transaction that was read, by which the server has to show that it is still the same."""
+        """The last transaction that was read; the server must have it, to prove that its history is still the same."""
 
     def read(self) -> Generator[SourceItem]:
-        """Ends only by an error, or when `stop` says so.
+        """Yields the items; ends only by an error, or when `stop` returns true.
 
         Raises:
             StrataError: As `ChangeSource.read`.
@@ -220,7 +222,7 @@ class LiveHandover:
             time.sleep(_STEP_SECONDS)
 
     def _pass(self, item: Item) -> SourceItem:
-        """Goes behind an item."""
+        """Moves to the position after an item."""
         if isinstance(item, Transactions):
             self._reached = self._reached.behind(item.batch)
         return SourceItem(item, self._reached)
@@ -288,14 +290,14 @@ class LiveHandover:
                 yield self._pass(item)
                 if isinstance(item, Transactions):
                     self._last = LastTransaction.live(item, server.uuid)
-                    # What comes meanwhile waits in the socket.
+                    # What comes in this time waits in the socket.
                     time.sleep(max(0.0, given + self._options.gather_seconds - time.monotonic()))
         finally:
             stream.close()
         raise SourceUnavailableError("the server ended the stream", source=self._source)
 
     def _pass_head(self, item: Item) -> None:
-        """A file may have nothing but its head for long."""
+        """Moves to the position after the head of a file: for a long time, a file may have only its head."""
         at = item.behind_head if isinstance(item, Waiting) else None
         reached = self._reached
         if reached.by_file and at is not None and (reached.at is None or reached.at < at):
@@ -305,7 +307,7 @@ class LiveHandover:
         if self._reached.by_file or not server.numbers_all:
             return self._start_by_file(stream, server)
         if not self._opened:
-            # Nothing has landed: the stream begins with the oldest that the server has.
+            # Nothing has landed: the stream begins with the oldest transaction that the server has.
             self._reached = replace(self._reached, executed=server.purged)
         executed = self._reached.executed
         self._refuse_other_history(server, executed)

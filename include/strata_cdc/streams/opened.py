@@ -1,4 +1,5 @@
-"""A stream whose source has begun to give: each item is tracked, chosen from, decoded, and given in spans.
+"""A stream whose source has yielded its first item. Each item is tracked, its transactions are chosen and decoded, and
+the result is yielded in spans.
 Not here: where it begins and ends (`opening.py`), where items come from (`live_handover.py`), which transactions are
 for the reader (`progress.py`), what is in them (`decoding.py`)."""
 
@@ -39,21 +40,21 @@ if TYPE_CHECKING:
     from strata_cdc.streams.request import StreamRequest
 
 _PASSABLE: Final = (StatementFormatError, StreamHoleError)
-"""Faults of one transaction, behind which a reader can go on."""
+"""Faults of a single transaction; a reader can continue after that transaction."""
 _AGAIN_SECONDS: Final = 1.0
-"""A server is asked for its time no sooner."""
+"""The shortest time between two requests for the server's time."""
 
 
 def open_stream(request: StreamRequest, engine: sa.Engine, stop: Callable[[], bool]) -> OpenedStream | None:
     """Opens a stream.
 
     Args:
-        request: What of which source.
-        engine: Its store, which has to stay open while the stream is read.
-        stop: Asked while nothing comes.
+        request: What the reader requests, and of which source.
+        engine: The source's store, which must stay open while the stream is read.
+        stop: Called while nothing comes; true ends the stream.
 
     Returns:
-        The stream when its source has begun to give; None if it was stopped before.
+        The stream when its source has yielded its first item; None if `stop` ended it before.
 
     Raises:
         StrataError: As `open_at` and `LiveHandover.read`.
@@ -73,7 +74,7 @@ def open_stream(request: StreamRequest, engine: sa.Engine, stop: Callable[[], bo
 
 
 class OpenedStream:
-    """One reader's way along a source."""
+    """A stream that one reader reads from a source."""
 
     def __init__(
         self,
@@ -86,34 +87,34 @@ class OpenedStream:
         following: Generator[SourceItem],
         stop: Callable[[], bool],
     ) -> None:
-        """Nothing has been given yet.
+        """Nothing has been yielded yet.
 
         Args:
-            request: What the reader asks for.
-            opening: What that is of this source.
-            versions: Of its tables.
-            wanted: What the reader wants of these.
-            decoding: Of its transactions.
-            first: The first item of it.
-            following: The others.
-            stop: Whether the reader wants no more.
+            request: What the reader requests.
+            opening: Where the stream begins and ends in this source.
+            versions: The versions of its tables.
+            wanted: Which tables and columns the reader wants.
+            decoding: Decodes its transactions.
+            first: The source's first item.
+            following: The other items.
+            stop: Whether the reader wants nothing more.
         """
         self._request, self._opening = request, opening
         self._versions, self._wanted, self._decoding = versions, wanted, decoding
         self._first, self._following, self._stop = first, following, stop
         self.folds_names = versions.folds_names
-        """Whether the server takes names of any case for the same."""
+        """Whether the server ignores the case of names."""
         self._reached = first.reached
-        """Where the source is."""
+        """How far the source has been read."""
         self.progress = StreamProgress.at_begin(first.reached, opening.executed)
-        """Where the reader is: behind all items that have been given to their ends."""
+        """Where the reader is: after all items that have been yielded completely."""
         self.stopped_at: TransactionPlace | None = None
-        """The transaction whose fault has ended the stream, if a reader can go on behind it."""
+        """The transaction whose fault has ended the stream, if a reader can continue after it."""
         self.unreadable_rows = 0
-        """Rows that cannot be read, of what has been given."""
+        """How many of the yielded rows cannot be read."""
 
     def read(self) -> Iterator[StreamBatch | Heartbeat]:
-        """All that there is for the reader, up to the end."""
+        """Yields everything that there is for the reader, up to the end."""
         pause = self._request.heartbeat_seconds
         due = time.monotonic() + pause
         for span in self._items_in_spans():
@@ -122,15 +123,15 @@ class OpenedStream:
                 due = time.monotonic() + pause
             elif time.monotonic() >= due:
                 yield Heartbeat(self.place)
-                # Not from now on: it is looked for in steps, and would come a step late each time.
+                # Not counted from now: the time is checked in steps, so each heartbeat would come a step later.
                 due = max(due, time.monotonic() - pause) + pause
 
     def close(self) -> None:
-        """Lets its server go."""
+        """Closes the connection to the server."""
         self._following.close()
 
     def _items_in_spans(self) -> Iterator[StreamBatch | None]:
-        """What each item has; None at the end of each."""
+        """Yields what each item has, and None at the end of each item."""
         end_time, is_over = _EndTime(self._request, self._opening.time), self._is_over()
         items = chain([self._first], self._following)
         while not is_over and (found := next(items, None)) is not None:
@@ -144,7 +145,7 @@ class OpenedStream:
                 is_over = end_time.is_over(self.progress, by_file=found.reached.by_file)
 
     def _take(self, found: SourceItem) -> ChosenTransactions | None:
-        """Tracks an item, and chooses from it."""
+        """Tracks an item, and chooses its transactions."""
         item, self._reached = found.item, found.reached
         if isinstance(item, Waiting):
             self.progress = self.progress.behind_head(found.reached)
@@ -173,24 +174,25 @@ class OpenedStream:
             raise
 
     def _is_over(self) -> bool:
-        """Whether nothing more is to be given."""
+        """Whether nothing more is to be yielded."""
         at = self.progress.at
         had = self.progress.executed
         return self._stop() or self._opening.is_reached(self._reached.seq, had, at.at if at else None)
 
     @property
     def place(self) -> SourcePosition:
-        """Where all is that has been read."""
+        """The position up to which everything has been read."""
         return self.progress.place(self._request, by_file=self._reached.by_file)
 
     @property
     def tracked_from(self) -> GtidSet | None:
-        """None once it has been read, and tracked, up to where it begins; before that how far it has been."""
+        """How far the source has been read and tracked; None once that has reached the stream's begin."""
         reached = self._reached.executed
         return None if (self._opening.executed or GtidSet()) <= reached else reached
 
     def definition(self, table: TableName, seq: int | None) -> TableDefinition:
-        """What a table looks like for the rows of a transaction that has been read; None for the last one.
+        """Returns the definition of a table for the rows of a transaction that has been read; with None, of the last
+        one.
 
         Raises:
             SchemaGapError: It is not known.
@@ -202,12 +204,13 @@ class _EndTime:
     """A time at which a stream ends, by the server's clock."""
 
     def __init__(self, request: StreamRequest, time: int | None) -> None:
-        """Takes the time, microseconds UTC; None: it ends at none."""
+        """Takes the time, microseconds UTC; None: the stream ends at no time."""
         self._server, self._time = LiveServer(request.source.address), time
         self._asked = -_AGAIN_SECONDS
 
     def is_over(self, progress: StreamProgress, *, by_file: bool) -> bool:
-        """Whether it is, and the server has nothing more from before it; the server is asked now and then."""
+        """Whether the time has come, and the server has nothing more from before it; sends a request to the server from
+        time to time."""
         now = time.monotonic()
         if self._time is None or now - self._asked < _AGAIN_SECONDS:
             return False

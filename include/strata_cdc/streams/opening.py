@@ -1,4 +1,5 @@
-"""Where a stream is opened: a position in terms of what has landed and what the server has, or why it cannot be had.
+"""Finds where a stream begins and ends: a position in what has landed and in what the server has, or the reason why the
+position is not available.
 Not here: what people write (`positions.py`), reading from there (`live_handover.py`)."""
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ if TYPE_CHECKING:
 
 
 class Opening(Struct, frozen=True):
-    """What a reader is to have of a stream: found before anything is read."""
+    """Which part of a stream a reader gets; it is found before anything is read."""
 
     begin: Begin
-    """Which transactions are behind the position."""
+    """Which transactions come after the position."""
     skip_to: int
-    """None is in front of this ordinal, or at it."""
+    """No transaction up to and including this ordinal is yielded."""
     executed: GtidSet | None
-    """What the reader has by his own word."""
+    """What the reader already has, by the position that the reader gave."""
     ends: tuple[End, ...]
-    """The first of them counts."""
+    """The stream ends at the first of these."""
     by_file: bool
-    """Whether the stream goes by file and offset: not all of its transactions have a GTID. Where nothing shows that
-    yet, the server may when it is read."""
+    """Whether positions are files and offsets, because not all transactions of the stream have a GTID. If nothing shows
+    this yet, the server may show it when it is read."""
 
     def read_from(self, landed: LandedStream, tracked_seq: int) -> int:
-        """Ordinal behind which to read: what has not been tracked is read, too, though nothing is given of it.
+        """Returns the ordinal after which to read. What has not been tracked is read, too, but it is not yielded.
 
         Raises:
-            Usage: Versions are known of a source of which nothing has landed in this lake.
+            Usage: Versions of the source are known, but nothing of it has landed in this lake.
         """
         if not landed.segments:
             if tracked_seq:
@@ -80,7 +81,7 @@ class Opening(Struct, frozen=True):
 
 
 class _AskedServer:
-    """Asks the server once, if anybody wants to know."""
+    """Requests the server's state once, when it is needed."""
 
     def __init__(self, server: LiveServer, *, by_file: bool) -> None:
         self._server = server
@@ -107,26 +108,26 @@ class _AskedServer:
         return self._server.begins_event(at)
 
     def now(self) -> GtidSet | BinlogPosition:
-        """Behind all that it has executed."""
+        """Returns the position after everything that it has executed."""
         executed = self.state().executed
         return self._server.end() if self.by_file else executed
 
 
 def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound | None, *, follow: bool) -> Opening:
-    """Finds where a stream begins and ends. The server is asked only where what has landed does not tell.
+    """Finds where a stream begins and ends. It connects to the server only if the landed segments do not answer this.
 
     Args:
         landed: What has landed of the source.
         server: The live server.
         start: Where to begin.
         until: Where to end.
-        follow: Whether what comes is waited for.
+        follow: Whether the reader waits for new changes.
 
     Raises:
-        BinlogPurgedError: The position is in front of all that can be had; the message says what that is.
-        SourceDivergedError: It is behind what the server has executed, or never was in this stream.
-        Usage: It means nothing in this stream: a file and offset that the server has not written, or where no event
-            begins.
+        BinlogPurgedError: The position is before everything that is available; the message has the earliest position.
+        SourceDivergedError: The position is after what the server has executed, or never was in this stream.
+        Usage: The position means nothing in this stream: a file and offset that the server has not written, or where no
+            event begins.
         StrataError: The server or the lake does not answer.
     """
     asked = _AskedServer(server, by_file=bool(landed.segments) and landed.has_anonymous())
@@ -160,7 +161,7 @@ def _find_start(landed: LandedStream, asked: _AskedServer, start: Bound) -> tupl
 
 
 def _behind_set(landed: LandedStream, asked: _AskedServer, position: GtidSet, executed: GtidSet) -> int:
-    """The last ordinal in front of which nothing is missing from a set."""
+    """The last ordinal such that a set has all transactions up to it."""
     _refuse_missing(landed, position, asked)
     ahead = executed - landed.executed()
     lost = ahead - asked.state().executed if ahead else GtidSet()
@@ -198,14 +199,14 @@ def _refuse_missing(landed: LandedStream, position: GtidSet, asked: _AskedServer
 
 
 def _refuse_before_kept(source: str, asked: _AskedServer, time: int) -> None:
-    """A time of which the server has purged transactions, or may have; nothing has landed."""
+    """Refuses a time of which the server has purged transactions, or may have purged some; nothing has landed."""
     oldest = asked.oldest()
     if oldest is not None and time < oldest.complete_from:
         raise _early(source, oldest.first_commit, oldest.complete_from)
 
 
 def _refuse_before_landed(landed: LandedStream, time: int) -> None:
-    """A time before the first transaction that has landed, where there were others before that."""
+    """Refuses a time before the first landed transaction, if there were other transactions before that one."""
     if not _lacks_earlier(landed) or landed.last_seq < landed.first_seq:
         return
     first = landed.record_at(landed.first_seq)[1]
@@ -215,20 +216,20 @@ def _refuse_before_landed(landed: LandedStream, time: int) -> None:
 
 
 def _lacks_earlier(landed: LandedStream) -> bool:
-    """Whether there were transactions before those that have landed; without GTIDs the number of the file says so."""
+    """Whether there were transactions before the landed ones; without GTIDs, the number of the file shows it."""
     if landed.executed_before() or landed.first_seq > 1:
         return True
     return landed.resume is Resume.FILE and file_number(landed.segments[0].name.binlog_file) > 1
 
 
 def _early(source: str, first: int | None, earliest: int, gtid: str | None = None) -> BinlogPurgedError:
-    """Nobody has what was committed at a time.
+    """The error for a time whose transactions are no longer available.
 
     Args:
         source: The source's name.
-        first: When the first transaction was committed that can be had; None if there is none yet.
-        earliest: From when on all can be had, microseconds UTC.
-        gtid: Of that transaction.
+        first: When the first available transaction was committed; None if there is no transaction yet.
+        earliest: The time from which on everything is available, microseconds UTC.
+        gtid: GTID of the first available transaction.
     """
     had = (
         f"nothing was committed since {_shown(earliest)}"
@@ -244,8 +245,7 @@ def _early(source: str, first: int | None, earliest: int, gtid: str | None = Non
 
 
 def _behind_file(landed: LandedStream, asked: _AskedServer, at: BinlogPosition, uuid: str = "") -> int:
-    """The last ordinal in front of a place in the files of a server, by its UUID where the position says whose they
-    are."""
+    """The last ordinal before a position in a server's files. `uuid` is the server's UUID, if the position has it."""
     server = landed.segments[-1].summary.server_uuid if landed.segments else asked.state().uuid
     if uuid not in ("", server):
         raise _other_server(landed, uuid, server)
@@ -256,17 +256,18 @@ def _behind_file(landed: LandedStream, asked: _AskedServer, at: BinlogPosition, 
 
 
 def _landed_place(landed: LandedStream, at: BinlogPosition) -> tuple[int, bool]:
-    """The last ordinal in front of a place in the server's files, and whether what has landed shows that one is there.
+    """The last ordinal before a position in the server's files, and whether the landed segments show that an event
+    begins there.
 
     Raises:
-        BinlogPurgedError: It is in front of all that has landed.
-        Usage: It is inside of an event.
+        BinlogPurgedError: The position is before everything that has landed.
+        Usage: The position is inside an event.
     """
     first, summary = landed.segments[0], landed.segments[-1].summary
     begin = BinlogPosition.of(first.name.binlog_file, first.name.offset)
     if at < begin:
         if at.file == begin.file and _begins_with_file(landed):
-            # In the head of the file, with which the stream begins.
+            # The position is in the head of the file with which the stream begins.
             return landed.first_seq - 1, False
         raise BinlogPurgedError(
             f"what follows {at} is nowhere any more; the earliest that can be had is at {begin}",
@@ -281,17 +282,17 @@ def _landed_place(landed: LandedStream, at: BinlogPosition) -> tuple[int, bool]:
 
 
 def _begins_with_file(landed: LandedStream) -> bool:
-    """Whether nothing of the stream's first file is missing in front of what has landed."""
+    """Whether what has landed begins with the first event of the stream's first file."""
     first = landed.segments[0]
     return not first.summary.transactions or first.index.record(landed.first_seq).begin == first.name.offset
 
 
 def _is_landed_event(landed: LandedStream, seq: int, at: BinlogPosition) -> bool:
-    """Whether a place in the server's files is the begin of a landed event, or the end of a landed transaction; False
-    if it is outside of them.
+    """Whether a position in the server's files is the begin of a landed event, or the end of a landed transaction;
+    False if it is outside the landed transactions.
 
     Raises:
-        Usage: It is inside of an event.
+        Usage: The position is inside an event.
     """
     if seq < landed.last_seq and (seq + 1 >= landed.first_seq):
         following = landed.record_at(seq + 1)[1]
@@ -311,12 +312,13 @@ def _is_landed_event(landed: LandedStream, seq: int, at: BinlogPosition) -> bool
 def _refuse_unwritten(
     landed: LandedStream, asked: _AskedServer, at: BinlogPosition, kind: type[SourceDivergedError | Usage]
 ) -> None:
-    """A place that the server has not written, or where no event begins: nobody knows what is behind it."""
+    """Refuses a position that the server has not written, or where no event begins: it is not known what comes after
+    it."""
     files = asked.files()
     size = files.size(at.file)
     if size is None and at < files.begin:
         if landed.segments:
-            # The end of a file that has landed: what was there besides is gone.
+            # The position is the end of a landed file; the rest of that file is gone.
             return
         raise BinlogPurgedError(
             f"the server has purged what follows {at}; the earliest that can be had is at {files.begin}",
@@ -374,6 +376,6 @@ def _find_end(landed: LandedStream, asked: _AskedServer, until: Bound | None, *,
 
 
 def _shown(time: int) -> str:
-    from strata_cdc.streams.transaction_texts import time_text  # noqa: PLC0415  Arrow takes its time to load
+    from strata_cdc.streams.transaction_texts import time_text  # noqa: PLC0415  Arrow loads slowly
 
     return time_text(time)

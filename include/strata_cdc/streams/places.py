@@ -1,4 +1,4 @@
-"""Transactions of a batch that a reader is to have, each as a place that is made when somebody asks for it.
+"""The transactions of a batch that a reader gets, each as a `TransactionPlace` that is made when it is requested.
 Not here: which transactions (`positions.py`), what is in them (`decoding.py`)."""
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ class Places(Mapping[int, TransactionPlace]):
     """By ordinal, in the order of the stream."""
 
     def __init__(self, along: Along, item: Transactions, rows: Ints) -> None:
-        """Takes what they have in common, what they are in, and which rows of its batch they are, in order."""
+        """Takes what the transactions have in common, the item that they are in, and their rows in its batch, in
+        order."""
         self.batch: TransactionBatch = item.batch
         self.rows = rows
         self.seqs: Ints = rows + self.batch.first_seq
-        """Their ordinals."""
+        """The ordinals of the transactions."""
         self._along, self._item = along, item
         self._statements = {seq: self._count_statements(seq) for seq in self.with_statements()}
         self._made: dict[int, TransactionPlace] = {}
 
     def with_statements(self) -> list[int]:
-        """The ordinals of those that have statements, in order."""
+        """Returns the ordinals of the transactions that have statements, in order."""
         batch = self.batch
         if not len(batch.statements):
             return []
@@ -45,7 +46,7 @@ class Places(Mapping[int, TransactionPlace]):
         return found
 
     def count_statements(self, rows: Ints) -> Ints:
-        """How many statements some of them have."""
+        """Returns how many statements some of the transactions have."""
         found = np.zeros(len(rows), np.int64)
         for seq, count in self._statements.items():
             found[rows == seq - self.batch.first_seq] = count
@@ -53,7 +54,7 @@ class Places(Mapping[int, TransactionPlace]):
 
     @cached_property
     def gtid_texts(self) -> Texts:
-        """Of each, as JSON. Lines of rows and of commits say them, so they are kept."""
+        """The GTID of each, as JSON. Lines of rows and of commits use it, so the texts are kept."""
         batch, rows = self.batch, self.rows
         sids, is_none = batch.sid_numbers[rows], batch.sid_numbers[rows] < 0
         servers = [*(f'"{sid}:'.encode() for sid in batch.sids), b"null"]
@@ -66,11 +67,11 @@ class Places(Mapping[int, TransactionPlace]):
 
     @cached_property
     def time_texts(self) -> Texts:
-        """Commit time of each as `time_text` gives it, likewise."""
+        """The commit time of each, as `time_text` returns it; also kept."""
         return moment_texts_of(self.batch.committed_at[self.rows], "T", 6, "Z")
 
     def ordinals(self, seqs: Ints) -> Ints:
-        """Which of these some are, from 0."""
+        """Returns the indexes of some transactions among these, from 0."""
         return ordinals_in(self.seqs, seqs)
 
     def _count_statements(self, seq: int) -> int:
@@ -90,7 +91,7 @@ class Places(Mapping[int, TransactionPlace]):
         return at < len(self.seqs) and bool(self.seqs[at] == seq)
 
     def __iter__(self) -> Iterator[int]:
-        # Mostly it is the first that is wanted.
+        # In most cases only the first is needed.
         return map(int, self.seqs)
 
     def __len__(self) -> int:
@@ -98,7 +99,8 @@ class Places(Mapping[int, TransactionPlace]):
 
 
 def ordinals_in(known: Ints, some: Ints) -> Ints:
-    """Where some numbers are among known ones, which ascend; a search is spared where these are side by side."""
+    """Returns the indexes of some numbers among known numbers, which ascend. If the known numbers are consecutive, no
+    search is needed."""
     first, last = (int(known[0]), int(known[-1])) if len(known) else (0, 0)
     if last - first + 1 == len(known):
         return some - first

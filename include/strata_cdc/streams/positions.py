@@ -1,4 +1,4 @@
-"""Where a stream begins and ends: what people write, and what it means for a stream that is there.
+"""Where a stream begins and ends: what people write, and which transactions of a batch it means.
 Not here: reading from there (`live_handover.py`)."""
 
 from __future__ import annotations
@@ -36,34 +36,35 @@ _FILE: Final = re.compile(r"[^:,\s]+\.\d+:\d+")
 
 
 class Edge(Enum):
-    """A position that needs no other word."""
+    """A position that is given by a word."""
 
     BEGINNING = "beginning"
-    """The first transaction that can be had."""
+    """The first transaction that is available."""
     NOW = "now"
-    """Behind all that the server has executed when the stream is opened."""
+    """After everything that the server has executed when the stream is opened."""
     LANDED = "landed"
-    """Behind all that has landed then; no server is asked."""
+    """After everything that has landed when the stream is opened; it needs no server."""
 
 
 Bound = Edge | SourcePosition | GtidSet | BinlogPosition | datetime
-"""A time is exclusive as an end: the first transaction at or after it begins a stream, and does not end one."""
+"""As an end, a time is exclusive: a stream can begin with the first transaction at or after the time, but ends before
+it."""
 Start = Bound | ServerNow
-"""Where a stream may begin: `now` may have been asked for before the stream was opened."""
+"""Where a stream may begin: `now` may have been requested before the stream was opened."""
 
 
 def parse_bound(text: str, source: str, lineage: str = "") -> Bound:
     """Reads `beginning`, `now`, `landed`, a token, a time, FILE:OFFSET or a GTID set.
 
     Args:
-        text: What somebody wrote.
-        source: Name of the source, which a token has to be of.
-        lineage: The source's.
+        text: What the user wrote.
+        source: Name of the source; a token must be of this source.
+        lineage: Lineage of the source.
 
     Raises:
-        InvalidTokenError: It looks like a token, and is none, or is damaged.
-        InvalidGtidSetError: It is nothing of these.
-        Usage: A token of another source, or of another history of it; a time that is none.
+        InvalidTokenError: The text looks like a token, but is not a token, or is damaged.
+        InvalidGtidSetError: The text is none of these.
+        Usage: The token is of another source or of another history of the source, or the text is not a time.
     """
     text = text.strip()
     if text in {edge.value for edge in Edge}:
@@ -78,10 +79,10 @@ def parse_bound(text: str, source: str, lineage: str = "") -> Bound:
 
 
 def parse_time(text: str) -> datetime:
-    """A time, UTC unless it says otherwise.
+    """Reads a time; it is UTC if it has no time zone.
 
     Raises:
-        Usage: It is not ISO 8601.
+        Usage: The text is not ISO 8601.
     """
     try:
         time = datetime.fromisoformat(text)
@@ -91,10 +92,10 @@ def parse_time(text: str) -> datetime:
 
 
 def place_of(token: Token, source: str, lineage: str = "") -> SourcePosition:
-    """Where a token says that a source is.
+    """Returns the position of a source in a token.
 
     Raises:
-        Usage: It does not name the source, or is of another history of it.
+        Usage: The token does not name the source, or is of another history of the source.
     """
     found = [place for place in token.places if place.source == source]
     if not found:
@@ -115,18 +116,18 @@ def place_of(token: Token, source: str, lineage: str = "") -> SourcePosition:
 
 
 def micros(time: datetime) -> int:
-    """Microseconds UTC."""
+    """Returns a time in microseconds UTC."""
     return (time - _EPOCH) // timedelta(microseconds=1)
 
 
 class Held:
-    """Which transactions of a batch a GTID set holds."""
+    """Which transactions of a batch are in a GTID set."""
 
     def __init__(self, executed: GtidSet) -> None:
         self._spans = {sid: np.array(spans, np.int64) for sid, spans in executed.items()}
 
     def of(self, batch: TransactionBatch) -> Mask:
-        """One value for each."""
+        """Returns a value for each transaction of a batch."""
         found = np.zeros(len(batch), np.bool_)
         for number, sid in enumerate(batch.sids):
             spans = self._spans.get(sid)
@@ -137,21 +138,21 @@ class Held:
 
 
 class Begin(Struct, frozen=True, dict=True):
-    """Which transactions of a stream are behind the position where a reader begins: each that comes, or by one of
-    several ways to say it."""
+    """Which transactions of a stream come after the position where a reader begins. At most one of `time`, `at` and
+    `executed` is set; if none is, every transaction that comes is after the position."""
 
     time: int | None = None
-    """Those that were committed then or later (microseconds UTC)."""
+    """Those that were committed at this time or later (microseconds UTC)."""
     at: BinlogPosition | None = None
-    """Those that begin there or behind it."""
+    """Those that begin at this position or after it."""
     executed: GtidSet | None = None
-    """Those that it does not hold."""
+    """Those that are not in this set."""
     parts: tuple[PartialTransaction, ...] = ()
-    """Of these the rest."""
+    """Transactions of which the reader has a part: the rest of each comes."""
 
     @classmethod
     def of(cls, bound: SourcePosition | GtidSet | BinlogPosition | datetime | None) -> Self:
-        """From a position; None where each transaction that comes is behind it."""
+        """Makes it from a position; None if every transaction that comes is after the position."""
         match bound:
             case SourcePosition():
                 at, executed = _at_or_executed(bound.position)
@@ -168,7 +169,7 @@ class Begin(Struct, frozen=True, dict=True):
         return Held(self.executed or GtidSet())
 
     def rows(self, batch: TransactionBatch, first: int, stop: int) -> Ints:
-        """Which rows of a batch are to be given, of those from `first` to the one in front of `stop`."""
+        """Returns which rows of a batch are to be yielded, of those from `first` to the last before `stop`."""
         found = np.arange(first, stop)
         if self.time is not None:
             return found[batch.committed_at[first:stop] >= self.time]
@@ -179,7 +180,7 @@ class Begin(Struct, frozen=True, dict=True):
         return found[~self._held.of(batch)[first:stop]]
 
     def is_in_front_of(self, record: TransactionRecord) -> bool:
-        """Whether a transaction is to be given."""
+        """Whether a transaction is to be yielded."""
         if self.time is not None:
             return record.committed_at >= self.time
         if self.at is not None:
@@ -189,7 +190,8 @@ class Begin(Struct, frozen=True, dict=True):
         return True
 
     def steps_given(self, batch: TransactionBatch) -> dict[int, int]:
-        """How many steps had been given of the transactions of a batch that are not new to the reader, by ordinal."""
+        """Returns how many steps the reader already has, by ordinal, of the transactions of a batch that are not new to
+        the reader."""
         found: dict[int, int] = {}
         for part in self.parts:
             rows = _rows_of(batch, part.transaction)
@@ -198,20 +200,20 @@ class Begin(Struct, frozen=True, dict=True):
 
 
 class End(Struct, frozen=True):
-    """Where a stream ends, by one of several ways to say it."""
+    """Where a stream ends; one of the fields is set."""
 
     time: int | None = None
-    """In front of what was committed then or later (microseconds UTC)."""
+    """Before what was committed at this time or later (microseconds UTC)."""
     seq: int | None = None
-    """Behind the transaction with this ordinal."""
+    """After the transaction with this ordinal."""
     at: BinlogPosition | None = None
-    """Behind the last transaction that begins in front of it."""
+    """After the last transaction that begins before this position."""
     executed: GtidSet | None = None
-    """Where nothing of it is to come."""
+    """When the reader has everything of this set."""
 
     @classmethod
     def of(cls, bound: SourcePosition | GtidSet | BinlogPosition | datetime | int) -> Self:
-        """From a position; a number is the ordinal of the last transaction."""
+        """Makes it from a position; a number is the ordinal of the last transaction."""
         match bound:
             case SourcePosition():
                 at, _ = _at_or_executed(bound.position)
@@ -226,15 +228,15 @@ class End(Struct, frozen=True):
                 return cls(None, None, None, bound)
 
     def stop(self, batch: TransactionBatch, first: int, had: GtidSet) -> int | None:
-        """Where it is in a batch.
+        """Returns where the end is in a batch.
 
         Args:
             batch: Some transactions.
             first: Row of the first that the reader does not have.
-            had: What he has in front of it.
+            had: What the reader has before that transaction.
 
         Returns:
-            The row behind the last one that is given, or None if the stream goes on behind the batch.
+            The row after the last one that is yielded, or None if the stream continues after the batch.
         """
         if self.executed is not None:
             return _stop_by_set(self.executed - had, batch, first)
@@ -246,7 +248,8 @@ class End(Struct, frozen=True):
         return first + min(in_front, last + 1) if min(in_front, last) < count else None
 
     def _edges(self, batch: TransactionBatch, first: int) -> tuple[int, int]:
-        """The first transaction that is not given, and the first that is the last one, behind row `first`."""
+        """The first transaction that is not yielded, and the first one with which the stream can end, counted from row
+        `first`."""
         if self.at is None:
             return _first(batch.committed_at[first:] >= (self.time or 0)), len(batch) - first
         begins = batch.positions[first:]
@@ -254,12 +257,12 @@ class End(Struct, frozen=True):
         return first_at(begins, batch, self.at), first_at(behind, batch, self.at)
 
     def is_reached(self, seq: int, had: GtidSet, at: BinlogPosition | None) -> bool:
-        """Whether nothing is to come behind a place, as far as that tells.
+        """Whether nothing more is to come after a position, as far as the position shows this.
 
         Args:
             seq: Ordinal of the last transaction that has been read.
             had: What the reader has.
-            at: Where that is in the server's files, if the stream goes by these.
+            at: The position in the server's files, if the stream is by file and offset.
         """
         if self.executed is not None:
             return self.executed <= had
@@ -269,14 +272,14 @@ class End(Struct, frozen=True):
 
 
 def _stop_by_set(missing: GtidSet, batch: TransactionBatch, first: int) -> int | None:
-    """The row behind the one with which nothing is missing any more."""
+    """The row after the one with which the set is complete."""
     left = missing.count() - np.cumsum(Held(missing).of(batch)[first:])
     last = _first(left <= 0)
     return first + last + 1 if last < len(left) else None
 
 
 def _at_or_executed(position: Position) -> tuple[BinlogPosition | None, GtidSet | None]:
-    """The two ways in which the transactions of a batch are told apart: by where they begin, or by their GTIDs."""
+    """The two ways to identify the transactions of a batch: by where they begin, or by their GTIDs."""
     match position:
         case FilePosition():
             return position.at, None
@@ -287,7 +290,7 @@ def _at_or_executed(position: Position) -> tuple[BinlogPosition | None, GtidSet 
 
 
 def _rows_of(batch: TransactionBatch, transaction: Gtid | BinlogPosition) -> Ints:
-    """Which rows of a batch are one transaction."""
+    """Which rows of a batch are a given transaction."""
     if isinstance(transaction, BinlogPosition):
         if transaction.file_number != BinlogPosition.of(batch.binlog_file, 0).file_number:
             return np.empty(0, np.int64)
@@ -299,8 +302,8 @@ def _rows_of(batch: TransactionBatch, transaction: Gtid | BinlogPosition) -> Int
 
 
 def first_at(offsets: Ints, batch: TransactionBatch, at: BinlogPosition) -> int:
-    """The first of some offsets, in order, in the file of a batch that is at a position or behind it; their number if
-    there is none."""
+    """Returns the first of some ascending offsets in a batch's file that is at a position or after it; if there is
+    none, the number of offsets."""
     file = BinlogPosition.of(batch.binlog_file, 0)
     if file.file_number != at.file_number:
         return 0 if file.file_number > at.file_number else len(offsets)
@@ -308,5 +311,5 @@ def first_at(offsets: Ints, batch: TransactionBatch, at: BinlogPosition) -> int:
 
 
 def _first(found: Mask) -> int:
-    """The first that is so; their number if none is."""
+    """The first index that is true; if there is none, the number of values."""
     return int(found.argmax()) if found.any() else len(found)

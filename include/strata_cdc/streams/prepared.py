@@ -1,4 +1,5 @@
-"""Prepared transactions along a stream: their rows are given where their XA COMMIT is, from whatever they lie in.
+"""Prepared transactions of a stream. Their rows are yielded at the position of their XA COMMIT, and are read from where
+their XA PREPARE was.
 Not here: reading XA steps (`binlog/events/xa.py`), slices of what has landed (`landing/prepared.py`)."""
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _MARGIN: Final = 64
 
 
 class PreparedRows(Struct, frozen=True):
-    """Where the rows of a prepared transaction lie, for the XA COMMIT that commits them."""
+    """Where the rows of a prepared transaction are, for the XA COMMIT that commits them."""
 
     open: Callable[[], AbstractContextManager[BinlogFile]]
     range: Range
@@ -39,16 +40,16 @@ class PreparedRows(Struct, frozen=True):
 
 class _Kept(Struct, frozen=True):
     record: TransactionRecord
-    """Its offsets are those of the file that `url` or `binlog` is."""
+    """Its offsets are offsets in the file of `url` or `binlog`."""
     url: str | None
     binlog: BinlogFile | None
 
 
 class PreparedAlong:
-    """The prepared transactions that are undecided at one point of a stream."""
+    """The prepared transactions that are undecided at a position of a stream."""
 
     def __init__(self, landed: LandedStream, after_seq: int) -> None:
-        """Those that are undecided behind a transaction that has landed."""
+        """Begins with those that are undecided after a landed transaction."""
         self._undecided = landed.undecided_at(after_seq) if landed.segments else Undecided()
         self._kept: dict[int, _Kept] = {}
         for one in self._undecided.prepared():
@@ -57,10 +58,10 @@ class PreparedAlong:
                 self._kept[one.seq] = _Kept(record, segment.url, None)
 
     def take(self, item: Transactions, record: TransactionRecord) -> PreparedRows | None:
-        """Takes the next transaction that has to do with XA; gives the rows that take effect with it.
+        """Takes the next transaction with an XA mark; returns the rows that take effect with it.
 
         Raises:
-            StreamHoleError: It commits what is not in the stream any more.
+            StreamHoleError: It commits a transaction that is no longer in the stream.
         """
         if record.mark is None:
             return None
@@ -86,7 +87,7 @@ def _keep(item: Transactions, record: TransactionRecord) -> _Kept:
     binlog = item.bytes()
     if item.is_landed:
         return _Kept(record, binlog.path, None)
-    # What a server has sent is gone with the next item; in front of the copy there is room, as in a file.
+    # What a server has sent is freed with the next item, so it is copied; before the copy there is space, as in a file.
     data = binlog.buffer[record.begin : record.end]
     size = _MARGIN + len(data)
     if len(data) > _IN_MEMORY:

@@ -1,5 +1,5 @@
-"""How far a reader has come along a stream, and which transactions of the next item are for him.
-Not here: where he begins and ends (`opening.py`), what is in the transactions (`decoding.py`)."""
+"""How far a reader has read a stream, and which transactions of the next item are for the reader.
+Not here: where the reader begins and ends (`opening.py`), what is in the transactions (`decoding.py`)."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ if TYPE_CHECKING:
 
 
 class StreamProgress(Struct, frozen=True):
-    """Behind all that a reader has, or has passed over."""
+    """The position after everything that a reader has, or has skipped."""
 
     seq: int
     """Ordinal of the last transaction that was looked at."""
     executed: GtidSet
-    """Of the reader."""
+    """What the reader has."""
     at: FilePosition | None
-    """Of a stream by file."""
+    """The position in a stream by file and offset; else None."""
     committed_at: int
     """By the commit clock of the stream, microseconds UTC."""
     last_commit: int
-    """When the last transaction was committed, as its server's clock had it (microseconds UTC); 0: not known."""
+    """When the last transaction was committed, by its server's clock (microseconds UTC); 0: not known."""
 
     @classmethod
     def at_begin(cls, reached: Reached, executed: GtidSet | None) -> StreamProgress:
-        """Where a stream begins.
+        """Returns the position where a stream begins.
 
         Args:
             reached: How far the source has been read.
-            executed: What the reader has by his own word.
+            executed: What the reader already has, by the position that the reader gave.
         """
         at = FilePosition(reached.server_uuid, reached.at) if reached.by_file and reached.at is not None else None
         had = reached.executed | (executed or GtidSet())
         return cls(reached.seq, had, at, reached.clock, reached.last_commit)
 
     def behind(self, batch: TransactionBatch, first: int, stop: int, reached: Reached) -> StreamProgress:
-        """Behind the rows of a batch from `first` to the one in front of `stop`.
+        """Returns the position after the rows of a batch from `first` to the last before `stop`.
 
         Args:
             batch: Some transactions.
-            first: Row of the first.
-            stop: Row behind the last.
-            reached: How far the source has been read with them.
+            first: Row of the first transaction.
+            stop: Row after the last transaction.
+            reached: How far the source has been read, including them.
         """
         if first >= stop:
             return self
@@ -80,39 +80,39 @@ class StreamProgress(Struct, frozen=True):
         )
 
     def behind_head(self, reached: Reached) -> StreamProgress:
-        """Nothing comes: all in front of where the source has been read has been looked at."""
+        """Returns the position if nothing comes: everything up to where the source has been read has been looked at."""
         if self.at is None or reached.at is None or self.at.at >= reached.at:
             return self
         return replace(self, at=FilePosition(reached.server_uuid, reached.at))
 
     def server_uuid(self, reached: Reached) -> str:
-        """Of the server whose files a stream by file goes by."""
+        """Returns the UUID of the server whose files the positions of a stream by file name."""
         return self.at.server_uuid if self.at else reached.server_uuid
 
     def place(self, request: StreamRequest, *, by_file: bool) -> SourcePosition:
-        """The same for a token."""
+        """Returns the position for a token."""
         position: Position = self.at if by_file and self.at is not None else self.executed
         parts: tuple[PartialTransaction, ...] = ()
         start = request.start
         if isinstance(start, SourcePosition) and start.position.counted == position.counted:
             position |= start.position
-            # What the reader has of a transaction that has not come yet.
+            # The part that the reader has of a transaction that has not come yet.
             parts = tuple(part for part in start.parts if not position.contains(part.transaction))
         origins = kept_origins(request.copied_from, position)
         return SourcePosition(request.source.name, position, request.source.lineage, self.committed_at, parts, origins)
 
 
 class ChosenTransactions(Struct, frozen=True):
-    """What of an item is for a reader."""
+    """The part of an item that is for a reader."""
 
     item: Transactions
     places: Places
     given: Mapping[int, int]
-    """How many steps of a transaction he has, by ordinal."""
+    """How many steps of a transaction the reader already has, by ordinal."""
     passed: list[TransactionRecord]
-    """Transactions that have to do with XA, and are not wanted themselves."""
+    """Transactions with an XA mark that are not wanted themselves."""
     behind: StreamProgress
-    """Where he is when he has them."""
+    """Where the reader is after these transactions."""
     is_last: bool
     """Whether the stream ends with them."""
 
@@ -120,17 +120,17 @@ class ChosenTransactions(Struct, frozen=True):
 def choose(
     item: Transactions, reached: Reached, progress: StreamProgress, opening: Opening, request: StreamRequest
 ) -> ChosenTransactions:
-    """Which transactions of an item are for a reader.
+    """Chooses the transactions of an item that are for a reader.
 
     Args:
-        item: The next one.
-        reached: How far the source has been read with it.
-        progress: Where the reader is in front of it.
-        opening: Where he begins and ends.
-        request: What he asks for.
+        item: The next item.
+        reached: How far the source has been read, including the item.
+        progress: Where the reader is before it.
+        opening: Where the reader begins and ends.
+        request: What the reader requests.
 
     Raises:
-        SourceSettingsError: One has no GTID, and the stream goes by GTID set.
+        SourceSettingsError: A transaction has no GTID, and the stream's positions are GTID sets.
         CorruptEventError: A statement cannot be read.
     """
     batch = item.batch

@@ -1,5 +1,5 @@
-"""The last spans of a stream, so that many readers who have caught up read what was decoded once.
-Not here: decoding them (`stream.py`), what of them a reader wants (`selection.py`), readers (`serve/streaming/`)."""
+"""The last spans of a stream: many readers that have caught up read what was decoded once.
+Not here: decoding them (`stream.py`), what a reader wants of them (`selection.py`), readers (`serve/streaming/`)."""
 
 from __future__ import annotations
 
@@ -25,66 +25,66 @@ if TYPE_CHECKING:
     from strata_cdc.streams.events import TransactionPlace
 
 _PLACE_BYTES: Final = 2000
-"""About what one transaction takes beside its rows."""
+"""About how much memory a transaction takes in addition to its rows."""
 
 
 class SpanCursor(NamedTuple):
     """Where a reader is among the spans."""
 
     number: int
-    """Of the next span that he gets."""
+    """Number of the next span that the reader gets."""
     first_seq: int = 0
-    """In it, the first transaction that he does not have."""
+    """In this span, the first transaction that the reader does not have."""
 
 
 class RecentPart(Struct, frozen=True, eq=False):
-    """A span of a stream that leaves nothing out."""
+    """A span of a stream that excludes nothing."""
 
     span: StreamBatch
     begun: Ints
     """Ordinals of the transactions that begin in it, in order."""
     touched: Mapping[TableName, Ints]
-    """By table, ordinals of the transactions that had something of it, in this span or before."""
+    """By table, ordinals of the transactions that changed it, in this span or before."""
     open_seq: int | None
-    """The transaction that does not end in it, if one does not."""
+    """The transaction that does not end in the span, if there is such a transaction."""
     behind: str | None
-    """The token behind the last transaction that ends in it."""
+    """The token after the last transaction that ends in the span."""
     size: int
-    """Bytes, about."""
+    """Approximate number of bytes."""
 
 
 class Recent:
-    """Spans that come one behind the other, the last ones of them."""
+    """The newest of the consecutive spans of a stream."""
 
     def __init__(self, start: SourcePosition, most_bytes: int) -> None:
-        """Begins with none.
+        """Begins without spans.
 
         Args:
-            start: The place in front of the first; between two transactions.
-            most_bytes: The oldest are dropped when all are larger; the newest stays in any case.
+            start: The position before the first span; it is between two transactions.
+            most_bytes: If all spans together are larger, the oldest are dropped; the newest always stays.
         """
         self.first = 0
-        """Number of the oldest span that is there."""
+        """Number of the oldest span that is kept."""
         self._spans: deque[RecentPart] = deque()
         self._tail = self._head = start
-        """In front of the oldest, and behind the last transaction that has ended."""
+        """The position before the oldest span, and the position after the last transaction that has ended."""
         self._most, self._size = most_bytes, 0
         self._begun = -1
         self._open: tuple[int, list[TableName]] | None = None
-        """The transaction that has not ended, and what it has touched so far."""
+        """The transaction that has not ended, and the tables that it has changed so far."""
 
     @property
     def next(self) -> int:
-        """Number of the span that comes next."""
+        """Number of the next span."""
         return self.first + len(self._spans)
 
     @property
     def head(self) -> SourcePosition:
-        """Behind the last transaction that has ended."""
+        """The position after the last transaction that has ended."""
         return self._head
 
     def __getitem__(self, number: int) -> RecentPart:
-        """A span that is there."""
+        """Returns a span that is kept."""
         return self._spans[number - self.first]
 
     def take(self, span: StreamBatch) -> None:
@@ -107,7 +107,7 @@ class Recent:
             self._drop()
 
     def _touched(self, span: StreamBatch) -> dict[TableName, Ints]:
-        """By table; the transaction that was open before among the others."""
+        """The touched transactions by table, including the transaction that was open before."""
         found: dict[TableName, list[Ints]] = {}
         if self._open is not None:
             seq, tables = self._open
@@ -127,7 +127,8 @@ class Recent:
             self._tail = dropped.span.last.after
 
     def find(self, place: SourcePosition) -> SpanCursor | None:
-        """Where a reader goes on who has all in front of a place, and nothing behind it; None if that is not here."""
+        """Finds where a reader continues that has everything before a position, and nothing after it; None if that is
+        not kept here."""
         if place.parts or (place.source, place.lineage) != (self._head.source, self._head.lineage):
             return None
         begin = Begin.of(place)
@@ -142,10 +143,10 @@ class Recent:
         return SpanCursor(self.next) if _is_same(place, self._head) and self._open is None else None
 
     def _is_in_front_of(self, place: SourcePosition, begun: TransactionPlace) -> bool:
-        """Whether nothing is between a place and a transaction that is not in front of it."""
+        """Whether nothing is between a position and a transaction that does not come before it."""
         mine, tail = place.position, self._tail.position
         if isinstance(mine, FilePosition) and isinstance(tail, FilePosition):
-            # Between two transactions of a file there may be other events; files have a total order.
+            # Between two transactions of a file there may be other events; positions in files have a total order.
             return mine.counted == tail.counted and tail <= mine
         return begun.before.position == mine
 

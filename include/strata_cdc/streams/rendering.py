@@ -1,4 +1,4 @@
-"""Spans of a stream as events one by one, in stream order.
+"""Yields spans of a stream as single events, in stream order.
 Not here: decoding (`decoding.py`), lines (`writing.py`)."""
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ORDER: Final = itemgetter(0, 1)
 
 
 class Rendering:
-    """Knows the tables of one stream."""
+    """Makes the events of one stream, and keeps what they need of each table."""
 
     def __init__(self) -> None:
         self._tables: dict[tuple[TableName, int | None, int], tuple[TableLines, TableDefinition]] = {}
 
     def events(self, span: StreamBatch) -> Iterator[Event]:
-        """The events of a span, in order."""
+        """Returns the events of a span, in order."""
         found: list[tuple[int, int, Event]] = [(one.place.record.seq, one.number, one) for one in span.ddl]
         for batch in span.batches:
             for seq, row, change in self._changes(batch, span.places):
@@ -46,7 +46,7 @@ class Rendering:
     def _table(self, batch: ChangeBatch | UnreadableRows) -> TableLines:
         known = self._tables.get(batch.kind)
         if known is None:
-            # With the definition, so that its id stays its own.
+            # The entry keeps the definition alive, so that no other object gets the same `id`.
             known = self._tables[batch.kind] = (TableLines(batch.table, batch.definition), batch.definition)
         return known[0]
 
@@ -80,5 +80,5 @@ class Rendering:
 
 
 def _as_python(definition: TableDefinition) -> dict[str, Callable[[pa.Array], list[Any]]]:
-    """Values as Arrow gives them, by column."""
+    """How to convert the values of each column: as Arrow returns them."""
     return {column.name: pa.Array.to_pylist for column in definition.columns}

@@ -1,5 +1,5 @@
-"""What a reader asks of a stream: known before anything is opened, and the same to its end.
-Not here: what it means for a stream that is there (`opening.py`), how far a reader has come (`progress.py`)."""
+"""What a reader requests of a stream: it is known before anything is opened, and does not change until the stream ends.
+Not here: what it means for an open stream (`opening.py`), how far a reader has read (`progress.py`)."""
 
 from __future__ import annotations
 
@@ -21,58 +21,58 @@ if TYPE_CHECKING:
 
 HEARTBEAT_SECONDS: Final = 1.0
 DECODE_LIMITS: Final = DecodeLimits(first_bytes=1 << 20)
-"""Who has just begun to read gets the first rows soon."""
+"""A reader gets the first rows soon after it begins to read."""
 
 
 class StreamedSource(Protocol):
-    """What is to be known of a source; one of the settings is such."""
+    """What a stream must know about a source; a source of the settings has all this."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the source."""
 
     @property
     def address(self) -> ServerAddress:
-        """Of its server."""
+        """Address of its server."""
 
     @property
     def lake(self) -> str:
-        """Folder or URL of the lake that it lands in."""
+        """Folder or URL of the lake in which it lands."""
 
     @property
     def store_url(self) -> str:
-        """Where its versions are."""
+        """URL of the store that has its schema versions."""
 
     @property
     def lineage(self) -> str:
-        """Names its history, in tokens."""
+        """The name of its history, as tokens have it."""
 
     @property
     def copied_from(self) -> Mapping[str, str]:
-        """Other sources whose GTIDs it has by copy, and their lineages."""
+        """Other sources whose transactions it has as copies, with their GTIDs; and the lineages of these sources."""
 
 
 class StreamRequest(Struct, frozen=True):
-    """What a reader asks for."""
+    """What a reader requests."""
 
     source: StreamedSource
     start: Start = Edge.NOW
     until: Bound | None = None
-    """None: what the server has executed at the start; never, if `follow` says so."""
+    """None: the end is what the server has executed at the start; with `follow`, the stream never ends."""
     follow: bool = False
-    """Whether to wait for what comes."""
+    """Whether to wait for new changes."""
     tables: tuple[str, ...] = ()
-    """Patterns of `database.table`; none for all."""
+    """Patterns of `database.table`; empty for all tables."""
     columns: frozenset[str] | None = None
-    """In lower case; None for all."""
+    """Names in lower case; None for all columns."""
     heartbeat_seconds: float = HEARTBEAT_SECONDS
     copied_from: Mapping[str, str] = {}
-    """Other sources whose GTIDs it has by copy, and their lineages."""
+    """Other sources whose transactions it has as copies, with their GTIDs; and the lineages of these sources."""
     limits: DecodeLimits = DECODE_LIMITS
     gather_seconds: float = GATHER_SECONDS
-    """As that of `HandoverOptions`."""
+    """As in `HandoverOptions`."""
     has_answered: bool = False
-    """Likewise."""
+    """As in `HandoverOptions`."""
     permit: AbstractContextManager[object] = field(default_factory=nullcontext)
     """As `Decoding` takes it."""
 

@@ -1,6 +1,6 @@
-"""What a reader wants of spans that leave nothing out: some tables, some columns. What is left is what a stream of his
-own would give.
-Not here: leaving it out while decoding (`decoding.py`)."""
+"""Selects the tables and columns that a reader wants, from spans that exclude nothing. The result is what a stream of
+the reader's own would yield.
+Not here: selecting while decoding (`decoding.py`)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class StreamSelection:
-    """What one kind of reader wants."""
+    """What one kind of reader wants: readers with the same tables and columns."""
 
     def __init__(self, table: Callable[[TableName], bool] | None, columns: frozenset[str] | None) -> None:
-        """Takes which tables, None for all, and the names of the columns in lower case, None for all."""
+        """Takes a test for tables (None for all) and the names of the columns in lower case (None for all)."""
         self._table, self._columns = table, columns
 
     def of(self, recent: RecentPart, first_seq: int = 0) -> StreamBatch:
-        """What is wanted of a span, from a transaction on."""
+        """Selects what is wanted of a span, from a transaction on."""
         span, wanted = recent.span, self._table
         batches = [batch for batch in span.batches if wanted is None or wanted(batch.table)]
         ended = span.ended
@@ -59,7 +59,7 @@ def _from(batch: ChangeBatch, first_seq: int) -> ChangeBatch | None:
 def _parted(
     unreadable: Sequence[UnreadableRows], columns: frozenset[str]
 ) -> tuple[list[ChangeBatch], list[UnreadableRows]]:
-    """Rows of which all can be read that is wanted, and the others with what is wanted."""
+    """The rows whose wanted values can all be read, and the other rows; both with the wanted columns."""
     readable, others = list[ChangeBatch](), list[UnreadableRows]()
     for rows in unreadable:
         left = rows.of_columns(columns)
@@ -73,7 +73,7 @@ def _parted(
 
 
 def _project(batch: ChangeBatch, columns: frozenset[str]) -> ChangeBatch:
-    """A batch with some of its columns, as if the others had never been decoded."""
+    """A batch with some of its columns, as if the other columns had never been decoded."""
     rows = batch.batch
     own = rows.num_columns - len(ROW_FIELDS) - 1
     kept = [at for at in range(own) if rows.schema.field(at).name.casefold() in columns]
@@ -93,7 +93,7 @@ def _project(batch: ChangeBatch, columns: frozenset[str]) -> ChangeBatch:
 
 
 def _named(column: pa.Array, kind: pa.DataType, name: Callable[[Any], str], names: set[str]) -> pa.Array:
-    """Of lists of columns those of the columns that are wanted; mostly there are none."""
+    """Removes the entries of unwanted columns from lists of columns; most lists are NULL."""
     if column.null_count == len(column):
         return column
     kept = [

@@ -1,4 +1,4 @@
-"""The DDL of some transactions of a stream, as a reader gets it.
+"""The DDL of some transactions of a stream, as events for a reader.
 Not here: reading DDL (`schema/ddl/`), the versions that it makes (`versions.py`)."""
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def statements_of(chosen: ChosenTransactions, versions: StreamVersions, wanted: StreamFilter) -> list[Ddl]:
-    """Those that the reader does not have, in order.
+    """Returns the statements that the reader does not have, in order.
 
     Args:
         chosen: The transactions.
-        versions: Has tracked them.
-        wanted: Of which tables and databases.
+        versions: The schema versions; they have tracked these transactions.
+        wanted: The tables and databases that the reader wants.
 
     Raises:
         CorruptEventError: A statement cannot be read.

@@ -1,5 +1,5 @@
-"""An update stream: the changes of one source from a position on, in order, each with its token; as events, as lines,
-as Arrow batches, for `for` and `async for`.
+"""An update stream: the changes of one source from a position on, in order, each with its token. It is available as
+events, lines or Arrow batches, with `for` and `async for`.
 Not here: reading (`opened.py`), the command (`cli/stream.py`)."""
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
 
 class ChangeStream:
-    """One reader's way along a source. It can be read once, in one of its forms, by one thread at a time."""
+    """A stream that one reader reads from a source. It can be read once, in one of its forms, by one thread at a
+    time."""
 
-    def __init__(  # noqa: PLR0913  what a reader may ask for
+    def __init__(  # noqa: PLR0913  what a reader may request
         self,
         source: StreamedSource,
         start: Start | str = Edge.NOW,
@@ -59,22 +60,23 @@ class ChangeStream:
 
         Args:
             source: The source.
-            start: Where to begin: behind a token, a GTID set or a file and offset, at the first transaction at or after
-                a time, `now` or the `beginning`; or at what the server said earlier, which is `now` as of then.
-            until: Where to end; a time is exclusive. What the server has executed at the start is the end, too, if
-                `follow` does not say otherwise.
-            follow: Whether to wait for what comes; for ever, if `until` does not say otherwise.
-            tables: Patterns of `database.table`; none for all.
-            columns: Names of the columns that are wanted; None for all.
-            heartbeat_seconds: After so long without anything the position is given.
-            copied_from: Other sources whose GTIDs it has by copy, and their lineages; None: as the source says.
-            limits: How much is decoded before its rows are given.
-            gather_seconds: What the live server commits within so long comes together.
-            has_answered: Whether the server is known to be there; else its first connection has to be made at once.
-            permit: Is held while something is decoded; several streams may share it.
+            start: Where to begin: after a token, a GTID set or a file and offset; at the first transaction at or after
+                a time; at `now` or the `beginning`; or at a position that the server reported earlier as its `now`.
+            until: Where to end; a time is exclusive. Without `follow`, the stream also ends with what the server had
+                executed at the start.
+            follow: Whether to wait for new changes; without `until`, the stream never ends.
+            tables: Patterns of `database.table`; empty for all tables.
+            columns: Names of the wanted columns; None for all.
+            heartbeat_seconds: If nothing comes for this time, a heartbeat with the position is yielded.
+            copied_from: Other sources whose transactions the source has as copies, with their GTIDs; and the lineages
+                of these sources; None: as in `source`.
+            limits: How much is decoded before its rows are yielded.
+            gather_seconds: What the live server commits within this time comes together.
+            has_answered: Whether the server is known to answer; otherwise the first attempt to connect must succeed.
+            permit: Entered while something is decoded; several streams may share it.
 
         Raises:
-            Usage: A position means nothing, is of another source or lineage, or a pattern can match no table.
+            Usage: A position is not valid, or is of another source or lineage, or a pattern can match no table.
         """
         require_matchable(tables)
         self._request = StreamRequest(
@@ -93,23 +95,24 @@ class ChangeStream:
         )
         self._closed = threading.Event()
         self._opened: OpenedStream | None = None
-        """Once its source has begun to give."""
+        """Set once the source has yielded its first item."""
 
     def close(self) -> None:
-        """Ends the stream at the next moment at which nothing comes; may be called by another thread."""
+        """Ends the stream as soon as nothing comes; another thread may call this."""
         self._closed.set()
 
     def reached(self) -> str | None:
-        """The token of all that has been read; None in front of the first transaction that the stream looks at."""
+        """Returns the token of everything that has been read; None before the first transaction that the stream looks
+        at."""
         return None if self._opened is None else to_text(Token((self._opened.place,)))
 
     def __iter__(self) -> Iterator[Event]:
-        """The events, one by one.
+        """Yields the events, one by one.
 
         Raises:
-            SchemaGapError: The schema of a table that is wanted is not known.
-            BinlogPurgedError: The position is nowhere any more; the message says what can be had.
-            StrataError: What else is wrong; everything in front of it has been given.
+            SchemaGapError: The schema of a wanted table is not known.
+            BinlogPurgedError: The position is no longer available; the message has the earliest position that is.
+            StrataError: Another error; everything before it has been yielded.
         """
         rendering = Rendering()
         for found in self.spans():
@@ -119,7 +122,7 @@ class ChangeStream:
                 yield from rendering.events(found)
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        """The same for `async for`; the work is done in another thread, a span at a time."""
+        """Yields the same events for `async for`; the work is done in another thread, a span at a time."""
         rendering, spans = Rendering(), self.spans()
         try:
             while (found := await asyncio.to_thread(next, spans, None)) is not None:
@@ -132,7 +135,8 @@ class ChangeStream:
             self.close()
 
     def written(self) -> Iterator[bytes]:
-        """The events as JSON lines in UTF-8, some whole ones at once. Raises as iterating does."""
+        """Yields the events as JSON lines in UTF-8, several whole lines at a time. Raises the same errors as
+        iterating."""
         writing = Writing()
         for found in self.spans():
             if isinstance(found, Heartbeat):
@@ -141,7 +145,8 @@ class ChangeStream:
                 yield from writing.chunks(found)
 
     def spans(self) -> Generator[StreamBatch | Heartbeat, None, None]:
-        """The stream in spans, whose rows are Arrow batches table by table. Raises as iterating does."""
+        """Yields the stream in spans, whose rows are Arrow batches, table by table. Raises the same errors as
+        iterating."""
         source = self._request.source
         engine = open_store(source.store_url, OnMissing.EMPTY)
         try:
@@ -157,39 +162,40 @@ class ChangeStream:
 
     @property
     def last_commit(self) -> int:
-        """When the last transaction that was looked at was committed, as its server's clock had it (microseconds UTC);
-        0: not known. A clock that was set back shows here, and not in places."""
+        """When the last transaction that was looked at was committed, by its server's clock (microseconds UTC); 0: not
+        known. A clock that was set back is visible here, but not in positions."""
         return 0 if self._opened is None else self._opened.progress.last_commit
 
     @property
     def stopped_at(self) -> TransactionPlace | None:
-        """The transaction whose fault has ended the stream, if a reader can go on behind it."""
+        """The transaction whose fault has ended the stream, if a reader can continue after it."""
         return None if self._opened is None else self._opened.stopped_at
 
     @property
     def folds_names(self) -> bool:
-        """Whether the server takes names of any case for the same; known when something has been given."""
+        """Whether the server ignores the case of names; known when something has been yielded."""
         return self._opened is not None and self._opened.folds_names
 
     @property
     def unreadable_rows(self) -> int:
-        """Rows that cannot be read, of what has been given."""
+        """How many of the yielded rows cannot be read."""
         return 0 if self._opened is None else self._opened.unreadable_rows
 
     def position(self) -> GtidSet | None:
-        """All transactions up to where it has been read; None before that, and for a stream by file."""
+        """Returns all transactions up to where the stream has been read; None before that, and for a stream by file and
+        offset."""
         return None if self._opened is None or self._opened.progress.at else self._opened.progress.executed
 
     def tracked_from(self) -> GtidSet | None:
-        """None once it has been read, and tracked, up to where it begins; before that how far it has been."""
+        """Returns how far the source has been read and tracked; None once that has reached the stream's begin."""
         return GtidSet() if self._opened is None else self._opened.tracked_from
 
     def definition(self, table: TableName, seq: int | None = None) -> TableDefinition:
-        """What a table looks like for the rows of a transaction that has been read; None for the last one, once
-        `tracked_from` is None.
+        """Returns the definition of a table for the rows of a transaction that has been read; with `seq` None, of the
+        last one, once `tracked_from` is None.
 
         Raises:
-            SchemaGapError: It is not known.
+            SchemaGapError: The definition is not known.
             UnknownSourceError: Nothing has been read.
         """
         if self._opened is None:

@@ -1,5 +1,5 @@
-"""Rows of a table's version put together into few batches: what is made of them, a column at a time, has a price for
-each batch.
+"""Joins the rows of a table's version into few batches: what is made of them, a column at a time, has a cost for each
+batch.
 Not here: decoding (`decoding.py`), what is made of them (`writing.py`)."""
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from strata_cdc.streams.decoding import StreamBatch
 
 _MOST_BYTES: Final = 64 << 20
-"""Of batches that are put together: the texts of a column may have 2 GiB."""
+"""Most bytes of batches that are joined: the texts of a column can have at most 2 GiB."""
 
 
 def put_together(part: StreamBatch, most_bytes: int = _MOST_BYTES) -> StreamBatch:
-    """The same piece of the stream, with rows of each version of a table in few batches of so many bytes at most."""
+    """Returns the same span, with the rows of each version of a table in few batches of at most `most_bytes` bytes."""
     if len(part.batches) < 2:
         return part
     kinds: dict[object, list[ChangeBatch]] = {}
@@ -30,7 +30,7 @@ def put_together(part: StreamBatch, most_bytes: int = _MOST_BYTES) -> StreamBatc
 
 
 def _joined(batches: Sequence[ChangeBatch], most_bytes: int) -> Iterator[ChangeBatch]:
-    """Batches of one kind as few."""
+    """Joins batches of one kind into few batches."""
     begin = size = 0
     for at, one in enumerate(batches):
         size += one.batch.nbytes

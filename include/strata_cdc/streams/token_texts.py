@@ -1,5 +1,5 @@
-"""The texts of the tokens of many transactions at once, where one server has numbered them one behind the other: each
-differs from the next in two numbers, and each is made of the one before.
+"""Makes the texts of the tokens of many transactions at once, if one server has numbered the transactions
+consecutively: each text differs from the next in two numbers, and is made of the text before it.
 Not here: the form of a text (`position/token_text.py`), one token (`events.py`)."""
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _LETTERS: Final = np.frombuffer(f"{ascii_uppercase}{ascii_lowercase}{digits}-_".
 """RFC 4648, 5."""
 _CRC_BYTES: Final = 4
 _NUMBER_BYTES: Final = 9
-"""As many as MessagePack has for one, at most."""
+"""The most bytes of a number in MessagePack."""
 
 
 def texts_behind(known: Growing, numbers: Ints, committed_at: Ints) -> Texts:
-    """The tokens behind some transactions, as `to_text` gives them.
+    """Returns the tokens after some transactions, as `to_text` returns them.
 
     Args:
-        known: What they have in common.
-        numbers: Of the transactions.
+        known: What the tokens have in common.
+        numbers: Numbers of the transactions.
         committed_at: Their commit times, microseconds UTC.
     """
     parts: list[bytes | Ints] = [known.name, committed_at, known.before, numbers, known.behind]
@@ -41,7 +41,7 @@ def texts_behind(known: Growing, numbers: Ints, committed_at: Ints) -> Texts:
 
 
 def heads_inside(known: Growing, numbers: Ints, committed_at: Ints) -> tuple[Texts, Ints]:
-    """As `StepTexts.head` and `StepTexts.crc` of some transactions."""
+    """Returns `StepTexts.head` and `StepTexts.crc` of some transactions."""
     front: list[bytes | Ints] = [known.name, committed_at, known.before, numbers - 1]
     parts = [*front, known.behind, known.inside, numbers]
     if not known.origins:
@@ -50,16 +50,16 @@ def heads_inside(known: Growing, numbers: Ints, committed_at: Ints) -> tuple[Tex
 
 
 def sealed(front: bytes, parts: Sequence[bytes | Ints], end: bytes) -> tuple[Texts, Ints]:
-    """Texts of which all is alike but for some numbers.
+    """Makes texts that are equal except for some numbers.
 
     Args:
-        front: What is in front of the base64.
-        parts: What is packed, behind one another: bytes, or a number of each text, 0 or more. One part at least is
-            numbers.
-        end: What is behind the base64.
+        front: The text before the base64.
+        parts: What is packed, one after the other: bytes that are equal in all texts, or a number for each text, 0 or
+            more. At least one part is numbers.
+        end: The text after the base64.
 
     Returns:
-        The texts, and the CRC32 of what each has packed.
+        The texts, and the CRC32 of what is packed in each.
     """
     alike = [b""]
     columns: list[Ints] = []

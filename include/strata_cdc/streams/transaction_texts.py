@@ -1,7 +1,6 @@
-"""What lines say of their transactions: GTID, commit time and tokens as texts, made a column at a time where there are
-many.
-Not here: lines (`writing.py`), the texts of tokens that are alike (`token_texts.py`), of which transactions
-(`places.py`)."""
+"""What lines state about their transactions: GTID, commit time and tokens as texts. If there are many, the texts are
+made a column at a time.
+Not here: lines (`writing.py`), the texts of similar tokens (`token_texts.py`), which transactions (`places.py`)."""
 
 from __future__ import annotations
 
@@ -29,87 +28,88 @@ if TYPE_CHECKING:
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MANY: Final = 48
-"""Transactions from which on columns are faster than one at a time."""
+"""From this number of transactions on, columns are faster than one transaction at a time."""
 
 
 class RowTexts(Struct, frozen=True, eq=False):
-    """What lines of rows say of their transactions, which are some of a span, in order."""
+    """What lines of rows state about their transactions: some transactions of a span, in order."""
 
     statements: Ints
-    """How many each has."""
+    """How many statements each transaction has."""
     gtids: tuple[Texts, Ints]
-    """As JSON, in quotes, or `null`; and which of these texts each has."""
+    """GTIDs as JSON, in quotes, or `null`; and which of these texts each transaction has."""
     times: tuple[Texts, Ints]
-    """As `time_text`; likewise."""
+    """Commit times as `time_text` returns them; and which of these texts each transaction has."""
     heads: Texts
-    """What the tokens inside of each begin with."""
+    """The begin of the tokens inside each transaction."""
     crcs: Ints
-    """As `StepTexts` has them."""
+    """The CRCs, as in `StepTexts`."""
     ends: Texts | None
-    """What is behind a token's number: its last numbers, a quote, and what lines of the transaction say besides; None:
-    the quote alone."""
+    """The text after a token's number: the token's last numbers, a quote, and more keys of the transaction's lines;
+    None: only the quote."""
 
 
 class EndTexts(Struct, frozen=True, eq=False):
-    """What the lines of the ends of some transactions say of these."""
+    """What the lines for the ends of some transactions state about them."""
 
     gtids: tuple[Texts, Ints]
     times: tuple[Texts, Ints]
     tokens: Texts
-    """Behind each."""
+    """The token after each transaction."""
     ends: Texts | None
-    """What is behind the token: a quote, and what lines of the transaction say besides; None: the quote alone."""
+    """The text after the token: a quote, and more keys of the transaction's lines; None: only the quote."""
 
 
 class TransactionTexts:
-    """Of some transactions of a span, in order."""
+    """Makes the texts of some transactions of a span, in order."""
 
     def __init__(self, places: Mapping[int, TransactionPlace], seqs: Ints) -> None:
-        """Takes the places of the span, and which of them are wanted."""
+        """Takes the places of the span, and the ordinals of the wanted transactions."""
         self._places, self._seqs = places, seqs
         self._columns = places if isinstance(places, Places) and len(seqs) >= _MANY else None
         self._rows = seqs - places.batch.first_seq if isinstance(places, Places) else seqs
 
     def of_rows(self) -> RowTexts:
-        """What lines of rows say of them."""
+        """Returns what lines of rows state about them."""
         ends = self._ends(inside=True)
         return RowTexts(self.statements(), self.gtids(), self.times(), *self.heads(), ends)
 
     def of_ends(self) -> EndTexts:
-        """What the lines of their ends say of them."""
+        """Returns what the lines for their ends state about them."""
         return EndTexts(self.gtids(), self.times(), self.behind(), self._ends(inside=False))
 
     def _each(self) -> list[TransactionPlace]:
         return [self._places[seq] for seq in self._seqs.tolist()]
 
     def statements(self) -> Ints:
-        """How many statements each has."""
+        """Returns how many statements each transaction has."""
         if self._columns is not None:
             return self._columns.count_statements(self._rows)
         return np.array([place.statements for place in self._each()], np.int64)
 
     def gtids(self) -> tuple[Texts, Ints]:
-        """As JSON, in quotes, or `null`; and which of these texts each has."""
+        """Returns GTIDs as JSON, in quotes, or `null`; and which of these texts each transaction has."""
         if self._columns is None:
             texts = Texts.of([b'"%b"' % place.gtid.encode() if place.gtid else b"null" for place in self._each()])
             return texts, np.arange(len(texts))
         return self._mine(self._columns.gtid_texts, self._columns)
 
     def times(self) -> tuple[Texts, Ints]:
-        """As `time_text`; and which of these texts each has."""
+        """Returns commit times as `time_text` does; and which of these texts each transaction has."""
         if self._columns is None:
             texts = Texts.of([time_text(place.record.committed_at).encode() for place in self._each()])
             return texts, np.arange(len(texts))
         return self._mine(self._columns.time_texts, self._columns)
 
     def _mine(self, texts: Texts, columns: Places) -> tuple[Texts, Ints]:
-        """Of texts of all transactions of a span those that these are among, and which of them each has."""
+        """From the texts of all transactions of a span, a range that has the texts of these; and which text of it each
+        has."""
         ordinals = columns.ordinals(self._seqs)
         first = int(ordinals[0])
         return texts.between(first, int(ordinals[-1]) + 1), ordinals - first
 
     def behind(self) -> Texts:
-        """The tokens behind each."""
+        """Returns the token after each transaction."""
         found = []
         for known, seqs, rows in self._runs():
             if known is None:
@@ -119,7 +119,7 @@ class TransactionTexts:
         return Texts.joined(found)
 
     def heads(self) -> tuple[Texts, Ints]:
-        """What the tokens inside of each begin with, and their CRCs, as `StepTexts` has them."""
+        """Returns the begin of the tokens inside each transaction, and their CRCs, as in `StepTexts`."""
         found: list[tuple[Texts, Ints]] = []
         for known, seqs, rows in self._runs():
             if known is None:
@@ -138,8 +138,8 @@ class TransactionTexts:
         )
 
     def _runs(self) -> Iterator[tuple[Growing | None, Ints, tuple[Ints, Ints]]]:
-        """Transactions that one server has numbered one behind the other: what their tokens have in common, where that
-        can be said; their ordinals; their numbers and commit times."""
+        """Yields runs of transactions that one server has numbered consecutively: what their tokens have in common, if
+        that is known; their ordinals; their numbers and commit times."""
         if self._columns is None:
             yield None, self._seqs, (self._seqs, self._seqs)
             return
@@ -156,8 +156,8 @@ class TransactionTexts:
                 at = stop
 
     def _known(self, begin: int, end: int) -> tuple[Growing | None, int]:
-        """What the tokens of the first transactions of a run have in common, and where these end: a set gets another
-        form by a server's first transaction, and where it meets the next span."""
+        """What the tokens of the first transactions of a run have in common, and where these transactions end: the form
+        of a set changes with a server's first transaction, and where one of its intervals joins the next."""
         if self._columns is None or end - begin < _MANY:
             return None, end
         first = self._columns[int(self._seqs[begin])]
@@ -171,12 +171,12 @@ class TransactionTexts:
 
 
 def shown_fields(shown: Mapping[str, Any]) -> bytes:
-    """What lines say besides, behind what they say already."""
+    """Returns more keys of a line, as JSON that comes after the keys that the line already has."""
     return b",%b" % msgspec.json.encode(shown)[1:-1] if shown else b""
 
 
 def time_text(micros: int) -> str:
-    """A commit time as `2026-11-21T03:30:00.000000Z`."""
+    """Returns a commit time as `2026-11-21T03:30:00.000000Z`."""
     seconds, fraction = divmod(micros, 1_000_000)
     return f"{_second_text(seconds)}.{fraction:06}Z"
 

@@ -1,4 +1,4 @@
-"""Rows with a value that cannot be read: where they are in the stream, what could be read of them, and what could not.
+"""Rows with a value that cannot be read: their position in the stream, what could be read of them, and what could not.
 Not here: finding such values (`changes/faults.py`), the lines of readable rows (`writing.py`)."""
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class UnreadableValue(Struct, frozen=True):
     error: str
     """Name of the error's class."""
     reason: str
-    """Without the value."""
+    """It does not contain the value."""
     verbatim: str | int
-    """What the binlog has: base64 of its bytes; the number of a label of ENUM or SET."""
+    """What the binlog has: base64 of its bytes, or the number of a label of ENUM or SET."""
 
     def shown(self) -> dict[str, Any]:
-        """As a line has it."""
+        """Returns the value as a line has it."""
         kind = "bytes" if isinstance(self.verbatim, str) else "number"
         found = {"image": self.image, "column": self.column, "error": self.error, "reason": self.reason}
         return {**found, kind: self.verbatim}
 
 
 class UnreadableRow(Struct, frozen=True):
-    """What there is of one row."""
+    """What is known of one row."""
 
     seq: int
     row: int
@@ -59,9 +59,9 @@ class UnreadableRow(Struct, frozen=True):
     after: dict[str, Any] | None
     json_diffs: dict[str, str]
     values: tuple[UnreadableValue, ...]
-    """Those that cannot be read, one at least."""
+    """The values that cannot be read, at least one."""
     file: str
-    """The server's binlog file, and the place of the event in it (bytes)."""
+    """The server's binlog file; `offset` is the position of the event in it (bytes)."""
     offset: int
 
 
@@ -72,28 +72,29 @@ class UnreadableRows(Struct, frozen=True):
     version_id: int | None
     definition: TableDefinition
     batch: pa.RecordBatch
-    """As that of a `ChangeBatch`, with NULL in place of what cannot be read; a value that is NULL here may be none."""
+    """As in a `ChangeBatch`, with NULL for each value that cannot be read: a NULL here may stand for another value."""
     faults: pa.Array
-    """Of each row what cannot be read, as `rows.decode.VALUE_FAULTS`."""
+    """For each row, what cannot be read, as `rows.decode.VALUE_FAULTS`."""
 
     @property
     def kind(self) -> tuple[TableName, int | None, int]:
-        """As that of a `ChangeBatch`."""
+        """As in a `ChangeBatch`."""
         return self.table, self.version_id, id(self.definition)
 
     @classmethod
     def of(cls, found: QuarantinedRows) -> UnreadableRows:
-        """Of rows that are put aside for their values."""
+        """Makes it of rows that were quarantined because of their values."""
         if found.faults is None:
             raise found.error
         return cls(found.table, found.version_id, found.definition, found.rows, found.faults)
 
     def chosen(self, keep: Mask) -> UnreadableRows:
-        """Some of them."""
+        """Returns some of the rows."""
         return replace(self, batch=self.batch.filter(keep), faults=self.faults.filter(pa.array(keep)))
 
     def of_columns(self, columns: Collection[str]) -> UnreadableRows:
-        """The same with what cannot be read of some columns (names in lower case); of a row that may be nothing."""
+        """Returns the same rows with only the faults of some columns (names in lower case); a row may then have no
+        fault."""
         faults = [
             [one for one in each if one["column"].removeprefix(_IN_BEFORE).casefold() in columns]
             for each in self.faults.to_pylist()
@@ -102,28 +103,28 @@ class UnreadableRows(Struct, frozen=True):
 
     @property
     def is_readable(self) -> Mask:
-        """Of each, whether there is nothing that cannot be read."""
+        """For each row, whether it has no fault."""
         found: Mask = pc.list_value_length(self.faults).to_numpy() == 0
         return found
 
     def error(self) -> StrataError:
-        """Why the first of them cannot be read, with its place."""
+        """Returns why the first of the rows cannot be read, with its position."""
         first = self.faults[0].as_py()[0]
         kind = UndecodableTextError if first["error"] == UndecodableTextError.__name__ else UnreadableValueError
         return placed(kind(f"column {first['column']}: {first['reason']}", table=str(self.table)), self.batch)
 
     def as_changes(self) -> ChangeBatch:
-        """Rows that can be read, as what cannot is not wanted of them."""
+        """Returns the rows as changes. No row may have a fault: `of_columns` has removed those of unwanted columns."""
         return ChangeBatch(self.table, self.version_id, self.definition, self.batch)
 
     def rows(
         self, lines: TableLines, values: Mapping[str, Callable[[pa.Array], list[Any]]] | None = None
     ) -> Iterator[UnreadableRow]:
-        """One by one.
+        """Yields the rows one by one.
 
         Args:
-            lines: Of its table and definition.
-            values: What becomes of each column's values, by its name; None: what JSON has.
+            lines: The lines of its table and definition.
+            values: How to convert each column's values, by the column's name; None: as in JSON.
         """
         own = self.batch.columns[-len(ROW_FIELDS) :]
         facts = dict(zip((field.name for field in ROW_FIELDS), own, strict=True))

@@ -1,5 +1,5 @@
-"""Versions of what has not been tracked in the store yet: a stream tracks it for itself, in memory, on top of what the
-store has. The store is never written: the tracking of what lands makes the same versions there.
+"""Versions of DDL that has not been tracked in the store yet. A stream tracks it for itself, in memory, in addition to
+what the store has. The stream never writes the store: tracking makes the same versions there when the DDL has landed.
 Not here: tracking (`schema/tracker/track.py`), following a stream with it (`versions.py`)."""
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
 _AHEAD: Final = 1 << 62
-"""Ids from here on are of versions in memory: larger than any of the store's, since a later id overrules."""
+"""Ids from here on are of versions in memory: they are larger than all ids of the store, because a later id takes
+precedence."""
 
 
 class UntrackedVersions(MemoryStore):
-    """A `VersionStore` of one source: what a store had when this was made, and what is appended here."""
+    """A `VersionStore` of one source: what the store had when this object was made, and what is appended here."""
 
     def __init__(self, stored: SchemaStore, source: str) -> None:
-        """Goes on where the store is."""
+        """Continues where the store ends."""
         super().__init__()
         self._stored = stored
         self._source = source
@@ -40,7 +41,7 @@ class UntrackedVersions(MemoryStore):
         if known is not None:
             self._positions[source] = known
         self._base_seq = known.seq if known else -1
-        """What the store has behind it is of a later tracking, and comes here from the stream itself."""
+        """What the store has after this ordinal was tracked later; here it comes from the stream itself."""
         self._last_id = _AHEAD
 
     def _is_old(self, seq: int) -> bool:
@@ -69,14 +70,15 @@ class UntrackedVersions(MemoryStore):
         return self._both(self._stored.all_entries(source), self._entries.get(source, ()))
 
     def entries_between(self, first_seq: int, last_seq: int) -> list[StoredEntry]:
-        """The entries of some transactions in a row."""
+        """Returns the entries of consecutive transactions."""
         mine = (entry for entry in self._entries.get(self._source, ()) if first_seq <= entry.seq <= last_seq)
         if not self._is_old(first_seq):
             return list(mine)
         return self._both(self._stored.entries_between(self._source, first_seq, last_seq), mine)
 
     def statement_versions(self, first_seq: int, last_seq: int) -> list[tuple[int, int, int]]:
-        """What the statements of some transactions in a row made: ordinal, number in the transaction, id of version."""
+        """Returns what the statements of consecutive transactions made: ordinal, number in the transaction, id of the
+        version."""
         stored = self._stored.statement_versions(self._source, first_seq, last_seq) if self._is_old(first_seq) else []
         mine = ((one.place, at) for at, one in self._versions.get(self._source, ()) if one.is_statement)
         return [
@@ -130,5 +132,6 @@ class UntrackedVersions(MemoryStore):
 
 
 def shown_id(version_id: int) -> int:
-    """The id of a version for who reads the stream: the store's, or -1, -2, ... for those that it does not have yet."""
+    """Returns a version's id as a reader gets it: the store's id, or -1, -2, ... for a version that the store does not
+    have yet."""
     return version_id if version_id <= _AHEAD else _AHEAD - version_id

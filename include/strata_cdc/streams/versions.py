@@ -1,6 +1,6 @@
-"""The schema along a stream: what has been tracked in the store, and behind it what the stream itself tells. DDL is
-tracked before the next row is looked at.
-Not here: where versions ahead of the store are kept (`untracked_ddl.py`), rows (`decoding.py`)."""
+"""The schema versions of a stream: first what has been tracked in the store, then the DDL of the stream itself. DDL is
+tracked before the next row is read.
+Not here: where untracked versions are kept (`untracked_ddl.py`), rows (`decoding.py`)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class StatementVersions(NamedTuple):
-    """What a statement made."""
+    """The version that a statement made, and its tables."""
 
     version: int
-    """As `shown_id`."""
+    """Its id, as `shown_id` returns it."""
     tables: set[TableName]
 
 
@@ -36,23 +36,25 @@ class StreamVersions:
     """The versions of one source, as far as its stream has been read."""
 
     def __init__(self, engine: sa.Engine, source: str, exclude: frozenset[str]) -> None:
-        """Goes on where the store is.
+        """Continues where the store ends.
 
         Args:
             engine: The store.
             source: Name of the source.
-            exclude: Databases that are no users'.
+            exclude: Databases that do not belong to users.
         """
         self._source, self._exclude = source, exclude
         self._stored = SchemaStore(engine)
         self._store = UntrackedVersions(self._stored, source)
         self._history: History = _Growing(self._store, source, self)
         self._ahead: Tracker | None = None
-        """Once something has come that the store does not have: most of what has landed has been tracked there."""
+        """Set once something has come that the store does not have: most of what has landed has been tracked in the
+        store."""
         if self._store.position(source) is None:
             self._track_ahead()
         self._starts: list[FileStart] = []
-        """Of the file that is being read, and of those before it without transactions, until the tracker has them."""
+        """Starts of the file that is being read, and of the files before it without transactions, until the tracker has
+        them."""
         self._is_open = False
         self._known = 0
         self._versions: dict[tuple[TableName, int], TableVersion] = {}
@@ -69,7 +71,7 @@ class StreamVersions:
         return self.tracked.lower_case_table_names != 0
 
     def track(self, item: Item) -> None:
-        """Takes the next item of the stream; what had been tracked before is passed over.
+        """Takes the next item of the stream; skips what had been tracked before.
 
         Raises:
             CorruptEventError: A statement cannot be read.
@@ -86,7 +88,7 @@ class StreamVersions:
             self._is_open = False
 
     def _track_ahead(self) -> Tracker:
-        """Begins to track where the store is by now."""
+        """Begins to track where the store now ends."""
         self._store = UntrackedVersions(self._stored, self._source)
         self._ahead = Tracker(self._store, self._source, exclude=self._exclude)
         self._history = _Growing(self._store, self._source, self)
@@ -103,11 +105,11 @@ class StreamVersions:
         if tracker.report.versions != self._known:
             self._known = tracker.report.versions
             tracker.flush()
-            # A historian keeps what it has read.
+            # A historian keeps what it has read, so a new one is needed.
             self._history = _Growing(self._store, self._source, self)
 
     def lookup(self, table: TableName, seq: int) -> TableVersion:
-        """The version of a table for the rows of a transaction.
+        """Returns the version of a table for the rows of a transaction.
 
         Raises:
             SchemaGapError: It is not known.
@@ -120,7 +122,7 @@ class StreamVersions:
         return known
 
     def made_between(self, first_seq: int, last_seq: int) -> dict[tuple[int, int], StatementVersions]:
-        """What the statements of some transactions in a row made, by ordinal and number in the transaction."""
+        """Returns what the statements of consecutive transactions made, by ordinal and number in the transaction."""
         named: dict[int, set[TableName]] = {}
         for entry in self._store.entries_between(first_seq, last_seq):
             named.setdefault(entry.version_id, set()).add(entry.name)
@@ -131,7 +133,7 @@ class StreamVersions:
 
 
 class _Growing(History):
-    """Knows how far the stream has been tracked without asking the store for each transaction."""
+    """A history that knows how far the stream has been tracked, without a query to the store for each transaction."""
 
     def __init__(self, store: UntrackedVersions, source: str, versions: StreamVersions) -> None:
         super().__init__(store, source)

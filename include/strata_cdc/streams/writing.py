@@ -1,4 +1,4 @@
-"""Spans of a stream as JSON lines, or as server-sent events, in stream order.
+"""Writes spans of a stream as JSON lines, or as server-sent events, in stream order.
 Not here: putting the bytes together (`lines.py`), events as Python values (`rendering.py`)."""
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Messages(Struct, frozen=True):
 
     data: bytes
     last: str
-    """Token of the last line; empty if there is none."""
+    """Token of the last line; empty if there is no line."""
     last_seq: int
-    """Ordinal of its transaction."""
+    """Ordinal of the transaction of the last line."""
 
 
 NO_MESSAGES: Final = Messages(b"", "", 0)
@@ -51,16 +51,16 @@ def message(token: str, line: bytes) -> bytes:
 
 
 class _Framing(Struct, frozen=True):
-    """What stands around each line."""
+    """The text before and after each line."""
 
     whole: Callable[[str, bytes], bytes]
-    """A line with it, of its token and itself."""
+    """Makes the complete text of a line from its token and the line itself."""
     id: bytes
-    """In front of the token; empty where no token is in front of the line."""
+    """The text before the token; empty if no token comes before the line."""
     end: bytes
 
     def front(self, *token: LineColumn) -> list[LineColumn]:
-        """What is in front of a line."""
+        """The columns that come before a line."""
         return [LineColumn.same(self.id), *token, LineColumn.same(b"\ndata: ")] if self.id else []
 
 
@@ -69,55 +69,55 @@ _MESSAGES: Final = _Framing(message, b"id: ", b"\n\n")
 
 
 class LineRows(Struct, frozen=True, eq=False):
-    """Rows of a table whose lines are made together."""
+    """Rows of one table whose lines are made together."""
 
     seqs: Ints
     rows: Ints
     """Ordinals of the rows in their transactions."""
     pieces: list[LineColumn]
-    """Of their images, and what is behind these."""
+    """The columns of the rows' images, and of what comes after the images."""
     transactions: Ints
-    """Ordinals of the transactions, each once."""
+    """Ordinals of the rows' transactions, each once."""
     chosen: Ints
-    """Which of these each row has."""
+    """For each row, the index of its transaction in `transactions`."""
 
 
 class LinePlan(Struct, frozen=True, eq=False):
-    """What lines a span has."""
+    """The lines that a span has."""
 
     span: StreamBatch
     rows: list[LineRows]
     others: list[Iterable[dict[str, Any]]]
-    """Lines of rows that are made one by one, without the end that all of them have."""
+    """Lines of rows that are made one by one, without the end that all lines have."""
 
 
 class SpanTexts(Struct, frozen=True, eq=False):
-    """What the lines of a span say of their transactions."""
+    """What the lines of a span state about their transactions."""
 
     rows: list[RowTexts]
-    """For each of the tables of its `LinePlan`."""
+    """One for each entry in `rows` of the span's `LinePlan`."""
     ends: EndTexts | None
-    """Of the transactions that end in it; None if none does."""
+    """Of the transactions that end in the span; None if no transaction ends in it."""
 
 
 class Writing:
-    """Knows the tables of one stream."""
+    """Makes the lines of one stream, and keeps what they need of each table."""
 
     def __init__(self) -> None:
-        """Knows none yet."""
+        """Begins without tables."""
         self._tables: dict[tuple[TableName, int | None, int], tuple[TableLines, ImageTexts, TableDefinition]] = {}
 
     def chunks(self, span: StreamBatch) -> Iterator[bytes]:
-        """The lines of a span, some at a time."""
+        """Yields the lines of a span, several at a time."""
         lines = self._of_source(put_together(span), _LINES)
         return joined(lines)
 
     def lines(self, span: StreamBatch) -> bytes:
-        """All of them."""
+        """Returns all lines of a span."""
         return b"".join(self.chunks(span))
 
     def messages(self, span: StreamBatch) -> Messages:
-        """The same as server-sent events."""
+        """Returns all lines of a span as server-sent events."""
         groups = self._of_source(put_together(span), _MESSAGES)
         if not groups:
             return NO_MESSAGES
@@ -133,13 +133,13 @@ class Writing:
         return planned_lines(plan, SpanTexts(rows, ends), framing)
 
     def plan(self, span: StreamBatch) -> LinePlan:
-        """What lines a span has, as `planned_lines` takes it: which transactions they speak of is known then."""
+        """Plans the lines of a span, for `planned_lines`. The plan shows which transactions the lines name."""
         plan = LinePlan(span, [], [])
         for batch in span.batches:
             values, images = self._table(batch)
             pieces = images.pieces(batch.batch, b',"token":"')
             if pieces is None:
-                # Images that lack columns, or have what their types cannot express.
+                # Images that lack columns, or have values that their column types cannot express.
                 plan.others.append(values.objects(batch.batch))
             else:
                 plan.rows.append(_line_rows(batch, pieces))
@@ -152,7 +152,7 @@ class Writing:
         known = self._tables.get(batch.kind)
         if known is None:
             table, definition = batch.table, batch.definition
-            # With the definition, so that its id stays its own.
+            # The entry keeps the definition alive, so that no other object gets the same `id`.
             known = (TableLines(table, definition), ImageTexts(table, definition), definition)
             self._tables[batch.kind] = known
         return known[:2]
@@ -167,12 +167,12 @@ def _line_rows(batch: ChangeBatch, pieces: list[LineColumn]) -> LineRows:
 
 
 def planned_lines(plan: LinePlan, texts: SpanTexts, framing: _Framing = _LINES) -> list[Lines]:
-    """The lines of a span, to be joined.
+    """Returns the lines of a span, to be joined.
 
     Args:
-        plan: Which there are.
-        texts: What they say of their transactions.
-        framing: What is around each.
+        plan: Which lines there are.
+        texts: What the lines state about their transactions.
+        framing: The text around each line.
     """
     span, found = plan.span, list[Lines]()
     if span.ddl:
@@ -231,17 +231,17 @@ def _ended(texts: Texts | None) -> LineColumn:
 
 
 def _facts(times: tuple[Texts, Ints], end: bytes) -> list[LineColumn]:
-    """What is at the end of the lines of some transactions."""
+    """The last columns of the lines of some transactions."""
     return [LineColumn.same(b',"committed_at":"'), LineColumn(*times), LineColumn.same(end)]
 
 
 def _end(span: StreamBatch) -> bytes:
-    """Of the lines of a span, which are of one source."""
+    """The end of all lines of a span: they are all of the same source."""
     return b'","source":%b}' % _source(next(iter(span.places.values())).before.source)
 
 
 def _unreadable_line(table: TableName, found: UnreadableRow, places: Mapping[int, TransactionPlace]) -> dict[str, Any]:
-    """What stands in the place of a row that cannot be read: it has no key of a row's line but those of its place."""
+    """The line for a row that cannot be read. Of the keys of a normal line, it has only those of the row's position."""
     seen = {"op": found.op, "before": found.before, "after": found.after}
     if found.json_diffs:
         seen["json_diffs"] = found.json_diffs
@@ -261,7 +261,7 @@ def _unreadable_line(table: TableName, found: UnreadableRow, places: Mapping[int
 
 
 def _one_by_one(objects: Iterable[dict[str, Any]], span: StreamBatch, framing: _Framing) -> Lines:
-    """Lines of rows that are made one by one, without the end that all of them have."""
+    """Lines of rows that are made one by one, without the end that all lines have."""
     seqs, steps, lines = [], [], []
     for line in objects:
         place = span.places[line["seq"]]
@@ -298,5 +298,5 @@ def _ddl_line(ddl: Ddl) -> bytes:
 
 
 def heartbeat_line(token: str) -> bytes:
-    """The line of a heartbeat."""
+    """Returns the line of a heartbeat."""
     return _encode({"token": token, "heartbeat": True})
