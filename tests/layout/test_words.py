@@ -49,7 +49,6 @@ UNFINISHED = frozenset(
         "binlog",
         "changes",
         "dialects",
-        "groups",
         "schema",
     }
 )

@@ -1,6 +1,6 @@
-"""What has come of a group's sources, sorted out: sources of a hop that look for their places are kept back, spans are
-cut into transactions, copies are left out.
-Not here: reading the sources (`readers.py`), what becomes of what arrives (`opened.py`)."""
+"""Sorts what has come from a group's sources: keeps back the sources of a switchover whose positions are not known yet,
+cuts spans into transactions, excludes copies.
+Not here: reading the sources (`readers.py`), what happens with what arrives (`opened.py`)."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 
 class EnteredHop(Struct, frozen=True):
-    """The new sources of a hop have found their places."""
+    """The positions of all new sources of a switchover are known."""
 
     hop: Hop
     places: list[SourcePosition]
 
 
 Arrival = tuple[str, "SpanTransactions | EnteredHop | FromReader"]
-"""A source, and what has come of it; of a span its transactions."""
+"""A source, and what has come from it; of a span, its transactions."""
 
 
 class Arrivals:
-    """Those of one group."""
+    """The arrivals of one group."""
 
     def __init__(self, request: GroupRequest, clocks: Clocks) -> None:
         """Nothing has come yet."""
@@ -48,7 +48,7 @@ class Arrivals:
         self._given = Given(request.group.name)
 
     def enter(self, hop: Hop) -> None:
-        """Waits for the new sources of a hop, which begin at a time."""
+        """Waits for the new sources of a switchover, which begin at a time."""
         self._entering.add(hop)
 
     @property
@@ -61,7 +61,7 @@ class Arrivals:
         return self._copies.is_holding(source)
 
     def sorted_out(self, source: str, what: FromReader) -> Iterator[Arrival]:
-        """Takes what a reader has given; gives what has arrived with it.
+        """Takes what a reader has sent; yields what has arrived with it.
 
         Raises:
             StrataError: As `Copies.take`.

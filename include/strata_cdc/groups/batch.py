@@ -1,4 +1,5 @@
-"""Where a group is along what is due of it: the places of its transactions, whose tokens say where all sources are.
+"""The positions of a group in what is due of it: the places of its transactions, whose tokens have the positions of all
+sources.
 Not here: which transactions are due, and their order (`due.py`), the texts of many tokens at once (`batch_texts.py`).
 """
 
@@ -25,30 +26,31 @@ if TYPE_CHECKING:
     from strata_cdc.streams.decoding import StreamBatch
 
 _WALK: Final = 32
-"""Transactions from one place that is found by itself to the next; between them each is found from the one before. Who
-asks for a few pays for half as many, who asks for all finds three in a hundred by themselves."""
+"""Every 32nd position is computed on its own; the positions between are computed from the position before. A request
+for a few positions computes 16 on average for each; a request for all computes three in a hundred on their own."""
 
 
 class GroupBatch:
-    """Transactions that are due one behind the other, without a hop between them."""
+    """Consecutive due transactions, without a switchover between them."""
 
     def __init__(self, due: DueTransactions[SpanTransactions], front: GroupPosition) -> None:
-        """Takes them, and where the group is in front of the first."""
+        """Takes the transactions, and the group's position before the first of them."""
         self.due, self.front = due, front
         self._walks: dict[int, list[GroupPosition]] = {}
 
     @cached_property
     def behind(self) -> GroupPosition:
-        """Where the group is behind the last."""
+        """The group's position after the last transaction."""
         return self.at(len(self.due))
 
     def parts(self) -> list[GroupPlaces]:
-        """The transactions of each part. They hold the stretch, which does not hold them: what has been given goes at
-        once, and not when Python looks for cycles, which it does the less the fewer objects hold the many rows."""
+        """The transactions of each part. They refer to the batch, and the batch does not refer to them: so what has
+        been yielded is freed at once, and not only when Python searches for cycles. It searches rarely if few objects
+        hold the many rows."""
         return [GroupPlaces(self, part, ranks) for part, ranks in zip(self.due.parts, self.due.ranks, strict=True)]
 
     def at(self, rank: int) -> GroupPosition:
-        """Where the group is in front of a transaction, by its ordinal among these."""
+        """Returns the group's position before a transaction, by the transaction's ordinal in the batch."""
         found = self.front
         for part, ranks in zip(self.due.parts, self.due.ranks, strict=True):
             count = int(np.searchsorted(ranks, rank))
@@ -57,7 +59,7 @@ class GroupBatch:
         return found
 
     def along(self, rank: int) -> GroupPosition:
-        """The same, for who asks for many of them in order."""
+        """Returns the same; faster if many are requested in order."""
         first = rank // _WALK * _WALK
         walk = self._walks.get(first)
         if walk is None:
@@ -71,21 +73,21 @@ class GroupBatch:
 
 
 class GroupPlaces(Mapping[int, "GroupPlace"]):
-    """The transactions of one part, by their ordinals in the source's stream."""
+    """The transactions of one part, by ordinal in the source's stream."""
 
     def __init__(self, stretch: GroupBatch, part: DueChunk[SpanTransactions], ranks: Ints) -> None:
-        """Takes the part, and the ordinals of its transactions in the stretch."""
+        """Takes the batch, the part, and the ordinals of the part's transactions in the batch."""
         self.stretch, self.part, self.ranks = stretch, part, ranks
         self.piece = part.piece
         self.seqs = part.piece.seqs[part.begin : part.end]
         self._made: dict[int, GroupPlace] = {}
 
     def span(self) -> StreamBatch:
-        """What they have."""
+        """The rows, DDL and ends of the transactions."""
         return self.piece.part(self.part.begin, self.part.end, self)
 
     def ordinals(self, seqs: Ints) -> Ints:
-        """Of some of them in the part, from 0."""
+        """Returns the ordinals of some transactions in the part, from 0."""
         return ordinals_in(self.seqs, seqs)
 
     def __getitem__(self, seq: int) -> GroupPlace:
@@ -98,7 +100,7 @@ class GroupPlaces(Mapping[int, "GroupPlace"]):
         return found
 
     def __iter__(self) -> Iterator[int]:
-        # Mostly it is the first that is wanted.
+        # In most cases only the first is needed.
         return map(int, self.seqs)
 
     def __len__(self) -> int:
@@ -106,43 +108,43 @@ class GroupPlaces(Mapping[int, "GroupPlace"]):
 
 
 class GroupPlace(TransactionPlace):
-    """A transaction of one source of a group: its tokens say where all sources are."""
+    """A transaction of one source of a group: its tokens have the positions of all sources."""
 
     __slots__ = ("_ordinal", "_piece", "_rank", "_stretch")
 
     def __init__(self, places: GroupPlaces, ordinal: int) -> None:
-        """Takes where it is in a part, which holds it and is not held by it."""
+        """Takes the part and the transaction's ordinal in it; the part refers to the place, but not the place to it."""
         self._stretch, self._rank = places.stretch, int(places.ranks[ordinal])
         self._piece, self._ordinal = places.piece, places.part.begin + ordinal
         super().__init__(*self._piece.place(self._ordinal).made_of)
 
     @cached_property
     def after_text(self) -> str:
-        """The group's token behind what there is of it."""
+        """The group's token after what there is of the transaction."""
         return self._stretch.along(self._rank + 1).text
 
     @cached_property
     def steps(self) -> StepTexts:
-        """The group's tokens in it."""
+        """The group's tokens inside the transaction."""
         return self._stretch.along(self._rank).inside(inside_of(self, 1))
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What lines of a source say that a hop led to."""
+        """More keys of the lines of a source that came with a switchover."""
         return shown_of(self.epoch, may_be_copy=self.may_be_copy)
 
     @property
     def epoch(self) -> int:
-        """The hop that its source came with, from 1; 0 for a first source."""
+        """The number of the switchover with which its source came, from 1; 0 for a first source."""
         return self._piece.epoch
 
     @property
     def may_be_copy(self) -> bool:
-        """Whether an old source may have given it: nobody knows the positions of the hop."""
+        """Whether it may have come from an old source: the positions of the switchover are not known."""
         return bool(self._piece.may_be_copy[self._ordinal])
 
 
 def shown_of(epoch: int, *, may_be_copy: bool) -> dict[str, Any]:
-    """What lines of transactions of an epoch say besides."""
+    """Returns more keys of the lines of an epoch's transactions."""
     found: dict[str, Any] = {"epoch": epoch} if epoch else {}
     return {**found, "possible_duplicate": True} if may_be_copy else found

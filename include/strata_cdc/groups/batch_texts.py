@@ -1,5 +1,5 @@
-"""The texts of the tokens of many transactions of a group at once. Where each source that moves has numbered its
-transactions one behind the other, each token differs from the next in two numbers of each source.
+"""Makes the texts of the tokens of many transactions of a group at once. If each source that moves has numbered its
+transactions consecutively, each token differs from the next in two numbers of each source.
 Not here: the texts of one source's tokens (`streams/token_texts.py`), one token (`vector.py`)."""
 
 from __future__ import annotations
@@ -30,45 +30,46 @@ if TYPE_CHECKING:
     from strata_cdc.streams.events import TransactionPlace
 
 _MANY: Final = 48
-"""Transactions from which on columns are faster than one at a time."""
+"""From this number of transactions on, columns are faster than one transaction at a time."""
 _NOTHING: Final = array_head(0)
 _encode: Final = msgspec.msgpack.encode
 
 
 class _Moving(Struct, frozen=True, eq=False):
-    """A source of which a segment has transactions."""
+    """A source that has transactions in a segment."""
 
     known: Growing
     before: Ints
-    """In front of each transaction of the segment, and behind the last one, how many of this source there are."""
+    """How many transactions of this source come before each transaction of the segment; then, how many there are in
+    all."""
     numbers: Ints
-    """The last one that is executed in front of all of them, then behind each."""
+    """The number of the last executed transaction: first before all of them, then after each."""
     committed_at: Ints
-    """Of that one, and of each (microseconds UTC)."""
+    """The commit times of these transactions (microseconds UTC)."""
 
 
 class _Segment(Struct, frozen=True, eq=False):
-    """Transactions of a stretch whose tokens are alike."""
+    """Transactions of a batch whose tokens have the same form."""
 
     begin: int
     end: int
     """Exclusive."""
     packed: Mapping[str, PackedPlace] = {}
-    """Of all sources in front of it, in the order of the names."""
+    """The packed positions of all sources before the segment, in the order of the names."""
     moving: dict[str, _Moving] | None = None
-    """None: their tokens are made one by one."""
+    """The sources with transactions in it; None: the tokens are made one by one."""
 
     def behind(self, ranks: Ints) -> Texts:
-        """The tokens behind some of them."""
+        """Returns the tokens after some of the transactions."""
         version = b"v3." if self._is_copied else b"v1."
         return sealed(version, self._columns(ranks + 1, None), b"")[0]
 
     def inside(self, ranks: Ints, source: str) -> tuple[Texts, Ints]:
-        """What the tokens inside of some of them begin with, and their CRCs, as `StepTexts` has them.
+        """Returns the begin of the tokens inside some of the transactions, and their CRCs, as in `StepTexts`.
 
         Args:
-            ranks: Their ordinals in the stretch.
-            source: Theirs.
+            ranks: Ordinals of the transactions in the batch.
+            source: The source of these transactions.
         """
         version = b"v3." if self._is_copied else b"v2."
         return sealed(version, self._columns(ranks, source), b".")
@@ -78,9 +79,10 @@ class _Segment(Struct, frozen=True, eq=False):
         return any(packed.is_copied for packed in self.packed.values())
 
     def _columns(self, ranks: Ints, inside: str | None) -> list[bytes | Ints]:
-        """What is packed into the tokens in front of some transactions, or inside of those, of one source."""
+        """What is packed into the tokens before some transactions, or inside them: then all are of the source
+        `inside`."""
         found: list[bytes | Ints] = [array_head(len(self.packed))]
-        # An array of four, five or six (`token_text.py`).
+        # The length of the array for a source: four, five or six (`token_text.py`).
         fields = 6 if self._is_copied else 4 if inside is None else 5
         for name, packed in self.packed.items():
             moving = (self.moving or {}).get(name)
@@ -99,7 +101,7 @@ class _Segment(Struct, frozen=True, eq=False):
 
 
 def _together(parts: Sequence[bytes | Ints]) -> list[bytes | Ints]:
-    """The same with bytes that stand side by side in one."""
+    """Joins bytes that are next to each other."""
     found: list[bytes | Ints] = []
     for part in parts:
         if found and isinstance(part, bytes) and isinstance(found[-1], bytes):
@@ -110,10 +112,10 @@ def _together(parts: Sequence[bytes | Ints]) -> list[bytes | Ints]:
 
 
 class GroupBatchTexts:
-    """The tokens of a stretch."""
+    """Makes the tokens of a batch."""
 
     def __init__(self, stretch: GroupBatch, parts: Sequence[GroupPlaces], many: int = _MANY) -> None:
-        """Takes it, its parts, and from how many transactions on it makes columns."""
+        """Takes the batch, its parts, and from how many transactions on it makes columns."""
         self._stretch, self._parts, self._many = stretch, parts, many
         borders, met = {0, len(stretch.due)}, set[str]()
         for places in parts:
@@ -123,20 +125,20 @@ class GroupBatchTexts:
         self.segments = [segment for begin, end in pairwise(ordered) for segment in self._segments(begin, end)]
 
     def each(self, ranks: Ints) -> Iterator[tuple[_Segment, slice]]:
-        """The segments that some transactions are in, and which of these."""
+        """Yields the segments that have some of the given transactions, and which of these."""
         for segment in self.segments:
             some = slice(*np.searchsorted(ranks, [segment.begin, segment.end]).tolist())
             if some.start < some.stop:
                 yield segment, some
 
     def _segments(self, begin: int, end: int, known: frozenset[str] = frozenset()) -> Iterator[_Segment]:
-        """What lies between two borders, cut further where that has to be: in front of and behind a transaction by
-        which a source's place becomes another one than the one before, grown.
+        """Yields the segments between two borders. It cuts before and after a transaction if the source's position
+        after it is not simply the position before it with one more number.
 
         Args:
-            begin: The first.
-            end: Behind the last.
-            known: Sources whose place did not lead up to their first transaction, for which that was done already.
+            begin: Rank of the first transaction.
+            end: Rank after the last transaction.
+            known: Sources whose position did not lead up to their first transaction, and which were already cut there.
         """
         if end - begin < self._many:
             yield _Segment(begin, end)
@@ -160,17 +162,17 @@ class GroupBatchTexts:
                 yield from self._segments(first, stop, known)
 
     def _is_plain(self, begin: int, end: int, front: GroupPosition, moving: Mapping[str, _Moving]) -> bool:
-        """Whether the tokens of a segment can be made by columns: no source stands inside of a transaction."""
+        """Whether the tokens of a segment can be made in columns: this needs that no source is inside a transaction."""
         count = sum(int(one.before[-1]) for one in moving.values())
         return count == end - begin and not any(packed.steps for packed in front.packed.values())
 
 
 def _borders(places: GroupPlaces, *, begins: bool) -> Iterator[int]:
-    """Where tokens that name transactions of a part begin to be others.
+    """The borders at which the form of the tokens that name transactions of a part changes.
 
     Args:
-        places: The transactions.
-        begins: Whether they do with the first one: a segment has one part of each source.
+        places: The part's transactions.
+        begins: Whether the first transaction is a border, too: a segment has only one part of each source.
     """
     begin, end, ranks = places.part.begin, places.part.end, places.ranks
     if begins:
@@ -181,8 +183,9 @@ def _borders(places: GroupPlaces, *, begins: bool) -> Iterator[int]:
 
 
 def _moving(places: GroupPlaces, segment: range, front: GroupPosition) -> _Moving | int | None:
-    """The transactions of a part that are in a segment, one at least; or the ordinal of that by which the set gets
-    another form; None where the place in front of them is not that of the first, or has not grown to it."""
+    """The transactions of a part that are in a segment, at least one. Or the ordinal of the transaction that changes
+    the form of the set. Or None, if the source's position before the segment is not the position before the first
+    transaction, or does not lead up to it."""
     part, piece = places.part, places.piece
     first, stop = (int(np.searchsorted(places.ranks, rank)) for rank in (segment.start, segment.stop))
     transaction, place = piece.place(part.begin + first), front.places.get(part.source)
@@ -197,7 +200,7 @@ def _moving(places: GroupPlaces, segment: range, front: GroupPosition) -> _Movin
     if front.packed[part.source].copied != array_head(6) + fields + _NOTHING + (known.origins or _NOTHING):
         return None
     if numbers[-1] >= limit:
-        # There it meets the next span.
+        # There the interval joins the next interval.
         return first + int(np.searchsorted(numbers, limit))
     is_here = np.zeros(len(segment) + 1, np.int64)
     is_here[places.ranks[first:stop] - segment.start + 1] = 1
@@ -210,33 +213,34 @@ def _moving(places: GroupPlaces, segment: range, front: GroupPosition) -> _Movin
 
 
 def _last_before(gtid: Gtid, place: SourcePosition) -> int:
-    """The last number of a transaction's server that was executed in front of it at a place; 0: none."""
+    """The last number of a transaction's server, below the transaction's own number, that a position has; 0: none."""
     position = place.position
     spans = dict(position.items()).get(gtid.sid, ()) if isinstance(position, GtidSet) else ()
     return max((end for _, end in spans if end < gtid.gno), default=0)
 
 
 class GroupTexts:
-    """Of some transactions of a part, what their lines say of them: what those of their source say, but for tokens."""
+    """Makes what lines state about some transactions of a part: the same as lines of the source, except for the
+    tokens."""
 
     def __init__(self, tokens: GroupBatchTexts, places: GroupPlaces, seqs: Ints) -> None:
-        """Takes the tokens of the stretch, the part, and which of its transactions are wanted."""
+        """Takes the tokens of the batch, the part, and the ordinals of the wanted transactions."""
         self._of_source = TransactionTexts(places.piece.own, seqs)
         self._tokens, self._group, self._ordinals = tokens, places, places.ordinals(seqs)
         self._ranks = places.ranks[self._ordinals]
 
     def of_rows(self) -> RowTexts:
-        """As those of a source."""
+        """Returns the same as `TransactionTexts.of_rows`."""
         own, ends = self._of_source, self.ends(inside=True)
         return RowTexts(own.statements(), own.gtids(), own.times(), *self.heads(), ends)
 
     def of_ends(self) -> EndTexts:
-        """Likewise."""
+        """Returns the same as `TransactionTexts.of_ends`."""
         own = self._of_source
         return EndTexts(own.gtids(), own.times(), self.behind(), self.ends(inside=False))
 
     def behind(self) -> Texts:
-        """The tokens behind each."""
+        """Returns the token after each transaction."""
         found = []
         for segment, some in self._tokens.each(self._ranks):
             if segment.moving is None:
@@ -246,7 +250,7 @@ class GroupTexts:
         return Texts.joined(found)
 
     def heads(self) -> tuple[Texts, Ints]:
-        """What the tokens inside of each begin with, and their CRCs, as `StepTexts` has them."""
+        """Returns the begin of the tokens inside each transaction, and their CRCs, as in `StepTexts`."""
         found: list[tuple[Texts, Ints]] = []
         for segment, some in self._tokens.each(self._ranks):
             if segment.moving is None:
@@ -258,7 +262,7 @@ class GroupTexts:
         return Texts.joined([texts for texts, _ in found]), np.concatenate([crcs for _, crcs in found])
 
     def ends(self, *, inside: bool) -> Texts | None:
-        """As that of `RowTexts` or `EndTexts`."""
+        """Returns `ends` of `RowTexts` or `EndTexts`."""
         piece = self._group.piece
         marked = piece.may_be_copy[self._group.part.begin + self._ordinals]
         segments = [(inside and one.moving is None, some) for one, some in self._tokens.each(self._ranks)]
@@ -272,12 +276,12 @@ class GroupTexts:
         return Texts.joined(found)
 
     def _some(self, some: slice) -> Iterator[TransactionPlace]:
-        """Their places, one by one."""
+        """The places of some transactions, one by one."""
         return (self._group[seq] for seq in self._group.seqs[self._ordinals[some]].tolist())
 
 
 def _ends(tails: Sequence[bytes] | None, shown: Sequence[bytes], marked: Sequence[bool]) -> Texts:
-    """What is behind the numbers of some tokens: their tails, if they have any, and what lines say besides."""
+    """The text after the numbers of some tokens: the tokens' tails, if there are any, and more keys of the lines."""
     if tails is None and all(one == marked[0] for one in marked):
         text = np.frombuffer(shown[marked[0]], np.uint8)
         return Texts(np.tile(text, len(marked)), np.arange(len(marked) + 1) * len(text))

@@ -1,9 +1,9 @@
-"""Copies: which transactions of a new source are what an old one has given, and which may be.
-Not here: where new sources begin (`hops.py`), leaving transactions out of pieces (`pieces.py`).
+"""Copies: which transactions of a new source are, or may be, copies of what came from an old source.
+Not here: where new sources begin (`hops.py`), excluding transactions (`pieces.py`).
 
-Filtered replication of MySQL copies a transaction with its GTID. Other copiers write what they copy in transactions of
+MySQL's filtered replication copies a transaction with its GTID. Other copiers write what they copy in transactions of
 their own, and keep the old source's GTID set in a row of these (Vitess: `_vt.blp_checkpoint.pos`, `_vt.vreplication`).
-What such a row has more than its before image is what the transaction copies.
+The transaction copies the GTIDs that are in the row's after image but not in its before image.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ Batch = TypeVar("Batch", ChangeBatch, UnreadableRows)
 
 
 class CopyKind(Enum):
-    """What a transaction of a new source is."""
+    """Whether a transaction of a new source is a copy."""
 
     COPY = "copy"
-    """All of it was given by an old source."""
+    """All of it came from an old source."""
     NEW = "new"
-    """None of it was."""
+    """None of it came from an old source."""
     PARTLY = "partly"
-    """The copier put several transactions into one, and some of these were."""
+    """The copier put several transactions into one, and some of these came from an old source."""
 
 
 class PositionColumn:
     """The column in which a copier keeps the position of what it copies."""
 
     def __init__(self, text: str) -> None:
-        """Takes `database.table.column`."""
+        """Takes the column as `database.table.column`."""
         self.table, _, self.name = text.rpartition(".")
         self._folded = fold_name(self.table)
 
     def is_in(self, batch: ChangeBatch | UnreadableRows) -> bool:
-        """Whether some rows are of its table."""
+        """Whether rows are of the column's table."""
         return fold_name(str(batch.table)) == self._folded
 
     def read(self, rows: UnreadableRows) -> ChangeBatch:
-        """Rows of its table of which other columns cannot be read.
+        """Returns rows of the column's table in which other columns cannot be read.
 
         Raises:
-            StrataError: It is this column: nobody knows what a transaction copies.
+            StrataError: This column cannot be read, so it is not known what a transaction copies.
         """
         left = rows.of_columns({self.name.casefold()})
         if not left.is_readable.all():
@@ -66,7 +66,7 @@ class PositionColumn:
         return rows.as_changes()
 
     def copied(self, change: RowChange) -> GtidSet:
-        """What a change of its row says that the transaction copies.
+        """Returns what the transaction copies, by a change of the copier's row.
 
         Raises:
             SourceSettingsError: The column has something else than a GTID set.
@@ -80,7 +80,7 @@ class PositionColumn:
             return GtidSet()
         text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
         try:
-            # Vitess writes the flavour in front: MySQL56/UUID:1-77.
+            # Vitess writes the flavour first: MySQL56/UUID:1-77.
             return GtidSet.parse(text.rpartition("/")[2])
         except InvalidGtidSetError:
             raise SourceSettingsError(
@@ -91,24 +91,24 @@ class PositionColumn:
 
 
 class Copies:
-    """Tells the copies of one group's new sources."""
+    """Finds the copies in one group's new sources."""
 
     def __init__(self, path: Path, clocks: Clocks, column: str | None) -> None:
-        """Takes the way over the hops, the servers' clocks, and `database.table.column` of the copier's positions, if
-        there is one."""
+        """Takes the path through the switchovers, the servers' clocks, and `database.table.column` of the copier's
+        positions, if there is such a column."""
         self._path, self._clocks, self._column = path, clocks, None if column is None else PositionColumn(column)
         self._rendering = Rendering()
         self._held: dict[str, list[StreamBatch]] = {}
         self._known: dict[str, dict[int, GtidSet]] = {}
-        """By source and ordinal: what transactions copy."""
+        """What transactions copy, by source and ordinal."""
 
     def take(self, source: str, span: StreamBatch) -> list[StreamBatch]:
-        """Takes a span; returns those that are whole. The copier's row may be the last one of a transaction: until it
-        has come nobody knows what the transaction is.
+        """Takes a span; returns the spans that are complete. The copier's row may be the last row of a transaction:
+        until it has come, it is not known whether the transaction is a copy.
 
         Args:
             source: The source.
-            span: What has come of it.
+            span: What has come from it.
 
         Raises:
             StrataError: As `PositionColumn.copied` and `PositionColumn.read`.
@@ -135,11 +135,11 @@ class Copies:
         return [one for one in held if one]
 
     def is_holding(self, source: str) -> bool:
-        """Whether something of a source has come, and nobody knows what it is."""
+        """Whether something of a source has come of which it is not known yet whether it is a copy."""
         return bool(self._held.get(source))
 
     def sort_out(self, source: str, piece: SpanTransactions) -> None:
-        """Leaves the copies out of a piece, and marks what may be one."""
+        """Excludes the copies from a span's transactions, and marks what may be a copy."""
         hop = self._path.hop_to(source)
         if hop is None:
             return
@@ -148,7 +148,7 @@ class Copies:
         until = None if hop.copied_until is None else self._clocks.latest(source, hop.copied_until)
         may_be_copy = hop.may_be_copies(piece.times, until)
         for seq, copied in self._known.get(source, {}).items():
-            # It says itself what it is.
+            # The transaction itself shows what it copies.
             at = np.flatnonzero(piece.seqs == seq)
             kind = _kind(copied, given)
             if kind is not None:
@@ -159,7 +159,7 @@ class Copies:
 
 
 def _kind(copied: GtidSet, given: GtidSet) -> CopyKind | None:
-    """What a transaction is that copies some others, of which some were given; None: it copies none."""
+    """What kind a transaction is that copies `copied`, when `given` came from old sources; None: it copies nothing."""
     if not copied:
         return None
     rest = copied - given
@@ -174,7 +174,7 @@ def _parted(batches: list[Batch], column: PositionColumn) -> tuple[list[Batch], 
 
 
 def _is_inside(span: StreamBatch, rows: list[ChangeBatch]) -> bool:
-    """Whether a span ends inside of a transaction."""
+    """Whether a span ends inside a transaction."""
     begun = [int(row_seqs(batch).max()) for _, batch in span.rows]
     begun += [int(row_seqs(batch.batch).max()) for batch in rows]
     begun += [one.place.record.seq for one in span.ddl]

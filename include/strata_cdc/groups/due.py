@@ -1,6 +1,6 @@
-"""What is due of a group's sources at one time, in the group's order: the parts of the sources' pieces, and which place
-each transaction has among all of them. Pure, as the merge that makes it (`merge.py`).
-Not here: what is in the pieces (`pieces.py`), tokens (`batch.py`), lines and events (`rendering.py`)."""
+"""What is due of a group's sources at one time, in the group's order: parts of the sources' chunks, and the rank of
+each transaction among all of them. Pure, like the merge that makes it (`merge.py`).
+Not here: what is in the chunks (`pieces.py`), tokens (`batch.py`), lines and events (`rendering.py`)."""
 
 from __future__ import annotations
 
@@ -19,43 +19,44 @@ What = TypeVar("What")
 
 
 class DueChunk(NamedTuple, Generic[What]):
-    """Consecutive transactions of one piece."""
+    """Consecutive transactions of one chunk of a source."""
 
     source: str
     piece: What
     begin: int
-    """Ordinal of the first in the piece, from 0."""
+    """Ordinal of the first transaction in the chunk, from 0."""
     times: Ints
-    """Of each, in the group's time: microseconds UTC."""
+    """The time of each transaction, in the group's time: microseconds UTC."""
 
     @property
     def end(self) -> int:
-        """Exclusive."""
+        """The ordinal after the last transaction."""
         return self.begin + len(self.times)
 
 
 class Run(NamedTuple, Generic[What]):
-    """Transactions of one source between which no other source has one."""
+    """Transactions of one source, without a transaction of another source between them."""
 
     source: str
     piece: What
     begin: int
-    """Ordinal in the piece, from 0."""
+    """Ordinal of the first transaction in the chunk, from 0."""
     end: int
-    """Exclusive."""
+    """The ordinal after the last transaction."""
     times: Ints
-    """Of each, in the group's time: microseconds UTC."""
+    """The time of each transaction, in the group's time: microseconds UTC."""
 
 
 class DueTransactions(Generic[What]):
-    """Transactions that are due."""
+    """The transactions that are due."""
 
     def __init__(self, parts: Sequence[DueChunk[What]], ranks: Sequence[Ints] | None = None) -> None:
-        """Takes parts, and finds the order.
+        """Takes the parts, and finds the order.
 
         Args:
-            parts: Of each source one behind the other; the sources in the order in which they come at one time.
-            ranks: Ordinals of the transactions of each part among all; None: they are to be found.
+            parts: The parts of each source, one after the other; the sources in the order that they have for equal
+                times.
+            ranks: Ranks of the transactions of each part among all; None: they are computed.
         """
         self.parts = parts
         self.ranks = _ranks(parts) if ranks is None else ranks
@@ -64,7 +65,7 @@ class DueTransactions(Generic[What]):
         return sum(len(part.times) for part in self.parts)
 
     def __iter__(self) -> Iterator[Run[What]]:
-        """In order."""
+        """Yields the runs in order."""
         owners, ordinals = self.by_rank
         borders = [*np.flatnonzero(np.diff(owners, prepend=-1)).tolist(), len(owners)]
         for begin, end in pairwise(borders):
@@ -74,7 +75,7 @@ class DueTransactions(Generic[What]):
 
     @cached_property
     def by_rank(self) -> tuple[Ints, Ints]:
-        """Of each transaction, in order: its part, and its ordinal in that, from 0."""
+        """For each transaction, in order: its part, and its ordinal in the part, from 0."""
         owners, ordinals = np.empty(len(self), np.int64), np.empty(len(self), np.int64)
         for number, ranks in enumerate(self.ranks):
             owners[ranks] = number
@@ -82,7 +83,7 @@ class DueTransactions(Generic[What]):
         return owners, ordinals
 
     def between(self, begin: int, end: int) -> DueTransactions[What]:
-        """Those of some ordinals, from `begin` to the one in front of `end`."""
+        """Returns the transactions with the ranks from `begin` to the last before `end`."""
         parts, found = [], []
         for part, ranks in zip(self.parts, self.ranks, strict=True):
             first, stop = np.searchsorted(ranks, [begin, end]).tolist()
@@ -97,6 +98,6 @@ def _ranks(parts: Sequence[DueChunk[What]]) -> list[Ints]:
         return [np.arange(len(part.times)) for part in parts]
     times = np.concatenate([part.times for part in parts])
     found = np.empty(len(times), np.int64)
-    # Sorted runs are merged; what has the same time stays in the order of the parts.
+    # A stable sort merges the sorted parts; transactions of the same time stay in the order of the parts.
     found[np.argsort(times, kind="stable")] = np.arange(len(times))
     return np.split(found, np.cumsum([len(part.times) for part in parts])[:-1])

@@ -1,5 +1,6 @@
-"""New sources of a hop that begin at a time: where that is their first transaction tells, and until it has come of all
-of them, what has come of the others waits. Not here: what a hop is (`hops.py`), the stream (`stream.py`)."""
+"""New sources of a switchover that begin at a time. The first transaction of each source shows its position. Until it
+has come from all of them, what has come from the others waits.
+Not here: what a switchover is (`hops.py`), the stream (`stream.py`)."""
 
 from __future__ import annotations
 
@@ -19,41 +20,41 @@ if TYPE_CHECKING:
 
 
 class Entered(Struct):
-    """A hop whose new sources are looking for their places."""
+    """A switchover for whose new sources positions are still missing."""
 
     hop: Hop
     places: dict[str, SourcePosition] = field(default_factory=dict)
-    """By source; those that are known."""
+    """The known positions, by source."""
     kept: list[tuple[str, FromReader]] = field(default_factory=list)
-    """What has come of the sources, in order."""
+    """What has come from the sources, in order."""
 
 
 class Entering:
-    """The hops of one group that are under way."""
+    """The switchovers of one group that are in progress."""
 
     def __init__(self) -> None:
-        """Begins with none."""
+        """Begins without switchovers."""
         self._by_source: dict[str, Entered] = {}
 
     def add(self, hop: Hop) -> None:
-        """Waits for the new sources of a hop."""
+        """Waits for the new sources of a switchover."""
         self._by_source.update(dict.fromkeys(hop.new, Entered(hop)))
 
     @property
     def placed(self) -> set[str]:
-        """Sources that are not to be read further until the others of their hop have come."""
+        """Sources that must not be read further until the other sources of their switchover have come."""
         return {source for source, found in self._by_source.items() if source in found.places}
 
     def keep(self, source: str, what: FromReader, lineage: str) -> Entered | None:
-        """Takes what has come of a source.
+        """Takes what has come from a source, for which `waits_for` is true.
 
         Args:
             source: The source.
             what: A span, a position, or the end of its stream.
-            lineage: Of the source.
+            lineage: Lineage of the source.
 
         Returns:
-            The hop if it can be given now. The source is one that `waits_for` names.
+            The switchover, if the positions of all its new sources are now known.
         """
         found = self._by_source[source]
         found.kept.append((source, what))
@@ -66,7 +67,7 @@ class Entering:
         return found
 
     def waits_for(self, source: str, what: FromReader) -> bool:
-        """Whether something of a source is to be kept."""
+        """Whether what has come from a source must be kept."""
         is_fault = isinstance(what, Ended) and what.error is not None
         return source in self._by_source and isinstance(what, StreamBatch | ReaderPosition | Ended) and not is_fault
 
@@ -76,5 +77,6 @@ def _place_of(what: FromReader) -> SourcePosition | None:
         place: SourcePosition | None = what.places[min(what.places)].before
     else:
         place = what.place if isinstance(what, ReaderPosition | Ended) else None
-    # The place in front of a transaction has its time already; a position is the same for each reader without a time.
+    # The position before a transaction already has the transaction's time; without a time, it is the same for all
+    # readers.
     return None if place is None else replace(place, committed_at=0)

@@ -1,16 +1,18 @@
-"""Hops: where new sources take over from old ones, at positions that a journal or two tokens name (resharding, and
-back). Not here: following them along a stream (`path.py`), the merge (`merge.py`), copies (`copies.py`).
+"""Switchovers (in the code and in journals: hops): new sources take over from old sources, at positions that a journal
+or two tokens name (resharding, and back).
+Not here: following them in a stream (`path.py`), the merge (`merge.py`), copies (`copies.py`).
 
 A journal is a file of JSON:
 
     {"format": 2, "hops": [{"name": "split", "from": {"shard_a": "GTID SET"}, "to": {"shard_a1": "GTID SET", ...}}]}
 
-`from` says behind what nothing of an old source is wanted, `to` in front of what nothing of a new one is. What a new
-source has of an old one's GTIDs (filtered replication copied it) was given by the old one, and is not given again.
+Nothing of an old source is wanted after its position in `from`, and nothing of a new source before its position in
+`to`. If a new source has GTIDs of an old source (filtered replication copied them), these transactions came from the
+old source, and do not come again.
 
-Where nobody knows the positions any more they are null: the old sources are read as far as they have landed, and the
-new ones from the smallest time that these came to, less what clocks may be apart. What comes twice then is marked as
-possible.
+Positions that are no longer known are null. Then the old sources are read as far as they have landed. The new sources
+are read from the smallest time that the old sources reached, minus the possible difference of the clocks. What may
+come twice then is marked as a possible duplicate.
 """
 
 from __future__ import annotations
@@ -36,39 +38,41 @@ if TYPE_CHECKING:
     from strata_cdc.streams.positions import Mask
 
 FORMAT: Final = 2
-"""Number of the journal's form; every older one keeps opening. In format 1 each source had a position."""
+"""Number of the journal's format; journals of all older formats can still be read. In format 1 each source had a
+position."""
 
 _Name = Annotated[str, Meta(min_length=1)]
 _Positions = Annotated[dict[_Name, str | None], Meta(min_length=1)]
 
 
 class Hop(Struct, frozen=True):
-    """New sources take over from old ones."""
+    """A switchover: new sources take over from old sources."""
 
     name: str
     old: Mapping[str, GtidSet | None]
-    """What had been executed on each when it was left; None: what has landed of it."""
+    """What each source had executed when the group left it; None: what has landed of it."""
     new: Mapping[str, GtidSet | None]
-    """What had been executed on each when it took over; None: it begins at a time (`Clocks.earliest`)."""
+    """What each source had executed when it took over; None: it begins at a time (`Clocks.earliest`)."""
     copied_until: int | None = None
-    """Nothing was copied from the old sources after this time of the group (microseconds UTC); None: nobody knows."""
+    """Nothing was copied from the old sources after this time of the group (microseconds UTC); None: not known."""
 
     @property
     def copied(self) -> GtidSet:
-        """Transactions that the old sources have given, as far as the hop says it."""
+        """Transactions that came from the old sources, as far as the switchover names them."""
         return reduce(GtidSet.__or__, (found for found in self.old.values() if found is not None), GtidSet())
 
     @property
     def is_by_time(self) -> bool:
-        """Whether the new sources begin at a time, so that some of it may come twice."""
+        """Whether the new sources begin at a time, so that some transactions may come twice."""
         return None in self.new.values()
 
     def may_be_copies(self, committed_at: Ints, copied_until: int | None) -> Mask:
-        """Which transactions of a new source may be what an old one has given, as far as their times tell.
+        """Returns which transactions of a new source may be copies of what came from an old source, as far as their
+        times show.
 
         Args:
-            committed_at: By the new source's own clock: microseconds UTC.
-            copied_until: Nothing was copied from then on, by the same clock; None: nobody knows.
+            committed_at: Commit times by the new source's own clock, microseconds UTC.
+            copied_until: Nothing was copied from this time on, by the same clock; None: not known.
         """
         if self.is_by_time and copied_until is not None:
             return committed_at < copied_until
@@ -76,22 +80,23 @@ class Hop(Struct, frozen=True):
 
 
 def hop_between(old: str, new: str, name: str) -> Hop:
-    """The hop between two positions of a group that somebody has in hand.
+    """Makes the switchover between two tokens that the user has.
 
     Args:
-        old: Token that says where the old sources were left.
-        new: Token that says where the new ones took over.
-        name: Of the hop.
+        old: Token of the positions at which the group left the old sources.
+        new: Token of the positions at which the new sources took over.
+        name: Name of the switchover.
 
     Raises:
-        InvalidTokenError: One is no token.
-        Usage: One is inside of a transaction, or of a source without GTIDs.
+        InvalidTokenError: One of the texts is not a token.
+        Usage: A position is inside a transaction, or of a source without GTIDs.
     """
     return Hop(name, _positions(old), _positions(new))
 
 
 def hops_by_hand(pairs: Iterable[str]) -> list[Hop]:
-    """The hops between tokens that somebody wrote as `FROM,TO`. Raises as `hop_between`."""
+    """Makes the switchovers between tokens that the user wrote as `FROM,TO`. Raises the same errors as
+    `hop_between`."""
     found = []
     for number, pair in enumerate(pairs, start=1):
         old, comma, new = pair.partition(",")
@@ -127,13 +132,13 @@ class _Journal(Struct, forbid_unknown_fields=True):
 
 
 def read_journal(path: str) -> list[Hop]:
-    """The hops of a journal, in their order. One that is written twice is one.
+    """Reads the switchovers of a journal, in their order. If the same switchover is written twice, it counts once.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
 
     Raises:
-        SettingsError: It cannot be read, or contradicts itself.
+        SettingsError: The journal cannot be read, or contradicts itself.
     """
     try:
         found = msgspec.json.decode(Path(path).read_bytes(), type=_Journal)
@@ -149,10 +154,10 @@ def read_journal(path: str) -> list[Hop]:
 
 
 def once(hops: Iterable[Hop], path: str | None = None) -> list[Hop]:
-    """Each hop once, in order.
+    """Returns each switchover once, in order.
 
     Raises:
-        SettingsError: Two of one name are different, or a source takes over twice.
+        SettingsError: Two switchovers with the same name are different, or a source takes over twice.
     """
     known: dict[str, Hop] = {}
     for hop in hops:
@@ -163,16 +168,16 @@ def once(hops: Iterable[Hop], path: str | None = None) -> list[Hop]:
 
 
 def check_names(hops: Sequence[Hop], current: Collection[str], known: Collection[str], path: str | None) -> None:
-    """Holds hops against the sources that there are.
+    """Checks switchovers against the sources that there are.
 
     Args:
-        hops: In order.
+        hops: The switchovers, in order.
         current: Sources of the group.
         known: All sources of the settings.
-        path: Of the journal.
+        path: Path of the journal.
 
     Raises:
-        SettingsError: A source is not known, or the hops do not lead to the group's sources.
+        SettingsError: A source is not known, or the switchovers do not lead to the group's sources.
     """
     for hop in hops:
         unknown = sorted({*hop.old, *hop.new} - set(known))

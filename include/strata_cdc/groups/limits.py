@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GroupLimits:
-    """Of each source of one reader of a group."""
+    """The limits for each source of a group's reader."""
 
     waiting_bytes: int = 8 << 20
-    """Of rows that wait to be taken, beside the piece that goes beyond: who takes them is not held up by each reader
-    that has to be woken first."""
+    """Bytes of rows that may wait, in addition to the chunk that exceeds this. With rows waiting, the merge need not
+    wait until a reader has woken up."""
     least_bytes: int = 64 << 10
-    """As so many counts whatever is smaller: a reader that is silent has something to say, too, and for as long as
-    nobody takes it."""
+    """Everything smaller counts as this size: a silent reader also puts something in, again and again until it is
+    taken."""
     decode: DecodeLimits = DECODE_LIMITS

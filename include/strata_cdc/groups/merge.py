@@ -1,13 +1,13 @@
-"""The merge of a group's streams: takes what arrives of each source and gives it in the order (time, epoch, source,
-place in the source's stream), whatever the order of arrival. Pure: no clock, no thread, no server.
-Not here: reading sources (`readers.py`), what their servers' clocks say (`binlog/protocol/server_clocks.py`), tokens
+"""The merge of a group's streams: it takes what arrives from each source, and returns it in the order (time, epoch,
+source, position in the source's stream), in whatever order it arrives. Pure: no clock, no thread, no server.
+Not here: reading sources (`readers.py`), the servers' clocks (`binlog/protocol/server_clocks.py`), tokens
 (`vector.py`).
 
-Of each source there is a *frontier*: no more comes of it with an earlier time. It is the time of the first piece that
-has arrived and not been given, or else the later one of the newest time that was given and of what was proved of the
-source's position. The *watermark* is the least frontier: everything before it has been given. It is computed anew
-after each step, so whoever was slow and has caught up holds nobody up (Vitess' MinimizeSkew stalled on three shards
-by waiting for the one that it had called the slow one).
+Each source has a *frontier*: nothing more comes from it with an earlier time. The frontier is the time of the first
+chunk that has arrived and not been returned. Without such a chunk, it is the later of two times: the newest time that
+was returned, and the time that was proved by the source's position. The *watermark* is the least frontier: everything
+before it has been returned. It is computed again after each step, so a source that was slow and has caught up delays no
+other source (Vitess' MinimizeSkew stalled on three shards, because it waited for the shard that it had called slow).
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 What = TypeVar("What")
 _MOST_WAITING = 4
-"""Pieces of one source that wait to be given: within `max_skew` a busy source may have more than memory has."""
+"""Most chunks of one source that wait to be returned: within `max_skew`, a busy source may have more than fits in
+memory."""
 
 
 class _Waiting(NamedTuple, Generic[What]):
@@ -43,30 +44,30 @@ class _Member(Generic[What]):
         self.source, self.epoch = source, epoch
         self.waiting: deque[_Waiting[What]] = deque()
         self.begin = 0
-        """Of the first piece, what has been given."""
+        """How many transactions of the first waiting chunk have been returned."""
         self.newest = least
         """Time of the newest transaction that has arrived."""
         self.proved = 0
-        """All before this time has arrived."""
+        """Everything before this time has arrived."""
         self.has_ended = False
 
         self.bound = (least, epoch, source)
-        """Nothing of this source comes in front of it; its time is the frontier."""
+        """Nothing of this source comes before this; its time is the frontier."""
 
     def stand(self) -> None:
-        """Finds the bound anew, when anything has become of the source."""
+        """Computes the bound again, after anything has changed in the source."""
         frontier = int(self.waiting[0].times[self.begin]) if self.waiting else max(self.newest, self.proved)
         self.bound = frontier, self.epoch, self.source
 
     def bound_then(self) -> tuple[int, int, str]:
-        """What `bound` is once all that waits has been given."""
+        """Returns what `bound` is after everything that waits has been returned."""
         return max(self.newest, self.proved), self.epoch, self.source
 
     def give(self, limit: tuple[int, int, str] | None) -> Iterator[DueChunk[What]]:
-        """What waits, up to where another source may still have something; it counts as given."""
+        """Yields what waits, up to where another source may still have something; it counts as returned."""
         latest = None
         if limit is not None:
-            # At the limit's own time it is the name that decides.
+            # At the limit's own time, the epoch and the name decide.
             latest = limit[0] if (self.epoch, self.source) <= limit[1:] else limit[0] - 1
         while self.waiting:
             times, piece = self.waiting[0]
@@ -90,7 +91,7 @@ class _Member(Generic[What]):
 
 
 class Merge(Generic[What]):
-    """The pieces of some sources, in one order."""
+    """The chunks of some sources, in one order."""
 
     def __init__(self, max_skew: int) -> None:
         """Begins without sources.
@@ -104,23 +105,21 @@ class Merge(Generic[What]):
     # What arrives ---------------------------------------------------------------------------------
 
     def add(self, source: str, *, epoch: int = 0, least: int = 0) -> None:
-        """Takes a source in; the watermark waits for it from now on.
+        """Adds a source; the watermark waits for it from now on.
 
         Args:
-            source: Its name.
-            epoch: Of the hop that it came with; 0 for a first source.
+            source: Name of the source.
+            epoch: Number of the switchover with which it came; 0 for a first source.
             least: No transaction of it is earlier than this time (microseconds UTC).
         """
         self._members[source] = _Member(source, epoch, least)
 
     def arrive(self, source: str, times: ArrayLike, piece: What) -> None:
-        """Takes the next piece of a source.
+        """Takes the next chunk of a source.
 
-        Args:
-            source: Its name.
-            times: When each of its transactions was committed (microseconds UTC). A time that is before an earlier one,
-                or before what was proved, counts as that: a server's clock may jump back, its stream never does.
-            piece: Anything; it comes back in what is due.
+        `times` are the commit times of the chunk's transactions (microseconds UTC). A time that is before an earlier
+        time, or before a proved time, counts as that time: a server's clock may jump back, but its stream never does.
+        `piece` can be anything; it comes back in what is due.
         """
         member, found = self._members[source], np.asarray(times, np.int64)
         if len(found):
@@ -130,21 +129,22 @@ class Merge(Generic[What]):
             member.stand()
 
     def prove(self, source: str, time: int) -> None:
-        """All transactions of a source before a time have arrived: its position at that time says so. Silence does not,
-        and neither does a pause that `may_read` asked for."""
+        """Notes that all transactions of a source before a time have arrived: its position at that time proves this.
+        Silence proves nothing, and neither does a pause that `may_read` requested."""
         member = self._members[source]
         member.proved = max(member.proved, time)
         member.stand()
 
     def finish(self, source: str) -> None:
-        """Nothing more comes of a source, ever: once all of it is given, the watermark waits for it no longer."""
+        """Notes that nothing more ever comes from a source: when all of it has been returned, the watermark no longer
+        waits for it."""
         self._members[source].has_ended = True
 
     # What is due ----------------------------------------------------------------------------------
 
     def due(self) -> DueTransactions[What]:
-        """What can be given now; it counts as given. Everything is due in front of which no source that goes on can
-        have anything more, once all that waits of it has been given."""
+        """Returns what is due now; it then counts as returned. A transaction is due if no source that continues can
+        have anything more before it, after everything of that source that waits."""
         live = sorted(self._open(), key=lambda one: (one.epoch, one.source))
         limit = min((one.bound_then() for one in live if not one.has_ended), default=None)
         return DueTransactions([part for one in live if one.waiting for part in one.give(limit)])
@@ -156,12 +156,12 @@ class Merge(Generic[What]):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes of any source."""
+        """Whether nothing more comes from any source."""
         return not self._open()
 
     @property
     def watermark(self) -> int | None:
-        """Everything before this time has been given; None: nothing more comes."""
+        """Everything before this time has been returned; None: nothing more comes."""
         return min((one.frontier for one in self._open()), default=None)
 
     @property
@@ -172,23 +172,24 @@ class Merge(Generic[What]):
 
     @property
     def skew(self) -> int:
-        """How far the source that was read furthest is ahead of the watermark (microseconds)."""
+        """How far the source that was read furthest is past the watermark (microseconds)."""
         times = [max(one.newest, one.proved) for one in self._open()]
         return max(times) - min(one.frontier for one in self._open()) if times else 0
 
     def newest(self, source: str) -> int:
-        """Time of a source's newest transaction that has arrived."""
+        """Returns the time of a source's newest transaction that has arrived."""
         return self._members[source].newest
 
     def frontiers(self) -> dict[str, int]:
-        """That of each source that goes on, by name."""
+        """Returns the frontier of each source that continues, by name."""
         return {one.source: one.frontier for one in self._open()}
 
     def may_read(self, source: str) -> bool:
-        """Whether more may be read of a source: not if it is ahead of the watermark by more than the bound. The bound
-        is one of what has been read, so a backlog of years is read as fast as its sources are.
+        """Whether more may be read of a source: not if it is past the watermark by more than `max_skew`. The limit
+        compares what has been read, so a backlog of years is read as fast as its sources can be read.
 
-        A source of which nothing waits may always be read; so of all that are not over, one can go on.
+        A source of which nothing waits may always be read; so at least one of the sources that are not over can
+        continue.
         """
         member = self._members[source]
         if not member.waiting:

@@ -1,5 +1,5 @@
-"""A group that is read: what its readers give goes to the merge, and what is due is given, with where the group is
-behind it.
+"""A group that is being read: what its readers send goes to the merge, and what is due is yielded, with the group's
+position after it.
 Not here: reading the sources (`readers.py`), the merge (`merge.py`), lines and events (`rendering.py`)."""
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from strata_cdc.position.source_position import SourcePosition
 
 _MOST_AT_ONCE: Final = 1 << 14
-"""Transactions that are given at once, if so many are due."""
+"""Most transactions that are yielded at once."""
 
 
 class OpenedGroup:
-    """One reader's way along a group."""
+    """A stream that one reader reads from a group."""
 
     def __init__(self, request: GroupRequest, stop: Callable[[], bool]) -> None:
         """Nothing is read yet.
 
         Args:
-            request: What the reader asks for.
-            stop: Whether he wants no more.
+            request: What the reader requests.
+            stop: Whether the reader wants nothing more.
         """
         group = request.group
         self._request, self._stop = request, stop
@@ -57,13 +57,13 @@ class OpenedGroup:
         self._progress = GroupProgress(GroupPosition.of(request.starts.places()))
         self._failed: dict[str, StrataError] = {}
         self._last_commits: dict[str, int] = {}
-        """Of sources that have ended: as `Ended.last_commit`."""
+        """`Ended.last_commit` of sources that have ended."""
         self.unreadable_rows = 0
-        """Rows that cannot be read, of what has been given."""
+        """How many of the yielded rows cannot be read."""
 
     @property
     def token(self) -> str | None:
-        """Behind all that has been given; None until it is known of all sources where they are."""
+        """The token after everything that has been yielded; None until the positions of all sources are known."""
         return self._progress.vector.text if self._readers.names and self._is_placed() else None
 
     @property
@@ -72,7 +72,7 @@ class OpenedGroup:
         return self._merge.watermark
 
     def read(self) -> Iterator[GroupBatch | HopPiece | GroupHeartbeat]:
-        """All that there is for the reader, up to the end."""
+        """Yields everything that there is for the reader, up to the end."""
         pause = self._request.heartbeat_seconds
         last_heartbeat = time.monotonic()
         try:
@@ -112,11 +112,11 @@ class OpenedGroup:
 
     def _begin(self, name: str) -> None:
         start, until = self._request.starts.bounds(name, self._clocks)
-        # Who has gone since holds the group up, and does not end it.
+        # A server that has stopped answering since then delays the group, but does not end its stream.
         self._readers.begin(name, start, until, has_answered=bool(self._clocks.servers([name])))
 
     def _hop(self, hop: Hop) -> None:
-        """Lets the new sources of a hop take over from the old ones, all of which have come to their ends."""
+        """Lets the new sources of a switchover take over from the old sources, which have all reached their ends."""
         path, starts = self._request.path, self._request.starts
         new, least = sorted(hop.new), max(self._merge.newest(name) for name in hop.old)
         if starts.asks_servers:
@@ -125,7 +125,7 @@ class OpenedGroup:
             self._merge.add(name, epoch=path.number(hop), least=least)
         self._progress = self._progress.hiding(new)
         if hop.is_by_time:
-            # A copy is later than what it is of. By their own times: those of the merge never go back.
+            # A copy is later than its original. Compared by the sources' own times: those of the merge never go back.
             ends = {name: self._last_commits.get(name, 0) for name in hop.old}
             starts.begin_at({name: self._clocks.earliest(name, ends) for name in new})
             self._arrivals.enter(hop)
@@ -135,7 +135,7 @@ class OpenedGroup:
             for name in new:
                 self._begin(name)
         except BinlogPurgedError as error:
-            # What the old ones have is given first.
+            # What the old sources have is yielded first.
             self._failed.update(dict.fromkeys(new, error))
 
     def _give(self, hop: Hop, places: Sequence[SourcePosition]) -> None:
@@ -184,12 +184,12 @@ class OpenedGroup:
         self._merge.finish(source)
 
     def _stand(self, place: SourcePosition) -> None:
-        """Takes how far a source was read where nothing of it waits."""
+        """Notes how far a source was read, if nothing of it waits."""
         waits = self._merge.has_waiting(place.source) or self._arrivals.is_holding(place.source)
         if waits or place.source in self._progress.hidden:
             return
         self._progress = self._progress.with_place(place)
-        # Where a clock has been set back, the commit clock of its stream is in the future for a while.
+        # If a clock has been set back, the commit clock of its stream is in the future for a while.
         reached = self._clocks.in_group(place.source, place.committed_at)
         if reached <= self._clocks.now():
             self._merge.prove(place.source, reached)
@@ -199,7 +199,8 @@ class OpenedGroup:
     def _batches(
         self, due: DueTransactions[SpanTransactions | HopPiece]
     ) -> Generator[GroupBatch | HopPiece, None, bool]:
-        """What is due, some at once; a hop is by itself. Whether there was something."""
+        """Yields what is due, several transactions at a time; a switchover is yielded alone. Returns whether there was
+        something."""
         for begin, end in pairwise(_borders(due)):
             some = due.between(begin, end)
             first = some.parts[0].piece
@@ -216,12 +217,13 @@ class OpenedGroup:
         return len(due) > 0
 
     def _paused(self) -> list[str]:
-        """Sources that are not to be read on for now."""
+        """Sources that must not be read further for now."""
         placed = self._arrivals.placed
         return [one for one in self._readers.names if one in placed or not self._merge.may_read(one)]
 
     def _raise_if_stuck(self) -> None:
-        """What is in front of a fault has been given when the watermark waits for the source that has it."""
+        """Raises a source's fault when the watermark waits for that source: then everything before the fault has been
+        yielded."""
         holder = self._merge.holder
         if holder in self._failed and not self._merge.has_waiting(holder):
             raise self._failed[holder]
@@ -235,7 +237,7 @@ class OpenedGroup:
 
 
 def _borders(due: DueTransactions[SpanTransactions | HopPiece]) -> list[int]:
-    """Where what is due is cut."""
+    """The ordinals at which what is due is cut."""
     found = {*range(0, len(due), _MOST_AT_ONCE), len(due)}
     for part, ranks in zip(due.parts, due.ranks, strict=True):
         if isinstance(part.piece, HopPiece):

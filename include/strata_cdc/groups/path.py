@@ -1,5 +1,6 @@
-"""The way of a group's stream over its hops: which sources are read now, and which ones take over where these end.
-Not here: what a journal says (`hops.py`), reading (`stream.py`)."""
+"""The path of a group's stream through its switchovers: which sources are read now, and which sources take over when
+these end.
+Not here: what a journal contains (`hops.py`), reading (`stream.py`)."""
 
 from __future__ import annotations
 
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class Path:
-    """Which sources are read at a moment. Each hop is an epoch; they are counted from 1."""
+    """Which sources are read at a moment. Each switchover begins an epoch; epochs are counted from 1."""
 
     def __init__(self, hops: Sequence[Hop], sources: Mapping[str, StreamedSource], current: Collection[str]) -> None:
-        """Begins in front of all hops; `begin_behind` goes on.
+        """Begins before all switchovers; `begin_behind` moves on.
 
         Args:
-            hops: In order.
-            sources: All that may be read, by name.
-            current: Names of those that are the group's when all hops are over.
+            hops: The switchovers, in order.
+            sources: All sources that may be read, by name.
+            current: Names of the sources that the group has after all switchovers.
         """
         self._hops, self._sources = list(hops), sources
         left = {source for hop in hops for source in hop.old}
@@ -37,14 +38,14 @@ class Path:
         self.active = sorted((set(current) | left) - entered)
         self._done: set[str] = set()
         self._ended: dict[str, GtidSet] = {}
-        """What each source that has ended had executed."""
+        """By source that has ended: what it had executed."""
         self._last: Collection[str] | None = None
 
     def begin_behind(self, places: Mapping[str, SourcePosition]) -> None:
-        """Passes the hops whose new sources a token names.
+        """Passes the switchovers whose new sources a token names.
 
         Args:
-            places: What the token says, by source.
+            places: The positions of the token, by source.
         """
         for hop in self._hops:
             if hop.new.keys() <= places.keys():
@@ -53,39 +54,39 @@ class Path:
                 self._ended.update({name: end for name, end in ends.items() if isinstance(end, GtidSet)})
 
     def end_with(self, named: Collection[str]) -> None:
-        """Takes no hop whose new sources the last token does not name."""
+        """Uses no switchover whose new sources the last token does not name."""
         self._last = named
 
     def pass_all(self) -> None:
-        """Passes all hops."""
+        """Passes all switchovers."""
         for hop in self._hops:
             self._pass(hop)
 
     @property
     def is_behind_all(self) -> bool:
-        """Whether no hop is to come."""
+        """Whether no switchover is to come."""
         return len(self._done) == len(self._hops)
 
     @property
     def names(self) -> set[str]:
-        """All sources that are read now, were, or will be."""
+        """All sources that are read now, were read, or will be read."""
         return {*self.active, *(source for hop in self._hops for source in (*hop.old, *hop.new))}
 
     def is_entered(self, source: str) -> bool:
-        """Whether it takes over from another one."""
+        """Whether a source takes over from another source."""
         return any(source in hop.new for hop in self._hops)
 
     def hop_to(self, source: str) -> Hop | None:
-        """The hop that a source came with; None for a first one."""
+        """Returns the switchover with which a source came; None for a first source."""
         return next((hop for hop in self._hops if source in hop.new), None)
 
     def epoch(self, source: str) -> int:
-        """The number of that hop, from 1; 0 for a first one."""
+        """Returns the number of that switchover, from 1; 0 for a first source."""
         hop = self.hop_to(source)
         return 0 if hop is None else self.number(hop)
 
     def end(self, source: str) -> GtidSet | Edge | None:
-        """Behind what nothing of an old source is wanted; None: of this one everything is."""
+        """Returns the position of a source after which nothing of it is wanted; None: everything is wanted."""
         hop = self._hop_from(source)
         if hop is None:
             return None
@@ -93,19 +94,19 @@ class Path:
         return Edge.LANDED if position is None else position
 
     def copied(self, source: str) -> GtidSet:
-        """Transactions that the sources before this one have given."""
+        """Returns the transactions that came from the sources before this one."""
         hop = self.hop_to(source)
         if hop is None:
             return GtidSet()
         return reduce(GtidSet.__or__, (self._ended[name] for name in hop.old if name in self._ended), hop.copied)
 
     def ended(self, source: str, place: SourcePosition | None) -> Hop | None:
-        """Takes that a source has ended; returns the hop that is due then: all of its old sources have come to their
-        positions."""
+        """Notes that a source has ended; returns the switchover that is now due: all of its old sources have reached
+        their positions."""
         hop = self._hop_from(source)
         if hop is None or hop.name in self._done:
             return None
-        # Of a source of which nothing has ever landed there is no place.
+        # A source of which nothing has ever landed has no position.
         position = place.position if place else GtidSet()
         if not isinstance(position, GtidSet) or not (hop.old[source] or GtidSet()) <= position:
             return None
@@ -117,7 +118,7 @@ class Path:
         return hop
 
     def place(self, source: str) -> SourcePosition | None:
-        """Where a new source is when it takes over; None: only the time is known."""
+        """Returns the position of a new source when it takes over; None: only the time is known."""
         hop = self.hop_to(source)
         position = None if hop is None else hop.new[source]
         if position is None:
@@ -126,8 +127,9 @@ class Path:
         return SourcePosition(source, position, self._sources[source].lineage, origins=origins)
 
     def copied_from(self, source: str) -> Mapping[str, str]:
-        """Sources whose GTIDs one has by copy, and their lineages: those of its settings, and of the sources that it
-        takes over from those that have transactions which it had, too, when it did."""
+        """Returns the sources whose transactions a source has as copies, with their GTIDs; and their lineages. These
+        are the sources of its settings; and of the sources from which it takes over, those with transactions that it
+        also had when it took over."""
         found, hop = dict(self._sources[source].copied_from), self.hop_to(source)
         has = None if hop is None else hop.new[source]
         for name, end in hop.old.items() if hop and has else ():
@@ -136,14 +138,14 @@ class Path:
         return found
 
     def number(self, hop: Hop) -> int:
-        """The epoch that a hop begins, from 1."""
+        """Returns the epoch that a switchover begins, from 1."""
         return self._hops.index(hop) + 1
 
     def refuse_unknown(self) -> None:
-        """Looks whether somebody has the positions that the hops to come name.
+        """Checks that the positions of the coming switchovers exist in the lake or on the server.
 
         Raises:
-            SourceDivergedError: Nobody has one: neither the lake nor the server.
+            SourceDivergedError: Neither the lake nor the server has a position.
         """
         for hop in self._hops:
             for name, position in {**hop.old, **hop.new}.items() if hop.name not in self._done else ():

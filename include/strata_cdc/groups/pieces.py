@@ -1,8 +1,9 @@
-"""Spans of a source's stream cut into their transactions, which wait until they are due; hops among them.
-Not here: what becomes of them then (`rendering.py`), the order of transactions (`merge.py`), their
-tokens (`batch.py`).
+"""The chunks of the merge: spans of a source's stream, cut into their transactions, and switchovers. They wait until
+they are due.
+Not here: what happens with them then (`rendering.py`), the order of transactions (`merge.py`), their tokens
+(`batch.py`).
 
-A span is rendered when it is due, and not before: which place of the group its tokens name is known only then.
+A span is rendered only when it is due: the position of the group that its tokens name is not known before.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 
 
 class SpanTransactions:
-    """The transactions that one span has something of."""
+    """The transactions of which a span has something."""
 
     def __init__(self, span: StreamBatch) -> None:
-        """Takes a span that has something, of a source's own stream."""
+        """Takes a span of a source's own stream that is not empty."""
         if not isinstance(span.places, Places):
             raise TypeError("a source's stream gives its transactions in batches")
         self._span, self.own = span, span.places
@@ -48,63 +49,65 @@ class SpanTransactions:
         ddl = [one.place.record.seq for one in span.ddl]
         seqs = [*self._row_seqs, *self._unreadable_seqs, np.array(ddl, np.int64), span.ended]
         self.seqs: Ints = _together(seqs, self.own.batch)
-        """Their ordinals in the source's stream, in order; `leave_out` takes some away."""
+        """Ordinals of the transactions in the source's stream, in order; `leave_out` removes some."""
         last = int(self.seqs[-1])
-        # Only the last can be one of which more comes.
+        # Only the last transaction can be one of which more comes.
         self._open = None if len(span.ended) and span.ended[-1] >= last else last
         self.epoch = 0
-        """The hop that its source came with, from 1; 0 for a first source."""
+        """The number of the switchover with which its source came, from 1; 0 for a first source."""
         self.may_be_copy = np.zeros(len(self.seqs), np.bool_)
-        """Of each transaction: whether an old source may have given it, as nobody knows the positions of the hop."""
+        """For each transaction, whether it may have come from an old source: the positions of the switchover are not
+        known."""
 
     def __len__(self) -> int:
         return len(self.seqs)
 
     @property
     def rows(self) -> Ints:
-        """Which of the batch they are in."""
+        """The rows of the transactions in their batch."""
         return self.seqs - self.own.batch.first_seq
 
     @property
     def times(self) -> Ints:
-        """Commit time of each, as its server's clock had it."""
+        """The commit time of each transaction, by its server's clock."""
         return self.own.batch.commit_timestamps[self.rows]
 
     def held_by(self, executed: GtidSet) -> Mask:
-        """Of each, whether a GTID set has it."""
+        """For each transaction, whether a GTID set has it."""
         return Held(executed).of(self.own.batch)[self.rows]
 
     def gtid_spans(self) -> Iterator[tuple[Sid, Span]]:
-        """Their GTIDs, without those that may be copies anyway."""
+        """Yields the GTIDs of the transactions, without those that are already marked as possible copies."""
         rows, batch = self.rows[~self.may_be_copy], self.own.batch
         return gtid_spans(batch.sids, batch.sid_numbers[rows], batch.numbers[rows])
 
     def leave_out(self, some: Mask) -> None:
-        """Takes some of them away."""
+        """Removes some of the transactions."""
         self.seqs, self.may_be_copy = self.seqs[~some], self.may_be_copy[~some]
 
     @cached_property
     def runs(self) -> Ints:
-        """Of each the number of its run: one server has numbered all transactions of a run one behind the other."""
+        """For each transaction, the number of its run: one server has numbered all transactions of a run
+        consecutively."""
         batch = self.own.batch
         breaks = (np.diff(batch.sid_numbers, prepend=-2) != 0) | (np.diff(batch.numbers, prepend=0) != 1)
         return np.cumsum(breaks)[self.rows]
 
     def place(self, at: int) -> TransactionPlace:
-        """The place of one of them in the source's own stream."""
+        """Returns the place of a transaction in the source's own stream."""
         return self.own[int(self.seqs[at])]
 
     def given(self, at: int) -> int:
-        """How many steps there are of a transaction of which more comes; else 0."""
+        """Returns how many steps the span has of a transaction of which more comes; 0 if nothing more comes."""
         return self._steps if self._open is not None and int(self.seqs[at]) == self._open else 0
 
     def reached(self, at: int) -> SourcePosition:
-        """Where the source is behind what there is of a transaction."""
+        """Returns the position of the source after what the span has of a transaction."""
         place, given = self.place(at), self.given(at)
         return inside_of(place, given) if given else place.after
 
     def part(self, begin: int, end: int, places: Mapping[int, TransactionPlace]) -> StreamBatch:
-        """What some of the transactions have, at places of the group."""
+        """Returns what the span has of some of the transactions, with places of the group."""
         wanted = self.seqs[begin:end]
         is_some = len(wanted) < wanted[-1] - wanted[0] + 1
         part = StreamBatch(places)
@@ -122,13 +125,13 @@ class SpanTransactions:
         return part
 
     def count_unreadable(self, begin: int, end: int) -> int:
-        """Rows that cannot be read, of some of the transactions."""
+        """Returns how many rows of some of the transactions cannot be read."""
         wanted = self.seqs[begin:end]
         return sum(int(np.isin(seqs, wanted).sum()) for seqs in self._unreadable_seqs)
 
     @cached_property
     def _steps(self) -> int:
-        """Of the last transaction."""
+        """How many steps of the last transaction there are."""
         seq = int(self._open or 0)
         statements = self.own[seq].statements
         found = [one.number for one in self._span.ddl if one.place.record.seq == seq]
@@ -147,7 +150,8 @@ def _together(parts: Sequence[Ints], batch: TransactionBatch) -> Ints:
 
 
 def _some(batch: ChangeBatch, seqs: Ints, wanted: Ints, *, is_some: bool) -> ChangeBatch | None:
-    """The rows of some transactions, whose ordinals ascend as those of the rows do; None if there are none."""
+    """The rows of some transactions; None if there are none. The ordinals of the transactions ascend, and so do those
+    of the rows."""
     begin, end = np.searchsorted(seqs, [wanted[0], wanted[-1] + 1]).tolist()
     if begin == end:
         return None
@@ -158,39 +162,40 @@ def _some(batch: ChangeBatch, seqs: Ints, wanted: Ints, *, is_some: bool) -> Cha
 
 
 class GroupHop(Struct, frozen=True):
-    """New sources have taken over from old ones."""
+    """An event: new sources have taken over from old sources."""
 
     place: HopPlace
     name: str
-    """As the journal has it."""
+    """The name in the journal."""
     epoch: int
-    """How many hops the group has had."""
+    """How many switchovers the group has had."""
     old: tuple[str, ...]
     new: tuple[str, ...]
 
     @property
     def token(self) -> str:
-        """A reader that goes on from it reads the new sources."""
+        """A reader that starts with this token reads the new sources."""
         return self.place.behind.text
 
 
 class HopPlace:
-    """Where the new sources of a hop begin."""
+    """Where the new sources of a switchover begin."""
 
     def __init__(self, places: Sequence[SourcePosition], old: Collection[str], least: int) -> None:
-        """Takes the places.
+        """Takes the positions.
 
         Args:
             places: Where the new sources begin.
-            old: Names of those that they take over from.
-            least: Nothing of the new ones has an earlier time (microseconds UTC, in the group's time). Tokens behind
-                the hop carry it as the old ones' time: who goes on from one has to have the same order.
+            old: Names of the sources from which they take over.
+            least: Nothing of the new sources has an earlier time (microseconds UTC, in the group's time). Tokens after
+                the switchover have it as the time of the old sources, so that a reader that starts with such a token
+                gets the same order.
         """
         self._places, self._old, self._least = places, old, least
         self.behind = NOWHERE
 
     def put(self, vector: GroupPosition) -> GroupPosition:
-        """Takes where the group is in front of the hop; returns where it is behind it."""
+        """Takes the group's position before the switchover; returns the position after it."""
         ended = [replace(vector.places[name], committed_at=self._least) for name in self._old if name in vector.places]
         for place in (*ended, *self._places):
             vector = vector.moved(place)
@@ -199,10 +204,10 @@ class HopPlace:
 
 
 class HopPiece:
-    """A hop as the one thing of a piece; it comes before anything of the new sources."""
+    """A chunk that is a switchover; it comes before everything of the new sources."""
 
     def __init__(self, hop: Hop, epoch: int, places: Sequence[SourcePosition], least: int) -> None:
-        """Takes what a journal has, and what `HopPlace` takes."""
+        """Takes the switchover, its epoch, and what `HopPlace` takes."""
         self.new = tuple(sorted(hop.new))
         self._place = HopPlace(places, hop.old.keys(), least)
         self.hop = GroupHop(self._place, hop.name, epoch, tuple(sorted(hop.old)), self.new)
@@ -212,7 +217,7 @@ class HopPiece:
         return self._place.put(vector)
 
     def line(self) -> bytes:
-        """Its line."""
+        """Returns the line of the switchover."""
         hop = self.hop
         line = {"token": hop.token, "hop": hop.name, "epoch": hop.epoch, "from": hop.old, "to": hop.new}
         return msgspec.json.encode(line) + b"\n"

@@ -1,5 +1,5 @@
-"""Where a group is: what its tokens say.
-Not here: the places of single transactions (`batch.py`), the watermark (`merge.py`)."""
+"""Where a group is: the positions in its tokens.
+Not here: the positions of single transactions (`batch.py`), the watermark (`merge.py`)."""
 
 from __future__ import annotations
 
@@ -17,38 +17,41 @@ if TYPE_CHECKING:
 
 
 class GroupProgress(Struct, frozen=True):
-    """Behind all that has been given, and where sources were read to of which nothing waits."""
+    """The position after everything that has been yielded; for sources of which nothing waits, the position up to which
+    they were read."""
 
     vector: GroupPosition
     hidden: frozenset[str] = frozenset()
-    """Sources whose hop has not been given yet: no token may name them."""
+    """Sources whose switchover has not been yielded yet: no token may name them."""
 
     def hiding(self, sources: Collection[str]) -> GroupProgress:
-        """With sources whose hop is to come."""
+        """Returns the progress with sources whose switchover is to come."""
         return replace(self, hidden=self.hidden.union(sources))
 
     def with_begin(self, source: str, place: SourcePosition) -> GroupProgress:
-        """Where a source begins, unless it has begun; `place` is in front of its first transaction."""
+        """Returns the progress with the begin of a source, unless the source has begun; `place` is before the source's
+        first transaction."""
         if source in self.vector.places or source in self.hidden:
             return self
-        # The place in front of a transaction has its time already.
+        # The position before a transaction already has the transaction's time.
         return replace(self, vector=self.vector.moved(replace(place, committed_at=0)))
 
     def with_place(self, place: SourcePosition) -> GroupProgress:
-        """Where a source was read to; nothing of it waits, and it is not hidden."""
+        """Returns the progress with the position up to which a source was read; nothing of the source waits, and it is
+        not hidden."""
         known = self.vector.places.get(place.source)
         if known is not None and place.is_within(known):
             return self
         return replace(self, vector=self.vector.moved(place if known is None else known.union(place)))
 
     def behind(self, vector: GroupPosition) -> GroupProgress:
-        """Behind what is given."""
+        """Returns the progress after what is yielded."""
         return replace(self, vector=vector)
 
     def behind_hop(self, piece: HopPiece) -> GroupProgress:
-        """Behind a hop, when it is given."""
+        """Returns the progress after a switchover, when it is yielded."""
         return GroupProgress(piece.put(self.vector), self.hidden.difference(piece.new))
 
     def is_placed(self, sources: Collection[str]) -> bool:
-        """Whether it is known of all sources where they are: a token must not leave one out."""
+        """Whether the positions of all sources are known: a token must name all of them."""
         return all(source in self.vector.places for source in sources)

@@ -1,8 +1,8 @@
-"""Readers of a group's sources: a thread for each, and where what they have read waits for the merge.
-Not here: the merge (`merge.py`), what becomes of it (`stream.py`).
+"""Readers of a group's sources: a thread for each source, and the inbox where what they have read waits for the merge.
+Not here: the merge (`merge.py`), what happens with its result (`stream.py`).
 
-A silent source proves by its position that nothing is missing of it: its reader asks the server for its clock and for
-all that it has executed, and when the stream has come to that, everything before that time has been read. Time alone
+A silent source proves by its position that nothing is missing. Its reader requests the server's time, and everything
+that the server has executed. When the stream has all of this, everything before that time has been read. A time alone
 proves nothing.
 """
 
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
 
 class ReaderPosition(Struct, frozen=True):
-    """A reader has come to a place; nothing that is wanted stands in front of it that has not been given."""
+    """A reader has reached a position; everything wanted before it has been sent."""
 
     place: SourcePosition
 
 
 class Proof(Struct, frozen=True):
-    """All that was committed before a time of the server's clock has been read."""
+    """Everything that was committed before a time of the server's clock has been read."""
 
     moment: ServerMoment
 
 
 class Unreachable(Struct, frozen=True):
-    """The server does not answer; the reader goes on trying."""
+    """The server does not answer; the reader tries again."""
 
     error: StrataError
 
 
 class Ended(Struct, frozen=True):
-    """The stream has come to its end, or to a fault."""
+    """The stream has reached its end, or a fault."""
 
     place: SourcePosition | None
     error: StrataError | None
@@ -61,23 +61,23 @@ class Ended(Struct, frozen=True):
 
 
 FromReader = StreamBatch | ReaderPosition | Proof | Unreachable | Ended
-"""What a reader gives."""
+"""What a reader sends."""
 
 
 class Inbox:
-    """What has been read and the merge has not taken."""
+    """What has been read, and the merge has not taken."""
 
     def __init__(self, limits: GroupLimits) -> None:
         self._limits = limits
         self._changed = threading.Condition()
         self._found: deque[tuple[str, FromReader]] = deque()
         self._waiting: Counter[str] = Counter()
-        """Bytes of each source that have been put in since all were let go on."""
+        """Bytes of each source that have been put in since the last `go_on`."""
         self._paused: frozenset[str] = frozenset()
         self.is_closed = False
 
     def put(self, source: str, what: FromReader, size: int = 0) -> None:
-        """Puts something in that has so many bytes; waits while the source is paused, or too much of it waits."""
+        """Puts in something of `size` bytes; waits while the source is paused, or too much of it waits."""
         with self._changed:
             while not self.is_closed and (source in self._paused or self._is_much(source)):
                 self._changed.wait()
@@ -89,7 +89,7 @@ class Inbox:
         return self._waiting[source] >= self._limits.waiting_bytes
 
     def take(self, seconds: float) -> list[tuple[str, FromReader]]:
-        """All that there is; waits for something, but not longer than so many seconds."""
+        """Takes everything that there is; waits for something, but not longer than `seconds`."""
         with self._changed:
             if not self._found:
                 self._changed.wait(seconds)
@@ -98,14 +98,14 @@ class Inbox:
             return found
 
     def go_on(self, paused: Collection[str]) -> None:
-        """Lets all sources go on but some."""
+        """Lets all sources continue, except the paused ones."""
         with self._changed:
             self._paused = frozenset(paused)
             self._waiting.clear()
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Wakes all threads that wait; none waits after this."""
         with self._changed:
             self.is_closed = True
             self._changed.notify_all()
@@ -115,15 +115,15 @@ class SourceReader(threading.Thread):
     """Reads one source to the end of its stream."""
 
     def __init__(self, source: str, stream: ChangeStream, server: Server | None, inbox: Inbox) -> None:
-        """Begins with `start`; nobody is asked where there is no server: what has landed comes to its end."""
+        """Begins with `start`. Without a server, nothing is proved: a stream of what has landed ends on its own."""
         super().__init__(name=f"strata-{source}", daemon=True)
         self.source = source
         self._stream, self._server, self._inbox = stream, server, inbox
         self._asked: ServerMoment | None = None
-        """What the server said, and the stream has not come to yet."""
+        """What the server reported, and the stream has not reached yet."""
 
     def run(self) -> None:
-        """Reads."""
+        """Reads the stream to its end."""
         error = None
         try:
             for found in self._stream.spans():
@@ -138,7 +138,7 @@ class SourceReader(threading.Thread):
         self._inbox.put(self.source, Ended(self._reached(), error, self._stream.last_commit))
 
     def close(self) -> None:
-        """Ends the stream at the next moment."""
+        """Ends the stream soon."""
         self._stream.close()
 
     def _take(self, found: StreamBatch | Heartbeat) -> None:
@@ -156,10 +156,10 @@ class SourceReader(threading.Thread):
             self._inbox.put(self.source, Proof(proved))
 
     def _prove(self, place: SourcePosition, server: Server) -> ServerMoment | None:
-        """What is proved where the stream has come to a place."""
+        """Returns what is proved when the stream has reached a position."""
         before, self._asked = self._asked, None
         if before is not None and self._is_behind(place, before):
-            # The answer of last time: of a server that is never still the one of now would never be reached.
+            # This is the previous answer: on a server that never rests, the stream would never reach the newest answer.
             return before
         now = server.ask()
         if self._is_behind(place, now):
@@ -176,23 +176,23 @@ class SourceReader(threading.Thread):
 
 
 class SourceReaders:
-    """Those of one group, and where what they have read waits."""
+    """The readers of one group, and their inbox."""
 
     def __init__(self, request: GroupRequest) -> None:
-        """Nobody reads yet."""
+        """Nothing is read yet."""
         self._request, self._inbox = request, Inbox(request.limits)
         self._readers: dict[str, SourceReader] = {}
 
     @property
     def names(self) -> Collection[str]:
-        """Sources that are read, or have been."""
+        """Sources that are read, or have been read."""
         return self._readers.keys()
 
     def begin(self, name: str, start: Start, until: Bound | None, *, has_answered: bool) -> None:
-        """Begins to read a source.
+        """Begins to read a source in a thread.
 
         Args:
-            name: Its name.
+            name: Name of the source.
             start: Where it begins.
             until: Where it ends.
             has_answered: As `ChangeStream` takes it.
@@ -215,7 +215,7 @@ class SourceReaders:
         self._inbox.go_on(paused)
 
     def close(self) -> None:
-        """Ends all of them at the next moment."""
+        """Ends all readers soon."""
         self._inbox.close()
         for reader in self._readers.values():
             reader.close()

@@ -1,4 +1,4 @@
-"""What is due of a group's sources, as lines or as events, in the group's order.
+"""Makes lines or events of what is due of a group's sources, in the group's order.
 Not here: what is due (`merge.py`), lines and events of one source (`streams`)."""
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
 
 
 class GroupHeartbeat(Struct, frozen=True):
-    """Nothing was due for a while."""
+    """Sent when nothing was due for a while."""
 
     token: str
-    """Where all sources are."""
+    """The positions of all sources."""
     watermark: int
-    """All changes before this time have been given: microseconds UTC, in the group's time."""
+    """All changes before this time have been yielded: microseconds UTC, in the group's time."""
     skew: int
-    """How far the source that was read furthest is ahead of it (microseconds)."""
+    """How far the source that was read furthest is past the watermark (microseconds)."""
     held_by: str | None
     """The source that the watermark waits for."""
     held_since: int
-    """When the watermark came to where it stands: microseconds UTC, by this machine's clock."""
+    """When the watermark reached its present value: microseconds UTC, by this machine's clock."""
 
 
 class GroupBatchLines:
-    """Writes what is due."""
+    """Writes what is due as JSON lines."""
 
     def __init__(self) -> None:
         self._writing: dict[str, Writing] = {}
 
     def write(self, stretch: GroupBatch) -> Iterator[bytes]:
-        """The JSON lines of a stretch in its order, some whole ones at once."""
+        """Yields the JSON lines of a batch in its order, several whole lines at a time."""
         parts, lines = stretch.parts(), list[Lines]()
         tokens = GroupBatchTexts(stretch, parts)
         for places in parts:
@@ -57,20 +57,20 @@ class GroupBatchLines:
             rows = [GroupTexts(tokens, places, one.transactions).of_rows() for one in plan.rows]
             ends = GroupTexts(tokens, places, ended).of_ends() if len(ended) else None
             for found in planned_lines(plan, SpanTexts(rows, ends)):
-                # Of all that is due they are put into one order.
+                # The lines of all parts are put into one order.
                 found.seqs = places.ranks[places.ordinals(found.seqs)]
                 lines.append(found)
         return joined(lines)
 
 
 class GroupBatchEvents:
-    """Renders what is due."""
+    """Makes events of what is due."""
 
     def __init__(self) -> None:
         self._rendering: dict[str, Rendering] = {}
 
     def render(self, stretch: GroupBatch) -> Iterator[Event]:
-        """The events of a stretch, in its order."""
+        """Yields the events of a batch, in its order."""
         left = [self._by_transaction(places) for places in stretch.parts()]
         for owner in stretch.due.by_rank[0].tolist():
             yield from next(left[owner])[1]
@@ -83,21 +83,21 @@ class GroupBatchEvents:
 def rendered(
     rendering: GroupBatchEvents, found: GroupBatch | HopPiece | GroupHeartbeat
 ) -> Iterator[Event | GroupHop | GroupHeartbeat]:
-    """What is given, as events."""
+    """Yields the events of a batch, a switchover or a heartbeat."""
     if isinstance(found, GroupBatch):
         return rendering.render(found)
     return iter((found.hop if isinstance(found, HopPiece) else found,))
 
 
 def written(writing: GroupBatchLines, found: GroupBatch | HopPiece | GroupHeartbeat) -> Iterator[bytes]:
-    """The same as lines."""
+    """Yields the lines of a batch, a switchover or a heartbeat."""
     if isinstance(found, GroupBatch):
         return writing.write(found)
     return iter((found.line() if isinstance(found, HopPiece) else heartbeat_line(found) + b"\n",))
 
 
 def heartbeat_line(heartbeat: GroupHeartbeat) -> bytes:
-    """The line of a heartbeat."""
+    """Returns the line of a heartbeat."""
     return msgspec.json.encode(
         {
             "token": heartbeat.token,

@@ -1,4 +1,4 @@
-"""What a reader asks of a group: known before anything is opened.
+"""What a reader requests of a group: it is known before anything is opened.
 Not here: where each source begins and ends (`starts.py`), reading (`opened.py`)."""
 
 from __future__ import annotations
@@ -18,67 +18,69 @@ if TYPE_CHECKING:
 
 
 class StreamedGroup(Protocol):
-    """What is to be known of a group; one of the settings is such."""
+    """What a stream must know about a group; a group of the settings has all this."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the group."""
 
     @property
     def sources(self) -> Sequence[StreamedSource]:
-        """Its sources."""
+        """Sources of the group."""
 
     @property
     def max_skew(self) -> int:
-        """How far one source is read ahead of the slowest (microseconds)."""
+        """How much further than the slowest source a source may be read (microseconds)."""
 
     @property
     def clock_bound(self) -> int:
-        """In what steps clocks are corrected (microseconds)."""
+        """The steps in which clocks are corrected (microseconds)."""
 
     @property
     def journal(self) -> str | None:
-        """Path of the file with its hops."""
+        """Path of the file with its switchovers."""
 
     @property
     def source_gtid_column(self) -> str | None:
-        """Where copiers keep the position of what they copy: `database.table.column`."""
+        """The column in which copiers keep the position of what they copy: `database.table.column`."""
 
     @property
     def former(self) -> Sequence[StreamedSource]:
-        """Sources that hops may leave."""
+        """Sources that the group may leave in switchovers."""
 
 
 class GroupRequest(Struct, frozen=True):
-    """What a reader asks for."""
+    """What a reader requests."""
 
     group: StreamedGroup
     sources: Mapping[str, StreamedSource]
-    """All that may be read, by name."""
+    """All sources that may be read, by name."""
     path: Path
-    """Over the hops between them; goes on with what is read."""
+    """The path through the switchovers between them; it moves with what is read."""
     starts: Starts
-    """Where each of them begins and ends."""
+    """Where each source begins and ends."""
     follow: bool
-    """Whether to wait for what comes."""
+    """Whether to wait for new changes."""
     tables: Sequence[str]
-    """Patterns of `database.table`; none for all."""
+    """Patterns of `database.table`; empty for all tables."""
     columns: Sequence[str] | None
-    """Names; None for all."""
+    """Names of the wanted columns; None for all."""
     heartbeat_seconds: float
-    """After so long without anything the position is given, and silent sources are asked."""
+    """If nothing comes for this time, a heartbeat with the position is yielded, and the servers of silent sources are
+    queried."""
     limits: GroupLimits
     permit: AbstractContextManager[object]
-    """The streams of the sources share it, as `ChangeStream` takes it."""
+    """As `ChangeStream` takes it; the streams of the sources share it."""
 
     @property
     def of_sources(self) -> dict[str, Any]:
-        """What the streams of all sources have in common, as `ChangeStream` takes it."""
+        """Returns the arguments that the streams of all sources have in common, as `ChangeStream` takes them."""
         return {
             "follow": self.follow,
             **_with_copies(self.tables, self.columns, self.group.source_gtid_column),
-            # A silent source is asked twice in a heartbeat of a second, so that the watermark follows within one:
-            # streams look up each half second, and with half a heartbeat would be late for every other.
+            # A silent source is queried twice per heartbeat of a second, so that the watermark follows within one
+            # heartbeat. Streams check the time every half second, and with half a heartbeat they would be late for
+            # every second query.
             "heartbeat_seconds": self.heartbeat_seconds / 4,
             "limits": self.limits.decode,
             "permit": self.permit,
@@ -86,7 +88,8 @@ class GroupRequest(Struct, frozen=True):
 
 
 def _with_copies(tables: Sequence[str], columns: Sequence[str] | None, column: str | None) -> dict[str, Any]:
-    """What is read of the sources, so that copies can be told: what somebody wants, and where copiers say so."""
+    """What is read of the sources so that copies can be detected: what the reader wants, and the column of the
+    copiers."""
     if column is None:
         return {"tables": tables, "columns": columns}
     table, _, name = column.rpartition(".")

@@ -1,4 +1,4 @@
-"""Where the sources of a group begin and end: what people write, for each of them.
+"""Where the sources of a group begin and end: what people write, applied to each source.
 Not here: what it means for one source (`streams/positions.py`)."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TIME = re.compile(r"\s*\d{4}-\d\d-\d\d([T ].*)?")
 
 
 class Starts:
-    """Where each source begins and ends."""
+    """Where each source of a group begins and ends."""
 
     def __init__(
         self,
@@ -42,17 +42,18 @@ class Starts:
         start: str | Mapping[str, ServerNow],
         until: str | None,
     ) -> None:
-        """Takes what somebody wrote.
+        """Takes what the user wrote.
 
         Args:
             group: Name of the group.
-            path: Of the group, in front of all hops; goes to where the stream begins.
-            sources: All that the path may lead over.
-            start: Where to begin; or what servers said when `now` was: the others are asked when their streams open.
+            path: Path of the group, before all switchovers; it is moved to where the stream begins.
+            sources: All sources that the path may use.
+            start: Where to begin; or what servers reported at an earlier `now`: the other servers report it when their
+                streams open.
             until: Where to end.
 
         Raises:
-            Usage: It means nothing for a group, or is a token that does not name all of its sources.
+            Usage: The position means nothing for a group, or is a token that does not name all of its sources.
         """
         self._group, self._path, self._sources = group, path, sources
         self._asked: Mapping[str, ServerNow] = {} if isinstance(start, str) else start
@@ -75,19 +76,19 @@ class Starts:
 
     @property
     def asks_servers(self) -> bool:
-        """Whether more than what has landed is read."""
+        """Whether the stream needs the servers, and not only what has landed."""
         return self._until is not Edge.LANDED
 
     def places(self) -> Iterable[SourcePosition]:
-        """Where the sources are that begin behind a token, and where those were that have ended."""
+        """The positions of a token: those of the sources that begin there, and those of the sources that have ended."""
         return self._start.values() if isinstance(self._start, dict) else ()
 
     def begin_at(self, times: Mapping[str, int | None]) -> None:
-        """Lets new sources of a hop begin at times, since no position of them is known.
+        """Lets new sources of a switchover begin at times, because no position of them is known.
 
         Args:
-            times: By source: what is earlier is not wanted, by its own clock (microseconds UTC); None: that is not
-                known either, and all that it has is read.
+            times: By source, by its own clock (microseconds UTC): what is earlier is not wanted. None: the time is not
+                known either, and everything that the source has is read.
         """
         self._times.update(times)
         unknown = sorted(source for source, time in times.items() if time is None)
@@ -99,10 +100,10 @@ class Starts:
             )
 
     def bounds(self, source: str, clocks: Clocks) -> tuple[Start, Bound | None]:
-        """Where one source begins and ends; a time is one of the group.
+        """Returns where one source begins and ends; times are in the group's time.
 
         Raises:
-            BinlogPurgedError: A new source of a hop begins at a time, and what it had then may be gone.
+            BinlogPurgedError: A new source of a switchover begins at a time, and what it had then may have been purged.
             StrataError: The lake or the server does not answer.
         """
         begin: Start
@@ -137,12 +138,12 @@ class Starts:
         if gone and not landed.segments:
             oldest = LiveServer(self._sources[source].address).oldest()
             earliest = None if oldest is None else oldest.complete_from
-        # What it has from before its first transaction was given by the old sources.
+        # What it has from before its first transaction came from the old sources.
         is_whole = time is None or time <= 0 or (earliest is not None and time <= earliest)
         return Edge.BEGINNING if is_whole or time is None else _EPOCH + timedelta(microseconds=time)
 
     def _gone(self, landed: LandedStream, source: str) -> GtidSet:
-        """What a source has from before the first transaction of it that can be had."""
+        """What a source has executed before its first transaction that is available."""
         if landed.segments:
             return landed.executed_before()
         if not self.asks_servers:
@@ -164,16 +165,16 @@ class Starts:
         return _in_its_time(self._until, source, clocks)
 
     def least(self, source: str, clocks: Clocks) -> int:
-        """No transaction of it comes with an earlier time of the group (microseconds UTC)."""
+        """Returns the least time of the group (microseconds UTC) at which a transaction of the source can come."""
         places = self._start if isinstance(self._start, dict) else {}
         found = clocks.in_group(source, places[source].committed_at) if source in places else 0
         hop = self._path.hop_to(source)
-        # Behind a hop the old ones' time is that of the hop (`HopPlace`).
+        # After a switchover, the old sources have the time of the switchover (`HopPlace`).
         ended = max((places[name].committed_at for name in hop.old if name in places), default=0) if hop else 0
         return max(ended, found if 0 < found <= clocks.now() else 0)
 
     def _edge(self) -> Edge | datetime:
-        """Where sources begin that nothing else is known of."""
+        """Where sources begin of which nothing else is known."""
         return Edge.BEGINNING if isinstance(self._start, dict) else self._start
 
     def _bound(self, text: str) -> Edge | datetime | dict[str, SourcePosition]:
@@ -216,8 +217,8 @@ class Starts:
 
 
 def _earliest(landed: LandedStream) -> int | None:
-    """The least time of the first transaction that has landed, by its clock and by that of the stream (microseconds
-    UTC); None: none has."""
+    """The time of the first landed transaction (microseconds UTC): its own, or the stream's clock before it, if that is
+    earlier; None: nothing has landed."""
     if landed.last_seq < landed.first_seq or not landed.segments:
         return None
     first = landed.record_at(landed.first_seq)[1].committed_at

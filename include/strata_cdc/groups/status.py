@@ -1,4 +1,4 @@
-"""How a group stands: up to where all of its sources are provably known, and which one the others wait for.
+"""The state of a group: up to which time all of its sources are provably known, and for which source the others wait.
 Not here: one source (`progress/status.py`), the watermark of a stream that runs (`groups/merge.py`)."""
 
 from __future__ import annotations
@@ -25,48 +25,49 @@ if TYPE_CHECKING:
 
 
 class MemberStatus(Struct, frozen=True):
-    """One source of a group."""
+    """The state of one source of a group."""
 
     source: str
     until: int
-    """Everything before this time is in closed intervals: microseconds UTC, in the group's time; 0 before the first. An
-    idle source proves it by its position."""
+    """Everything before this time is in closed intervals: microseconds UTC, in the group's time; 0 before the first
+    interval. An idle source proves this by its position."""
     landed_until: int
-    """Commit time of the last landed transaction, likewise."""
+    """Commit time of the last landed transaction: microseconds UTC, in the group's time."""
     owed_rows: int
-    """In front of it, and not published yet."""
+    """Rows before that time that are not published yet."""
     clock_correction_seconds: float | None
-    """What is taken from its server's clock; None: the server does not answer."""
+    """How much is subtracted from its server's clock; None: the server does not answer."""
     clock_bound_seconds: float | None
-    """By how much its times may be wrong then."""
+    """By how much its times may then be wrong."""
     error: str | None = None
     """Why its server does not answer."""
     unmatched: tuple[str, ...] = ()
-    """What is to be said of patterns of its settings that match no table: nothing of them is published."""
+    """Messages about patterns of its settings that match no table: nothing of these is published."""
 
 
 class GroupStatus(Struct, frozen=True):
-    """A group."""
+    """The state of a group."""
 
     group: str
     watermark: int
-    """Everything before this time is in closed intervals of all sources: microseconds UTC; 0: not of all yet."""
+    """Everything before this time is in closed intervals of all sources: microseconds UTC; 0: not yet true of all
+    sources."""
     behind_seconds: float | None
-    """From the watermark to now; None where there is none."""
+    """From the watermark to now; None if there is no watermark."""
     skew_seconds: float
-    """From the watermark to what is known of the source that is furthest."""
+    """From the watermark to the time up to which the furthest source is known."""
     held_by: str
     """The source that the watermark waits for."""
     members: tuple[MemberStatus, ...]
     held_since: int = 0
-    """Since when it does: microseconds UTC, in the group's time; 0: it has no interval at all."""
+    """Since when the watermark waits for it: microseconds UTC, in the group's time; 0: the source has no interval."""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Returns the state as plain values."""
         return to_plain(self)
 
     def line(self) -> str:
-        """The same in one line, for people and logs."""
+        """Returns the state in one line, for people and logs."""
         unmatched = "".join(f"; {one.source}: {what}" for one in self.members for what in one.unmatched)
         why = next((f" ({one.error})" for one in self.members if one.source == self.held_by and one.error), "")
         if not self.watermark:
@@ -78,7 +79,7 @@ class GroupStatus(Struct, frozen=True):
 
 
 def group_status(group: Group, *, now: int) -> GroupStatus:
-    """Reads the status of a group; its servers are asked for their clocks.
+    """Reads the status of a group; queries its servers for their clocks.
 
     Args:
         group: The group.
@@ -86,8 +87,8 @@ def group_status(group: Group, *, now: int) -> GroupStatus:
 
     Raises:
         StoreUnavailableError: A store does not answer.
-        LakeUnavailableError: The lake does not.
-        SettingsError: Two of its sources are one server.
+        LakeUnavailableError: The lake does not answer.
+        SettingsError: Two of its sources are the same server.
     """
     measured: dict[str, ServerMoment] = {}
     errors: dict[str, str] = {}
@@ -138,10 +139,10 @@ def _time(micros: int) -> str:
 
 
 def _until(found: SourceStatus, moment: ServerMoment | None) -> int:
-    """Before which time nothing of a source is missing from its closed intervals, by its own clock."""
+    """The time before which nothing of a source is missing from its closed intervals, by its own clock."""
     if found.unowned or not found.owned_until:
         return found.owned_until
-    # What has landed behind the newest interval is nobody's rows.
+    # What has landed after the newest interval has no rows that belong to an interval.
     until = max(found.owned_until, found.landed_until)
     if moment is not None and moment.executed <= GtidSet.parse(found.landed_gtid_set):
         until = max(until, moment.clock)

@@ -1,4 +1,5 @@
-"""The stream of a group: the changes of all of its sources in one order, each with a token that says where all are.
+"""The stream of a group: the changes of all of its sources in one order, each with a token that has the positions of
+all sources.
 Not here: reading (`opened.py`), the streams of its sources (`streams`), the command (`cli/stream.py`)."""
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ __all__ = ["GroupHeartbeat", "GroupStream"]
 
 
 class GroupStream:
-    """One reader's way along a group. It can be read once, in one of its forms."""
+    """A stream that one reader reads from a group. It can be read once, in one of its forms."""
 
-    def __init__(  # noqa: PLR0913  what a reader may ask for
+    def __init__(  # noqa: PLR0913  what a reader may request
         self,
         group: StreamedGroup,
         start: str | Mapping[str, ServerNow] = "now",
@@ -51,20 +52,22 @@ class GroupStream:
 
         Args:
             group: The group.
-            start: Where to begin: behind a token of the group, at a time, `now` or the `beginning`; or what servers of
-                sources said earlier, which is `now` as of then.
-            until: Where to end, likewise; a time is exclusive.
-            follow: Whether to wait for what comes.
-            tables: Patterns of `database.table`; none for all.
-            columns: Names of the columns that are wanted; None for all.
-            heartbeat_seconds: After so long without anything the position is given, and silent sources are asked.
-            hops: From old sources to new ones, in order; None: as the group's journal has them.
+            start: Where to begin: after a token of the group, at a time, `now` or the `beginning`; or at what the
+                sources' servers reported earlier as their `now`.
+            until: Where to end: a token, a time, `now` or `landed`; a time is exclusive.
+            follow: Whether to wait for new changes.
+            tables: Patterns of `database.table`; empty for all tables.
+            columns: Names of the wanted columns; None for all.
+            heartbeat_seconds: If nothing comes for this time, a heartbeat with the position is yielded, and the servers
+                of silent sources are queried.
+            hops: The switchovers, in order; None: those of the group's journal.
             limits: How much of each source waits to be merged.
-            permit: Is held while something is decoded; the streams of the sources share it. None: a lock of its own.
+            permit: Entered while something is decoded; the streams of the sources share it. None: the stream makes a
+                lock.
 
         Raises:
-            Usage: The token does not name all sources, or others; the position means nothing for a group; a pattern
-                can match no table.
+            Usage: The token does not name all sources, or names others; the position means nothing for a group; a
+                pattern can match no table.
             SettingsError: The journal cannot be read, or contradicts the settings or itself.
         """
         require_matchable(tables)
@@ -83,36 +86,37 @@ class GroupStream:
     # Forms ----------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Event | GroupHop | GroupHeartbeat]:
-        """The events, one by one: of each source those of its own stream, with the group's tokens.
+        """Yields the events, one by one: those of each source's own stream, with the group's tokens.
 
         Raises:
-            StrataError: As the stream of a source; everything in front of it has been given. It names the source.
+            StrataError: An error of a source's stream; it names the source. Everything before it has been yielded.
         """
         rendering = GroupBatchEvents()
-        # By `map`, which holds nothing of what has been given while the next is awaited.
+        # With `map`, which keeps no reference to what has been yielded while the next event is awaited.
         for events in map(partial(rendered, rendering), self._opened.read()):
             yield from events
 
     def written(self) -> Iterator[bytes]:
-        """The events as JSON lines in UTF-8, as many at once as are due. Raises as iterating does."""
+        """Yields the events as JSON lines in UTF-8, all lines that are due at a time. Raises the same errors as
+        iterating."""
         writing = GroupBatchLines()
         for lines in map(partial(written, writing), self._opened.read()):
             yield from lines
 
     def close(self) -> None:
-        """Ends the stream at the next moment; may be called by another thread, or a signal's handler."""
+        """Ends the stream soon; another thread or a signal handler may call this."""
         self._closed.set()
 
     def reached(self) -> str | None:
-        """The token of all that has been given; None until it is known of all sources where they are."""
+        """Returns the token of everything that has been yielded; None until the positions of all sources are known."""
         return self._opened.token
 
     @property
     def watermark(self) -> int | None:
-        """All changes before this time have been given, in the group's time: microseconds UTC."""
+        """All changes before this time have been yielded: microseconds UTC, in the group's time."""
         return self._opened.watermark
 
     @property
     def unreadable_rows(self) -> int:
-        """Rows that cannot be read, of what has been given."""
+        """How many of the yielded rows cannot be read."""
         return self._opened.unreadable_rows

@@ -1,8 +1,8 @@
-"""What would come twice of a group: two of its sources are one server, or have the same transactions.
-Not here: what new sources of a hop have of old ones, which is left out (`copies.py`).
+"""What would come twice in a group: two of its sources are the same server, or have the same transactions.
+Not here: what new sources of a switchover have of old sources; that is excluded (`copies.py`).
 
-A replica of another member has its transactions under their GTIDs, from another server and at other times: that is
-seen when the same GTID comes of both.
+A replica of another member has the member's transactions with the same GTIDs, but from another server and at other
+times. This is detected when the same GTID comes from both.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from strata_cdc.position.sets import Sid, Span
 
 _MOST: Final = 1 << 12
-"""Spans of numbers that are known of a source, for each server that has numbered some of its transactions. Mostly it is
-one, which grows. Of a copy each transaction comes twice, so those of late are enough."""
+"""How many spans of numbers are kept for a source, for each server that has numbered some of its transactions. Usually
+there is one span, which grows. In a copy, every transaction comes twice, so the newest spans are enough."""
 
 
 def refuse_one_server(group: str, servers: Mapping[str, str]) -> None:
-    """Looks whether some sources are one server.
+    """Refuses sources that are the same server.
 
     Args:
         group: Name of the group.
         servers: UUIDs of the servers, by source.
 
     Raises:
-        SettingsError: Two are; both are named.
+        SettingsError: Two sources are the same server; both are named.
     """
     known: dict[str, str] = {}
     for source, uuid in sorted(servers.items()):
@@ -46,18 +46,18 @@ def refuse_one_server(group: str, servers: Mapping[str, str]) -> None:
 
 
 class Given:
-    """Which transactions each source of a group has given, by their GTIDs."""
+    """Which transactions have come from each source of a group, by their GTIDs."""
 
     def __init__(self, group: str) -> None:
-        """Takes the name of the group; nothing has been given yet."""
+        """Takes the name of the group; nothing has come yet."""
         self._group = group
         self._spans: dict[Sid, dict[str, deque[Span]]] = {}
 
     def take(self, source: str, piece: SpanTransactions) -> None:
-        """Takes what has come of a source.
+        """Takes what has come from a source.
 
         Raises:
-            SettingsError: Another source has given some of it; one such GTID is named.
+            SettingsError: Some of it has already come from another source; one such GTID is named.
         """
         for sid, span in piece.gtid_spans():
             of_sid = self._spans.setdefault(sid, {})
@@ -81,13 +81,13 @@ class Given:
 
 
 def _common(spans: Iterable[Span], span: Span) -> int | None:
-    """A number that one of some spans has, too."""
+    """A number of a span that another span also has; None: there is no such number."""
     first, last = span
     return next((max(begin, first) for begin, end in spans if begin <= last and first <= end), None)
 
 
 def _add(spans: deque[Span], span: Span) -> None:
-    # Another part of the last transaction, or what follows it.
+    # This is another part of the last transaction, or what follows it.
     if spans and spans[-1][0] <= span[0] <= spans[-1][1] + 1:
         spans[-1] = spans[-1][0], max(spans[-1][1], span[1])
     else:

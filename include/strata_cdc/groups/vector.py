@@ -1,4 +1,4 @@
-"""Where all sources of a group are, and the tokens of it: each place is packed once, when its source has moved.
+"""The positions of all sources of a group, and its tokens: each position is packed once, when its source has moved.
 Not here: what tokens mean (`position/token.py`), the form of their text (`position/token_text.py`)."""
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ if TYPE_CHECKING:
 
 
 class GroupPosition:
-    """Where each source of a group is; a value."""
+    """The position of each source of a group; an object is never changed."""
 
     __slots__ = ("_places", "packed")
 
     def __init__(self, places: Mapping[str, SourcePosition], packed: Mapping[str, PackedPlace]) -> None:
-        """Takes places by source, in the order of the names, and the same packed."""
+        """Takes the positions by source, in the order of the names, and the same positions packed."""
         self._places = places
         self.packed = packed
-        """By source, in the order of the names."""
+        """The packed positions by source, in the order of the names."""
 
     @classmethod
     def of(cls, places: Iterable[SourcePosition] = ()) -> Self:
-        """Takes a place for each source that is somewhere."""
+        """Makes it from a position for each source that has one."""
         ordered = {place.source: place for place in sorted(places, key=lambda place: place.source)}
         return cls(ordered, {source: packed_place(place) for source, place in ordered.items()})
 
     def moved(self, place: SourcePosition) -> GroupPosition:
-        """The same with one source at another place."""
+        """Returns it with one source at another position."""
         if place.source not in self._places:
             return GroupPosition.of((*self._places.values(), place))
-        # A key that is there keeps its place in the order.
+        # A key that exists keeps its place in the order.
         return GroupPosition(
             {**self._places, place.source: place}, {**self.packed, place.source: self._repacked(place)}
         )
 
     def _repacked(self, place: SourcePosition) -> PackedPlace:
-        """A source's place packed, as far as it is another one than it was."""
+        """A source's position, packed; what is the same as before is not packed again."""
         known = self._places[place.source]
         stands = known.position == place.position
         return packed_place(place, self.packed[place.source] if known.lineage == place.lineage else None, stands=stands)
 
     @property
     def places(self) -> Mapping[str, SourcePosition]:
-        """By source."""
+        """The positions by source."""
         return self._places
 
     @property
     def token(self) -> Token:
-        """As a token."""
+        """The positions as a token."""
         return Token(tuple(self._places.values()))
 
     @property
     def text(self) -> str:
-        """As the text of a token."""
+        """The text of the token."""
         return text_of(self.packed.values())
 
     def inside(self, place: SourcePosition) -> StepTexts:
-        """The texts of the steps inside of a transaction of one source, while the others are where they are."""
+        """Returns the texts of the steps inside a transaction of one source; the other sources stay where they are."""
         if place.source not in self._places:
             return self.moved(place).inside(place)
         packed = {**self.packed, place.source: self._repacked(place)}
@@ -74,11 +74,11 @@ class GroupPosition:
 
 
 NOWHERE: Final = GroupPosition({}, {})
-"""Where no source is."""
+"""The position without any source."""
 
 
 def inside_of(transaction: TransactionPlace, steps: int) -> SourcePosition:
-    """Where a source is when so many steps of a transaction have been given."""
+    """Returns the position of a source when `steps` steps of a transaction have been yielded."""
     record = transaction.record
     if record.gtid is None:
         raise RuntimeError("a stream by GTID set has a transaction without one")

@@ -1,5 +1,5 @@
-"""Who holds a group up, since when, and why; a line in the log where it takes long.
-Not here: the watermark (`merge.py`), what people ask for (`progress`)."""
+"""Which source delays a group, since when, and why; writes a line to the log if the delay is long.
+Not here: the watermark (`merge.py`), the status on request (`status.py`)."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _AGAIN_SECONDS: Final = 60.0
 
 
 class Watch:
-    """Looks at the merge of one group after each step."""
+    """Checks the merge of one group after each step."""
 
     def __init__(self, group: str, max_skew: int) -> None:
-        """Nobody holds it up yet.
+        """No source delays the group yet.
 
         Args:
-            group: Its name.
-            max_skew: For so long (microseconds) nothing is said, and not for a few seconds.
+            group: Name of the group.
+            max_skew: A delay is not logged until it is longer than this (microseconds), and longer than a few seconds.
         """
         self._group = group
         self._patience = max(_LEAST_SECONDS, max_skew / 1e6)
         self._stands_at: int | None = None
         self.since = 0.0
-        """When the watermark has come to where it is: seconds, of this machine's clock; 0 before the first look."""
+        """When the watermark reached its present value: seconds, by this machine's clock; 0 before the first check."""
         self._said = 0.0
         self.gone: dict[str, tuple[StrataError, float]] = {}
-        """Sources whose servers do not answer: why, and since when."""
+        """Sources whose servers do not answer, with the reason and the time since when."""
 
     def look(self, merge: Merge[Any], now: float) -> None:
-        """Says so if the watermark has stood for long.
+        """Logs it if the watermark has not moved for long.
 
         Args:
             merge: The merge.
-            now: Seconds, of this machine's clock.
+            now: Seconds, by this machine's clock.
         """
         watermark = merge.watermark
         if watermark != self._stands_at:
@@ -53,7 +53,7 @@ class Watch:
             _LOG.warning("%s", self.line(merge))
 
     def line(self, merge: Merge[Any]) -> str:
-        """How the group stands, in one line."""
+        """Returns the state of the group, in one line."""
         holder = merge.holder or "nobody"
         why = f" ({self.gone[holder][0].message})" if holder in self.gone else ""
         return (
@@ -62,12 +62,12 @@ class Watch:
         )
 
     def is_gone(self, source: str, error: StrataError, now: float) -> None:
-        """A server does not answer."""
+        """Notes that a server does not answer."""
         if source not in self.gone:
             _LOG.warning("group %s: %s does not answer: %s", self._group, source, error.message)
             self.gone[source] = error, now
 
     def answers(self, source: str) -> None:
-        """A server has answered."""
+        """Notes that a server has answered."""
         if self.gone.pop(source, None):
             _LOG.warning("group %s: %s answers again", self._group, source)
