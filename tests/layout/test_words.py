@@ -48,7 +48,6 @@ UNFINISHED = frozenset(
     {
         "binlog",
         "changes",
-        "dialects",
         "schema",
     }
 )

@@ -1,7 +1,8 @@
-"""What an ALTER makes of a column's values, in an engine's SQL, where that is exact: the same as `tables/values/`.
+"""What an ALTER makes of a column's values, in an engine's SQL, if SQL can do it exactly: the same results as in
+`tables/values/`.
 Not here: which conversions a table went through (`tables/lifetimes.py`), the views (`views.py`).
 
-Each function gives NULL for a value of which the server makes something that is not known here.
+Each function returns NULL for a value if it is not known here what the server makes of it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _BYTES_OF_INTEGERS: Final = {
     TypeKind.TINYINT: 1, TypeKind.SMALLINT: 2, TypeKind.MEDIUMINT: 3, TypeKind.INT: 4, TypeKind.BIGINT: 8,
 }  # fmt: skip
 _UNITS: Final = {0: "second", 3: "millisecond", 6: "microsecond"}
-"""Digits of a fraction to which a moment can be cut in SQL."""
+"""The units to which SQL can cut a moment, by digits of the fraction."""
 _HALF: Final = {0: 500_000, 3: 500, 6: 0}
 _LAST_MOMENT: Final = "9999-12-31 23:59:59.999999"
 _WHOLE_NUMBER: Final = "^[+-]?[0-9]{1,30}$"
@@ -44,12 +45,12 @@ _DIMENSIONS: Final = {Dialect.DUCKDB: "len", Dialect.SPARK: "size"}
 
 
 def converted(value: exp.Expr, step: TypeChange, dialect: Dialect) -> exp.Expr | None:
-    """A value after a conversion; None where SQL does not have it.
+    """Returns a value after a conversion; None if SQL does not have the conversion.
 
     Args:
-        value: In the type of `step.before`, as change tables have it.
+        value: The value in the type of `step.before`, as change tables have it.
         step: The conversion.
-        dialect: For which engine.
+        dialect: The engine.
     """
     if _keeps(step):
         return value
@@ -64,15 +65,15 @@ def converted(value: exp.Expr, step: TypeChange, dialect: Dialect) -> exp.Expr |
 
 
 def is_whole(step: TypeChange) -> bool:
-    """Whether SQL has the conversion of every value that mirrors convert."""
+    """Whether SQL can convert every value that mirrors convert."""
     return _has_sql(step) and (_keeps(step) or _certain(step) is None)
 
 
 def in_sql(values: pa.Array, step: TypeChange) -> NDArray[np.bool_]:
-    """Of which values SQL has the conversion, as far as that can be told without an engine.
+    """Returns which values SQL can convert, as far as this can be known without an engine.
 
     Args:
-        values: In the type of `step.before`; none NULL.
+        values: Values in the type of `step.before`; none NULL.
         step: The conversion.
     """
     if not _has_sql(step):
@@ -92,7 +93,7 @@ def _keeps(step: TypeChange) -> bool:
 
 
 def stay_apart(step: TypeChange) -> bool:
-    """Whether different values are different afterwards, too, those that no row had any more included."""
+    """Whether different values are still different after the conversion, including values that no row had any more."""
     if _keeps(step):
         return True
     one, other = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
@@ -106,7 +107,8 @@ def stay_apart(step: TypeChange) -> bool:
 
 
 def _is_plain(step: TypeChange, kind: ColumnType) -> bool:
-    """Without digits of FLOAT(7,3), numbers that change tables have as texts, and labels that have one text."""
+    """Whether the type is none of these: FLOAT with digits (FLOAT(7,3)), a number that change tables have as text,
+    labels of which several have the same text."""
     if kind.kind is TypeKind.DECIMAL:
         return (kind.length or 10) <= MOST_DIGITS
     column = step.before if parse_column_type(step.before.column_type) == kind else step.after
@@ -130,12 +132,12 @@ class _Case:
         return arrow_type_of(self.other)
 
     def cast(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
-        """NULL where it does not fit."""
+        """Casts a value; NULL if it does not fit."""
         built = exp.DataType.build(type_text(self.dialect, kind), dialect=self.dialect.value)
         return exp.TryCast(this=value, to=built, safe=True)
 
     def number(self) -> exp.Expr:
-        """A whole number as one that can be compared: BIT(1) is a boolean."""
+        """Returns a whole number in a form that can be compared: BIT(1) is a boolean in change tables."""
         if pa.types.is_boolean(arrow_type_of(self.one)):
             return typed(self.value, pa.int32(), self.dialect)
         return self.value
@@ -165,7 +167,7 @@ def _to_whole(case: _Case, number: exp.Expr) -> exp.Expr:
 
 
 def _numbered(case: _Case) -> exp.Expr:
-    """In a column that numbers its zeros from now on."""
+    """A whole number in a column that becomes AUTO_INCREMENT, which may replace zeros by numbers."""
     found = _to_whole(case, case.number())
     return (
         _when(exp.NEQ(this=case.value, expression=exp.Literal.number(0)), found) if case.step.numbers_zeros else found
@@ -173,7 +175,7 @@ def _numbered(case: _Case) -> exp.Expr:
 
 
 def _to_decimal(case: _Case, number: exp.Expr) -> exp.Expr:
-    """Rounded half away from zero."""
+    """A decimal, rounded half away from zero."""
     found = case.cast(number, case.target)
     if not case.other.unsigned:
         return found
@@ -181,7 +183,8 @@ def _to_decimal(case: _Case, number: exp.Expr) -> exp.Expr:
 
 
 def _to_floating(case: _Case, number: exp.Expr) -> exp.Expr:
-    """By way of a double; of decimals by way of their text, which rounds once."""
+    """A number that is converted through a double; a decimal is first converted to its text, so that it is rounded only
+    once."""
     found = number
     if not case.other.unsigned:
         return found if pa.types.is_float64(case.target) else case.cast(found, case.target)
@@ -190,7 +193,7 @@ def _to_floating(case: _Case, number: exp.Expr) -> exp.Expr:
 
 
 def _wider_floating(case: _Case) -> exp.Expr | None:
-    """A FLOAT as a DOUBLE; the other way round engines do not round alike."""
+    """A FLOAT as a DOUBLE; in the other direction, engines round differently."""
     return (
         _to_floating(case, typed(case.value, pa.float64(), case.dialect)) if pa.types.is_float64(case.target) else None
     )
@@ -213,7 +216,7 @@ def _decimal_of_decimal(case: _Case) -> exp.Expr:
 
 
 def _fitted(case: _Case, text: exp.Expr) -> exp.Expr:
-    """A text in one of another length: blanks that have no room are cut, as the server does, and nothing else."""
+    """A text in a type of another length: only blanks that do not fit are cut, as the server does."""
     blank = exp.Literal.string(" ")
     trimmed = exp.Trim(this=text.copy(), expression=blank, position="TRAILING")
     if case.other.length is None:
@@ -234,7 +237,7 @@ def _text_of_text(case: _Case) -> exp.Expr | None:
     fitted = _fitted(case, case.value)
     if after in {before, _UNICODE}:
         return fitted
-    # Of other charsets only what is ASCII, which is as many bytes as characters here.
+    # In other charsets, only ASCII texts are converted: these have as many bytes as characters here.
     size = exp.Anonymous(this=_BYTE_LENGTH[case.dialect], expressions=[case.value])
     return _when(exp.EQ(this=size, expression=exp.Length(this=case.value)), fitted)
 
@@ -256,7 +259,7 @@ def _whole_of_text(case: _Case) -> exp.Expr:
 
 
 def _label_of_text(case: _Case) -> exp.Expr:
-    """A label in just that spelling; an ENUM's number 0 and a SET without members stay what they are."""
+    """A label in exactly that spelling; an ENUM's number 0 and a SET without members stay as they are."""
     is_enum = value_class(case.one.kind) is _C.ENUM
     text = case.value if is_enum else exp.Trim(this=case.value, expression=exp.Literal.string(" "), position="TRAILING")
     labels = [*case.other.labels, *([""] if is_enum or case.other.kind is TypeKind.SET else [])]
@@ -283,7 +286,7 @@ def _vector_of_vector(case: _Case) -> exp.Expr:
 
 
 def _cut(case: _Case, digits: int) -> exp.Expr | None:
-    """A moment with fewer digits behind the second: rounded half up, or cut towards the past."""
+    """A moment with fewer digits after the second: rounded half up, or cut towards the past."""
     if digits not in _UNITS:
         return None
     moment = case.value
@@ -325,11 +328,12 @@ _SQL: Final[dict[tuple[ValueClass, ValueClass], Callable[[_Case], exp.Expr | Non
     (_C.DATETIME, _C.DATETIME): _fewer_digits,
     (_C.DATETIME, _C.DATE): _day,
 }
-"""By the classes before and afterwards; of pairs of `KNOWN` that are not here a view has a mapping of the values."""
+"""By the classes before and after the conversion; for pairs of `KNOWN` that are not here, a view has a mapping of the
+values."""
 
 
 def _certain(step: TypeChange) -> Callable[[pa.Array, ColumnType], pa.Array] | None:
-    """Which values an expression of `_SQL` converts; None for all that mirrors convert."""
+    """Which values an expression of `_SQL` converts; None: all values that mirrors convert."""
     one, other = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
     pair = value_class(one.kind), value_class(other.kind)
     if pair[0] in _TEXTS and pair[1] is _C.TEXT:
@@ -346,4 +350,4 @@ _CERTAIN: Final[dict[tuple[ValueClass, ValueClass], Callable[[pa.Array, ColumnTy
         for pair in ((_C.TEXT, _C.ENUM), (_C.ENUM, _C.ENUM), (_C.ENUM, _C.SET))
     },
 }
-"""Pairs of `_SQL` whose expressions do not convert all that mirrors do."""
+"""Pairs of `_SQL` whose expressions do not convert all values that mirrors convert."""

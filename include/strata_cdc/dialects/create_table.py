@@ -1,4 +1,4 @@
-"""A schema version as CREATE TABLE of another engine, as sqlglot's tree.
+"""Writes a schema version as CREATE TABLE of another engine, as a tree of sqlglot.
 Not here: types (`types.py`), MySQL's own form (`schema/model/create_sql.py`)."""
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _HAS_UNIQUE_KEYS = frozenset({Dialect.DUCKDB, Dialect.POSTGRES, Dialect.SNOWFLAK
 
 
 class ForeignTable(Struct, frozen=True):
-    """What makes the table elsewhere."""
+    """The statements that create the table in another engine."""
 
     statements: tuple[str, ...]
-    """CREATE TABLE, then statements for comments where the engine has them so."""
+    """CREATE TABLE; then statements for comments, if the engine has such statements."""
     lost: tuple[str, ...]
-    """What of MySQL's table they do not say."""
+    """What MySQL's table has, and the statements do not express."""
 
 
 def create_table(name: TableName, definition: TableDefinition, dialect: Dialect) -> ForeignTable:
-    """The table for another engine; the schema called like the database has to be there.
+    """Returns the table for another engine. A schema with the name of the database must exist there.
 
     Args:
         name: The table.
-        definition: What it looked like.
+        definition: Its definition.
         dialect: The engine; not MySQL.
     """
     types = {column.name: foreign_type(column.column_type, dialect) for column in definition.columns}
@@ -61,7 +61,7 @@ def _column(column: Column, kind: ForeignType, dialect: Dialect) -> exp.ColumnDe
     constraints: list[exp.Expr] = []
     built = exp.DataType.build(kind.text, dialect=dialect.value)
     if dialect is Dialect.CLICKHOUSE:
-        # Arrays cannot be NULL there.
+        # Arrays cannot be NULL in this engine.
         built.set("nullable", column.nullable and not built.is_type(exp.DataType.Type.ARRAY))
     elif not column.nullable:
         constraints.append(exp.NotNullColumnConstraint())
@@ -88,7 +88,7 @@ def _keys(definition: TableDefinition, dialect: Dialect) -> Iterator[exp.Expr]:
 
 
 def _is_kept(key: Key, dialect: Dialect) -> bool:
-    """Whether the engine has such a key; prefixes and expressions in keys are MySQL's own."""
+    """Whether the engine has such a key; only MySQL has prefixes and expressions in keys."""
     if any(part.column is None or part.lengths != (None,) for part in key.parts):
         return False
     if key.kind is KeyKind.PRIMARY:
@@ -135,7 +135,7 @@ def _lost(definition: TableDefinition, types: dict[str, ForeignType], dialect: D
 
 
 def _collated(definition: TableDefinition) -> list[str]:
-    """Columns whose texts are compared otherwise than by their characters."""
+    """Columns whose texts are not compared only by their characters."""
     return [
         column.name
         for column in definition.columns

@@ -1,5 +1,5 @@
-"""The engines whose SQL is written.
-Not here: what their types are called (`types.py`). Imports nothing: the command's help has the names."""
+"""The engines for which SQL is written. It imports nothing, because the command's help has the names.
+Not here: the names of their types (`types.py`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A view over the views of several sources' tables, whose `_source` tells them apart.
-Not here: the views of one source (`views.py`), which there are (`views/`)."""
+"""A view over the views of several sources' tables; `_source` names the source of each row.
+Not here: the views of one source (`views.py`), which views there are (`views/`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MemberView(Struct, frozen=True):
 
 
 def column_mistake(members: Sequence[MemberView]) -> str | None:
-    """Why tables have no view in common: a column with two types. None if all is well."""
+    """Returns why tables have no common view: a column has two types. None if they have a common view."""
     known: dict[str, tuple[ViewColumn, str]] = {}
     for member in members:
         for column in member.columns:
@@ -41,7 +41,7 @@ def column_mistake(members: Sequence[MemberView]) -> str | None:
 
 
 def all_columns(members: Sequence[MemberView]) -> list[ViewColumn]:
-    """The columns that any of them has, in the order in which they come."""
+    """Returns the columns that at least one of them has, in the order in which they first appear."""
     found: dict[str, ViewColumn] = {}
     for member in members:
         for column in member.columns:
@@ -50,7 +50,7 @@ def all_columns(members: Sequence[MemberView]) -> list[ViewColumn]:
 
 
 def changes_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dialect) -> str:
-    """Every change of all sources; a column that a source does not have is NULL in its rows."""
+    """Returns the view of every change of all sources; a column that a source does not have is NULL in its rows."""
     columns = all_columns(members)
     selects = []
     for member in members:
@@ -69,7 +69,7 @@ def changes_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dial
 
 
 def rows_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dialect) -> str:
-    """The rows of all sources as they are, with `_source`."""
+    """Returns the view of the present rows of all sources, with `_source`."""
     columns = all_columns(members)
     selects = []
     for member in members:

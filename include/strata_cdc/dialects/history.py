@@ -1,10 +1,11 @@
-"""The view of a table's history: each version of each row with the span in which it held, as sqlglot's trees.
-Not here: which changes and rows it is made of (`mirrors/histories/`), the same for polars (there, too).
+"""The view of a table's history: each version of each row with the time range in which it was valid, as sqlglot's
+trees.
+Not here: the changes and rows of which it is made (`mirrors/histories/`), the same for polars (there, too).
 
-Events put a row under a key or take one away. The event that follows under the same key ends what was put. In a table
-without a key the key is the whole row and its number among its equals: the n-th that was put is the n-th that is taken.
-Its equals are those that look like it here: what no column holds may be another one since a DDL (a zero date that was
-NULL), and tells no reader which of them was taken.
+An event puts a row under a key, or removes it. The next event under the same key ends the version that was put. In a
+table without a key, the key is the whole row, and its number among equal rows: the n-th row that was put is the n-th
+row that is removed. Rows are equal if their columns are equal here. Values that no column holds are not compared: a DDL
+may have changed them (a zero date that was NULL), and no reader can see from them which of the rows was removed.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ if TYPE_CHECKING:
 
 _UTC: Final = pa.timestamp("us", tz="UTC")
 _WHEN: Final = (("gtid", "_gtid", pa.string()), ("time", "_committed_at", _UTC), ("seq", "_seq", pa.int64()))
-"""What says when something happened: in events, in change tables, and its type."""
+"""The columns with the time of a change: the name in events, the name in change tables, and the type."""
 VALIDITY: Final = tuple(
     (f"_valid_{side}{ending}", kind)
     for ending, kind in (("", _UTC), ("_gtid", pa.string()), ("_seq", pa.int64()))
     for side in ("from", "to")
 )
-"""The columns that a history has besides the table's own, with their types."""
+"""The columns that a history has in addition to the table's own, with their types."""
 
 
 class Emptied(Struct, frozen=True):
-    """A transaction that removed all rows without saying which."""
+    """A transaction that removed all rows without naming them."""
 
     seq: int
     gtid: str | None
@@ -45,20 +46,20 @@ class Emptied(Struct, frozen=True):
 
 
 class HistorySource(Struct, frozen=True):
-    """What the view of a history is made of."""
+    """The data of which the view of a history is made."""
 
     view: ViewSource
     has_key: bool
     base: Branch | None
-    """The rows that there were where it begins; None if there were none. Its versions do not matter."""
+    """The rows at the begin of the history; None if there were no rows. The branch's versions are not used."""
     after: int
-    """Ordinal of the transaction behind which it begins."""
+    """Ordinal of the transaction after which the history begins."""
     until: int
     """Ordinal of the transaction that the mirror had reached when the view was made."""
     mirror: exp.Expr | None
-    """The mirror, as the engine reads it: it knows how far it is by now. None: not further than `until`."""
+    """The mirror, as the engine reads it: it shows how far it has come since. None: the history ends at `until`."""
     emptied: tuple[Emptied, ...]
-    """In order, those behind `after`."""
+    """In order, those after the ordinal `after`."""
 
 
 class HistoryWriter(Writer):
@@ -69,11 +70,11 @@ class HistoryWriter(Writer):
         self._history = history
 
     def history(self, view: exp.Table) -> str:
-        """One row for each version of a row that a transaction left behind."""
+        """Returns the view with one row for each version of a row that a transaction left."""
         return create_view(view, self.query(), self._dialect)
 
     def now(self, view: exp.Table) -> str:
-        """The rows of which no later version is known: those that there are where it ends."""
+        """Returns the view with the rows that exist where the history ends: no later version of them is known."""
         columns = [exp.alias_(column_of(one.published), name_of(one.name)) for one in self._source.columns]
         is_left = exp.Is(this=column_of("_valid_to_seq"), expression=exp.null())
         return create_view(
@@ -81,9 +82,9 @@ class HistoryWriter(Writer):
         )
 
     def query(self) -> exp.Select:
-        """The same without a name."""
+        """Returns the query of the history, without a view's name."""
         parts = [*self._changes_and_base(), *self._guards(self._columns())]
-        # Of a table that never had a row there are neither changes nor files.
+        # A table that never had a row has neither changes nor files.
         events = aliased(self._union(parts or [self._nothing(self._columns())]), "events")
         numbered = aliased(self._numbered(), "numbered")
         spans = aliased(self._spans(), "spans")
@@ -115,7 +116,8 @@ class HistoryWriter(Writer):
         ]
 
     def _reached(self) -> exp.Expr:
-        """How far the mirror is: the last change that it has is in it, and so is what was before."""
+        """The ordinal that the mirror has reached: that of its last change. Everything before it is in the mirror,
+        too."""
         until = exp.Literal.number(self._history.until)
         if self._history.mirror is None:
             return until
@@ -127,7 +129,7 @@ class HistoryWriter(Writer):
         return [exp.alias_(column_of("_seq"), "since", quoted=True), *own, self._segment(column_of("_seq"))]
 
     def _segment(self, seq: exp.Expr) -> exp.Expr:
-        """How often the table had been emptied."""
+        """How often the table had been emptied before a transaction."""
         found = [
             exp.If(this=exp.LT(this=seq.copy(), expression=exp.Literal.number(one.seq)), true=exp.Literal.number(at))
             for at, one in enumerate(self._history.emptied)
@@ -136,7 +138,7 @@ class HistoryWriter(Writer):
         return exp.alias_(exp.Case(ifs=found, default=last) if found else last, "segment", quoted=True)
 
     def _base(self, base: Branch) -> exp.Select:
-        """Rows of before: nobody knows since when they are as they are."""
+        """The rows at the begin: it is not known since when they have had these values."""
         nothing = [exp.alias_(self._typed(exp.null(), kind), name, quoted=True) for name, kind in _happening()]
         selected = [
             exp.alias_(exp.Literal.number(1), "put", quoted=True),
@@ -157,7 +159,8 @@ class HistoryWriter(Writer):
         return exp.select(*selected).from_(self._relation(base.relation))
 
     def _put_whole(self, branch: Branch) -> list[exp.Expr]:
-        """The image after a change, of a table without a key; what it lacks is in the one before."""
+        """The image after a change, in a table without a key; values that it lacks are in the image before the
+        change."""
         selected = [exp.alias_(exp.Literal.number(1), "put", quoted=True), *_order()]
         for at, (column, place) in enumerate(self._pairs(branch)):
             given = self._known(self._lacking(place), column)
@@ -223,7 +226,7 @@ class HistoryWriter(Writer):
         return exp.select(*kept, *values, *ends).from_("numbered")
 
     def _filled(self, name: str, key: tuple[str, ...], order: tuple[str, ...]) -> exp.Expr:
-        """What an image lacks is in those before it."""
+        """The value, from an earlier image if this one lacks it."""
         value = exp.Column(this=name_of(name))
         if not self._history.has_key:
             return value
@@ -235,7 +238,7 @@ class HistoryWriter(Writer):
             partition_by=[exp.Column(this=name_of(name)) for name in key],
             order=exp.Order(
                 expressions=[
-                    # Of what was put and taken under one number, what was put came first.
+                    # Of a put and a removal with the same number, the put came first.
                     exp.Ordered(
                         this=exp.Column(this=name_of("put" if name == "taken" else name)),
                         desc=name == "taken",
@@ -272,7 +275,7 @@ class HistoryWriter(Writer):
         return found
 
     def _end(self, what: str, kind: pa.DataType) -> exp.Expr:
-        """When a version was followed by another, or ended with all the rest."""
+        """When the next version followed, or when the version ended because the table was emptied."""
         next_ = exp.Column(this=name_of(f"to_{what}"))
         if not self._history.emptied:
             return next_
@@ -296,7 +299,7 @@ class HistoryWriter(Writer):
         return self._typed(exp.Literal.string(str(value)), kind)
 
     def _lasts(self) -> exp.Expr:
-        """Whether anybody could have seen it: what a transaction changes again leaves nothing."""
+        """Whether the version could be seen: if the same transaction changes it again, it never could."""
         since = exp.Column(this=name_of("since"))
         is_older = exp.Is(this=since, expression=exp.null())
         is_left = exp.Is(this=exp.Column(this=name_of("to_seq")), expression=exp.null())

@@ -1,8 +1,8 @@
-"""What conversions made of values, as part of a view's text: a finite mapping that an engine looks values up in.
-Not here: which values those are, and what became of each (`tables/made_values.py`).
+"""The results of conversions, as part of a view's text: a finite mapping in which an engine looks up values.
+Not here: which values these are, and what each became (`tables/made_values.py`).
 
-Both sides are texts, split by the engine: a view is read anew by each query, and 20,000 literals take longer to parse
-than to look up a million rows in. Texts and bytes are in hexadecimal there.
+Both sides are texts that the engine splits: each query parses the view again, and to parse 20,000 literals takes longer
+than to look up a million rows in them. Texts and bytes are in hexadecimal digits there.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from strata_cdc.dialects.view_source import ColumnSource, MadeValues
 
 _BETWEEN: Final = ","
-"""Not in any of the texts."""
+"""The separator; it is in none of the texts."""
 
 
 def written(values: pa.Array) -> list[str]:
-    """Values as the text of a view has them."""
+    """Returns values as a view's text has them."""
     return [_text(value) for value in values.to_pylist()]
 
 
 def query_of(place: ColumnSource, kind: pa.DataType) -> exp.CTE:
-    """A mapping as a query of DuckDB.
+    """Returns a mapping as a query of DuckDB.
 
     Args:
-        place: Whose values they are, with their mapping.
-        kind: The type that they have by now.
+        place: Where the values are, with their mapping.
+        kind: The type that they have now.
     """
     made = _mapping(place)
     texts = exp.select(*(exp.alias_(_unnested(side), name) for side, name in ((made.before, "k"), (made.after, "v"))))
@@ -52,19 +52,20 @@ class Lookup(NamedTuple):
     """A value that is looked up in a mapping."""
 
     name: str
-    """Of the column that has what became of it: NULL if it is not in the mapping."""
+    """Name of the column with the result: NULL if the value is not in the mapping."""
     value: exp.Expr
-    """In the type that it had."""
+    """The value, in the type that it had."""
     place: ColumnSource
-    """Whose values they are, with their mapping."""
+    """Where the values are, with their mapping."""
     kind: pa.DataType
-    """The type that they have by now."""
+    """The type that they have now."""
 
 
 def with_lookups(relation: exp.Expr, lookups: Sequence[Lookup], dialect: Dialect) -> exp.Expr:
-    """Rows with the columns of some lookups besides their own; in DuckDB the view has the mappings' queries.
+    """Returns the rows with the columns of some lookups in addition to their own; in DuckDB, the view has the mappings'
+    queries.
 
-    Joins, and not subqueries of the expressions: those take DuckDB minutes to plan.
+    Uses joins, and not subqueries in the expressions: DuckDB takes minutes to plan those.
     """
     if not lookups:
         return relation
@@ -128,21 +129,21 @@ def _text(value: Any) -> str:
 
 
 def _decoded(text: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
-    """A value of its text."""
+    """A value, from its text."""
     if pa.types.is_binary(kind):
         return exp.Anonymous(this="unhex", expressions=[text])
     return text_of_bytes(text, dialect) if pa.types.is_string(kind) else typed(text, kind, dialect)
 
 
 def text_of_bytes(digits: exp.Expr, dialect: Dialect) -> exp.Expr:
-    """A text whose UTF-8 is given in hexadecimal digits."""
+    """Returns a text whose UTF-8 is given in hexadecimal digits."""
     raw = exp.Anonymous(this="unhex", expressions=[digits])
     is_duckdb = dialect is Dialect.DUCKDB
     return exp.Anonymous(this="decode", expressions=[raw]) if is_duckdb else typed(raw, pa.string(), dialect)
 
 
 def _key(text: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
-    """What `_comparable` gives for a value of a text."""
+    """What `_comparable` returns for a value that is given as text."""
     if kind == GEOMETRY:
         return text
     found = _decoded(text, kind, dialect)
@@ -150,7 +151,7 @@ def _key(text: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
 
 
 def _comparable(value: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
-    """What is the same for the same values alone: 0 and -0 are two, with texts of their own."""
+    """An expression that is equal only for identical values: 0 and -0 are different, and have different texts."""
     if pa.types.is_floating(kind):
         return typed(value, pa.string(), dialect)
     if kind != GEOMETRY:

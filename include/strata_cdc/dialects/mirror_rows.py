@@ -1,4 +1,4 @@
-"""The view of a mirror's rows, as one of sqlglot's trees.
+"""The view of a mirror's rows, as a tree of sqlglot.
 Not here: which mirror and columns (`views/mirror_rows.py`), views over changes (`views.py`)."""
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class RowsColumn(Struct, frozen=True):
     name: str
     kind: pa.DataType
     read_as: str | None
-    """What the relation calls it; None: it is in none of the files, and NULL in all rows."""
+    """Its name in the relation; None: no file has the column, and it is NULL in all rows."""
 
 
 def rows_view(view: exp.Table, columns: Sequence[RowsColumn], relation: exp.Expr | None, dialect: Dialect) -> str:
-    """The rows of a mirror under the names that MySQL has for its columns.
+    """Writes the view of a mirror's rows, with MySQL's names of the columns.
 
     Args:
-        view: What it is called.
-        columns: In order.
-        relation: The mirror as the engine reads it; None: it has no rows.
-        dialect: For which engine.
+        view: Name of the view.
+        columns: The columns, in order.
+        relation: The mirror as the engine reads it; None: the mirror has no rows.
+        dialect: The engine.
     """
     values = [
         column_of(one.read_as) if one.read_as is not None and relation is not None else _null(one, dialect)

@@ -1,10 +1,10 @@
-"""The view of the rows that there are, where a row goes on under another key: an image after such a change may lack
-columns (MINIMAL), which are as the row had them under its key of before.
+"""The view of the present rows of a table in which rows may get another key: the image after such a change may lack
+columns (MINIMAL), whose values are those that the row had under its old key.
 Not here: views of changes, rows whose images never lack anything (`views.py`).
 
-Each event belongs to a row, which begins with an INSERT. That a row goes on under another key is told by two events of
-one change: it is taken from the one key and put under the other. Followed back over all of these, every event has the
-change with which its row began, and what an image lacks is in the last one before it of the same row.
+Each event belongs to a row, which begins with an INSERT. If a row gets another key, the change has two events: the row
+is removed from the old key, and put under the new key. The query follows these back, so that every event has the change
+with which its row began. Values that an image lacks are in the last earlier image of the same row that has them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from strata_cdc.dialects.view_source import Branch, ViewColumn
 
 _CHANGE: Final = ("seq", "row")
-"""What names a change."""
+"""The columns that identify a change."""
 
 
 class RowsWriter(Writer):
-    """Writes the view of the rows for an engine whose recursive queries read what they use once."""
+    """Writes the view of the rows for an engine whose recursive queries read their input only once."""
 
     def now(self, view: exp.Table) -> str:
-        """The rows that there are: what was last put under each key, and not taken away since."""
+        """Returns the view of the present rows: what was last put under each key, and not removed since."""
         events = aliased(self._union([*self._events(), *self._guards(self._event_columns())]), "events")
         queries = [*self._mappings(), events, *self._origins(), aliased(self._filled(), "ranked")]
         for query in queries:
-            # Else DuckDB computes all of their columns, whatever is asked for.
+            # Otherwise DuckDB computes all of their columns, whatever columns are requested.
             query.set("materialized", False)  # noqa: FBT003  sqlglot's word for NOT MATERIALIZED
         outer = exp.select(*map(self._opened, range(len(self._source.columns)))).from_("ranked")
         outer = outer.where(equal("newest", 1)).where(equal("put", 1))
@@ -54,11 +54,11 @@ class RowsWriter(Writer):
         return [*super()._event_columns(), ("edge", pa.int32())]
 
     def _moved(self, _column: ViewColumn) -> exp.Expr:
-        """It is in the image before, under the other key."""
+        """NULL: the value is in an earlier image, under the old key."""
         return exp.null()
 
     def _mappings(self) -> list[exp.CTE]:
-        """What values are looked up in."""
+        """The queries of the mappings in which values are looked up."""
         return [
             query_of(place, column.kind)
             for branch in self._source.branches
@@ -69,7 +69,8 @@ class RowsWriter(Writer):
     # The rows that they belong to ---------------------------------------------------------------
 
     def _origins(self) -> list[exp.CTE]:
-        """All events, at last with the change by which their row began (`origin`), as far as the log knows it."""
+        """The queries up to `owned`: all events, with the change with which their row began (`origin`), as far as the
+        log has it."""
         change = exp.Struct(
             expressions=[exp.PropertyEQ(this=name_of(one), expression=column_of(one)) for one in _CHANGE]
         )
@@ -105,7 +106,8 @@ class RowsWriter(Writer):
         )
 
     def _filled(self) -> exp.Select:
-        """Each value after each event; a row that is older than the log is known by its key until it gets another."""
+        """Each value after each event; a row that is older than the log is identified by its key until it gets another
+        key."""
         is_older = exp.Is(this=column_of("origin"), expression=exp.null())
         keys = [exp.Case(ifs=[exp.If(this=is_older.copy(), true=key)]) for key in self._key_names()]
         filled = [
@@ -124,19 +126,19 @@ class RowsWriter(Writer):
 
 
 def _first_moves() -> exp.Select:
-    """Changes of keys, and where their row began under the key of before."""
+    """Changes of keys, with the change by which their row began under the old key."""
     return exp.select(*map(column_of, _CHANGE), column_of("start")).from_("moves")
 
 
 def _further_moves() -> exp.Select:
-    """The same, over one more change of the key."""
+    """The same, followed back over one more change of the key."""
     own = [exp.column(name_of(name), "moved") for name in _CHANGE]
     selected = exp.select(*own, exp.column(name_of("start"), "moves")).from_("moved")
     return selected.join("moves", on=_is_change("earlier", "moved", "moves"))
 
 
 def _is_change(column: str, inside: str, of: str) -> exp.Expr:
-    """Whether a column of one query is the change that a row of another one is about."""
+    """Whether a column of one query is the change of a row of another query."""
     return exp.and_(
         *(
             exp.EQ(
@@ -149,6 +151,6 @@ def _is_change(column: str, inside: str, of: str) -> exp.Expr:
 
 
 def _edge(holds: exp.Expr) -> exp.Expr:
-    """Whether a row begins under its key with this event, or goes on under another one behind it."""
+    """Whether a row begins under its key with this event, or gets another key after it."""
     numbers = [exp.Literal.number(number) for number in (1, 0)]
     return exp.alias_(exp.Case(ifs=[exp.If(this=holds, true=numbers[0])], default=numbers[1]), "edge", quoted=True)

@@ -1,4 +1,4 @@
-"""How an engine reads a change table, and what the views over it are called.
+"""How an engine reads a change table, and the names of the views over it.
 Not here: the views (`views.py`)."""
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
 
 
 Relation = exp.Expr
-"""What stands behind FROM."""
+"""What comes after FROM."""
 
 ViewName = exp.Table
-"""What a view is called."""
+"""The name of a view."""
 
 
 class Through(StrEnum):
-    """By what an engine reads change tables."""
+    """How an engine reads change tables."""
 
     DELTA = "delta"
-    """Its reader of Delta tables: DuckDB's extension `delta`, Spark's connector."""
+    """With its reader for Delta tables: DuckDB's extension `delta`, Spark's connector."""
     FILES = "files"
-    """The Parquet files that the table has now: make the views anew when something is published."""
+    """From the Parquet files that the table has now: create the views again when something is published."""
 
 
 def relation_of(
     dialect: Dialect, through: Through, name: TableName, url: str, files: Sequence[str]
 ) -> tuple[exp.Expr, list[str]]:
-    """What stands behind FROM, and statements that have to run before.
+    """Returns what comes after FROM, and statements that must run before.
 
     Args:
         dialect: DuckDB or Spark.
-        through: By what it reads.
+        through: How the engine reads.
         name: The table.
-        url: Of its change table.
-        files: Its data files, relative to that.
+        url: URL of its change table.
+        files: Its data files, relative to the URL.
     """
     if dialect is Dialect.DUCKDB:
         return _duckdb(through, url, files), []
@@ -72,12 +72,12 @@ def _duckdb(through: Through, url: str, files: Sequence[str]) -> exp.Expr:
 
 
 def _glob(text: str) -> str:
-    """A path that means itself where patterns are read."""
+    """A path, escaped so that it is not read as a pattern."""
     return "".join(f"\\{ch}" if ch in "*?[]{}\\," else ch for ch in text)
 
 
 def view_name(name: TableName, ending: str, dialect: Dialect, through: Through) -> exp.Table:
-    """What a view is called; views over Spark's temporary ones are so themselves, and in no database."""
+    """Returns the name of a view; in Spark, views over temporary views are temporary, too, and in no database."""
     if dialect is Dialect.SPARK and through is Through.FILES:
         return exp.Table(this=exp.to_identifier(f"{name.database}__{name.table}{ending}", quoted=True))
     return exp.Table(
@@ -86,7 +86,7 @@ def view_name(name: TableName, ending: str, dialect: Dialect, through: Through) 
 
 
 def schema_of(view: exp.Table, dialect: Dialect) -> list[str]:
-    """What makes the schema of a view, if it is in one."""
+    """Returns the statements that create the schema of a view, if the view is in a schema."""
     if not view.db:
         return []
     place = exp.Table(db=exp.to_identifier(view.db, quoted=True))

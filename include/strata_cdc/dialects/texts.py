@@ -1,4 +1,5 @@
-"""What `_invalid` has of a column, as an engine's expression that is equal for equal values, whatever version wrote it.
+"""What `_invalid` has of a column, as an engine's expression that is equal for equal values, in whatever version they
+were written.
 Not here: which columns need it (`changes/arrow.py`, `may_be_invalid`), views (`views.py`)."""
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ _ENTRY: Final[dict[Dialect, Callable[[exp.Expr, exp.Expr], exp.Expr]]] = {
 DAY: Final = "0000-00-00"
 SECOND: Final = f"{DAY} 00:00:00"
 LONGEST: Final = f"{SECOND}.000000"
-"""Dates are padded to it: another version of a table may have had a DATE where it has a DATETIME, or fewer digits."""
+"""Dates are padded to this length: another version of a table may have had a DATE instead of a DATETIME, or fewer
+digits."""
 
 
 def text_of(entries: exp.Expr, key: str, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
-    """The text of one entry of a map, NULL without it.
+    """Returns the text of an entry of a map; NULL if there is no such entry.
 
     Args:
         entries: The map.
-        key: Of the entry.
-        kind: Type of the column that it is about.
+        key: Key of the entry.
+        kind: Type of the entry's column.
         dialect: The engine.
     """
     found = _ENTRY[dialect](entries, exp.Literal.string(key))

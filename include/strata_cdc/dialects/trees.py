@@ -1,4 +1,4 @@
-"""Pieces of sqlglot's trees that all views use: names, types, comparisons, the statement itself.
+"""Parts of sqlglot's trees that all views use: names, types, comparisons, the statement itself.
 Not here: the views (`views.py`, `history.py`, `mirror_rows.py`)."""
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _PLAIN_TYPES: Final = {
 
 
 def create_view(view: exp.Table, query: exp.Expr, dialect: Dialect) -> str:
-    """The statement that makes a view, in the place of one that is there; a temporary one if it is in no database."""
+    """Returns the statement that creates a view, or replaces it; a temporary view if it is in no database."""
     temporary = None if view.db else exp.Properties(expressions=[exp.TemporaryProperty()])
     made = exp.Create(this=view, kind="VIEW", replace=True, expression=query, properties=temporary)
     return made.sql(dialect.value, pretty=True)
 
 
 def type_text(dialect: Dialect, kind: pa.DataType) -> str:
-    """A type of a change table as an engine writes it."""
+    """Returns a type of a change table as an engine writes it."""
     if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
     spark = dialect is Dialect.SPARK
@@ -58,27 +58,27 @@ def type_text(dialect: Dialect, kind: pa.DataType) -> str:
 
 
 def typed(value: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
-    """A value as one of a type."""
+    """Returns a value, cast to a type."""
     return exp.Cast(this=value, to=exp.DataType.build(type_text(dialect, kind), dialect=dialect.value))
 
 
 def name_of(text: str) -> exp.Identifier:
-    """An identifier, quoted."""
+    """Returns a quoted identifier."""
     return exp.to_identifier(text, quoted=True)
 
 
 def aliased(query: exp.Expr, name: str) -> exp.CTE:
-    """A query under a name."""
+    """Returns a query with a name, for WITH."""
     return exp.CTE(this=query, alias=alias_of(name))
 
 
 def alias_of(text: str) -> exp.TableAlias:
-    """What a query is called."""
+    """Returns the name of a query, as an alias."""
     return exp.TableAlias(this=exp.to_identifier(text))
 
 
 def column_of(name: str, inside: str = "") -> exp.Expr:
-    """A column, or a field of a struct."""
+    """Returns a column, or a field of a struct."""
     if inside:
         return exp.Dot(this=exp.Column(this=name_of(inside)), expression=name_of(name))
     return exp.Column(this=name_of(name))
@@ -90,21 +90,21 @@ def is_insert() -> exp.Expr:
 
 
 def is_in(name: str, values: Sequence[int]) -> exp.Expr:
-    """Whether a column has one of some numbers."""
+    """Whether a column has one of the given numbers."""
     return exp.In(this=column_of(name), expressions=[exp.Literal.number(value) for value in values or (-1,)])
 
 
 def equal(name: str, value: int) -> exp.Expr:
-    """Whether a column has one number."""
+    """Whether a column has a given number."""
     return exp.EQ(this=exp.Column(this=name_of(name)), expression=exp.Literal.number(value))
 
 
 def last_of(value: exp.Expr) -> exp.Expr:
-    """The last one that is not NULL, as the function of a window."""
+    """Returns a window function: the last value that is not NULL."""
     return exp.IgnoreNulls(this=exp.LastValue(this=value))
 
 
 def along(function: exp.Expr, partition: Sequence[exp.Expr], *, newest_first: bool) -> exp.Window:
-    """A function along events that belong together."""
+    """Returns a window function over the events of a partition, in their order."""
     order = [exp.Ordered(this=column_of(name), desc=newest_first, nulls_first=False) for name in ("seq", "row", "put")]
     return exp.Window(this=function, partition_by=list(partition), order=exp.Order(expressions=order))

@@ -1,4 +1,4 @@
-"""What MySQL's column types are called elsewhere: the narrowest type that takes every value, and what gets lost.
+"""MySQL's column types in other engines: the narrowest type that can hold every value, and what is lost.
 Not here: the types of change tables (`strata_cdc.changes.arrow`), statements (`create_table.py`)."""
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ class ForeignType(Struct, frozen=True):
     """A type of another engine."""
 
     text: str
-    """As that engine writes it."""
+    """The type as that engine writes it."""
     lost: str | None = None
-    """What the type does not say any more; None if it says all."""
+    """What the type no longer expresses; None if it expresses everything."""
 
 
 class Names(Struct, frozen=True, kw_only=True):
-    """What an engine calls its types; `{n}` is a length, `{f}` a number of fraction digits."""
+    """The names of an engine's types; `{n}` is a length, `{f}` a number of fraction digits."""
 
     signed: tuple[str, str, str, str]
-    """Of 1, 2, 4 and 8 bytes."""
+    """Signed integers of 1, 2, 4 and 8 bytes."""
     unsigned: tuple[str, str, str, str]
     decimal: str
     most_digits: int
@@ -45,7 +45,7 @@ class Names(Struct, frozen=True, kw_only=True):
 
 
 _WIDER: Final = ("SMALLINT", "INT", "BIGINT", "DECIMAL(20,0)")
-"""Where integers have signs: the next wider type."""
+"""For engines whose integers all have signs: the next wider type."""
 
 NAMES: Final[dict[Dialect, Names]] = {
     Dialect.SPARK: Names(
@@ -157,14 +157,14 @@ _HAS_ENUM = frozenset({Dialect.DUCKDB})
 
 
 def foreign_type(column_type: str, dialect: Dialect) -> ForeignType:
-    """The type of another engine for a column type of MySQL.
+    """Returns the type of another engine for a column type of MySQL.
 
     Args:
-        column_type: As COLUMN_TYPE has it.
+        column_type: The type, as in COLUMN_TYPE.
         dialect: The engine; not MySQL.
 
     Raises:
-        BadData: It is no column type.
+        BadData: The text is not a column type.
     """
     kind = parse_column_type(column_type)
     return _BY_FAMILY[kind.kind.facts.family](kind, NAMES[dialect], dialect)
@@ -194,7 +194,7 @@ def _bits(kind: ColumnType, names: Names, _: Dialect) -> ForeignType:
 
 
 def _characters(kind: ColumnType, names: Names, _: Dialect) -> ForeignType:
-    # CHAR, too: elsewhere it is filled with blanks, which MySQL takes away.
+    # This includes CHAR: other engines fill it with blanks, which MySQL removes.
     return ForeignType(names.varchar.format(n=kind.length) if kind.length else names.text)
 
 
@@ -206,7 +206,7 @@ def _labels(kind: ColumnType, names: Names, dialect: Dialect) -> ForeignType:
     is_enum = kind.kind is TypeKind.ENUM and dialect in _HAS_ENUM
     if is_enum and len(set(kind.labels)) == len(kind.labels) and not any("\0" in label for label in kind.labels):
         labels = ", ".join("'" + label.replace("'", "''") + "'" for label in kind.labels)
-        # What MySQL stores in place of a value that is none has to fit, too.
+        # What MySQL stores instead of an invalid value must fit, too.
         return ForeignType(f"ENUM({labels})" if "" in kind.labels else f"ENUM('', {labels})")
     return ForeignType(names.text, f"the labels of {kind.kind.value.upper()} are not checked")
 

@@ -1,5 +1,5 @@
-"""What the views of a table are made of: where the rows of each version have the value of each column.
-Not here: the views (`views.py`, `history.py`), what a table's are (`views/`)."""
+"""The data of which the views of a table are made: where the rows of each version have the value of each column.
+Not here: the views (`views.py`, `history.py`), finding this data for a table (`views/`)."""
 
 from __future__ import annotations
 
@@ -16,56 +16,57 @@ class TypeChange(Struct, frozen=True):
     before: Column
     after: Column
     truncates: bool = False
-    """Fractions of seconds were cut, not rounded."""
+    """Whether fractions of seconds were cut, not rounded."""
     time_zone: str | None = None
-    """Of the session, where it matters."""
+    """Time zone of the session, if it matters."""
     numbers_zeros: bool = True
-    """A column that became AUTO_INCREMENT got numbers for its zeros, too."""
+    """Whether a column that became AUTO_INCREMENT got numbers instead of zeros, too."""
 
     @property
     def shown(self) -> str:
-        """In words."""
+        """The change in words."""
         return f"{self.before.name} was {self.before.column_type}, and is {self.after.column_type}"
 
 
 class MadeValues(Struct, frozen=True):
-    """What conversions made of values of which SQL does not say it: a finite mapping."""
+    """The results of conversions that SQL does not have: a finite mapping of values."""
 
     name: str
-    """Of the query that has them: no column's name begins with it."""
+    """Name of the query that has them; no column's name begins with it."""
     before: pa.Array
-    """As rows have them; each once, none NULL."""
+    """The values as rows have them; each once, none NULL."""
     after: pa.Array
-    """What each is by now; none NULL."""
+    """What each value is now; none NULL."""
 
 
 class ColumnSource(Struct, frozen=True):
     """Where rows of some versions have the value of a column."""
 
     physical: tuple[str, ...] = ()
-    """Columns of the change table of which at most one has a value; none for a literal."""
+    """Columns of the change table; at most one of them has a value. Empty for a literal."""
     is_cast: bool = False
-    """Whether they have other types than the column has now."""
+    """Whether these columns have other types than the column has now."""
     missing: str = ""
-    """What the column is called in `_missing` and `_invalid`."""
+    """The column's name in `_missing` and `_invalid`."""
     literal: pa.Scalar | None = None
-    """Of the column's type; None for NULL."""
+    """A value of the column's type; None for NULL."""
     lacking: ColumnSource | None = None
-    """What an INSERT that does not name the column gives it."""
+    """The value that the column gets from an INSERT that does not name it."""
     unknown: str | None = None
-    """Why the log does not tell the value."""
+    """What the log does not have, in words; None: it has the value."""
     kind: pa.DataType | None = None
-    """Type of the values there, where they went through `steps`."""
+    """Type of the values there, if there are `steps`."""
     steps: tuple[TypeChange, ...] = ()
-    """What became of the values since, in order."""
+    """The conversions of the values since then, in order."""
     made: MadeValues | None = None
-    """What they made of the values of which SQL does not say it."""
+    """The results of `steps` that SQL does not have."""
     loses_texts: bool = False
-    """Whether nobody knows what `steps` made of a value that `_invalid` tells from others."""
+    """Whether it is not known what `steps` made of a value that `_invalid` distinguishes from others."""
     of_null: ColumnSource | None = None
-    """What became of NULL; None: it still is."""
+    """What NULL became; None: it still is NULL."""
     empty_text: str | None = None
-    """What `_invalid` would have of an empty text if the type then had had a label that is one; None: what it has."""
+    """What `_invalid` would have for an empty text if the type of that time had had an empty label; None: `_invalid` is
+    used as it is."""
 
 
 class Branch(Struct, frozen=True):
@@ -80,31 +81,32 @@ class ViewColumn(Struct, frozen=True):
     """A column of the view."""
 
     name: str
-    """In MySQL's table, and in the view of now."""
+    """Its name in MySQL's table, and in the view of the present rows."""
     published: str
-    """In change tables, and in the view of all changes: other than our own columns there."""
+    """Its name in change tables, and in the view of all changes; it differs from Strata's own columns there."""
     kind: pa.DataType
     is_key: bool = False
     is_document: bool = False
-    """JSON: the log may have only what changed in it."""
+    """Whether it is JSON: the log may have only the changes of the document."""
     has_texts: bool = False
-    """Whether `_invalid` may have to tell its values apart."""
+    """Whether `_invalid` may be needed to distinguish its values."""
     is_zero: bool = False
-    """Whether a row that was given nothing for it has the zero date."""
+    """Whether a row that got no value for it has the zero date."""
     labelled: str = ""
     """`enum` or `set` for a column of labels."""
 
 
 class ViewSource(Struct, frozen=True):
-    """What both views of a table are made of."""
+    """The data of which both views of a table are made."""
 
     columns: tuple[ViewColumn, ...]
     relations: tuple[tuple[str, exp.Expr], ...]
-    """Change tables, by the names that branches have for them."""
+    """The change tables, by the names that branches use."""
     branches: tuple[Branch, ...]
     known: tuple[tuple[str, tuple[int, ...]], ...]
-    """Of each change table, the versions that are not this table's, or whose rows have been removed."""
+    """For a change table, all versions that the view knows, including those of other tables with its name and those
+    whose rows have been removed. Rows of any other version are an error."""
     removed_until: int
     """Ordinal of the last transaction that removed all rows."""
     message: str
-    """What is said when there are rows of a version that is newer than the view."""
+    """The error message if there are rows of a version that is newer than the view."""

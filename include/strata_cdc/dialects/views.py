@@ -49,7 +49,7 @@ _NEW_VALUE: Final = f"{_ONLY_A_MIRROR}, or, if it was published later than this 
 
 
 class Writer:
-    """Writes the views of one table for one engine."""
+    """Writes the views of one table for one engine. An event puts a row under a key, or removes it."""
 
     def __init__(self, dialect: Dialect, source: ViewSource) -> None:
         self._dialect = dialect
@@ -58,12 +58,12 @@ class Writer:
     # The two views ------------------------------------------------------------------------------
 
     def changes(self, view: exp.Table) -> str:
-        """Every change, with the columns of now and, in `_before`, what they were."""
+        """Returns the view of every change, with the current columns, and with their old values in `_before`."""
         selects = [self._changes_of(branch) for branch in self._source.branches]
         return create_view(view, self._union([*selects, *self._guards(self._change_columns())]), self._dialect)
 
     def now(self, view: exp.Table) -> str:
-        """The rows that there are: what was last put under each key, and not taken away since."""
+        """Returns the view of the present rows: what was last put under each key, and not removed since."""
         every = aliased(self._union([*self._events(), *self._guards(self._event_columns())]), "events")
         filled = [
             exp.alias_(self._over(last_of(column_of(f"v{at}")), newest_first=False), f"v{at}", quoted=True)
@@ -77,11 +77,11 @@ class Writer:
         return create_view(view, outer, self._dialect)
 
     def _over(self, function: exp.Expr, *, newest_first: bool) -> exp.Window:
-        """Along the events of a key."""
+        """A window function over the events of a key."""
         return along(function, self._key_names(), newest_first=newest_first)
 
     def _key_names(self) -> list[exp.Expr]:
-        """What tells keys apart."""
+        """The columns that distinguish keys."""
         return [
             column_of(name)
             for at, one in enumerate(self._source.columns)
@@ -116,7 +116,7 @@ class Writer:
         )
 
     def _events(self) -> Iterable[exp.Select]:
-        """What puts a row under a key, and what takes one away."""
+        """The queries of events: rows that are put under a key, and rows that are removed."""
         for branch in self._source.branches:
             is_left = exp.GT(this=column_of("_seq"), expression=exp.Literal.number(self._source.removed_until))
             own = exp.and_(is_in("_schema_version", branch.versions), is_left)
@@ -130,7 +130,7 @@ class Writer:
             yield exp.select(*self._taken(branch)).from_(taken).where(own.copy(), is_taken)
 
     def _lookups(self, branch: Branch, inside: str = "", *, keys_alone: bool = False) -> list[Lookup]:
-        """Of an image; of that before a change the key alone is wanted."""
+        """The lookups for an image; for the image before a change, only the key is needed."""
         return [
             Lookup(_looked_up(place.made, inside), self._raw(place, inside), place, column.kind)
             for column, place in zip(self._source.columns, branch.places, strict=True)
@@ -150,7 +150,7 @@ class Writer:
         return selected
 
     def _stays(self, branch: Branch) -> exp.Expr:
-        """Whether a change leaves the row under its key."""
+        """Whether a change keeps the row under its key."""
         places = zip(self._source.columns, branch.places, strict=True)
         keys = [pair for pair in places if pair[0].is_key]
         same = [(self._key(place, column), self._value(place, column, BEFORE)) for column, place in keys]
@@ -172,8 +172,8 @@ class Writer:
         return selected
 
     def _key(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
-        """Of the row after a change; a MINIMAL image leaves out a key that has not changed, or that an INSERT left to
-        its default."""
+        """The key of the row after a change; a MINIMAL image lacks a key that has not changed, or that an INSERT left
+        to its default."""
         is_missing = self._lists("_missing", place.missing)
         given = self._known(self._lacking(place), column)
         branches = [
@@ -183,7 +183,7 @@ class Writer:
         return exp.Case(ifs=branches, default=self._known(place, column))
 
     def _key_text(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
-        """Likewise what `_invalid` has of it."""
+        """In the same way, what `_invalid` has for the key."""
         is_missing = self._lists("_missing", place.missing)
         given = self._text(place.lacking or ColumnSource(), column)
         cases = [
@@ -193,8 +193,8 @@ class Writer:
         return exp.Case(ifs=cases, default=self._text(place, column))
 
     def _held(self, place: ColumnSource, column: ViewColumn, stays: exp.Expr) -> exp.Expr:
-        """The value in a struct, or why it is not known; NULL stands for an image without it, whose value is that of
-        the image before. Nothing fails here: the row may have changed since."""
+        """A struct of the value, or of the reason why it is not known. NULL: the image lacks the value, which is then
+        that of the earlier image. This never fails: the row may have changed since."""
         if column.is_key:
             return self._struct(column, v=self._key(place, column))
         is_missing = self._lists("_missing", place.missing)
@@ -211,7 +211,7 @@ class Writer:
         return exp.Case(ifs=branches, default=self._placed(place, column))
 
     def _moved(self, column: ViewColumn) -> exp.Expr:
-        """Of a row whose key changed under an image without the column."""
+        """The value in a row whose key changed, if the image lacks the column."""
         return self._not_known("the image of a row that changed its key lacks it", column)
 
     def _placed(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
@@ -232,7 +232,7 @@ class Writer:
         return place.lacking or ColumnSource(unknown="what an INSERT gave it")
 
     def _known(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
-        """The value; an error where the log does not tell."""
+        """The value; an error if the log does not have it."""
         if place.unknown is None:
             value = self._value(place, column, inside)
             fails = [
@@ -243,7 +243,7 @@ class Writer:
         return self._fails(exp.Literal.string(f"{column.name}: the log does not tell {place.unknown}"), column)
 
     def _old(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
-        """The value before a change of a column by which rows are told apart."""
+        """The value before a change, of a column that distinguishes rows."""
         lacks = exp.Literal.string(f"{column.name}: an image before a change lacks it, by which rows are told apart")
         is_missing = self._lists("_missing", f"{BEFORE}.{place.missing}")
         fails = exp.If(this=is_missing, true=self._fails(lacks, column))
@@ -263,7 +263,8 @@ class Writer:
     # Rows of versions that the view does not know ------------------------------------------------
 
     def _guards(self, columns: Sequence[tuple[str, pa.DataType]]) -> Iterable[exp.Select]:
-        """No rows; where there are some of a newer version, an error. The view says nothing rather than half of it."""
+        """Queries without rows that fail if there are rows of a newer version: the view must not return only a part of
+        the rows."""
         for relation, versions in self._source.known:
             fail = self._call("fail", exp.Literal.string(self._source.message))
             is_known = exp.Case(
@@ -273,7 +274,7 @@ class Writer:
             yield exp.select(*self._nulls(columns)).from_(self._relation(relation)).where(is_known)
 
     def _nothing(self, columns: Sequence[tuple[str, pa.DataType]]) -> exp.Select:
-        """No rows."""
+        """A query without rows."""
         return exp.select(*self._nulls(columns)).where(exp.false())
 
     def _nulls(self, columns: Sequence[tuple[str, pa.DataType]]) -> list[exp.Expr]:
@@ -304,7 +305,7 @@ class Writer:
     # Expressions --------------------------------------------------------------------------------
 
     def _then(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
-        """The value that a row had when it was changed; NULL where the table had no such column."""
+        """The value that a row had when it was changed; NULL if the table had no such column."""
         known = place if place.physical else ColumnSource()
         return self._value(known, column, inside)
 
@@ -320,13 +321,13 @@ class Writer:
         return typed[0] if len(typed) == 1 else exp.Coalesce(this=typed[0], expressions=typed[1:])
 
     def _raw(self, place: ColumnSource, inside: str) -> exp.Expr:
-        """A value before conversions."""
+        """A value before all conversions."""
         kind = place.kind or pa.string()
         found = [typed(column_of(name, inside), kind, self._dialect) for name in place.physical]
         return found[0] if len(found) == 1 else exp.Coalesce(this=found[0], expressions=found[1:])
 
     def _converted(self, place: ColumnSource, column: ViewColumn, inside: str) -> exp.Expr:
-        """A value behind all conversions; NULL where nobody knows what the server made of it."""
+        """A value after all conversions; NULL if it is not known what the server made of it."""
         value: exp.Expr | None = self._raw(place, inside)
         for step in place.steps:
             value = None if value is None else converted(value, step, self._dialect)
@@ -341,7 +342,7 @@ class Writer:
         return exp.Case(ifs=[exp.If(this=is_null, true=self._value(place.of_null, column))], default=found)
 
     def _doubts(self, place: ColumnSource, inside: str = "") -> list[tuple[exp.Expr, str]]:
-        """Where nobody knows what conversions made of a value, and why."""
+        """The conditions under which it is not known what conversions made of a value, each with the reason."""
         if not place.steps:
             return []
         column = ViewColumn("", "", _kind_behind(place))
@@ -358,7 +359,7 @@ class Writer:
         return doubts
 
     def _text(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
-        """What tells a value apart from others that look like it: what `_invalid` has of it, NULL for nothing."""
+        """What distinguishes a value from others that look the same: its entry in `_invalid`; NULL if there is none."""
         if not place.physical:
             is_zero = column.is_zero and place.literal is None and place.unknown is None
             return self._typed(exp.Literal.string(LONGEST) if is_zero else exp.null(), pa.string())
@@ -378,7 +379,7 @@ class Writer:
         return typed(value, kind, self._dialect)
 
     def _struct(self, column: ViewColumn, **given: exp.Expr) -> exp.Expr:
-        """A value (`v`), or why it is not known (`u`)."""
+        """A struct of a value (`v`), or of the reason why it is not known (`u`)."""
         fields = [
             exp.PropertyEQ(this=name_of(field.name), expression=given.get(field.name, exp.null()))
             for field in _held_type(column).fields
@@ -412,12 +413,12 @@ class Writer:
 
 
 def _looked_up(made: MadeValues, inside: str) -> str:
-    """The column with what became of the values of an image."""
+    """The name of the column with the converted values of an image."""
     return f"{made.name}_old" if inside else made.name
 
 
 def _held_type(column: ViewColumn) -> pa.DataType:
-    """A value, or why it is not known."""
+    """The type of a value, or of the reason why it is not known."""
     return pa.struct([("v", column.kind), ("u", pa.string())])
 
 
@@ -426,12 +427,12 @@ def _kind_behind(place: ColumnSource) -> pa.DataType:
 
 
 def _literal(value: pa.Scalar, dialect: Dialect) -> exp.Expr:
-    """A value that is not NULL, as what its type is cast from."""
+    """A value that is not NULL, in a form that can be cast to its type."""
     plain = value.as_py()
     if isinstance(plain, bytes):
         return exp.Anonymous(this="unhex", expressions=[exp.Literal.string(plain.hex())])
     if isinstance(plain, str) and not plain.isprintable():
-        # No literal of DuckDB has a zero byte.
+        # A literal of DuckDB cannot have a zero byte.
         return text_of_bytes(exp.Literal.string(plain.encode().hex()), dialect)
     return exp.Literal.string(plain.isoformat(sep=" ") if isinstance(plain, datetime) else str(plain))
 

@@ -1,4 +1,4 @@
-"""A condition over Arrow's columns: true, false or unknown for each row.
+"""Evaluates a condition on Arrow columns: true, false or unknown for each row.
 Not here: what it means (`read.py`), SQL (`sql.py`)."""
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _WHOLE: Final = pa.decimal256(40, 0)
 
 
 def evaluate(node: Node, columns: Columns) -> pa.Array:
-    """What the condition is for each row.
+    """Returns the result of the condition for each row.
 
     Args:
         node: The condition.
         columns: The columns that it names, in the types of a change table.
 
     Raises:
-        Usage: A row has a text of which its collation says more than is known here, or a sum has too many digits.
+        Usage: A row has a text for which its collation has rules that are not known here, or a sum has too many digits.
     """
     for term in guarded_columns(node):
         _check_plain(term, columns[term.name])
@@ -125,7 +125,7 @@ def _side(term: Term, node: Compare, columns: Columns) -> Any:
 
 
 def _folded(found: Any, rule: TextRule) -> Any:
-    # What has case is plain ASCII, or the evaluation has ended.
+    # A text with letters is plain ASCII here; for any other text, the evaluation has already ended.
     found = pc.ascii_lower(found) if rule.folds else found
     return pc.ascii_rtrim(found, " ") if rule.trims else found
 
@@ -145,7 +145,7 @@ def _term(term: Term, columns: Columns) -> Any:
 
 
 def _narrow(values: Any) -> Any:
-    """As few digits as there can be: Arrow adds those of both sides up."""
+    """The values in the type with the fewest digits: Arrow adds up the digits of both sides."""
     return values if pa.types.is_decimal256(values.type) else values.cast(pa.decimal256(20, 0))
 
 
@@ -158,7 +158,7 @@ def _remainder(values: Any, divisor: pa.Scalar) -> Any:
 
 
 def _one_remainder(value: Decimal, by: int) -> Decimal:
-    """With the sign of the number, as in MySQL."""
+    """The remainder, with the sign of the number, as in MySQL."""
     rest = abs(int(value)) % abs(by)
     return Decimal(-rest if value < 0 else rest)
 

@@ -1,4 +1,4 @@
-"""Collations by what equality means in them for plain ASCII; of others nothing is assumed.
+"""What equality means in each collation, for plain ASCII; about other collations, nothing is assumed.
 Not here: charsets (`schema/model/charsets/`)."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import Final
 from strata_cdc.dialects.conditions.terms import TextRule
 
 BINARY: Final = "utf8mb4_0900_bin"
-"""Compares characters by their numbers, and nothing else: the one in which order is known here."""
+"""Compares only the numbers of the characters: the only collation whose order is known here."""
 
 _FOLDING: Final = (
     "utf8mb4_general_ci",

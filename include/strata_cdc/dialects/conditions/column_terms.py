@@ -1,5 +1,5 @@
-"""The columns of a table as what their values are compared as.
-Not here: what a condition says of them (`read.py`)."""
+"""The kinds as which the values of a table's columns are compared.
+Not here: what a condition does with them (`read.py`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DIGITS_OF_YEAR: Final = (4, 0)
 
 
 def column_term(column: Column) -> ColumnTerm | None:
-    """What values of the column are compared as; None for types that are not."""
+    """Returns how values of the column are compared; None for types that are not compared."""
     kind = parse_column_type(column.column_type)
     family = kind.kind.facts.family
     if family in {Family.INTEGER, Family.YEAR}:
@@ -38,7 +38,7 @@ def column_term(column: Column) -> ColumnTerm | None:
 
 
 def is_year(term: Term) -> bool:
-    """Whether it is a YEAR, beside which MySQL reads numbers otherwise."""
+    """Whether a term is a YEAR: MySQL reads numbers differently if they are compared with a YEAR."""
     return isinstance(term, ColumnTerm) and term.kind is ValueKind.INTEGER and term.digits == _DIGITS_OF_YEAR
 
 

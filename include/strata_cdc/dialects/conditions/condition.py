@@ -1,5 +1,5 @@
 """A user's condition on the rows of one table, read once and evaluated anywhere.
-Not here: the differences that are bridged or refused (`__init__.py`)."""
+Not here: the differences between engines that are handled or refused (`__init__.py`)."""
 
 from __future__ import annotations
 
@@ -28,43 +28,45 @@ def parse(text: str, definition: TableDefinition, table: str = "") -> Condition:
     """Reads a condition in MySQL's SQL.
 
     Args:
-        text: The condition, as it would stand behind WHERE.
+        text: The condition, as it would come after WHERE.
         definition: The version whose columns it names.
-        table: The table's name, for messages and for columns that are named with it.
+        table: Name of the table, for messages and for column names that include it.
 
     Raises:
-        ConditionError: It is none, or would not mean the same elsewhere; says where in the text.
+        ConditionError: The text is not a condition, or would not mean the same elsewhere; the message has the position
+            in the text.
     """
     return Condition(text, read_condition(text, definition, table))
 
 
 class Condition(Struct, frozen=True):
-    """A condition that means the same everywhere."""
+    """A condition that means the same in all engines."""
 
     text: str
-    """As it was written."""
+    """The condition as it was written."""
     node: Node
 
     @property
     def columns(self) -> frozenset[str]:
-        """Names of the columns that it names, as the table spells them."""
+        """The names of its columns, as the table spells them."""
         return columns_of(self.node)
 
     def spark(self, names: Mapping[str, str] | None = None) -> str:
-        """As SQL of Spark; `names` has what columns are called there, where they are called otherwise."""
+        """Returns it as SQL of Spark; `names` has the names of columns that have other names there."""
         return self._sql(Dialect.SPARK, names or {})
 
     def duckdb(self, names: Mapping[str, str] | None = None) -> str:
-        """As SQL of DuckDB."""
+        """Returns it as SQL of DuckDB; `names` as for `spark`."""
         return self._sql(Dialect.DUCKDB, names or {})
 
     def evaluate(self, columns: Mapping[str, pa.Array]) -> pa.Array:
-        """Over Arrow's columns, by name in MySQL's table, in the types of a change table: a boolean or NULL a row.
+        """Evaluates it on Arrow columns, by name in MySQL's table, in the types of a change table. Returns a boolean or
+        NULL for each row.
 
         Raises:
-            Usage: A row has a value of which nobody here knows what MySQL would say.
+            Usage: A row has a value for which MySQL's result is not known here.
         """
-        from strata_cdc.dialects.conditions.arrow import evaluate  # noqa: PLC0415  Arrow is loaded where it is used
+        from strata_cdc.dialects.conditions.arrow import evaluate  # noqa: PLC0415  Arrow is loaded only when it is used
 
         return evaluate(self.node, columns)
 

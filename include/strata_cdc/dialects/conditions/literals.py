@@ -1,5 +1,5 @@
-"""Literals as the values that they are compared as; forms that MySQL would have to guess are refused.
-Not here: where a literal stands (`read.py`)."""
+"""Reads literals as the values with which MySQL compares them; forms whose meaning MySQL would guess are refused.
+Not here: where a literal is in a condition (`read.py`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_TIME: Final = (838 * 3600 + 59 * 60 + 59) * 1_000_000
 
 
 def number(text: str) -> Constant | None:
-    """A number: an integer, a decimal, or a double if it has an exponent."""
+    """Reads a number: an integer, a decimal, or a double if it has an exponent; None if it has too many digits."""
     if "e" in text.lower():
         return Constant(ValueKind.DOUBLE, float(text))
     value = Decimal(text)
@@ -31,7 +31,8 @@ def number(text: str) -> Constant | None:
 
 
 def temporal(text: str, kind: ValueKind) -> Constant | None:
-    """A text that is compared with a column of this kind; None where it is none in full."""
+    """Reads a date or time that is compared with a column of this kind; None if the text does not have the full
+    form."""
     try:
         return _temporal(text, kind)
     except ValueError:

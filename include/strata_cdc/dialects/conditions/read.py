@@ -1,5 +1,6 @@
-"""Reads a condition in MySQL's SQL against a table: typed terms, or an error at its place in the text.
-Not here: what is compared how (`terms.py`, `collations.py`), the differences to other engines (`__init__.py`)."""
+"""Reads a condition in MySQL's SQL against a table: returns typed terms, or raises an error with its position in the
+text.
+Not here: how things are compared (`terms.py`, `collations.py`), the differences from other engines (`__init__.py`)."""
 
 from __future__ import annotations
 
@@ -57,32 +58,33 @@ _FORMS: Final = {
 
 
 class ConditionError(Usage):
-    """A condition that is none, or that could mean something else elsewhere than in MySQL."""
+    """The text is not a condition, or could mean something else in another engine than in MySQL."""
 
 
 def read_condition(text: str, definition: TableDefinition, table: str = "") -> Node:
-    """The condition as typed terms.
+    """Reads a condition as typed terms.
 
     Args:
-        text: In MySQL's SQL with an empty sql_mode.
+        text: The condition, in MySQL's SQL with an empty sql_mode.
         definition: The version whose columns it names.
-        table: Name of the table, for messages and for columns that are named with it.
+        table: Name of the table, for messages and for column names that include it.
 
     Raises:
-        ConditionError: It is none, or has a construct whose meaning would not be kept; with line, column and a caret.
+        ConditionError: The text is not a condition, or has a construct whose meaning would not be kept; the message has
+            line, column and a caret.
     """
     return _Reader(text, definition, table).read()
 
 
 class UnknownColumnError(ConditionError):
-    """It names a column that the version does not have."""
+    """The condition names a column that the version does not have."""
 
 
 def check_condition(text: str) -> None:
-    """Whether a text can be a condition on any table.
+    """Checks that a text can be a condition on some table.
 
     Raises:
-        ConditionError: It is no expression of MySQL's SQL.
+        ConditionError: The text is not an expression of MySQL's SQL.
     """
     _Reader(text, TableDefinition(), "").tree()
 
@@ -94,14 +96,14 @@ class _Reader:
         self._table = table
 
     def read(self) -> Node:
-        """The whole condition."""
+        """Reads the whole condition."""
         found = self.condition(self.tree())
         if not columns_of(found):
             self._fail("a condition names a column", 0)
         return found
 
     def tree(self) -> exp.Expr:
-        """What the text is, before anything is looked up."""
+        """Parses the text, before any column is looked up."""
         self._refuse_tokens()
         try:
             return sqlglot.parse_one(self._text, read="mysql")
@@ -115,7 +117,7 @@ class _Reader:
             ) from None
 
     def _refuse_tokens(self) -> None:
-        """What the parser passes over, or gives another meaning."""
+        """Refuses what the parser skips, or reads with another meaning."""
         try:
             tokens = sqlglot.tokenize(self._text, read="mysql")
         except TokenError as error:
@@ -145,7 +147,7 @@ class _Reader:
     # Conditions ---------------------------------------------------------------------------------
 
     def condition(self, node: exp.Expr) -> Node:
-        """What is true, false or unknown."""
+        """Reads what is true, false or unknown."""
         for kind, read in _CONDITIONS.items():
             if isinstance(node, kind):
                 return read(self, node)
@@ -154,26 +156,26 @@ class _Reader:
         return self._as_truth(node)
 
     def every(self, node: exp.Expr) -> Node:
-        """AND."""
+        """Reads AND."""
         return Every((self.condition(node.this), self.condition(node.expression)))
 
     def some(self, node: exp.Expr) -> Node:
-        """OR."""
+        """Reads OR."""
         return Some((self.condition(node.this), self.condition(node.expression)))
 
     def between(self, node: exp.Expr) -> Node:
-        """BETWEEN, both ends included."""
+        """Reads BETWEEN, both ends included."""
         low = self._compare(">=", node.this, node.args["low"], node)
         return Every((low, self._compare("<=", node.this, node.args["high"], node)))
 
     def among(self, node: exp.Expr) -> Node:
-        """IN, of values."""
+        """Reads IN with values."""
         if not node.expressions:
             self._fail("IN takes values", node)
         return Some(tuple(self._compare("=", node.this, one, node) for one in node.expressions))
 
     def truth(self, node: exp.Expr) -> Node:
-        """IS NULL, IS TRUE, IS FALSE."""
+        """Reads IS NULL, IS TRUE, IS FALSE."""
         what = node.expression
         if isinstance(what, exp.Boolean):
             return IsTruth(self.condition(node.this), bool(what.this))
@@ -184,7 +186,7 @@ class _Reader:
         return IsTruth(self.condition(node.this), None)
 
     def like(self, node: exp.Expr) -> Node:
-        """LIKE."""
+        """Reads LIKE."""
         column, rule = self._text_column(node.this)
         pattern = node.expression
         if not (isinstance(pattern, exp.Literal) and pattern.is_string):
@@ -197,7 +199,7 @@ class _Reader:
         return Like(column, text, rule)
 
     def _as_truth(self, node: exp.Expr) -> Node:
-        """A number as a condition: whether it is not 0."""
+        """Reads a number as a condition: it is true if it is not 0."""
         term = self.term(node)
         if _kind(term) not in EXACT:
             self._fail("this is no condition", node)
@@ -233,7 +235,7 @@ class _Reader:
         return self._text_column(node)[0] if isinstance(node, (exp.Collate, exp.Cast)) else self.term(node)
 
     def _with_text(self, operator: str, node: exp.Expr, literal: exp.Expr, where: exp.Expr) -> Node:
-        """A column and a text: both texts, or a date in full."""
+        """Compares a column and a text: both are texts, or the text is a date or time in the full form."""
         term = self._operand(node)
         text = str(literal.this.this if isinstance(literal, exp.Cast) else literal.this)
         kind = _kind(term)
@@ -277,7 +279,7 @@ class _Reader:
         return Compare(operator, left, right, ValueKind.DECIMAL, scale)
 
     def _check_year(self, left: Term, right: Term, node: exp.Expr) -> None:
-        """MySQL reads 70 as 1970 beside a YEAR."""
+        """Refuses other numbers than years of four digits: MySQL reads 70 as 1970 if it is compared with a YEAR."""
         others = [term for term in (left, right) if not is_year(term)]
         if any(not isinstance(term, Constant) or term.value not in _YEARS for term in others):
             self._fail("a YEAR is compared with years of four digits", node)
@@ -285,7 +287,7 @@ class _Reader:
     # Terms --------------------------------------------------------------------------------------
 
     def term(self, node: exp.Expr) -> Term:
-        """A value."""
+        """Reads a value."""
         node = node.unnest()
         if isinstance(node, (exp.Boolean, exp.Literal)):
             return self._constant(node)
@@ -310,7 +312,7 @@ class _Reader:
         return found
 
     def _call(self, node: exp.Length | exp.Abs) -> Term:
-        """LENGTH counts bytes, and so is no CHAR_LENGTH."""
+        """Reads CHAR_LENGTH and ABS. LENGTH counts bytes, so it is not CHAR_LENGTH."""
         function, kind = ("ABS", ValueKind.INTEGER) if isinstance(node, exp.Abs) else ("CHAR_LENGTH", ValueKind.TEXT)
         argument = self.term(node.this)
         if _kind(argument) is not kind or node.args.get("binary"):
@@ -339,7 +341,7 @@ class _Reader:
         return Arithmetic(operation, left, right)
 
     def _text_column(self, node: exp.Expr) -> tuple[ColumnTerm, TextRule]:
-        """A column of text, with a collation of its own where one is written."""
+        """A column of text, with the collation that is written, if there is one."""
         node = node.unnest()
         collation = None
         if isinstance(node, exp.Collate):
@@ -404,7 +406,7 @@ def _digits(term: Term) -> tuple[int, int]:
 
 
 def _is_text(node: exp.Expr) -> bool:
-    """A text, or a date or time with its type in front."""
+    """Whether a node is a text, or a date or time after its type."""
     if isinstance(node, exp.Cast):
         return isinstance(node.this, exp.Literal) and node.to.this.name in {"DATE", "TIMESTAMP", "DATETIME", "TIME"}
     return isinstance(node, exp.Literal) and node.is_string
@@ -417,6 +419,6 @@ def _called(node: exp.Expr) -> str:
 
 
 def _offset(node: exp.Expr) -> int:
-    """Where a node begins in the text: its own place, or that of the first thing in it that has one."""
+    """Where a node begins in the text: its own position, or the position of the first node in it that has one."""
     starts = [found.meta["start"] for found in node.walk() if "start" in found.meta]
     return min(starts, default=0)

@@ -1,4 +1,4 @@
-"""A condition as SQL of Spark and DuckDB, over the columns of a change table.
+"""Writes a condition as SQL of Spark and DuckDB, over the columns of a change table.
 Not here: what it means (`read.py`), Arrow (`arrow.py`)."""
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _FAILS: Final = {Dialect.SPARK: "raise_error", Dialect.DUCKDB: "error"}
 
 
 class SqlWriter(Struct, frozen=True):
-    """Writes for one engine."""
+    """Writes conditions for one engine."""
 
     dialect: Dialect
     column: Callable[[str], exp.Expr]
-    """From a column of MySQL's table to what it is called."""
+    """Returns the engine's expression for a column of MySQL's table."""
 
     def text(self, node: Node) -> str:
-        """The condition."""
+        """Returns the condition as SQL."""
         return self._condition(node).sql(self.dialect.value)
 
     def _condition(self, node: Node) -> exp.Expr:
@@ -80,7 +80,7 @@ class SqlWriter(Struct, frozen=True):
 
     def _like(self, node: Like) -> exp.Expr:
         pattern = exp.Literal.string(node.pattern.lower() if node.text.folds else node.pattern)
-        # Blanks at the end count here, whatever the collation.
+        # In LIKE, blanks at the end count in every collation.
         column = self.column(node.column.name)
         folded: exp.Expr = exp.Lower(this=column) if node.text.folds else column
         return self._guarded(exp.Like(this=folded, expression=pattern), node.text, [node.column])
@@ -129,7 +129,7 @@ class SqlWriter(Struct, frozen=True):
         return exp.paren(_BUILT[term.operation](this=left, expression=right))
 
     def _whole(self, found: exp.Expr) -> exp.Expr:
-        """In a type in which nothing overflows."""
+        """The value in a type in which nothing overflows."""
         return exp.Cast(
             this=found, to=exp.DataType.build(_TYPES[self.dialect][ValueKind.INTEGER], dialect=self.dialect.value)
         )

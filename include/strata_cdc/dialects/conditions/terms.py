@@ -1,4 +1,4 @@
-"""A condition that is understood: typed terms, in which nothing is left to the engine that evaluates them.
+"""A condition whose meaning is known: typed terms that leave nothing to the engine that evaluates them.
 Not here: reading them (`read.py`), writing them (`sql.py`, `arrow.py`)."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ValueKind(Enum):
-    """What values are compared as."""
+    """The kinds as which values are compared."""
 
     INTEGER = auto()
     DECIMAL = auto()
@@ -39,9 +39,9 @@ class ColumnTerm(Struct, frozen=True):
     kind: ValueKind
     collation: str | None = None
     digits: tuple[int, int] = (20, 0)
-    """Of exact numbers: before and behind the point."""
+    """For exact numbers: digits before and after the point."""
     is_plain: bool = False
-    """Whether all of its texts are known to be plain ASCII: labels."""
+    """Whether all of its texts are known to be plain ASCII: they are labels."""
 
 
 class Constant(Struct, frozen=True):
@@ -74,11 +74,12 @@ class TextRule(Struct, frozen=True):
     """How two texts are compared."""
 
     folds: bool = False
-    """Without case."""
+    """Case is ignored."""
     trims: bool = False
-    """Without blanks at the end."""
+    """Blanks at the end are ignored."""
     only_plain: bool = False
-    """Of plain ASCII alone (U+0020 to U+007E): of others the collation says more than is known here."""
+    """Only plain ASCII is compared (U+0020 to U+007E): for other texts, the collation has rules that are not known
+    here."""
 
 
 class Compare(Struct, frozen=True):
@@ -88,9 +89,9 @@ class Compare(Struct, frozen=True):
     left: Term
     right: Term
     kind: ValueKind
-    """What both sides are compared as."""
+    """The kind as which both sides are compared."""
     scale: int = 0
-    """Digits behind the point, where that is DECIMAL."""
+    """For DECIMAL: digits after the point."""
     text: TextRule = TextRule()
 
 
@@ -109,7 +110,7 @@ class IsNull(Struct, frozen=True):
 
 
 class IsTruth(Struct, frozen=True):
-    """IS TRUE, IS FALSE; IS UNKNOWN where `truth` is None."""
+    """IS TRUE, IS FALSE; IS UNKNOWN if `truth` is None."""
 
     condition: Node
     truth: bool | None
@@ -137,7 +138,7 @@ Node = Compare | Like | IsNull | IsTruth | Not | Every | Some
 
 
 def columns_of(node: Node | Term) -> frozenset[str]:
-    """Names of the columns that are named."""
+    """Returns the names of the columns in a condition or term."""
     return frozenset(term.name for term in _terms(node))
 
 
@@ -152,7 +153,7 @@ def _terms(node: object) -> list[ColumnTerm]:
 
 
 def guarded_columns(node: object) -> list[ColumnTerm]:
-    """Columns whose texts have to be plain."""
+    """Returns the columns whose texts must be plain ASCII."""
     own = node.text if isinstance(node, (Compare, Like)) else None
     if own is not None and own.only_plain:
         return [term for term in _terms(node) if not term.is_plain]
