@@ -149,7 +149,7 @@ class Merge(Generic[What]):
         limit = min((one.bound_then() for one in live if not one.has_ended), default=None)
         return DueTransactions([part for one in live if one.waiting for part in one.give(limit)])
 
-    # How it stands --------------------------------------------------------------------------------
+    # State ----------------------------------------------------------------------------------------
 
     def _open(self) -> list[_Member[What]]:
         return [one for one in self._members.values() if not one.is_over]

@@ -194,7 +194,7 @@ class OpenedGroup:
         if reached <= self._clocks.now():
             self._merge.prove(place.source, reached)
 
-    # What is given --------------------------------------------------------------------------------
+    # What is yielded ------------------------------------------------------------------------------
 
     def _batches(
         self, due: DueTransactions[SpanTransactions | HopPiece]

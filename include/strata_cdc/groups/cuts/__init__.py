@@ -1,1 +1,2 @@
-"""Common cuts of a group: positions at which all of its tables are read together. Not here: one source's positions."""
+"""Common cuts of a group: positions at which all of its tables can be read together. Not here: one source's
+positions."""

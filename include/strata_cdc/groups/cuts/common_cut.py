@@ -1,10 +1,11 @@
-"""The common cut of a group: for each source the position up to which its tables are read together with the others'.
+"""The common cut of a group: for each source, the position at which its tables can be read together with those of the
+other sources.
 Not here: reading them there (`read_mirrors.py`), how far the sources are (`groups/status.py`).
 
-An interval of a group is published when it is so on every source. A cut takes whole intervals: if a change is in it,
-all earlier ones of its source are. Where the intervals of the sources end at other times, since some were run by hand,
-the cut goes back to the newest time before which no source has anything that is not in it. That is so by the servers'
-clocks; whether these were right is known where they were measured (`measured_clocks.py`).
+An interval of a group is published when every source has published it. A cut has only whole intervals: if a change is
+in it, all earlier changes of its source are in it, too. The intervals of the sources may end at different times,
+because some sources were run by hand. Then the cut uses the newest time such that it has everything that the sources
+have from before that time. This depends on the servers' clocks; `measured_clocks.py` checks whether they were right.
 """
 
 from __future__ import annotations
@@ -39,34 +40,34 @@ if TYPE_CHECKING:
     from strata_cdc.groups.status import GroupStatus
 
 _MOST_TRIED: Final = 1000
-"""Ends of intervals that may be the time of a cut."""
+"""How many of the newest ends of intervals are tried as the time of a cut."""
 
 
 class SourceCut(Struct, frozen=True):
-    """Where a cut goes through one source."""
+    """The position of a cut in one source."""
 
     source: str
     seq: int
-    """Ordinal of the last transaction that is in it; 0: none is."""
+    """Ordinal of the last transaction that is in the cut; 0: no transaction is."""
     gtid_executed: str
     until: int
-    """End of the last interval that is in it: microseconds UTC, by the source's own clock."""
+    """End of the last interval that is in the cut: microseconds UTC, by the source's own clock."""
     lineage: str = ""
     lacking: tuple[str, ...] = ()
-    """Tables of which something in it failed, or is blocked (held): they are not complete."""
+    """Tables that are not complete in the cut: something of them failed, or is blocked (the state `held`)."""
     is_behind: bool = False
-    """Whether something was committed before the cut's time that is not in it, but in the next interval."""
+    """Whether something that was committed before the cut's time is not in the cut, but in the next interval."""
     clock_doubt: str = ""
-    """Why it is not known that its server's clock was right around the cut; empty: it was measured to be."""
+    """Why it is not known whether its server's clock was right around the cut; empty: it was measured to be right."""
 
 
 class Cut(Struct, frozen=True):
-    """A cut through all sources of a group."""
+    """A cut of all sources of a group."""
 
     group: str
     time: int
-    """All that was committed before it and is published is in it, except what `is_behind` reports: microseconds UTC, in
-    the group's time."""
+    """Everything that was committed before this time and is published is in the cut, except what `is_behind` reports:
+    microseconds UTC, in the group's time."""
     sources: tuple[SourceCut, ...]
 
     @property
@@ -81,23 +82,23 @@ class Cut(Struct, frozen=True):
 
     @property
     def behind(self) -> tuple[str, ...]:
-        """Sources that the cut has less of than of the others: no time is the end of an interval of all."""
+        """Sources of which the cut has less than of the others: no time is the end of an interval on all sources."""
         return tuple(one.source for one in self.sources if one.is_behind)
 
     @property
     def is_common(self) -> bool | None:
-        """Whether it has exactly what was committed before its time, on every source. None: it is not known, as some
-        servers' clocks were not measured to agree when it was written."""
+        """Whether the cut has exactly what was committed before its time, on every source. None: not known, because the
+        clocks of some servers were not measured to agree around the cut."""
         if self.behind:
             return False
         return None if any(one.clock_doubt for one in self.sources) else True
 
     def of(self, source: str) -> SourceCut:
-        """Where it goes through one of them."""
+        """Returns the position of the cut in a source."""
         return next(one for one in self.sources if one.source == source)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Returns the cut as plain values."""
         return {
             "group": self.group,
             "time": from_micros(self.time).isoformat(),
@@ -119,11 +120,11 @@ class Cut(Struct, frozen=True):
 
 
 def common_cut(group: Group, *, now: int, at: int | None = None) -> Cut:
-    """The newest cut through a group, or the newest that is not after a time.
+    """Finds the newest cut of a group, or the newest that is not after a time.
 
     Args:
         group: The group.
-        now: Microseconds UTC.
+        now: The present time, microseconds UTC.
         at: The time, microseconds UTC, in the group's time.
 
     Raises:
@@ -134,7 +135,7 @@ def common_cut(group: Group, *, now: int, at: int | None = None) -> Cut:
 
 
 def cut_of(group: Group, status: GroupStatus, at: int | None = None) -> Cut:
-    """The same if the state of the group is known already. Raises likewise."""
+    """Finds the same if the state of the group is already known. Raises the same errors as `common_cut`."""
     engines = {source.name: open_store(source.store_url, OnMissing.EMPTY) for source in group.sources}
     try:
         ends = {name: _published(engine, name, status) for name, engine in engines.items()}
@@ -157,13 +158,13 @@ def cut_of(group: Group, status: GroupStatus, at: int | None = None) -> Cut:
 
 
 def _amount(status: GroupStatus, source: str) -> int:
-    """How far a source's clock is later than the group's, as far as is known (microseconds)."""
+    """How far a source's clock is past the group's, as far as it is known (microseconds)."""
     found = next(one for one in status.members if one.source == source)
     return round((found.clock_correction_seconds or 0) * 1e6)
 
 
 def _published(engine: sa.Engine, source: str, status: GroupStatus) -> int:
-    """Up to when nothing of a source is pending, in the group's time."""
+    """The time up to which nothing of a source is pending, in the group's time."""
     member = next(one for one in status.members if one.source == source)
     owed = TableIntervalLedger(engine).select(source, [IntervalState.OWED])
     if not owed:
@@ -180,20 +181,20 @@ class _Intervals:
         self.ends = [one.end - amount for one in self._all]
 
     def is_whole(self, time: int) -> bool:
-        """Whether all that was committed before a time is in intervals that end by then."""
+        """Whether everything that was committed before a time is in intervals that end at or before that time."""
         count = bisect_right(self.ends, time)
-        # What has an interval's own time and came later belongs to the next one (decision 2).
+        # A change whose time is the end of an interval, and that came later, belongs to the next interval (decision 2).
         if count and self.ends[count - 1] == time:
             return True
         first = self._all[count - 1].last_seq + 1 if count else self._landed.first_seq
         if first > self._landed.last_seq:
             return True
-        # What has been deleted since has no time any more.
+        # The time of what has been deleted since is no longer known.
         is_here = first >= self._landed.first_seq
         return is_here and self._landed.record_at(first)[1].committed_at - self._amount >= time
 
     def cut(self, time: int) -> SourceCut:
-        """Where a cut at a time goes through it."""
+        """Returns the position of a cut at a time."""
         name, count = self._source.name, bisect_right(self.ends, time)
         is_behind = not self.is_whole(time)
         if not count:
@@ -206,7 +207,8 @@ class _Intervals:
         return SourceCut(name, last.last_seq, last.gtid_executed, last.end, self._source.lineage, lacking, is_behind)
 
     def place(self, seq: int, time: int) -> CutPlace:
-        """The same by the source's own clock: ordinal of the last transaction that is in it, and the time."""
+        """Returns the position by the source's own clock: the ordinal of the last transaction that is in the cut, and
+        the time."""
         return CutPlace(self._source, self._landed, seq, time + self._amount, self._amount)
 
     @cached_property
@@ -215,7 +217,7 @@ class _Intervals:
 
 
 def _common_time(sources: Sequence[_Intervals], limit: int) -> int:
-    """The newest time, up to a limit, before which no source has anything that is not in its intervals that end by
-    then; the limit itself if none of the newest ends is such a time."""
+    """The newest time, up to a limit, for which every source is whole (`is_whole`); the limit itself if none of the
+    newest ends is such a time."""
     ends = heapq.nlargest(_MOST_TRIED, {end for one in sources for end in one.ends if end < limit})
     return next((time for time in (limit, *ends) if all(one.is_whole(time) for one in sources)), limit)

@@ -1,5 +1,5 @@
 """What a run publishes of a group: its state, and the cut that all of its sources have passed.
-Not here: finding either (`common_cut.py`, `groups/status.py`), who is informed (`dags/groups.py`)."""
+Not here: finding both (`common_cut.py`, `groups/status.py`), informing others (`dags/groups.py`)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class GroupCut(Struct, frozen=True):
-    """A group at one moment."""
+    """The state and the cut of a group at one moment."""
 
     status: GroupStatus
     cut: Cut | None
-    """None: some source has published nothing yet."""
+    """None: a source has not published anything yet."""
     lacking: str = ""
     """Why there is no cut."""
 
 
 def group_cut(name: str, *, settings: Settings) -> GroupCut:
-    """The newest cut of a group, and the state of the group.
+    """Returns the newest cut of a group, and the state of the group.
 
     Args:
-        name: Of the group.
+        name: Name of the group.
         settings: The settings.
 
     Raises:

@@ -1,15 +1,17 @@
-"""Whether the clocks of a group were measured to agree around a cut. Commit times come from the servers' clocks:
-they prove that a cut is common only if these were correct when it was written.
+"""Whether the clocks of a group were measured to agree around a cut. Commit times come from the servers' clocks: they
+prove that a cut is common only if the clocks were right around the cut.
 Not here: the cut (`common_cut.py`), measuring (`landing/clock_readings.py`).
 
-Of each source there are two readings around the cut: the last landing that ended before its time, and the first that
-began after it and has all of it, or what the server says now. Both clocks have to agree with the group's, and the
-transactions that landed in between have to have times that lie between the two and do not go back.
+For each source, there are two readings around the cut: that of the last landing that ended before the cut's time; and
+that of the first landing that began after this time and has all of the cut, or what the server reports now. In both,
+the clock must agree with the group's. The times of the transactions that landed in between must lie between the two
+readings, and must not go back.
 
-That leaves a clock that was set and set back while nobody looked. A clock that is set forward skips times: between two
-commits, or a commit and a reading, it goes on by as much. So where known times follow each other within `bound` it was
-not set forward by more than that at once, and then it was not set back and forward again either. A pause is no proof:
-what was committed after it may have been earlier by its length, and what was committed before it may have been later.
+Between two readings, a clock may have been set, and set back. A clock that is set forward skips times: from one commit
+to the next, or between a commit and a reading, it jumps by the amount. So if known times follow each other within
+`bound`, the clock was not set forward by more than `bound` at once; then it was not set back and forward again either.
+A pause proves nothing: what was committed after it may have been earlier by the pause's length, and what was committed
+before it may have been later.
 """
 
 from __future__ import annotations
@@ -30,16 +32,16 @@ if TYPE_CHECKING:
 
 
 class CutPlace(NamedTuple):
-    """Where a cut goes through a source."""
+    """The position of a cut in a source."""
 
     source: Source
     landed: LandedStream
     seq: int
-    """Ordinal of the last transaction that is in it."""
+    """Ordinal of the last transaction that is in the cut."""
     time: int
-    """Of the cut, by the source's own clock: microseconds UTC."""
+    """Time of the cut, by the source's own clock: microseconds UTC."""
     amount: int
-    """How far that is later than the group's (microseconds)."""
+    """How far that clock is past the group's (microseconds)."""
 
 
 class _Around(NamedTuple):
@@ -48,14 +50,14 @@ class _Around(NamedTuple):
 
 
 def clock_doubts(places: Mapping[str, CutPlace], bound: int) -> dict[str, str]:
-    """Why it is not known of some sources that their clocks agreed with the group's around a cut.
+    """Returns for which sources it is not known that their clocks agreed with the group's around a cut, and why.
 
     Args:
-        places: By source, its position.
-        bound: How far clocks may be apart that agree, and commit times from what was measured (microseconds).
+        places: The position of the cut, by source.
+        bound: How much clocks that agree may differ, and commit times may differ from what was measured (microseconds).
 
     Returns:
-        By source; those that are not in it were measured to agree.
+        The reasons by source. The clocks of all other sources were measured to agree.
 
     Raises:
         LakeUnavailableError: The lake does not answer.
@@ -99,7 +101,7 @@ def _reading_now(place: CutPlace) -> ClockReading | None:
 
 
 def _away(readings: Mapping[str, ClockReading], amounts: Mapping[str, int]) -> dict[str, int]:
-    """How far each clock may have been from the middle one, once corrected (microseconds)."""
+    """How much each corrected clock may have differed from the median clock (microseconds)."""
     middles = sorted((one.lowest + one.highest) // 2 - amounts[name] for name, one in readings.items())
     middle = middles[(len(middles) - 1) // 2] if middles else 0
     return {
@@ -109,17 +111,17 @@ def _away(readings: Mapping[str, ClockReading], amounts: Mapping[str, int]) -> d
 
 
 class _Times(NamedTuple):
-    """Of transactions, in order."""
+    """The times of transactions, in order."""
 
     seqs: Ints
     own: Ints
-    """As the server's clock was: microseconds UTC."""
+    """By the server's clock: microseconds UTC."""
     clock: Ints
-    """The stream's, which never goes back."""
+    """By the stream's commit clock, which never goes back."""
 
 
 def _times(landed: LandedStream, first: int, last: int) -> _Times:
-    """Of those with first <= seq <= last."""
+    """The times of the transactions with first <= seq <= last."""
     found = [np.empty((3, 0), np.int64)]
     for segment in landed.segments_of(first, last):
         for batch in segment.index.batches(first):
@@ -130,7 +132,7 @@ def _times(landed: LandedStream, first: int, last: int) -> _Times:
 
 
 def _contradiction(landed: LandedStream, around: _Around, bound: int) -> str:
-    """How commit times contradict the readings around them; empty: not at all."""
+    """How commit times contradict the readings around them; empty: they do not."""
     first, last = around.before.seq + 1, around.behind.seq
     if first < landed.first_seq and first <= last:
         return "what was committed around the cut has been deleted"
@@ -144,12 +146,12 @@ def _contradiction(landed: LandedStream, around: _Around, bound: int) -> str:
 
 
 def _unproved(place: CutPlace, around: _Around, bound: int) -> str:
-    """How far transactions may be on the wrong side of the cut since nobody knows the clock in a pause; empty: not by
-    more than the bound."""
+    """By how much time transactions may be on the wrong side of the cut, because the clock is not known in a pause;
+    empty: by no more than the bound."""
     landed, (before, behind) = place.landed, around
     if before.seq >= behind.seq:
         return ""
-    # What was committed while one of the two was measured says how the clock went on then.
+    # What was committed during one of the two readings shows how the clock ran then.
     first = max(min(before.seq, landed.seq_before(before.begin)) + 1, landed.first_seq)
     times = _times(landed, first, max(behind.seq, landed.seq_before(behind.end)))
     known = np.maximum.accumulate(np.concatenate([[before.begin], times.own, [behind.end]]))

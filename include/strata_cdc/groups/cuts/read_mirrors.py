@@ -33,18 +33,18 @@ SOURCE = "_source"
 
 
 def read_table(group: Group, table: str, cut: Cut, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of all sources at a cut, each exactly as its server had it there, with `_source`.
+    """Returns the rows of all sources at a cut, each exactly as its server had it there, with `_source`.
 
     Args:
         group: The group.
         table: `database.table`.
-        cut: Of `common_cut`.
-        columns: Those that are wanted; None for all. A column that a source does not have is NULL there.
+        cut: A cut, as `common_cut` returns it.
+        columns: The wanted columns; None for all. A column that a source does not have is NULL in its rows.
 
     Raises:
         MirrorBehindError: A mirror has no state at the cut.
         SchemaMismatchError: A column has different types.
-        DifferentRowsError: The table's keys are global, and some are on two sources.
+        DifferentRowsError: The table's keys are global, and a key is on two sources.
         StrataError: A mirror, a store or the lake cannot be read.
     """
     name = TableName.of(table)
@@ -79,7 +79,7 @@ def _at_cut(source: Source, engine: sa.Engine, table: TableName, cut: SourceCut,
 
 
 def _has_changed(engine: sa.Engine, source: str, table: TableName, after: int, until: int) -> bool:
-    """Whether a table changed after one transaction, up to another."""
+    """Whether a table changed after a transaction, up to another."""
     store = SchemaStore(engine)
     if any(after < entry.seq <= until for entry in store.timeline(source, [table])):
         return True
@@ -91,7 +91,7 @@ def _has_changed(engine: sa.Engine, source: str, table: TableName, after: int, u
 
 
 def united(found: Mapping[str, pa.Table], table: str) -> pa.Table:
-    """The rows of several tables as one; columns go together by name, without case.
+    """Joins the rows of several tables into one table; columns are matched by name, without case.
 
     Raises:
         SchemaMismatchError: A column has different types.
@@ -119,10 +119,10 @@ def united(found: Mapping[str, pa.Table], table: str) -> pa.Table:
 
 
 def refuse_shared_keys(rows: pa.Table, keys: Mapping[str, tuple[str, ...]], table: str) -> None:
-    """Looks whether a key is on two sources.
+    """Refuses rows if a key is on two sources.
 
     Raises:
-        DifferentRowsError: Some are, or there is no key that all sources have.
+        DifferentRowsError: A key is on two sources, or the sources have no common key.
     """
     folded = {tuple(map(fold_name, key)) for key in keys.values()}
     names = {fold_name(name): name for name in rows.column_names}
@@ -135,7 +135,7 @@ def refuse_shared_keys(rows: pa.Table, keys: Mapping[str, tuple[str, ...]], tabl
     shared = counted.filter(pa.compute.greater(counted[f"{SOURCE}_count"], 1))
     if shared.num_rows:
         one, other = shared[f"{SOURCE}_min"][0].as_py(), shared[f"{SOURCE}_max"][0].as_py()
-        # Never the keys themselves: they may be what the settings call sensitive.
+        # The error never has the keys themselves: the settings may declare them sensitive.
         raise DifferentRowsError(
             f"{shared.num_rows} keys ({', '.join(key)}) are on two sources at the cut, the first on {one} and {other}",
             source=other,
