@@ -203,7 +203,7 @@ class UnreadableChange(Struct, frozen=True):
     found: UnreadableRow
     """What could be read of the row, and what could not."""
     schema_version: int
-    """As that of a `RowChange`."""
+    """As in a `RowChange`."""
 
     @property
     def seq(self) -> int:
@@ -235,7 +235,7 @@ class Ddl(Struct, frozen=True):
     """Id of the version that it made in the store; below 0 if the store does not have the version yet; None if the
     statement made no version (TRUNCATE)."""
     named: frozenset[TableName] = frozenset()
-    """The same tables."""
+    """These tables as names."""
 
     @property
     def token(self) -> str:
