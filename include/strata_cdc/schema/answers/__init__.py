@@ -1,2 +1,2 @@
-"""What people and programs ask of the schema history, and what they are told: values, and their JSON.
+"""The answers of the schema history for people and programs: values, and their JSON.
 Not here: printing them (`cli/`), single lookups (`schema/history/`)."""

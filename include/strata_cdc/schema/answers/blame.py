@@ -1,4 +1,4 @@
-"""Since when each column of a table is what it is, and by which statement.
+"""For each column of a table: the change since which it is as it is, and the statement of that change.
 Not here: the changes one by one (`changes.py`)."""
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class ColumnOrigin(Struct, frozen=True):
-    """What made a column what it is."""
+    """The changes that made a column what it is."""
 
     added: ShownChange
-    """The change that it came with; the first that is known of its table, where it was there before."""
+    """The change that added the column; the first known change of its table, if the column was there before."""
     changed: ShownChange
     """The last change of its type, name or other facts; `added` if there is none."""
     former_names: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ def column_origins(changes: Iterable[ShownChange]) -> dict[str, ColumnOrigin]:
     found: dict[str, ColumnOrigin] = {}
     for change in changes:
         if change.is_part and change.online is None:
-            # What was done to a copy comes with the swap.
+            # Changes of a copy are shown with the swap.
             continue
         if change.after is None:
             found = {}

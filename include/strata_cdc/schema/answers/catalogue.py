@@ -1,5 +1,5 @@
-"""All tables that a source ever had, a page at a time: how often each changed, when, and what it is now.
-Not here: the changes of one table (`changes.py`), tables at another point than the end (`tables.py`)."""
+"""All tables that a source ever had, page by page: how often each changed, when, and its state now.
+Not here: the changes of one table (`changes.py`), tables at another position than the end (`tables.py`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Entry(NamedTuple):
-    """What one version says of one name."""
+    """The content of one version for one name."""
 
     seq: int
     statement_no: int
@@ -35,12 +35,12 @@ class _Entry(NamedTuple):
 
 
 class TablePresence(StrEnum):
-    """What a table is at the end of the stream."""
+    """The state of a table at the end of the stream."""
 
     PRESENT = "present"
     DROPPED = "dropped"
     UNKNOWN = "unknown"
-    """Its schema is not known from some point on."""
+    """Its schema is not known from some position on."""
 
 
 class TableSummary(Struct, frozen=True):
@@ -49,12 +49,12 @@ class TableSummary(Struct, frozen=True):
     name: TableName
     versions: int
     changed_at: tuple[int, ...]
-    """Commit times of its versions, microseconds UTC, in stream order; 0 for what was there from the start."""
+    """Commit times of its versions, microseconds UTC, in stream order; 0 for tables that were there from the start."""
     presence: TablePresence
     gap: str | None
-    """Why it is not known."""
+    """Why the schema is not known."""
     renamed_to: TableName | None = None
-    """What it is called now, where it went away by that."""
+    """Its name now, if a rename removed this name."""
 
 
 class TablesPage(Struct, frozen=True):
@@ -67,21 +67,21 @@ class TablesPage(Struct, frozen=True):
 def tables_page(
     engine: sa.Engine, source: str, *, after: TableName | None = None, containing: str = "", limit: int = 50
 ) -> TablesPage:
-    """The tables behind a name, dropped ones included, without those of the server itself.
+    """The tables after a name, including dropped ones, without those of the server itself.
 
     Args:
         engine: The store.
         source: The source's name.
-        after: Name of the last table of the page before; None for the first page.
-        containing: Only names (`database.table`) that have this in them; case does not matter.
-        limit: How many at most.
+        after: Name of the last table of the previous page; None for the first page.
+        containing: Only names (`database.table`) that contain this text; case does not matter.
+        limit: The maximum number of tables.
 
     Raises:
         StoreUnavailableError: The database does not answer.
     """
     found = table_version.c
     names = (found.database_name, found.table_name)
-    # An index has them in order, and each is asked once: a table may have thousands of versions.
+    # An index has the names in order, and the query looks up each name once: a table may have thousands of versions.
     query = sa.select(*names).where(found.source == source, found.table_name != "").group_by(*names).order_by(*names)
     query = query.having(found.database_name.not_in(sorted(SYSTEM_DATABASES)))
     if after is not None:
@@ -110,13 +110,13 @@ def unknown_tables(engine: sa.Engine, source: str, limit: int) -> list[TableSumm
 
 
 def without_index(column: sa.ColumnElement[str], value: str) -> sa.ColumnElement[bool]:
-    """Equality for queries that look through all rows anyway: a row at a time through an index is ten times slower, and
-    of few sources in one store that is what databases choose."""
+    """Equality for queries that read all rows anyway. Reading row by row through an index is ten times slower, and
+    databases choose that if the store has few sources."""
     return sa.func.coalesce(column, "") == value
 
 
 def summaries(engine: sa.Engine, source: str, names: Sequence[TableName]) -> list[TableSummary]:
-    """Tables that some version names, at the end of the stream.
+    """Summaries of tables that have a version, at the end of the stream.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -130,7 +130,7 @@ def summaries(engine: sa.Engine, source: str, names: Sequence[TableName]) -> lis
 
 
 def _renamed_to(engine: sa.Engine, gone: Mapping[TableName, int]) -> dict[TableName, TableName]:
-    """What tables that went away were called by the same statement.
+    """The names that tables got from the same statement that removed their old names.
 
     Args:
         engine: The store.
@@ -151,7 +151,7 @@ def _renamed_to(engine: sa.Engine, gone: Mapping[TableName, int]) -> dict[TableN
 
 
 def _rows_of(engine: sa.Engine, source: str, names: Sequence[TableName]) -> dict[TableName, list[_Entry]]:
-    """What versions say of these names and of all tables, in stream order."""
+    """What the versions have about these names and about all tables, in stream order."""
     version, table = schema_version.c, table_version.c
     columns = (
         version.seq,

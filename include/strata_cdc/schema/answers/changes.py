@@ -1,5 +1,6 @@
-"""Every change of every table in stream order: what it made of the table, and by which statement.
-Not here: whose past a table has (`schema/history/lineage.py`), two points far apart (`differences.py`)."""
+"""Every change of every table in stream order: the table after it, and its statement.
+Not here: which earlier names belong to a table (`schema/history/lineage.py`), two distant positions
+(`differences.py`)."""
 
 from __future__ import annotations
 
@@ -35,36 +36,36 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.row_effects import RowEffect
 
 _PAGE: Final = 1000
-"""Changes whose definitions and statements are read at once."""
+"""Number of changes whose definitions and statements are read at once."""
 
 
 class ShownChange(Struct, frozen=True):
-    """One change of one table, or of what is known of it."""
+    """One change of one table, or of what is known about it."""
 
     entry: StoredEntry
     before: TableDefinition | None
-    """None where there was no such table, or nobody knew it."""
+    """None if there was no such table, or if its definition was not known."""
     after: TableDefinition | None
     ddl: str | None
     online: OnlineChange | None
-    """The change by a tool that this one completes."""
+    """The change by a tool (gh-ost, pt-online-schema-change) that this change completes."""
     drift: TableDifference | None
-    """What a snapshot found otherwise on the server than in the stream."""
+    """The differences between the server and the stream that a snapshot found."""
     is_part: bool
-    """Whether an online change that is listed, too, consists of it."""
+    """Whether this change is a part of an online change that is listed too."""
     renames: Renames
     """Columns of `before` that have another name in `after`."""
     effect: RowEffect
-    """What it does to the rows that are there."""
+    """What the change does to the existing rows."""
     session: Session | None = None
-    """Who ran the statement; None where nobody noted it."""
+    """Who ran the statement; None if that was not stored."""
 
     def differences(self) -> tuple[str, ...]:
-        """What it did to the columns, a line each."""
+        """What the change did to the columns, one line each."""
         return TableDifference(self.entry.name, self.before, self.after, self.renames).texts()
 
     def line(self) -> ChangeLine:
-        """As `schema history` has it."""
+        """The line of `schema history`."""
         entry, online = self.entry, self.online
         head = table_line(entry.gtid_executed, entry.name, self.after if entry.gap is None else entry.gap)
         return ChangeLine(
@@ -86,7 +87,7 @@ class ShownChange(Struct, frozen=True):
 
     @property
     def has_effect(self) -> bool:
-        """Whether there is one to speak of: a snapshot only finds the rows that were there before."""
+        """Whether there is an effect to show: a snapshot only finds rows that were there before."""
         return self.entry.is_statement or self.before is not None
 
     def _renamed_columns(self) -> dict[str, str]:
@@ -99,7 +100,7 @@ class ShownChange(Struct, frozen=True):
 def changes(
     store: SchemaStore, source: str, table: TableName | None = None, column: str | None = None
 ) -> Iterator[ShownChange]:
-    """The changes of all tables, or of one under all of its names; of one column, if it is named.
+    """The changes of all tables, or of one table under all of its names, or of one column if it is named.
 
     Raises:
         Usage: There never was such a table, or none of the tables ever had such a column.
@@ -112,7 +113,7 @@ def changes(
 
 def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterator[ShownChange]:
     entries = store.all_entries(source) if table is None else lineage(store, source, table)
-    # That nothing else exists is no change of any table.
+    # A statement that no other table exists is no change of any table.
     entries = [entry for entry in _without_empty_gap(entries) if entry.name.table or entry.gap is not None]
     online = online_changes(store, source, entries)
     parts = {part for one in online.values() for part in one.parts}
@@ -142,8 +143,8 @@ def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterat
 
 
 def _without_empty_gap(entries: Sequence[StoredEntry]) -> Sequence[StoredEntry]:
-    """Without the gap in which a stream begins, if a snapshot closes it before the first transaction: then nothing was
-    ever unknown."""
+    """Without the gap in which a stream begins, if a snapshot closes it before the first transaction: then no schema
+    was ever unknown."""
     first = entries[0] if entries else None
     if first is None or first.name != EVERY_TABLE or first.gap is None:
         return entries
@@ -155,7 +156,7 @@ def _of_column(changes: Iterable[ShownChange], column: str) -> Iterator[ShownCha
     """The changes that touch a column.
 
     Raises:
-        Usage: None does: whatever was there came at some time.
+        Usage: No change touches it. Every column that ever existed was added by some change.
     """
     names: dict[str, None] = {}
     touched = False
@@ -175,7 +176,7 @@ def _of_column(changes: Iterable[ShownChange], column: str) -> Iterator[ShownCha
 def _with_definitions(
     store: SchemaStore, page: Sequence[StoredEntry], newest: _Newest
 ) -> Iterator[tuple[StoredEntry, Identified | None, Identified | None, str | None]]:
-    """Each entry of a page with the table before it, its own, and the statement."""
+    """Each entry of a page with the table before it, the table after it, and the statement."""
     ddls = store.ddls(entry.version_id for entry in page)
     for entry in page:
         table = identified(store, entry)
@@ -183,8 +184,11 @@ def _with_definitions(
 
 
 class _Newest:
-    """The newest table of each name, along a history; a renamed table has that of its old name before it, but one that
-    takes another's place has that one's: so a swap shows what changed under the name."""
+    """The newest table of each name, along a history.
+
+    A renamed table has, as the table before it, the table of its old name. A table that takes the name of another
+    table has that other table before it: so a swap shows what changed under the name.
+    """
 
     def __init__(self) -> None:
         self._before: dict[TableName, Identified | None] = {}
@@ -192,7 +196,7 @@ class _Newest:
         self._version_id = 0
 
     def replace(self, entry: StoredEntry, table: Identified | None) -> Identified | None:
-        """Takes the next entry and returns the table before it. Names swap places within one version."""
+        """Takes the next entry and returns the table before it. Names are swapped within one version."""
         if entry.version_id != self._version_id:
             self._before |= self._of_this_version
             self._of_this_version, self._version_id = {}, entry.version_id
@@ -202,7 +206,7 @@ class _Newest:
 
 
 def _touches(change: ShownChange, column: str) -> bool:
-    """Whether a column came, went or changed, or got or lost the name."""
+    """Whether a column was added, dropped or changed, or got or lost the name."""
     if change.before is None or change.after is None:
         return any(fold_name(one.name) == fold_name(column) for one in _columns(change.after or change.before))
     found = diff(change.before, change.after, change.renames)

@@ -1,5 +1,5 @@
-"""Whether a stored text has another in it, whatever their case, asked of the database.
-Not here: which texts are looked through (`search.py`, `catalogue.py`)."""
+"""Whether a stored text contains another text, in any case. The database evaluates it.
+Not here: which texts are searched (`search.py`, `catalogue.py`)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _GLOB_SIGNS: Final = "*?["
 
 
 def contains(text: sa.ColumnElement[str], part: str, dialect: Dialect) -> sa.ColumnElement[bool]:
-    """Whether a text has another in it; case does not matter.
+    """Whether a text contains another text; case does not matter.
 
     Args:
         text: A column, or an expression.
-        part: What is looked for, as it is: wildcards stand for themselves.
-        dialect: Of the database that is asked.
+        part: The text to find. Wildcards in it have no special meaning.
+        dialect: Of the database that runs the query.
     """
     if dialect.name != "sqlite":
         return _like(sa.func.lower(text), part.lower())
     if "\0" in part:
-        # LIKE and GLOB read to the first of them.
+        # LIKE and GLOB read only up to the first NUL.
         return sa.func.instr(sa.func.lower(text), part.lower()) > 0
-    # SQLite's LIKE and lower() know the case of ASCII only; lower() would copy each text, at twice the time.
+    # SQLite's LIKE and lower() know the case of ASCII only; lower() would copy each text, which takes twice the time.
     beyond = next((sign for sign in part if not sign.isascii()), None)
     if beyond is None:
         return _like(text, part)
     either = sa.or_(*(_like(text, one) for one in _cases(beyond)))
-    # GLOB takes three times as long as LIKE, and is asked of the few texts that have the first such character.
+    # GLOB takes three times as long as LIKE, so it is used only for the few texts that have the first such character.
     return either & text.op("GLOB", is_comparison=True)(f"*{''.join(map(_glob, part))}*")
 
 
@@ -42,7 +42,7 @@ def _like(text: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
 
 
 def _cases(sign: str) -> list[str]:
-    """A character and what it is in the other case, where that is one character, too."""
+    """A character in both cases, if its other case is one character too."""
     return sorted({one for one in (sign, sign.lower(), sign.upper()) if len(one) == 1})
 
 

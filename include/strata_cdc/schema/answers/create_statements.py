@@ -1,4 +1,4 @@
-"""CREATE TABLE as SHOW CREATE TABLE printed it at a point of the stream, and what of it cannot be told.
+"""CREATE TABLE as SHOW CREATE TABLE printed it at a position of the stream, with notes about what is not known of it.
 Not here: the statement's form (`schema/model/create_sql.py`), other engines' statements (`dialects/`)."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOT_STORED: Final = {
     r"\b(?:STATS_\w+|CHECKSUM|DELAY_KEY_WRITE|PACK_KEYS|MIN_ROWS|MAX_ROWS|AVG_ROW_LENGTH|COMPRESSION|ENCRYPTION"
     r"|TABLESPACE|(?:DATA|INDEX)\s+DIRECTORY|INSERT_METHOD|UNION)\b": "further options of the table",
 }
-"""What is not part of a version, by what a statement says of it. Too much here only makes a note too many."""
+"""Facts that are not part of a version, by the words of statements that set them. A wrong match only adds a note."""
 
 _NOT_TOLD: Final = "{}foreign keys, CHECK constraints, comments and options of the table and its keys"
 
@@ -44,11 +44,11 @@ class CreateStatement(Struct, frozen=True):
     name: TableName
     sql: str
     notes: tuple[str, ...]
-    """What it may lack or say otherwise than the server did."""
+    """What the statement may lack, or have otherwise than the server."""
 
 
 def create_statement(store: SchemaStore, source: str, name: TableName, version: SchemaVersion) -> CreateStatement:
-    """What SHOW CREATE TABLE printed of a version, as its history tells.
+    """The output of SHOW CREATE TABLE for a version, as far as the history has it.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -60,20 +60,20 @@ def create_statement(store: SchemaStore, source: str, name: TableName, version: 
 
 
 class _Walk:
-    """Along the statements of a table, and of those that it was renamed or copied from."""
+    """Follows the statements of a table, and of the tables that it was renamed or copied from."""
 
     def __init__(self, store: SchemaStore, source: str) -> None:
         self._store = store
         self._source = source
 
     def of(self, name: TableName, last: int) -> tuple[AsWritten, list[str]]:
-        """How all statements up to a version had the table of this name, and what they say that no version holds."""
+        """How the statements up to a version wrote the table of this name, and their facts that no version has."""
         entries = self._store.timeline(self._source, {name})
         entries = entries[: max((at for at, entry in enumerate(entries, 1) if entry.version_id == last), default=0)]
         return self._through(entries)
 
     def _before(self, name: TableName, entry: StoredEntry) -> tuple[AsWritten, list[str]]:
-        """The same for another table in front of a statement."""
+        """The same for another table before a statement."""
         entries = self._store.timeline(self._source, {name})
         return self._through([other for other in entries if other.order[:3] < entry.order[:3]])
 
@@ -100,7 +100,7 @@ class _Walk:
 
     @staticmethod
     def _origin(entry: StoredEntry, statements: Sequence[Change]) -> TableName | None:
-        """The table that this one was until this statement, or is a copy of."""
+        """The table that this statement renamed to this one, or that this one is a copy of."""
         if entry.renamed_from:
             return entry.renamed_from
         return next((one.like for one in statements if isinstance(one, CreateTableLike)), None)
@@ -111,7 +111,7 @@ def _said(statement: str) -> list[str]:
 
 
 def _notes_of(definition: TableDefinition) -> list[str]:
-    """What does not hold byte for byte because of how it is stored."""
+    """The facts that are not exact byte for byte, because of how they are stored."""
     notes = []
     if definition.options:
         notes.append("the partitioning stands as it was written")

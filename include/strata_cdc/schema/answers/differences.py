@@ -1,5 +1,5 @@
-"""What differs in tables between two points of the stream, whatever went on between them.
-Not here: comparing two definitions (`schema/apply/diff.py`), each change of its own (`changes.py`)."""
+"""The differences of tables between two positions of the stream, whatever happened between them.
+Not here: comparing two definitions (`schema/apply/diff.py`), each change by itself (`changes.py`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TableDifference(Struct, frozen=True):
-    """What differs in one table between two points; one side is None where the table is not there."""
+    """The differences of one table between two positions; one side is None if the table does not exist there."""
 
     name: TableName
     before: TableDefinition | None
@@ -34,7 +34,7 @@ class TableDifference(Struct, frozen=True):
     renames: Renames = field(default_factory=dict)
     """Columns of `before` that have another name in `after`."""
     effect: RowEffect | None = None
-    """What the statements that made them did to rows; None where nobody has asked."""
+    """What the statements between the two did to rows; None if it was not computed."""
 
     @property
     def change(self) -> str:
@@ -44,14 +44,14 @@ class TableDifference(Struct, frozen=True):
         return "removed" if self.after is None else "changed"
 
     def texts(self) -> tuple[str, ...]:
-        """The differences, a line each; `+`, `-` or `~` in front."""
+        """The differences, one line each; `+`, `-` or `~` comes first."""
         if self.before is not None and self.after is not None:
             return tuple(str(difference) for difference in diff(self.before, self.after, self.renames))
         whole, sign = (self.after, "+") if self.before is None else (self.before, "-")
         return tuple(f"{sign} column {c.name} {c.column_type}" for c in whole.columns) if whole is not None else ()
 
     def line(self) -> DifferenceLine:
-        """As `schema diff` has it."""
+        """The line of `schema diff`."""
         effect = EffectLine.of(self.effect) if self.effect is not None else UNSET
         return DifferenceLine(self.name.database, self.name.table, self.change, self.texts(), effect)
 
@@ -59,10 +59,10 @@ class TableDifference(Struct, frozen=True):
 def differences(
     store: SchemaStore, source: str, before: StreamPosition, after: StreamPosition, table: TableName | None
 ) -> list[TableDifference]:
-    """The tables that differ, in order of name; columns that were renamed in between are told as that.
+    """The tables that differ, in order of name. Columns that were renamed between the positions are shown as renamed.
 
     Raises:
-        SchemaGapError: One of them is not known at one of the points.
+        SchemaGapError: The schema of one of them is not known at one of the positions.
     """
     history = History(store, source)
     old, new = versions_at(history, before, table), versions_at(history, after, table)
@@ -85,7 +85,7 @@ def _difference(
     if before.version_id not in places or after.version_id not in places:
         return TableDifference(name, before.definition, after.definition)
     between = entries[places.index(before.version_id) + 1 : places.index(after.version_id) + 1]
-    # Others are of names that the table had before it came to this one.
+    # Other renames are of names that the table had before it got this name.
     between = [entry for entry in between if entry.name == name]
     renames = renames_between(*(_of_version(store, entries, one) for one in (before, after)))
     return TableDifference(
@@ -94,7 +94,7 @@ def _difference(
 
 
 def _of_version(store: SchemaStore, entries: Sequence[StoredEntry], version: SchemaVersion) -> Identified | None:
-    """The table of a version, which may have an entry of another name besides."""
+    """The table of a version; the version may also have an entry of another name."""
     wanted = (version.version_id, version.fingerprint)
     return next((identified(store, one) for one in entries if (one.version_id, one.fingerprint) == wanted), None)
 

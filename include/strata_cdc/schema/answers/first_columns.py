@@ -1,5 +1,5 @@
-"""Search over the columns of tables that no statement made here: what a snapshot has of them is a definition.
-Not here: what statements made of them (`search.py`)."""
+"""Search in the columns of tables that no statement in the stream made: a snapshot stored their definition.
+Not here: columns that statements made (`search.py`)."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _AT_ONCE: Final = 200
-"""Definitions that are read together."""
+"""Number of definitions that are read together."""
 _MOST_VERSIONS: Final = 1000
-"""Ids that are put into a statement; where more are known, they are looked for again."""
+"""Maximum number of ids in a statement. If more are known, the statement selects them again."""
 _WORDS: Final = {field.encode_name for kind in (TableDefinition, Column, Key, KeyPart) for field in fields(kind)}
-"""Names of fields, which every stored definition has in it."""
+"""Names of fields, which every stored definition contains."""
 _LITERALS: Final = {"true", "false", "null"}
 _TEXT: Final = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"(:?)')
-"""A text of a JSON document; what follows it if it is the name of a field."""
+"""A text of a JSON document; `:` after it if it is the name of a field."""
 
 
 def first_columns(
     engine: sa.Engine, source: str, text: str, limit: int, versions: Sequence[int] | None = None
 ) -> list[TableName]:
-    """The tables, by name, that a snapshot has with this text in a column's name, type, label or comment.
+    """The tables, by name, for which a snapshot has this text in a column's name, type, label or comment.
 
     Args:
         engine: The store.
         source: The source's name.
-        text: What is looked for; case does not matter.
-        limit: How many at most.
-        versions: Ids of those without a statement, if they are known.
+        text: The text to find; case does not matter.
+        limit: The maximum number of tables.
+        versions: Ids of the versions without a statement, if they are known.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -70,7 +70,7 @@ def first_columns(
 
 
 def _with_value(connection: sa.Connection, fingerprints: Sequence[str], written: str) -> set[str]:
-    """Those of them that have a text in a value, which the database has not told from the names of fields."""
+    """The definitions that have the text in a value. The database does not distinguish values from names of fields."""
     if not _is_of_json(written):
         return set(fingerprints)
     schema = table_schema.c
@@ -83,5 +83,5 @@ def _with_value(connection: sa.Connection, fingerprints: Sequence[str], written:
 
 
 def _is_of_json(written: str) -> bool:
-    """Whether any definition may have it outside of its values."""
+    """Whether any definition may contain it outside of its values."""
     return not any(sign.isalpha() for sign in written) or any(written in word for word in _WORDS | _LITERALS)

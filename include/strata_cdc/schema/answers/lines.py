@@ -1,5 +1,6 @@
-"""The JSON lines of `strata schema`: a contract, whoever gives them. A field that is not said is left out.
-Not here: what is asked for them (`tables.py`, `changes.py`, `differences.py`), printing for people (`cli/`)."""
+"""The JSON lines of `strata schema`: a contract, the same from every part of Strata. A field that is not set is not
+printed.
+Not here: their content (`tables.py`, `changes.py`, `differences.py`), printing for people (`cli/`)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 EVERY: Final = "*"
-"""Stands for the name where a line speaks of all tables."""
+"""The name in a line that is about all tables."""
 
 
 class ColumnLine(Struct, frozen=True):
@@ -35,7 +36,7 @@ class ColumnLine(Struct, frozen=True):
 
 
 class TableLine(Struct, frozen=True, kw_only=True):
-    """A line of `schema show`: a table at a point of the stream, or why it is not known there."""
+    """A line of `schema show`: a table at a position of the stream, or why it is not known there."""
 
     gtid_executed: str
     database: str
@@ -48,7 +49,7 @@ class TableLine(Struct, frozen=True, kw_only=True):
 
 
 class OnlineChangeLine(Struct, frozen=True):
-    """A change that a tool made on a copy of the table, and swapped in."""
+    """A change that a tool made on a copy of the table, which was then swapped in."""
 
     tool: str
     copy: str
@@ -56,20 +57,20 @@ class OnlineChangeLine(Struct, frozen=True):
 
 
 class EffectLine(Struct, frozen=True, omit_defaults=True):
-    """What a change does to the rows that are there."""
+    """What a change does to the existing rows."""
 
     kind: str
     """`none`, `metadata`, `fill`, `convert`, `remove`, `exchange` or `read_again`: the strongest of its parts."""
     reason: str = ""
     """Why rows must be read again."""
     filled: dict[str, str | None] = field(default_factory=dict)
-    """New columns with the value of all rows, as MySQL prints it; bytes in hexadecimal behind `0x`."""
+    """New columns with the value of all rows, as MySQL prints it; bytes are in hexadecimal after `0x`."""
     converted: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Columns whose values become others, with their types before and afterwards."""
+    """Columns whose values are converted, with their types before and afterwards."""
     removed: str = ""
-    """`all`, where all rows go."""
+    """`all` if all rows are removed."""
     partitions: tuple[str, ...] = ()
-    """Whose rows go, or change places."""
+    """Partitions whose rows are removed or exchanged."""
     exchanged_with: str = ""
 
     @classmethod
@@ -87,18 +88,18 @@ class EffectLine(Struct, frozen=True, omit_defaults=True):
 
 
 class SessionLine(Struct, frozen=True, omit_defaults=True):
-    """Who ran a statement, as far as the binlog tells."""
+    """Who ran a statement, as far as the binlog has it."""
 
     server_id: int | None = None
-    """Of the server that ran it first."""
+    """Of the server that ran the statement first."""
     thread_id: int | None = None
-    """`CONNECTION_ID()` of the session there."""
+    """`CONNECTION_ID()` of the session on that server."""
     invoker: str | None = None
-    """`user@host`, where the event has it: never of what is done to tables."""
+    """`user@host`, if the event has it: events of statements on tables never have it."""
 
 
 class ChangeLine(TableLine, frozen=True, kw_only=True):
-    """A line of `schema history`: what a table became, and by what."""
+    """A line of `schema history`: the table after a change, and the statement."""
 
     dropped: Literal[True] | UnsetType = UNSET
     gtid: str | None
@@ -107,18 +108,18 @@ class ChangeLine(TableLine, frozen=True, kw_only=True):
     renamed_from: str | UnsetType = UNSET
     online_change: OnlineChangeLine | UnsetType = UNSET
     drift: tuple[str, ...] | UnsetType = UNSET
-    """What the server had otherwise than the stream."""
+    """The differences between the server and the stream."""
     committed_at: str | None = None
-    """UTC, as MySQL prints times; None for what is no statement of the stream's."""
+    """UTC, as MySQL prints times; None for a change that is not a statement of the stream."""
     binlog_file: str | None = None
     binlog_pos: int | None = None
-    """Where the statement's event starts in the server's file."""
+    """The offset of the statement's event in the server's file."""
     renamed_columns: dict[str, str] | UnsetType = UNSET
     """From the old name to the new one."""
     effect: EffectLine | UnsetType = UNSET
-    """What it does to rows; not said of what no statement made and nobody knew before."""
+    """What it does to rows; not set if no statement made the change and the table was not known before."""
     session: SessionLine | UnsetType = UNSET
-    """Who ran the statement; not said of what was tracked before format 8 of the store."""
+    """Who ran the statement; not set for changes that were tracked before format 8 of the store."""
 
 
 class DifferenceLine(Struct, frozen=True):
@@ -130,16 +131,16 @@ class DifferenceLine(Struct, frozen=True):
     """`added`, `removed` or `changed`."""
     differences: tuple[str, ...]
     effect: EffectLine | UnsetType = UNSET
-    """What the statements that made the differences did to rows; TRUNCATE and partitions make none."""
+    """What the statements between the two positions did to rows; TRUNCATE and partition steps make no differences."""
 
 
 def table_line(executed: str, name: TableName, known: TableDefinition | str | None) -> TableLine:
     """A line for a table.
 
     Args:
-        executed: The GTID set at which it is looked at.
+        executed: The GTID set of the position.
         name: The table; empty parts stand for all tables.
-        known: Its definition, the reason why it is not known, or None for a table that is not there.
+        known: Its definition, the reason why it is not known, or None if the table does not exist.
     """
     line = TableLine(gtid_executed=executed, database=name.database or EVERY, table=name.table or EVERY)
     if known is None:
@@ -156,7 +157,7 @@ def table_line(executed: str, name: TableName, known: TableDefinition | str | No
 
 
 def written_time(micros: int) -> str | None:
-    """A time of the commit clock (microseconds UTC) as MySQL prints it; None for 0, in front of the first."""
+    """A time of the commit clock (microseconds UTC) as MySQL prints it; None for 0, which is before every commit."""
     return f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S.%f}" if micros else None
 
 

@@ -1,5 +1,5 @@
-"""A point of the stream as people write it: a GTID set, FILE:OFFSET, or a time, told apart by their form.
-Not here: what holds at the point (`schema/history/historian.py`)."""
+"""A position of the stream as people write it: a GTID set, FILE:OFFSET, or a time, distinguished by their form.
+Not here: which versions are valid at the position (`schema/history/historian.py`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DASHES_OF_A_UUID: Final = 4
 
 
 def parse_time(text: str) -> int:
-    """A time as people write it, in microseconds UTC; without a zone it is one of UTC.
+    """A time as people write it, in microseconds UTC; a time without a zone is UTC.
 
     Raises:
         Usage: It is not ISO 8601.
@@ -33,7 +33,7 @@ def parse_time(text: str) -> int:
 
 
 def position_of(history: History, text: str) -> StreamPosition:
-    """The point that a text names; of a time as `at_time`.
+    """The position that a text names; for a time, see `at_time`.
 
     Raises:
         Usage: The text has none of the three forms.
@@ -48,7 +48,7 @@ def position_of(history: History, text: str) -> StreamPosition:
 
 
 def at_time(history: History, text: str) -> AtTime | AtSeq:
-    """The point of a time; the end of the stream (`AtSeq`), where the time is behind it, as nobody has read further.
+    """The position of a time. If the time is after everything that was read, it is the end of the stream (`AtSeq`).
 
     Raises:
         Usage: It is not ISO 8601.

@@ -1,4 +1,4 @@
-"""Search over a source's whole history: names of tables, statements, columns and labels, dropped ones included.
+"""Search in a source's whole history: names of tables, statements, columns and labels, including dropped ones.
 Not here: the list of tables (`catalogue.py`), the columns of snapshots (`first_columns.py`)."""
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _NEWEST: Final = 2000
-"""Versions in which a text that many statements have is found fifty times, so that the rest is not looked through."""
+"""Number of newest versions that are searched first: a text that many statements have is found fifty times in them, so
+that the rest need not be searched."""
 
 
 class FoundStatement(Struct, frozen=True):
@@ -34,38 +35,39 @@ class FoundStatement(Struct, frozen=True):
     committed_at: int
     """Microseconds UTC."""
     tables: tuple[TableName, ...]
-    """That it changed."""
+    """The tables that it changed."""
 
 
 class SearchHit(Struct, frozen=True):
-    """What a text was found in."""
+    """Where a text was found."""
 
     tables: tuple[TableSummary, ...]
-    """Tables whose name has it."""
+    """Tables whose name contains it."""
     statements: tuple[FoundStatement, ...]
     """The newest first."""
     columns: tuple[TableName, ...]
-    """Tables that no statement made here (a snapshot did), with the text in a column's name, type, label or comment."""
+    """Tables that no statement in the stream made (a snapshot stored them), with the text in a column's name, type,
+    label or comment."""
     has_more: bool
-    """Whether there is more than is shown of any."""
+    """Whether there are more tables, statements or columns than are shown."""
 
 
 def search(engine: sa.Engine, source: str, text: str, *, limit: int = 50) -> SearchHit:
-    """Where a text is found; case does not matter.
+    """Finds a text; case does not matter.
 
-    A column stands in the statement that made it, or in the snapshot that its table's history begins with: those two
-    are looked through, and no definition in between.
+    A column is named in the statement that made it, or in the snapshot with which its table's history begins. Only
+    those two are searched, not the definitions between them.
 
     Args:
         engine: The store.
         source: The source's name.
-        text: What is looked for.
-        limit: How many of each kind at most.
+        text: The text to find.
+        limit: The maximum number of each kind.
 
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    # Both look through everything, in the database's own code: side by side they take as long as the longer one.
+    # Both queries read everything, in the database's own code. Run in parallel, they take as long as the longer one.
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(tables_page, engine, source, containing=text, limit=limit)
         statements, columns = _versions_with(engine, source, text, limit + 1)
@@ -77,7 +79,7 @@ def search(engine: sa.Engine, source: str, text: str, *, limit: int = 50) -> Sea
 def statements_between(
     engine: sa.Engine, source: str, start: int, end: int, *, limit: int = 200
 ) -> list[FoundStatement]:
-    """The statements that were committed in a half-open span of time (microseconds UTC), the newest first.
+    """The statements that were committed in a half-open range of time (microseconds UTC), the newest first.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -93,13 +95,13 @@ def _of(source: str) -> sa.ColumnElement[bool]:
 def _versions_with(
     engine: sa.Engine, source: str, text: str, limit: int
 ) -> tuple[list[FoundStatement], list[TableName]]:
-    """Statements with a text, and tables of snapshots; all versions are gone through once for both."""
+    """Statements with a text, and tables of snapshots; one query reads all versions once for both."""
     version = schema_version.c
     has_it = contains(version.ddl, text, engine.dialect)
     newest = (
         sa.select(version.id).where(version.source == source).order_by(version.seq.desc()).limit(_NEWEST).subquery()
     )
-    # MySQL has no LIMIT in the subquery of an IN (error 1235), but in one of a FROM.
+    # MySQL does not allow LIMIT in the subquery of an IN (error 1235), but allows it in the subquery of a FROM.
     found = _statements(engine, version.id.in_(sa.select(newest.c.id)) & has_it, limit)
     without_statement = None
     if len(found) < limit:
@@ -117,7 +119,8 @@ def _versions_with(
 
 
 def _masked(found: FoundStatement, text: str) -> FoundStatement | None:
-    """Without passwords, which old stores have; None if the text is in one, for nobody is to guess it that way."""
+    """The statement without passwords, which old stores have; None if the text is in a password, so that nobody can
+    guess a password by searching."""
     ddl = mask_secrets(found.ddl)
     if ddl == found.ddl:
         return found

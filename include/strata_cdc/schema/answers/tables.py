@@ -1,5 +1,5 @@
-"""Tables as they were at a point of the stream.
-Not here: looking one up for decoding (`schema/history/historian.py`), what changed (`changes.py`)."""
+"""Tables as they were at a position of the stream.
+Not here: looking up one table for decoding (`schema/history/historian.py`), changes (`changes.py`)."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 
 class TablesAt(Struct, frozen=True):
-    """What there was at a point."""
+    """The tables at a position."""
 
     executed: str
-    """The GTID set of the point."""
+    """The GTID set of the position."""
     tables: tuple[tuple[TableName, SchemaVersion | Gap], ...]
     others: str | None
-    """Why there may be tables besides these; None if there are none."""
+    """Why there may be other tables too; None if there are none."""
 
     def lines(self) -> Iterator[TableLine]:
-        """One line a table."""
+        """One line for each table."""
         for name, found in self.tables:
             known = found.reason if isinstance(found, Gap) else found.definition
             yield table_line(self.executed, name, known)
 
 
 def tables_at(history: History, position: StreamPosition, table: TableName | None = None) -> TablesAt:
-    """All tables at a point, or one of them.
+    """All tables at a position, or one of them.
 
     Raises:
         SchemaGapError: The one table is not known there.
@@ -55,10 +55,10 @@ def tables_at(history: History, position: StreamPosition, table: TableName | Non
 
 
 def refuse_gaps(history: History, position: StreamPosition, found: TablesAt) -> None:
-    """Ends with the error of the first table that is not known.
+    """Fails with the error of the first table that is not known.
 
     Raises:
-        SchemaGapError: There is one.
+        SchemaGapError: There is such a table.
     """
     for name, known in found.tables:
         if isinstance(known, Gap):
@@ -66,7 +66,7 @@ def refuse_gaps(history: History, position: StreamPosition, found: TablesAt) -> 
 
 
 def raise_gap(history: History, position: StreamPosition, name: TableName, gap: Gap) -> None:
-    """Raises what the historian says of a table that is not known, with the place and the statement.
+    """Raises the historian's error for a table that is not known, with the position and the statement.
 
     Raises:
         SchemaGapError: Always.
@@ -76,7 +76,7 @@ def raise_gap(history: History, position: StreamPosition, name: TableName, gap: 
 
 
 def versions_at(history: History, position: StreamPosition, table: TableName | None) -> dict[TableName, SchemaVersion]:
-    """The versions of all tables at a point, or of one, which need not be there.
+    """The versions of all tables at a position, or of one table, which need not exist.
 
     Raises:
         SchemaGapError: One of them is not known there.
@@ -93,13 +93,13 @@ def versions_at(history: History, position: StreamPosition, table: TableName | N
 
 
 def require_table(store: SchemaStore, source: str, table: TableName) -> None:
-    """Refuses a name that no table ever had, as far as the history says: where it says nothing of all tables, or of
-    those of the database, there may have been one.
+    """Refuses a name that no table ever had, as far as the history knows. If the history does not know all tables, or
+    all tables of the database, such a table may have existed.
 
     Raises:
         Usage: There never was such a table.
     """
-    # The names of all tables are asked for only where there is something to suggest.
+    # The names of all tables are read only if there is a name to suggest.
     if store.has_table(source, table):
         return
     wider = store.timeline(source, {EVERY_TABLE, every_table_of(table.database)})

@@ -1,5 +1,5 @@
-"""How statements had a table, as far as SHOW CREATE TABLE repeats it: followed through the statements of its history.
-Not here: the statement that it goes into (`create_statements.py`), anything that a row depends on (`schema/apply/`)."""
+"""How statements wrote a table, as far as SHOW CREATE TABLE repeats it: followed through the statements of its history.
+Not here: the statement that contains it (`create_statements.py`), facts that decide about rows (`schema/apply/`)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 def written_after(before: AsWritten, after: TableDefinition, statements: Sequence[Change]) -> AsWritten:
-    """How the table is written once a statement has run.
+    """How the table is written after a statement.
 
     Args:
-        before: The same before it.
-        after: What the statement made of the table.
-        statements: What it asked for.
+        before: How it was written before.
+        after: The table's definition after the statement.
+        statements: The changes that the statement requested.
     """
     steps = [step for change in statements if isinstance(change, AlterTable) for step in change.steps]
     created = [change for change in statements if isinstance(change, CreateTable)]
@@ -56,7 +56,7 @@ def written_after(before: AsWritten, after: TableDefinition, statements: Sequenc
 
 
 def _renamed(steps: Iterable[AlterStep]) -> list[tuple[str, str]]:
-    """All at once: names may swap."""
+    """All renames at once: names may be swapped."""
     return [(step.old, step.new) for step in steps if isinstance(step, RenameColumn)]
 
 
@@ -75,14 +75,15 @@ def _follow(step: AlterStep, collated: set[str], without: set[str]) -> None:
 
 
 def _is_collated(column: WrittenColumn) -> bool:
-    # BINARY behind a type chooses a collation without being one that is written.
+    # BINARY after a type chooses a collation, but it does not count as a written collation.
     return column.collation is not None or column.type.charset is not None
 
 
 def _order_after(
     before: Sequence[str], after: TableDefinition, steps: Sequence[AlterStep], created: Sequence[CreateTable]
 ) -> tuple[str, ...]:
-    """Names of the keys in the order in which the server keeps them: those that stay, then the new ones as written."""
+    """Names of the keys in the order in which the server keeps them: first the keys that stay, then the new ones as
+    written."""
     renamed = {fold_name(step.old): step.new for step in steps if isinstance(step, RenameKey)}
     dropped = {fold_name(step.name) for step in steps if isinstance(step, DropKey)}
     stay = [renamed.get(fold_name(name), name) for name in before if not created and fold_name(name) not in dropped]
@@ -106,7 +107,7 @@ def _added_keys(steps: Iterable[AlterStep]) -> list[WrittenKey]:
 
 
 def _place(key: Key, written: Sequence[WrittenKey]) -> int:
-    """Where a key is written: by its name, or, without one, by its columns."""
+    """The index of a key among the written ones: by its name or, if it has no name, by its columns."""
     folded = fold_name(key.name)
     columns = [part.column and fold_name(part.column) for part in key.parts]
     for place, one in enumerate(written):
