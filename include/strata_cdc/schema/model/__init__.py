@@ -1,2 +1,2 @@
-"""One table's definition, its types and charsets: values, and rules that need no statement.
+"""The definition of one table, its types and charsets: values, and rules that need no statement.
 Not here: statements (`schema/ddl/`), versions over time (`schema/history/`)."""

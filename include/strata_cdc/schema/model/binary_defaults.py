@@ -1,6 +1,6 @@
-"""Constant defaults of BINARY and VARBINARY. COLUMN_DEFAULT shows their bytes up to the first zero, so a column has the
-others beside it (`Column.default_bytes`).
-Not here: what a statement's literal is as bytes (`schema/apply/defaults.py`), asking a server (`schema/live/`)."""
+"""Constant defaults of BINARY and VARBINARY. COLUMN_DEFAULT shows their bytes only up to the first zero, so a column
+stores the full bytes separately (`Column.default_bytes`).
+Not here: the bytes of a statement's literal (`schema/apply/defaults.py`), querying a server (`schema/live/`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def known_bytes(column: Column) -> bytes | None:
-    """All bytes of a constant default, those of BINARY filled with zeros; None where a zero may have hidden some."""
+    """All bytes of a constant default, those of BINARY filled with zeros; None if a zero may have hidden some bytes."""
     kind = parse_column_type(column.column_type)
     if column.default_bytes is not None:
         return bytes.fromhex(column.default_bytes)
@@ -25,17 +25,17 @@ def known_bytes(column: Column) -> bytes | None:
 
 
 def may_hide_bytes(column: Column) -> bool:
-    """Whether a column has such a default of which nobody knows all bytes."""
+    """Whether a column has a constant default of bytes, not all of which are known."""
     is_bytes = parse_column_type(column.column_type).kind.facts.family is Family.BYTES
     is_constant = column.default is not None and not column.default_is_expression
     return is_bytes and is_constant and known_bytes(column) is None
 
 
 def hidden_default(column: Column, raw: bytes) -> str | None:
-    """What `Column.default_bytes` has for all bytes of the default that a column shows.
+    """The value of `Column.default_bytes` for all bytes of the default that a column shows.
 
     Returns:
-        Hexadecimal digits; None where the default that is shown tells them, or is another one.
+        Hexadecimal digits; None if the shown default already contains all bytes, or if it is a different default.
     """
     kind = parse_column_type(column.column_type)
     if not may_hide_bytes(column) or raw.partition(b"\0")[0] != _shown(column.default or ""):
@@ -44,7 +44,7 @@ def hidden_default(column: Column, raw: bytes) -> str | None:
 
 
 def filled(raw: bytes, kind: ColumnType) -> bytes:
-    """BINARY has zeros to its length."""
+    """The bytes; those of BINARY are filled with zeros up to its length."""
     return raw.ljust(kind.length or 0 if kind.kind is TypeKind.BINARY else 0, b"\0")
 
 

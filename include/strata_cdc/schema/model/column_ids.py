@@ -1,5 +1,5 @@
-"""Ids of a table's columns: a column has one for ever, whatever it and its table are called. Values and their text.
-Not here: who gives them (`schema/history/identified_tables.py`)."""
+"""Ids of a table's columns: a column keeps its id for ever, whatever names it and its table get. Values and their text.
+Not here: assigning the ids (`schema/history/identified_tables.py`)."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ class ColumnIds(Struct, frozen=True):
 
     ids: tuple[int, ...]
     copied_from: tuple[int | None, ...]
-    """As long as `ids`: the column that each was made like (CREATE TABLE ... LIKE); None for one made by itself."""
+    """As long as `ids`: the column that each column is a copy of (CREATE TABLE ... LIKE); None if it is no copy."""
 
     @classmethod
     def from_text(cls, text: str) -> ColumnIds:
         """The inverse of `to_text`.
 
         Raises:
-            ValueError: The text is something else.
+            ValueError: The text is not such a text.
         """
         pairs = [pair for run in filter(None, text.split(",")) for pair in _pairs(run)]
         return cls(tuple(column for column, _ in pairs), tuple(source for _, source in pairs))
 
     def origins_in(self, before: ColumnIds) -> list[int | None]:
-        """For each of these columns its place among those of another version; None where that does not have it."""
+        """For each of these columns its index among those of another version; None if that version does not have it."""
         places = {column: at for at, column in enumerate(before.ids)}
         return [places.get(column) for column in self.ids]
 
     def to_text(self) -> str:
-        """Runs of ids: `1-5,9`; `10-12<1` are copies of 1, 2 and 3."""
+        """Ranges of ids: `1-5,9`; `10-12<1` are copies of 1, 2 and 3."""
         ids, sources = self.ids, self.copied_from
         bounds = [
             at

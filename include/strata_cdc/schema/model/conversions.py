@@ -1,5 +1,5 @@
-"""Which values MySQL makes of a column's values when an ALTER gives it another type: what can be told from the two
-types alone, and what only the server knows.
+"""Which values MySQL makes of a column's values when an ALTER changes its type: what follows from the two types alone,
+and what only the server knows.
 Not here: the values (`tables/convert.py`, which has a function for each pair of `KNOWN`), whole statements
 (`schema/history/effects.py`)."""
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ValueClass(StrEnum):
-    """Types whose values are converted alike."""
+    """Types whose values are converted in the same way."""
 
     INTEGER = "integer"
     DECIMAL = "decimal"
@@ -79,7 +79,7 @@ _INTO: Final[dict[ValueClass, str]] = {
     ValueClass.VECTOR: "vector",
 }
 KNOWN: Final = frozenset((one, ValueClass(other)) for one, others in _INTO.items() for other in others.split())
-"""Pairs whose conversion is known, value by value; values that MySQL cuts or replaces are refused one by one."""
+"""Pairs whose conversion is known for each value; single values that MySQL cuts or replaces are refused."""
 
 _OF_SESSION: Final = frozenset(
     {
@@ -92,14 +92,14 @@ _OF_SESSION: Final = frozenset(
         (ValueClass.TEXT, ValueClass.TIMESTAMP),
     }
 )
-"""Pairs that depend on the session's `time_zone`; those of `KNOWN` can be told of a zone with one offset."""
+"""Pairs that depend on the session's `time_zone`. Those in `KNOWN` are known if the zone has only one offset."""
 
 PAD_CHAR_TO_FULL_LENGTH: Final = 1 << 31
 TIME_TRUNCATE_FRACTIONAL: Final = 1 << 32
 
 
 def keeps_values(before: Column, after: Column) -> bool:
-    """Whether every value is the same afterwards, in the same type of the lake's."""
+    """Whether every value is the same afterwards, in the same type of the lake."""
     if before.nullable and not after.nullable:
         return False
     one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
@@ -110,7 +110,7 @@ def keeps_values(before: Column, after: Column) -> bool:
 
 
 def looks_alike(before: Column, after: Column) -> bool:
-    """Whether an expression gives the same with either column: a number of its bytes, its digits, its order."""
+    """Whether an expression has the same result with either column: its number of bytes, its digits, its order."""
     if (before.character_set, before.collation) != (after.character_set, after.collation):
         return False
     if before.nullable and not after.nullable:
@@ -122,7 +122,7 @@ def looks_alike(before: Column, after: Column) -> bool:
 
 
 def is_padded(before: Column, after: Column, sql_mode: int) -> bool:
-    """Whether values get blanks at their end that a CHAR does not show otherwise."""
+    """Whether values get trailing blanks, which a CHAR otherwise does not show."""
     if not sql_mode & PAD_CHAR_TO_FULL_LENGTH:
         return False
     one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
@@ -130,7 +130,7 @@ def is_padded(before: Column, after: Column, sql_mode: int) -> bool:
 
 
 def unknown_conversion(before: Column, after: Column, sql_mode: int = 0, time_zone: str | None = None) -> str | None:
-    """Why the values of a column afterwards cannot be told from those before; None if they can."""
+    """Why the values of a column after the change do not follow from those before; None if they do."""
     one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
     pair = value_class(one.kind), value_class(other.kind)
     shown = f"{before.column_type} to {after.column_type}"
@@ -150,7 +150,7 @@ def _shown(time_zone: str | None) -> str:
 
 
 def _is_odd(one: ColumnType, other: ColumnType, pair: tuple[ValueClass, ValueClass]) -> bool:
-    """FLOAT(7,3) rounds in a way of its own; ZEROFILL shows in texts."""
+    """FLOAT(7,3) rounds differently; ZEROFILL shows in texts."""
     if _is_same(one, other):
         return False
     rounds = ValueClass.FLOATING
@@ -167,7 +167,7 @@ def _is_same(one: ColumnType, other: ColumnType, *_: Column) -> bool:
 
 
 def _same_integer(one: ColumnType, other: ColumnType, *_: Column) -> bool:
-    # The display width is no part of the value.
+    # The display width is not part of the value.
     return one.kind is other.kind and one.unsigned == other.unsigned
 
 
@@ -178,13 +178,13 @@ def _longer_text(one: ColumnType, other: ColumnType, before: Column, after: Colu
     if charset not in {before.character_set, "utf8mb4"}:
         return False
     if charset != before.character_set and before.character_set in MANY_TO_ONE:
-        # Values that were different may be one.
+        # Values that were different may become equal.
         return False
     return _room(other) >= _needed(one, before.character_set or "", after_is_text=other.length is None)
 
 
 def _room(kind: ColumnType) -> int:
-    """Characters, or bytes of a TEXT."""
+    """The number of characters, or of bytes for a TEXT."""
     return kind.length if kind.length is not None else _capacity(kind)
 
 
@@ -192,7 +192,7 @@ def _needed(kind: ColumnType, charset: str, *, after_is_text: bool) -> int:
     wide = CHARSETS[charset].max_bytes if charset in CHARSETS else 4
     if kind.length is None:
         return _capacity(kind)
-    # In another charset a character may take more bytes: utf8mb4's four are the most.
+    # In another charset a character may take more bytes, at most the four of utf8mb4.
     return kind.length * max(wide, 4) if after_is_text else kind.length
 
 
@@ -220,7 +220,7 @@ def _more_digits(one: ColumnType, other: ColumnType, *_: Column) -> bool:
 
 
 def _any_geometry(_one: ColumnType, _other: ColumnType, *_: Column) -> bool:
-    # A value that does not fit the type or the SRID fails the statement.
+    # If a value does not fit the type or the SRID, the statement fails.
     return True
 
 

@@ -1,7 +1,7 @@
 """A definition as the CREATE TABLE statement that makes it, in the form of SHOW CREATE TABLE (8.0 and later;
 sql/sql_show.cc, `store_create_info`).
-Not here: reading statements (`ddl/`), the order of keys that a history knows (`schema/answers/written.py`), other
-engines' statements (`dialects/`)."""
+Not here: reading statements (`ddl/`), the order of keys in a history (`schema/answers/written.py`), statements of other
+engines (`dialects/`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KEY_WORDS = {
 }
 _BINARY = kinds_of(Family.BYTES)
 _WITHOUT_DEFAULT = kinds_of(Family.TEXT, Family.BLOB)
-"""A default of NULL is not written where there can be no other."""
+"""DEFAULT NULL is not written for these types, because they can have no other default."""
 _ENGINES = {
     "innodb": "InnoDB",
     "myisam": "MyISAM",
@@ -52,21 +52,22 @@ _ENGINES = {
     "ndb": "ndbcluster",
     "ndbcluster": "ndbcluster",
 }
-"""As the server spells them."""
+"""The names as the server writes them."""
 _NEWEST_DEFAULT = "utf8mb4_0900_ai_ci"
-"""Of which the server writes the name although it is the default: older servers have another default."""
+"""The server writes this collation even if it is the default, because older servers have another default."""
 
 
 class AsWritten(Struct, frozen=True):
-    """What SHOW CREATE TABLE prints, means nothing, and is in no definition: how statements had it. Names of columns
-    are folded."""
+    """How statements wrote a table: facts that SHOW CREATE TABLE prints, but that mean nothing and are in no
+    definition. Names of columns are folded."""
 
     key_order: tuple[str, ...] = ()
-    """Names of keys in the order in which the server keeps them; others follow by name."""
+    """Names of keys in the order in which the server keeps them; other keys follow by name."""
     collated: frozenset[str] | None = None
-    """Columns that had a charset or collation of their own, even if it is the table's; None: those that differ."""
+    """Columns that had an explicit charset or collation, even if it is that of the table; None: those that differ from
+    the table."""
     without_default: frozenset[str] = frozenset()
-    """Columns whose default was dropped: they do not even say DEFAULT NULL."""
+    """Columns whose default was dropped: they do not even have DEFAULT NULL."""
 
 
 NOTHING_WRITTEN: Final = AsWritten()
@@ -77,8 +78,8 @@ def create_table_sql(table: str, definition: TableDefinition, written: AsWritten
 
     Args:
         table: Name of the table, without its database.
-        definition: What it looks like.
-        written: How statements had it, as far as that is known.
+        definition: The table's definition.
+        written: How statements wrote the table, as far as that is known.
     """
     lines = [column_sql(column, definition.collation, written) for column in definition.columns]
     lines += map(_key_sql, shown_keys(definition, written.key_order))
@@ -115,7 +116,7 @@ def quoted(name: str) -> str:
 
 
 def text_literal(text: str) -> str:
-    """A string literal, as a server without NO_BACKSLASH_ESCAPES reads it."""
+    """A string literal for a server without NO_BACKSLASH_ESCAPES."""
     return "'" + shown_text(text).translate(ESCAPED) + "'"
 
 
@@ -133,7 +134,7 @@ def _attributes(column: Column, kind: ColumnType, table_collation: str | None, w
     if not column.nullable:
         yield "NOT NULL"
     elif kind.kind is TypeKind.TIMESTAMP:
-        yield "NULL"  # while explicit_defaults_for_timestamp is off, NOT NULL is what silence means
+        yield "NULL"  # while explicit_defaults_for_timestamp is off, a missing NULL means NOT NULL
     if column.srid is not None:
         yield f"/*!80003 SRID {column.srid} */"
     default = _default_sql(column, kind)

@@ -1,5 +1,5 @@
-"""What a table looked like: frozen values, and their stored form.
-Not here: the meaning of a type's text (`types.py`), changes (`schema/ddl/changes.py`), where versions are kept
+"""The definition of a table at one time: frozen values, and their stored form.
+Not here: parsing the text of a type (`types.py`), changes (`schema/ddl/changes.py`), storing versions
 (`schema/history/sql_store.py`)."""
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FORMAT = 3
-"""Newest number of the stored form of a definition. Every older form keeps opening; 2 has lengths in doubt, 3 bytes of
-defaults."""
+"""Newest number of the stored form of a definition. Every older form stays readable; 2 has lengths in doubt, 3 has
+bytes of defaults."""
 
 
 class TableName(Struct, frozen=True, order=True):
-    """A table's full name as the server compares it and row events have it: in lower case where
-    `lower_case_table_names` is not 0, also where files keep the case (2; sql/sql_parse.cc, `add_table_to_list`)."""
+    """The full name of a table as the server compares it and as row events have it: in lower case if
+    `lower_case_table_names` is not 0, even if files keep the case (2; sql/sql_parse.cc, `add_table_to_list`)."""
 
     database: str
     table: str
@@ -34,7 +34,7 @@ class TableName(Struct, frozen=True, order=True):
         """A name, or the text `database.table`.
 
         Raises:
-            Usage: The text has no dot, or several, so that it may be read in more than one way.
+            Usage: The text has no dot, or several dots, so that it is ambiguous.
         """
         if isinstance(name, TableName):
             return name
@@ -83,15 +83,15 @@ class Column(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     comment: str = ""
     srid: int | None = None
     label_bytes: tuple[str, ...] | None = None
-    """Members of ENUM and SET in hexadecimal, where their text is not what the server keeps: CONVERT TO leaves the
-    bytes of labels and reads them in the new charset."""
+    """Members of ENUM and SET in hexadecimal, if their text is not what the server keeps: CONVERT TO does not change
+    the bytes of labels, and reads them in the new charset."""
     default_bytes: str | None = None
-    """All bytes of a BINARY's or VARBINARY's constant default in hexadecimal, where `default` may lack those behind a
-    zero; None where it does not, or where nobody knows them."""
+    """All bytes of a BINARY's or VARBINARY's constant default in hexadecimal, if `default` may lack those after a zero;
+    None if it lacks none, or if they are not known."""
 
 
 class KeyKind(StrEnum):
-    """What an index is for."""
+    """The purpose of an index."""
 
     PRIMARY = "primary"
     UNIQUE = "unique"
@@ -106,19 +106,19 @@ class KeyPart(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     column: str | None = None
     expression: str | None = None
     prefix_length: int | None = None
-    """Characters (bytes for binary columns) that are indexed; None for the whole column."""
+    """Number of characters (bytes for binary columns) that are indexed; None for the whole column."""
     descending: bool = False
     lengths_in_doubt: tuple[int, ...] = ()
-    """Prefix lengths of which no binlog tells the one that holds, ascending, 0 being the whole column;
+    """The possible prefix lengths, ascending, if the binlog does not show which one is used; 0 is the whole column.
     `prefix_length` is None then."""
 
     @property
     def lengths(self) -> tuple[int | None, ...]:
-        """The prefix lengths that it can have: one, unless it is in doubt."""
+        """The prefix lengths that it can have: one, unless the length is in doubt."""
         return tuple(length or None for length in self.lengths_in_doubt) or (self.prefix_length,)
 
     def with_lengths(self, lengths: Iterable[int | None]) -> KeyPart:
-        """The part with one of these prefix lengths: known if they are all the same."""
+        """The part with one of these prefix lengths; the length is known if they are all equal."""
         possible = tuple(sorted({length or 0 for length in lengths}))
         if len(possible) == 1:
             return replace(self, prefix_length=possible[0] or None, lengths_in_doubt=())
@@ -133,11 +133,11 @@ class Key(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     parts: tuple[KeyPart, ...]
     invisible: bool = False
     generated: bool = False
-    """Made for a foreign key; the server drops it as soon as another key serves."""
+    """Made for a foreign key; the server drops it as soon as another key can be used instead."""
 
 
 class Unknown(Struct, frozen=True):
-    """A table whose definition is not known from some statement on."""
+    """A table whose definition is not known since some statement."""
 
     reason: str
 
@@ -151,26 +151,26 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     collation: str | None = None
     engine: str | None = None
     options: str = ""
-    """What follows the columns and is not kept elsewhere, as it was written: the partitioning."""
+    """Options after the columns that are not kept elsewhere, as they were written: the partitioning."""
     row_format: str | None = None
-    """In lower case, where it is written; it bounds the length of keys."""
+    """In lower case, if it is written; it limits the length of keys."""
 
     @property
     def primary_key(self) -> tuple[str, ...]:
-        """Names of the columns of the declared primary key, in key order; empty without one."""
+        """Names of the columns of the declared primary key, in key order; empty if there is none."""
         for key in self.keys:
             if key.kind is KeyKind.PRIMARY:
                 return tuple(part.column for part in key.parts if part.column is not None)
         return ()
 
     def column(self, name: str) -> Column | None:
-        """The column of that name; MySQL compares column names without case."""
+        """The column of that name; MySQL ignores the case of column names."""
         folded = fold_name(name)
         return next((column for column in self.columns if fold_name(column.name) == folded), None)
 
     def with_defaults_of(self, found: TableDefinition) -> TableDefinition:
-        """With what of the table as a whole is not known here and is there: it decides columns that are yet to be
-        added, and no row that there is."""
+        """This definition; unknown facts of the table as a whole are taken from `found`. They affect only columns that
+        are added later, and no existing row."""
         return replace(
             self,
             character_set=self.character_set or found.character_set,
@@ -180,17 +180,18 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
         )
 
     def to_json(self) -> str:
-        """The stored form: canonical JSON, fields that have their default value left out."""
+        """The stored form: canonical JSON without the fields that have their default value."""
         return _encoder.encode(self).decode()
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the length of a key's part is not known."""
+        """Whether the length of some part of a key is not known."""
         return any(part.lengths_in_doubt for key in self.keys for part in key.parts)
 
     @property
     def stored_format(self) -> int:
-        """The oldest format that says all of it, so that an older version opens what it can."""
+        """The oldest format that can express all of it, so that an older version of Strata can open as much as
+        possible."""
         if any(column.default_bytes is not None for column in self.columns):
             return 3
         return 2 if self.in_doubt else 1
@@ -202,10 +203,10 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
 
 def definition_from_json(text: str, stored_format: int = FORMAT) -> TableDefinition:
-    """Reads what `TableDefinition.to_json` wrote, in any format so far.
+    """Reads the output of `TableDefinition.to_json`, in any format so far.
 
     Raises:
-        StoreFormatError: The format is newer than this version knows, or the text is none of a definition.
+        StoreFormatError: The format is newer than this version knows, or the text is not a definition.
     """
     if stored_format > FORMAT:
         raise StoreFormatError(

@@ -1,4 +1,4 @@
-"""Storage engines: which of them keep the rows that are written into their tables.
+"""Storage engines: which of them keep the rows that are inserted into their tables.
 Not here: what a change of the engine does to rows (`schema/history/effects.py`)."""
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ ENGINES_WITH_ROWS: Final = frozenset(
 
 
 def discards_rows(table: TableDefinition) -> bool:
-    """Whether the server logs rows that are inserted into a table and keeps none of them (BLACKHOLE)."""
+    """Whether the server logs rows that are inserted into a table, but keeps none of them (BLACKHOLE)."""
     return (table.engine or "").upper() == BLACKHOLE
 
 
 CASCADES_LOGGED_SINCE: Final = (9, 6)
-"""From here on the server carries cascades out itself, and logs them, unless `innodb_native_foreign_keys` is ON: then
-row events lack the flag USE_SQL_FOREIGN_KEY_F (measured with 9.7.4). Before it InnoDB does, and no binlog has them."""
+"""Since this version the server carries out cascades itself and logs them, unless `innodb_native_foreign_keys` is ON:
+then row events lack the flag USE_SQL_FOREIGN_KEY_F (measured with 9.7.4). Before this version InnoDB carries them out,
+and no binlog has them."""

@@ -1,9 +1,9 @@
-"""Names in lower case, as MySQL folds them: tables where `lower_case_table_names` says so, columns and keys always.
+"""Names in lower case, as MySQL folds them: tables depending on `lower_case_table_names`, columns and keys always.
 Not here: collations of values.
 
-One character stays one, and what Unicode has added since its version 3.0 stays as it is (`my_casedn_str` with
-utf8mb3_general_ci, whose pairs strings/ctype-utf8.cc has as `my_unicase_default`). Recorded from MySQL 9.7.4 as
-`FIRST[-LAST/STEP]+DISTANCE`, hexadecimal but for the step and the distance to the lower case.
+One character stays one character, and characters that Unicode has added since its version 3.0 stay as they are
+(`my_casedn_str` with utf8mb3_general_ci, whose pairs strings/ctype-utf8.cc has as `my_unicase_default`). Recorded from
+MySQL 9.7.4 as `FIRST[-LAST/STEP]+DISTANCE`, in hexadecimal except for the step and the distance to the lower case.
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ _LOWER_CASE: Final = _lower_case()
 
 @lru_cache(maxsize=1 << 16)
 def fold_name(name: str) -> str:
-    """A name in lower case: two columns or keys are one to MySQL if these are equal."""
+    """A name in lower case: to MySQL, two columns or keys have the same name if these are equal."""
     return name.lower() if name.isascii() else name.translate(_LOWER_CASE)

@@ -1,5 +1,5 @@
-"""The lives of a table and of its columns, from CREATE to DROP through all names: values, stored in a run's plan.
-Not here: finding them in a history (`schema/history/column_lifetimes.py`)."""
+"""The lifetimes of a table and of its columns, from CREATE to DROP through all names: values, stored in a run's plan.
+Not here: computing them from a history (`schema/history/column_lifetimes.py`)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from strata_cdc.schema.model.folding import fold_name
 
 
 class ColumnStep(Struct, frozen=True):
-    """What a column is from one version on."""
+    """The facts of a column from one version on."""
 
     version_id: int
     name: str
     kind: str
-    """Equal where values stay as they are: type, charset, whether it may be NULL, and its place in the primary key."""
+    """Equal if values stay as they are: type, charset, whether NULL is allowed, and the position in the primary key."""
     is_key: bool = False
-    """Whether it is a part of the primary key."""
+    """Whether it is part of the primary key."""
 
 
 class ColumnLife(Struct, frozen=True):
@@ -24,27 +24,27 @@ class ColumnLife(Struct, frozen=True):
 
     steps: tuple[ColumnStep, ...]
     ended: int | None = None
-    """The version that has it no more."""
+    """The first version that does not have it any more."""
 
 
 class TableLife(Struct, frozen=True):
     """A table from CREATE to DROP, under all of its names."""
 
     versions: tuple[int, ...] = ()
-    """In stream order; later ones overrule earlier ones of the same place."""
+    """In stream order; later ones override earlier ones of the same position."""
     columns: tuple[ColumnLife, ...] = ()
 
     def place(self, version: int) -> int | None:
-        """Where a version stands among them; None if it is none of them."""
+        """The index of a version among them; None if it is none of them."""
         return self.versions.index(version) if version in self.versions else None
 
     def step_at(self, column: ColumnLife, version: int) -> ColumnStep | None:
-        """What a column is in a version; None if that does not have it."""
+        """The facts of a column in a version; None if that version does not have it."""
         at = self.versions.index(version)
         return next((step for step, first, end in self._spans(column) if first <= at < end), None)
 
     def first_named(self, name: str, first: int, last: int) -> ColumnLife | None:
-        """The column that has a name first, from one place among the versions to another (both inclusive)."""
+        """The first column that has a name, between two indexes of versions (both inclusive)."""
         wanted = fold_name(name)
         found = [
             (max(begin, first), number)
@@ -60,13 +60,13 @@ class TableLife(Struct, frozen=True):
         return frozenset(column for column, step in steps if step is not None and step.is_key)
 
     def keeps(self, column: ColumnLife, first: int, last: int) -> bool:
-        """Whether a column is there, and of one kind, from one place among the versions to another (both inclusive)."""
+        """Whether a column exists, with an equal `kind`, between two indexes of versions (both inclusive)."""
         kinds = {step.kind for step, begin, end in self._spans(column) if begin <= last and end > first}
         here = [(begin, end) for _, begin, end in self._spans(column)]
         return len(kinds) == 1 and here[0][0] <= first and here[-1][1] > last
 
     def _spans(self, column: ColumnLife) -> list[tuple[ColumnStep, int, int]]:
-        """Each step with the places among the versions where it begins, and where the next one does."""
+        """Each step with the index of the version where it begins, and of the version where the next step begins."""
         places = {version: at for at, version in enumerate(self.versions)}
         begins = [places[step.version_id] for step in column.steps]
         end = len(self.versions) if column.ended is None else places[column.ended]

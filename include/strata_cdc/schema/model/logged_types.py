@@ -1,5 +1,5 @@
-"""Column types and what TABLE_MAPs have of them, in both directions.
-Not here: the facts of each type (`types.py`), whether a map and a version agree (`changes/`)."""
+"""Column types and their form in TABLE_MAPs, in both directions.
+Not here: the facts of each type (`types.py`), whether a TABLE_MAP and a version agree (`changes/`)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ def logged_as(column_type: ColumnType, wide: int) -> set[tuple[int, int]]:
     """The type codes and metadata that a server may write for a type.
 
     Args:
-        column_type: As the schema has it.
-        wide: Bytes of the longest character of the column's charset; 1 if it has none.
+        column_type: The type in the schema.
+        wide: Bytes of the longest character of the column's charset; 1 if it has no charset.
     """
     facts = column_type.kind.facts
     found = {(int(facts.code), facts.metadata.of(column_type, wide))}
@@ -23,12 +23,12 @@ def logged_as(column_type: ColumnType, wide: int) -> set[tuple[int, int]]:
 
 
 def type_logged_as(code: int, metadata: int, *, is_text: bool, wide: int = 1) -> ColumnType:
-    """The type that a TABLE_MAP shows: of geometries the general one; without labels, dimensions and signs.
+    """The type that a TABLE_MAP shows: the general type for all geometries; without labels, dimensions and signs.
 
     Args:
-        code: In the TABLE_MAP.
-        metadata: As `TableMap.metadata` has it.
-        is_text: Whether the column has a charset, and that is not binary.
+        code: The type code of the TABLE_MAP.
+        metadata: The value of `TableMap.metadata`.
+        is_text: Whether the column has a charset other than binary.
         wide: Bytes of the longest character of that charset: lengths are logged in bytes.
 
     Raises:
@@ -48,4 +48,4 @@ _KINDS = {
     for code in (kind.facts.code, kind.facts.old_code)
     if code is not None
 }
-"""By code, by what tells one BLOB from another, and by whether it is text; the first of several geometries."""
+"""By code, by the metadata that distinguishes BLOBs, and by whether it is text; of several geometries the first."""

@@ -1,5 +1,5 @@
-"""Partitions whose rows can be told from values: RANGE and LIST, with or without COLUMNS.
-Not here: reading them from statements (`schema/ddl/partitions.py`), which partitions a table has when
+"""Partitions whose rows can be determined from values: RANGE and LIST, with or without COLUMNS.
+Not here: reading them from statements (`schema/ddl/partitions.py`), which partitions a table has at which time
 (`schema/history/partition_lifetimes.py`), rows (`tables/partition_rows.py`)."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Value = int | str | None
 
 
 class Function(StrEnum):
-    """What a partitioning expression makes of its column."""
+    """The function that a partitioning expression applies to its column."""
 
     ITSELF = ""
     YEAR = "YEAR"
@@ -29,9 +29,9 @@ class Partition(Struct, frozen=True):
 
     name: str
     below: tuple[Value, ...] = ()
-    """RANGE: rows are below this, column by column; NULL stands for MAXVALUE."""
+    """RANGE: all rows are below this, column by column; NULL stands for MAXVALUE."""
     values: tuple[tuple[Value, ...], ...] = ()
-    """LIST: the values of its rows, NULL among them where that is written."""
+    """LIST: the values of its rows, including NULL if NULL is written."""
 
 
 class Partitioning(Struct, frozen=True):
@@ -43,11 +43,12 @@ class Partitioning(Struct, frozen=True):
     partitions: tuple[Partition, ...]
 
     def names(self, wanted: tuple[str, ...]) -> bool:
-        """Whether it has partitions of all these names."""
+        """Whether it has partitions with all of these names."""
         return {fold_name(name) for name in wanted} <= {fold_name(one.name) for one in self.partitions}
 
     def around(self, names: tuple[str, ...]) -> Partitioning:
-        """As much of it as tells the rows of some partitions: those, and of RANGE the one below each."""
+        """The part of it that is needed to determine the rows of some partitions: these, and for RANGE the one below
+        each."""
         wanted = {fold_name(name) for name in names}
         places = {at for at, one in enumerate(self.partitions) if fold_name(one.name) in wanted}
         if self.is_range:
@@ -55,16 +56,16 @@ class Partitioning(Struct, frozen=True):
         return replace(self, partitions=tuple(one for at, one in enumerate(self.partitions) if at in places))
 
     def with_added(self, added: tuple[Partition, ...]) -> Partitioning:
-        """Behind the last one."""
+        """With these partitions after the last one."""
         return replace(self, partitions=self.partitions + added)
 
     def without(self, names: tuple[str, ...]) -> Partitioning:
-        """What was below the next one is in it from now on."""
+        """Without some partitions. For RANGE, their ranges belong to the next partition from now on."""
         gone = {fold_name(name) for name in names}
         return replace(self, partitions=tuple(one for one in self.partitions if fold_name(one.name) not in gone))
 
     def reorganized(self, names: tuple[str, ...], into: tuple[Partition, ...]) -> Partitioning:
-        """Some next to each other become others."""
+        """With some adjacent partitions replaced by others."""
         gone = {fold_name(name) for name in names}
         first = next(at for at, one in enumerate(self.partitions) if fold_name(one.name) in gone)
         left = self.without(names).partitions
@@ -72,7 +73,7 @@ class Partitioning(Struct, frozen=True):
 
 
 class HeldRows(Struct, frozen=True):
-    """The rows that some partitions of a table hold."""
+    """The rows of some partitions of a table."""
 
     partitioning: Partitioning
     names: tuple[str, ...]

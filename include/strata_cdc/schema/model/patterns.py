@@ -1,6 +1,6 @@
-"""Patterns of `database.table`, as settings, forms and commands have them: `*`, `?` and `[...]` as in file names; and
-of `database.table.column`.
-Not here: which tables a source has (`schema/history/`), what is owed of them (`pipeline/plan/`)."""
+"""Patterns of `database.table` in settings, forms and commands: `*`, `?` and `[...]` as in file names; and patterns of
+`database.table.column`.
+Not here: which tables a source has (`schema/history/`), which of their intervals are pending (`pipeline/plan/`)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def can_match(pattern: str) -> bool:
-    """Whether there can be a table that a pattern matches: each has a dot in its name."""
+    """Whether a table can exist that a pattern matches: each table has a dot in its full name."""
     return bool(set(pattern) & set(".*?["))
 
 
 def require_matchable(patterns: Iterable[str]) -> None:
-    """Lets nobody wait for what cannot be.
+    """Refuses patterns that can never match.
 
     Raises:
-        Usage: A pattern has no dot, and nothing that stands for one.
+        Usage: A pattern has no dot, and no wildcard that may stand for one.
     """
     for pattern in patterns:
         if not can_match(pattern):
@@ -36,12 +36,12 @@ def require_matchable(patterns: Iterable[str]) -> None:
 
 
 def matches(table: TableName, patterns: Iterable[str], *, folded: bool) -> bool:
-    """Whether a table is meant by one of some patterns.
+    """Whether one of some patterns matches a table.
 
     Args:
         table: The table as the binlog names it.
         patterns: The patterns.
-        folded: Whether the server takes names of any case for the same (`lower_case_table_names` is not 0).
+        folded: Whether the server ignores the case of table names (`lower_case_table_names` is not 0).
     """
     name = str(table)
     if folded:
@@ -50,13 +50,13 @@ def matches(table: TableName, patterns: Iterable[str], *, folded: bool) -> bool:
 
 
 def matches_column(table: TableName, column: str, patterns: Iterable[str], *, folded: bool) -> bool:
-    """Whether a column is meant by one of some patterns of `database.table.column`; MySQL has columns in any case.
+    """Whether one of some patterns of `database.table.column` matches a column; MySQL ignores the case of columns.
 
     Args:
         table: The table as the binlog names it.
         column: The column.
         patterns: The patterns.
-        folded: As `matches` has it.
+        folded: See `matches`.
     """
     parts = (pattern.rpartition(".") for pattern in patterns)
     return any(
@@ -66,12 +66,13 @@ def matches_column(table: TableName, column: str, patterns: Iterable[str], *, fo
 
 
 def unmatched(patterns: Sequence[str], tables: Collection[TableName], *, folded: bool) -> list[str]:
-    """The patterns that mean none of some tables."""
+    """The patterns that match none of some tables."""
     return [pattern for pattern in patterns if not any(matches(table, (pattern,), folded=folded) for table in tables)]
 
 
 def meant_by(pattern: str, tables: Collection[TableName]) -> str | None:
-    """The pattern or table that is most like a pattern which matches none of the tables; None if nothing is like it."""
+    """The known pattern or table that is most similar to a pattern that matches no table; None if nothing is
+    similar."""
     found = {str(table): str(table) for table in tables}
     for table in tables:
         every = f"{table.database}.*"

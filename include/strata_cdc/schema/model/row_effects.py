@@ -1,6 +1,6 @@
-"""What a DDL does to the rows of a table, for which the binlog has no row events: a value, stored with each version of
-a table and with each statement that removed rows.
-Not here: who decides it (`schema/history/effects.py`), doing it to rows (`tables/convert.py`)."""
+"""The effect of a DDL on the rows of a table, for which the binlog has no row events: a value, stored with each version
+of a table and with each statement that removed rows.
+Not here: deciding it (`schema/history/effects.py`), applying it to rows (`tables/convert.py`)."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ if TYPE_CHECKING:
 
 
 class EffectKind(StrEnum):
-    """What happens to rows, the strongest last."""
+    """Effects on rows; the strongest comes last."""
 
     NONE = "none"
-    """They stay as they are."""
+    """The rows stay as they are."""
     METADATA = "metadata"
     """Columns are renamed, dropped or moved, or the table gets another name: no value changes."""
     FILL = "fill"
-    """New columns have the same value in all rows."""
+    """New columns get the same value in all rows."""
     CONVERT = "convert"
-    """Values become others by a function of each alone."""
+    """Values are converted, each by a function of this value alone."""
     REMOVE = "remove"
-    """Rows go."""
+    """Rows are removed."""
     EXCHANGE = "exchange"
-    """Rows change places with those of another table."""
+    """Rows are exchanged with those of another table."""
     READ_AGAIN = "read_again"
-    """Nothing in the log tells: they have to be read from the server, unless there are none."""
+    """The log does not have the result: the rows have to be read from the server, unless there are none."""
 
 
 STRENGTH: Final = {kind: number for number, kind in enumerate(EffectKind)}
 
 
 class Filled(Struct, frozen=True):
-    """A new column, and what all rows get in it."""
+    """A new column, and the value that all rows get in it."""
 
     column: str
     value: str | None
-    """As MySQL prints it, binary values in hexadecimal behind `0x`; None for NULL."""
+    """As MySQL prints it, binary values in hexadecimal after `0x`; None for NULL."""
 
     @property
     def shown(self) -> str:
@@ -60,59 +60,59 @@ class Filled(Struct, frozen=True):
 
 
 class Converted(Struct, frozen=True):
-    """A column whose values become others."""
+    """A column whose values are converted."""
 
     column: str
     """Its name afterwards."""
     before: str
-    """COLUMN_TYPE, with the charset where that differs."""
+    """COLUMN_TYPE, with the charset if the charset changes."""
     after: str
 
 
 class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a statement does to the rows of one table. Parts are done all at once: names may be swapped."""
+    """The effect of a statement on the rows of one table. All parts take effect at once: names may be swapped."""
 
     kind: EffectKind
     """The strongest of its parts."""
     reason: str = ""
-    """Why they must be read again."""
+    """Why the rows must be read again."""
     brings_rows: bool = False
-    """Whether rows may come that were never in the log: a table without rows has to be read again, too."""
+    """Whether rows may be added that were never in the log: then a table without rows has to be read again too."""
     renamed: dict[str, str] = field(default_factory=dict)
-    """New name of a column -> old name, those in other case, too."""
+    """New name of a column -> old name, including names that differ only in case."""
     added: tuple[str, ...] = ()
-    """Columns that are new, whether or not there was one of the name before."""
+    """New columns, whether or not there was a column of that name before."""
     dropped: tuple[str, ...] = ()
     filled: tuple[Filled, ...] = ()
     converted: tuple[Converted, ...] = ()
     is_reordered: bool = False
     truncates_fractions: bool = False
-    """Fractions of seconds for which there is no room are cut, not rounded (TIME_TRUNCATE_FRACTIONAL)."""
+    """Fractions of seconds are cut, not rounded, if they are too long for the new type (TIME_TRUNCATE_FRACTIONAL)."""
     time_zone: str | None = None
-    """Of the session, where the statement used it."""
+    """Of the session, if the statement used it."""
     numbers_zeros: bool = True
-    """An AUTO_INCREMENT gives numbers to zeros, not only to NULLs (unless NO_AUTO_VALUE_ON_ZERO)."""
+    """An AUTO_INCREMENT gives numbers to zeros too, not only to NULLs (unless NO_AUTO_VALUE_ON_ZERO)."""
     refuses_nulls: bool = False
-    """Of a statement that converts values: whether it would have failed if a column that is NOT NULL afterwards had had
-    a NULL."""
+    """For a statement that converts values: whether it would have failed if there had been a NULL in a column that is
+    NOT NULL afterwards."""
     makes_table: bool = False
-    """Whether it is a CREATE: there were no rows before it."""
+    """Whether it is a CREATE: the table had no rows before it."""
     is_whole: bool = False
-    """Whether all rows go."""
+    """Whether all rows are removed."""
     partitions: tuple[str, ...] = ()
-    """Whose rows go, or change places."""
+    """Partitions whose rows are removed or exchanged."""
     held: HeldRows | None = None
-    """The rows that these partitions hold, where that is known."""
+    """The rows of these partitions, if that is known."""
     exchanged_with: TableName | None = None
     takes_partition: bool = False
-    """Whether it is the table that has the partition's rows afterwards, not the one that gave them."""
+    """Whether this table has the partition's rows afterwards; else it is the table that gave them."""
     came_from: TableName | None = None
     """The table that had the rows before."""
     makes_cascade: bool = False
-    """Whether the statement gave the table a foreign key by which the server changes rows without row events."""
+    """Whether the statement added a foreign key by which the server changes rows without row events."""
 
     def to_text(self) -> str:
-        """As the store has it: JSON, or nothing where rows stay as they are."""
+        """The stored form: JSON; empty if rows stay as they are."""
         return "" if self == NO_EFFECT else msgspec.json.encode(self).decode()
 
     @staticmethod
@@ -120,26 +120,27 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The inverse of `to_text`.
 
         Raises:
-            DamagedFileError: The text is something else.
+            DamagedFileError: The text is not a stored effect.
         """
         return _from_text(text)
 
     def columns(self, before: TableDefinition, after: TableDefinition) -> list[tuple[Column, Column | None]]:
-        """Each column of the table afterwards, in order, with what it was before; None for a new one."""
+        """Each column of the table afterwards, in order, with the column that it was before; None for a new one."""
         return [(column, self.column_before(column, before)) for column in after.columns]
 
     def column_before(self, column: Column, before: TableDefinition) -> Column | None:
-        """What a column was in the definition before the statement; None if it was added."""
+        """The column in the definition before the statement; None if the statement added it."""
         return None if column.name in self.added else before.column(self.renamed.get(column.name, column.name))
 
     @property
     def is_known(self) -> bool:
-        """Whether the log tells what the rows are afterwards, but for values that a conversion refuses."""
+        """Whether the rows afterwards follow from the log, except for values that a conversion refuses."""
         return self.kind is not EffectKind.READ_AGAIN and not (self.reason or self.brings_rows)
 
     @property
     def text(self) -> str:
-        """In one line, for people; empty where rows stay as they are, which the differences of columns say as well."""
+        """The effect in one line, for people; empty if rows stay as they are, which the differences of columns already
+        show."""
         if STRENGTH[self.kind] <= STRENGTH[EffectKind.METADATA]:
             return ""
         said = [f"all get {', '.join(f'{one.column} = {one.shown}' for one in self.filled)}" if self.filled else ""]
@@ -155,7 +156,7 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def parts(self) -> tuple[EffectKind, ...]:
-        """Everything that happens, the weakest first."""
+        """All parts of the effect, the weakest first."""
         found = {
             EffectKind.METADATA: bool(self.renamed or self.dropped or self.is_reordered or self.came_from),
             EffectKind.FILL: bool(self.filled),
@@ -175,7 +176,7 @@ def _from_text(text: str) -> RowEffect:
 
 
 def effects_to_text(effects: Iterable[RowEffect]) -> str:
-    """Effects on several tables, as the store has them."""
+    """The stored form of effects on several tables."""
     return msgspec.json.encode(list(effects)).decode()
 
 
@@ -183,7 +184,7 @@ def effects_from_text(text: str) -> tuple[RowEffect, ...]:
     """The inverse of `effects_to_text`.
 
     Raises:
-        DamagedFileError: The text is something else.
+        DamagedFileError: The text is not such a list.
     """
     return _decoded(text, tuple[RowEffect, ...], "row_removal.effects")
 
@@ -200,12 +201,12 @@ def _decoded(text: str, kind: type[Found], column: str) -> Found:
 
 
 def read_again(reason: str) -> RowEffect:
-    """The effect of what is not known, whether or not there were rows."""
+    """The effect if the result is not known, whether or not there were rows."""
     return RowEffect(kind=EffectKind.READ_AGAIN, reason=reason, brings_rows=True)
 
 
 def together(effects: Sequence[RowEffect]) -> RowEffect:
-    """Several statements, one behind the other, as one: its kind is the strongest of theirs. Columns have the names
+    """Several statements in their order, as one effect: its kind is the strongest of theirs. Columns have the names
     that they had when they were filled or converted."""
     if not effects:
         return NO_EFFECT

@@ -1,4 +1,4 @@
-"""Time zones of sessions, as far as two programs cannot disagree on them.
+"""Time zones of sessions, as far as all programs agree on them.
 Not here: converting values (`tables/values/moments.py`)."""
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from zoneinfo import ZoneInfo
 _OFFSET: Final = re.compile(r"([+-])(\d{1,2}):([0-5]\d)", re.ASCII)
 _BEGIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _END: Final = datetime(2038, 1, 20, tzinfo=UTC)
-"""What a TIMESTAMP can hold."""
+"""The end of the range of TIMESTAMP."""
 _STEP: Final = timedelta(days=5)
-"""No zone has kept daylight saving time, Ramadan's break of it included, for less."""
+"""No zone has kept daylight saving time for a shorter time, including its break during Ramadan."""
 
 
 @lru_cache(64)
 def offset_of(zone: str | None) -> int | None:
-    """Seconds east of UTC, of a zone that has had them since 1970; None of any other, and where nobody knows.
+    """Seconds east of UTC for a zone that has had only this offset since 1970; None for all other zones, and if it is
+    not known.
 
-    Of a zone with daylight saving time the server knows what was loaded into it (`mysql_tzinfo_to_sql`), from the
-    files of whichever year; files of the newer, slim form end there in 2007 or before. SYSTEM may be any zone.
+    For a zone with daylight saving time the server uses what was loaded into it (`mysql_tzinfo_to_sql`), from time zone
+    files of any year; files of the newer, slim form end there in 2007 or before. SYSTEM may be any zone.
     """
     found = _OFFSET.fullmatch(zone or "")
     if found is not None:

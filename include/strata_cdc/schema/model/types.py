@@ -1,5 +1,5 @@
-"""Column types of MySQL: one entry a type, and the text of `information_schema.COLUMNS.COLUMN_TYPE`.
-Not here: types as statements write them (`schema/ddl/types.py`), their Arrow types (`strata.rows`)."""
+"""Column types of MySQL: one entry for each type, and the text of `information_schema.COLUMNS.COLUMN_TYPE`.
+Not here: types in statements (`schema/ddl/types.py`), their Arrow types (`strata.rows`)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 LONGEST = 0xFFFFFFFF
-"""Bytes that LONGTEXT, LONGBLOB, JSON and geometries may have."""
+"""The maximum number of bytes of LONGTEXT, LONGBLOB, JSON and geometries."""
 NO_DIMENSIONS = 0xFFFFFFFF
-"""What 9.7 shows for the dimensions of VECTOR(0), which holds nothing."""
+"""The dimensions that 9.7 shows for VECTOR(0), which holds nothing."""
 
 
 class Family(Enum):
-    """Types that most code treats alike."""
+    """Groups of types that most code treats in the same way."""
 
     INTEGER = auto()
     DECIMAL = auto()
     FLOATING = auto()
     BITS = auto()
     CHARACTERS = auto()
-    """CHAR and VARCHAR: always with a charset, as TEXT."""
+    """CHAR and VARCHAR: always with a charset, like TEXT."""
     TEXT = auto()
     BYTES = auto()
     BLOB = auto()
@@ -44,12 +44,12 @@ class Family(Enum):
 
 
 class Metadata(Struct, frozen=True):
-    """What a TABLE_MAP has of a type beside its code."""
+    """The metadata that a TABLE_MAP has for a type besides its code."""
 
     of: Callable[[ColumnType, int], int]
-    """From the type, and the bytes of its charset's longest character."""
+    """Computes it from the type, and from the bytes of its charset's longest character."""
     size: Callable[[int, int], tuple[int | None, int | None]] = lambda _metadata, _wide: (None, None)
-    """Back to the type's length and decimals."""
+    """Computes the type's length and decimals from it."""
 
 
 def _constant(value: int) -> Metadata:
@@ -74,33 +74,33 @@ _FRACTION = Metadata(lambda one, _: one.length or 0, lambda metadata, _: (metada
 
 
 class TypeFacts(Struct, frozen=True, kw_only=True):
-    """What one type is to MySQL: its entry in the registry."""
+    """The facts of one MySQL type: its entry in the registry."""
 
     family: Family
     code: FieldType
-    """In a TABLE_MAP; `binlog/events/field_types.py` has what follows from it: widths, signs, charset lists."""
+    """In a TABLE_MAP; `binlog/events/field_types.py` has the facts of each code: widths, signs, charset lists."""
     metadata: Metadata = _NO_METADATA
     old_code: FieldType | None = None
-    """Of tables that an older server made, without a fraction and without metadata."""
+    """The code in tables that an older server made, without a fraction and without metadata."""
     aliases: tuple[str, ...] = ()
-    """Single words for it in statements, beside its name."""
+    """Other single words for it in statements."""
     old_name: str | None = None
-    """How COLUMN_TYPE of a server before 8.0 calls it, where that is another word."""
+    """Its name in COLUMN_TYPE of a server before 8.0, if that is another word."""
     default_length: int | None = None
-    """Where a statement gives none."""
+    """The length if a statement gives none."""
     zero_length: int | None = 0
-    """What a statement's length of 0 means."""
+    """The meaning of a length of 0 in a statement."""
     display_widths: tuple[int, int] | None = None
-    """Of integers: signed, unsigned."""
+    """For integers: signed, unsigned."""
     capacity: Callable[[ColumnType], int] | None = None
-    """Bytes that a value may have at most, of types that are kept as BLOBs: these have no literal default."""
+    """The maximum number of bytes of a value, for types that are stored as BLOBs: these have no literal default."""
     binary: str | None = None
-    """What the charset binary makes of it."""
+    """The type that the charset binary makes of it."""
     has_idle_charset: bool = False
-    """TABLE_MAPs give it a charset that says nothing."""
+    """TABLE_MAPs give it a charset that has no meaning."""
     implicit_default: str | None = ""
-    """What NOT NULL without a DEFAULT means for rows that are there; None for zero dates, that no column of the lake
-    expresses, and for the first label of an ENUM."""
+    """The value that existing rows get for NOT NULL without a DEFAULT; None for zero dates, which no column of the lake
+    can express, and for the first label of an ENUM."""
 
 
 def _integer(code: FieldType, signed: int, unsigned: int, *aliases: str) -> TypeFacts:
@@ -121,7 +121,7 @@ def _string(family: Family, code: FieldType, *aliases: str, binary: str | None =
 
 
 def _long(family: Family, length_bytes: int, binary: str | None = None) -> TypeFacts:
-    """A TEXT or BLOB whose length takes so many bytes."""
+    """A TEXT or BLOB with this number of bytes for its length."""
     return TypeFacts(
         family=family,
         code=FieldType.BLOB,
@@ -158,12 +158,12 @@ def _geometry(*aliases: str, old_name: str | None = None) -> TypeFacts:
 
 
 class TypeKind(StrEnum):
-    """The types, by the name that COLUMN_TYPE begins with. A new one gets its entry here."""
+    """The types, by the name with which COLUMN_TYPE begins. To add a type, add its entry here."""
 
     facts: TypeFacts
 
     def __new__(cls, name: str, facts: TypeFacts) -> Self:
-        """A name with what it stands for."""
+        """A name with its facts."""
         kind = str.__new__(cls, name)
         kind._value_ = name
         kind.facts = facts
@@ -237,7 +237,7 @@ class TypeKind(StrEnum):
             has_idle_charset=True,
         ),
     )
-    # By the numbers of `Field::geometry_type` (sql/field.h).
+    # In the order of the numbers of `Field::geometry_type` (sql/field.h).
     GEOMETRY = "geometry", _geometry()
     POINT = "point", _geometry()
     LINESTRING = "linestring", _geometry()
@@ -260,24 +260,24 @@ STRINGS = kinds_of(Family.CHARACTERS, Family.TEXT)
 """Types of text: always with a charset."""
 LABELLED = kinds_of(Family.LABELS)
 GEOMETRIES = tuple(kind for kind in TypeKind if kind.facts.family is Family.GEOMETRY)
-"""By the numbers of `Field::geometry_type`."""
+"""In the order of the numbers of `Field::geometry_type`."""
 SPATIAL = frozenset(GEOMETRIES)
 _NAMED = {name: kind for kind in TypeKind for name in (kind.value, kind.facts.old_name)}
 AS_BINARY = {kind: _NAMED[kind.facts.binary] for kind in TypeKind if kind.facts.binary is not None}
-"""What the charset binary makes of a type of text."""
+"""The type that the charset binary makes of each type of text."""
 TEMPORAL_WITH_FRACTION = frozenset(kind for kind in TypeKind if kind.facts.metadata is _FRACTION)
 
 
 class ColumnType(Struct, frozen=True):
-    """A column's type, taken apart."""
+    """A parsed column type."""
 
     kind: TypeKind
     length: int | None = None
     """Characters of CHAR and VARCHAR, bytes of BINARY and VARBINARY, bits of BIT, digits of DECIMAL, FLOAT and DOUBLE
-    where written, dimensions of VECTOR, fraction digits of TIME, DATETIME and TIMESTAMP (0 if none), display width
-    of integers where shown."""
+    if written, dimensions of VECTOR, fraction digits of TIME, DATETIME and TIMESTAMP (0 if none), display width of
+    integers if shown."""
     decimals: int | None = None
-    """Digits behind the point of DECIMAL, and of FLOAT and DOUBLE where written."""
+    """Digits after the point of DECIMAL, and of FLOAT and DOUBLE if written."""
     unsigned: bool = False
     zerofill: bool = False
     labels: tuple[str, ...] = ()
@@ -285,7 +285,7 @@ class ColumnType(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """COLUMN_TYPE again."""
+        """The text of COLUMN_TYPE."""
         size = ""
         if self.kind in LABELLED:
             size = "(" + ",".join(map(quoted_label, self.labels)) + ")"
@@ -300,15 +300,15 @@ ESCAPED = str.maketrans({"\0": "\\0", "\n": "\\n", "\r": "\\r", "\\": "\\\\", "'
 
 
 def shown_text(text: str) -> str:
-    """A text of a definition as information_schema shows it, which knows no characters beyond U+FFFF. The definition
-    has them: they are in rows."""
+    """A text of a definition as information_schema shows it: with `?` for characters beyond U+FFFF. The definition
+    keeps these characters, because rows contain them."""
     return text if text.isascii() else "".join(ch if ch <= "\uffff" else "?" for ch in text)
 
 
 def quoted_label(label: str) -> str:
-    """A member of ENUM or SET as COLUMN_TYPE has it (sql-common/sql_string.cc, `append_unescaped`).
+    """A member of ENUM or SET as COLUMN_TYPE writes it (sql-common/sql_string.cc, `append_unescaped`).
 
-    Bytes of a binary label that are no UTF-8 (here: escaped as surrogates) make it a hexadecimal literal.
+    Bytes of a binary label that are not UTF-8 (here: escaped as surrogates) make it a hexadecimal literal.
     """
     if label.isascii() or not any("\udc80" <= ch <= "\udcff" for ch in label):
         return f"'{label.translate(ESCAPED)}'"
@@ -320,7 +320,7 @@ def parse_column_type(text: str) -> ColumnType:
     """Reads a COLUMN_TYPE as the server writes it.
 
     Raises:
-        BadData: The text is no column type.
+        BadData: The text is not a column type.
     """
     name, bracket, rest = text.partition("(")
     words = name.split()
@@ -385,7 +385,7 @@ def _labels(inside: str, text: str) -> tuple[str, ...]:
 
 
 def _label(inside: str, at: int, text: str) -> tuple[str, int]:
-    """The label that begins behind the quote at `at - 1`, and the place behind its closing quote."""
+    """The label that begins after the quote at `at - 1`, and the offset after its closing quote."""
     label = ""
     while at < len(inside):
         ch = inside[at]

@@ -33,8 +33,8 @@ MULTIBYTE = {
 """Longest character in bytes (`information_schema.CHARACTER_SETS.MAXLEN`); 1 for all others."""
 
 MANY_TO_ONE = frozenset({"armscii8", "big5", "cp932", "eucjpms", "sjis", "tis620", "ujis"})
-"""Charsets in which several byte sequences are one character of Unicode. All of their collations tell those apart
-(9.7.4, `tests/changes/test_charsets.py` asks it)."""
+"""Charsets in which several byte sequences are the same Unicode character. All of their collations distinguish these
+sequences (9.7.4; `tests/changes/test_charsets.py` checks it)."""
 
 CODECS = {
     "big5": "big5", "cp850": "cp850", "hp8": "hp_roman8", "koi8r": "koi8_r", "latin1": "cp1252",
@@ -45,7 +45,7 @@ CODECS = {
     "utf8mb4": "utf_8", "cp1251": "cp1251", "utf16": "utf_16_be", "utf16le": "utf_16_le", "cp1256": "cp1256",
     "cp1257": "cp1257", "utf32": "utf_32_be", "cp932": "cp932", "eucjpms": "euc_jp", "gb18030": "gb18030",
 }  # fmt: skip
-"""Python's codec for a charset, where there is one; MySQL's `latin1` is cp1252 (strings/ctype-latin1.cc)."""
+"""Python's codec for a charset, if there is one; MySQL's `latin1` is cp1252 (strings/ctype-latin1.cc)."""
 
 
 class Charset(Struct, frozen=True):
@@ -53,12 +53,12 @@ class Charset(Struct, frozen=True):
 
     name: str
     default_collation: str
-    """The server's built-in default; utf8mb4's depends on the version: `default_collation`."""
+    """The server's built-in default; that of utf8mb4 depends on the version: see `default_collation`."""
     binary_collation: str
     max_bytes: int
     """Bytes of the longest character."""
     codec: str | None
-    """Python's codec, None where Python has none."""
+    """Python's codec; None if Python has none."""
 
 
 def _pairs(text: str) -> dict[int, str]:
@@ -66,10 +66,10 @@ def _pairs(text: str) -> dict[int, str]:
 
 
 COLLATION_NAMES: dict[int, str] = {**_pairs(COLLATIONS), **_pairs(GONE)}
-"""Names by id. Servers before 8.0.30 say `utf8` for `utf8mb3` in them; here it is always `utf8mb3`."""
+"""Names by id. Servers before 8.0.30 write `utf8` for `utf8mb3` in them; here it is always `utf8mb3`."""
 
 _ID_BY_NAME = {name: number for number, name in COLLATION_NAMES.items()}
-# The default collation of a charset has its lowest id, but for the few whose first was an odd one.
+# The default collation of a charset is the one with its lowest id, except for a few charsets.
 _DEFAULTS = {
     "latin1": "latin1_swedish_ci",
     "latin2": "latin2_general_ci",
@@ -108,13 +108,13 @@ CHARSETS: dict[str, Charset] = _charsets()
 
 
 def charset_named(name: str) -> Charset | None:
-    """The charset of that name as a statement writes it; `utf8` is utf8mb3, any case is right."""
+    """The charset that a statement names; `utf8` is utf8mb3; case does not matter."""
     folded = name.lower()
     return CHARSETS.get("utf8mb3" if folded == "utf8" else folded)
 
 
 def collation_named(name: str) -> str | None:
-    """The canonical name of a collation as a statement writes it; `utf8_bin` is `utf8mb3_bin`."""
+    """The canonical name of a collation that a statement names; `utf8_bin` is `utf8mb3_bin`."""
     folded = name.lower()
     if folded.startswith("utf8_"):
         folded = "utf8mb3_" + folded[5:]
@@ -122,13 +122,13 @@ def collation_named(name: str) -> str | None:
 
 
 _UNUSED_IN_CP932 = dict.fromkeys(range(0xF8F0, 0xF8F4), "\ufffd")
-"""Python gives the bytes A0, FD, FE and FF characters of the private area; MySQL has none for them."""
+"""Python maps the bytes A0, FD, FE and FF to characters of the private area; MySQL has no characters for them."""
 
 
 def decode_text(raw: bytes, charset: str) -> str:
-    """Text of the bytes that a client sent in `charset`; U+FFFD for what has no meaning in it.
+    """The text of bytes that a client sent in `charset`; U+FFFD for bytes that have no meaning in it.
 
-    MySQL's latin1 has a character for every byte: those that cp1252 leaves open are C1 controls.
+    MySQL's latin1 has a character for every byte: bytes that are undefined in cp1252 are C1 controls.
     """
     codec = CHARSETS[charset].codec or "ascii"
     text = raw.decode(codec, errors=_C1_CONTROLS if charset == "latin1" else "replace")
@@ -146,12 +146,12 @@ codecs.register_error(_C1_CONTROLS, _as_c1_control)
 
 
 def default_collation(charset: str, flavour: Flavour, utf8mb4_collation: str | None = None) -> str:
-    """The collation of text in `charset` for which none is written.
+    """The collation of text in `charset` if the statement names no collation.
 
     Args:
         charset: Canonical name.
         flavour: Of the server that runs the statement.
-        utf8mb4_collation: `default_collation_for_utf8mb4` of the session, where it is known.
+        utf8mb4_collation: `default_collation_for_utf8mb4` of the session, if it is known.
     """
     if charset != "utf8mb4":
         return CHARSETS[charset].default_collation

@@ -70,4 +70,4 @@ COLLATIONS = """
 """`id name`, separated by commas; the name begins with its charset."""
 
 GONE = "17 filename, 254 utf8mb3_general_cs"
-"""Ids that other servers know: the internal charset of file names, a build option of old ones."""
+"""Ids of other servers: the internal charset of file names, a build option of old servers."""
