@@ -1,2 +1,2 @@
-"""MySQL's DDL: a statement and its context in, typed changes out. A recursive-descent reader.
-Not here: what the changes make of tables (`schema/apply/`, `schema/replay/`)."""
+"""MySQL's DDL: a statement and its context in, typed changes out. A recursive-descent parser.
+Not here: the effect of the changes on tables (`schema/apply/`, `schema/replay/`)."""

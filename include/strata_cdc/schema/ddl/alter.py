@@ -1,5 +1,6 @@
 """ALTER TABLE: its list of steps.
-Not here: columns and keys (`columns.py`, `keys.py`), the order the server takes the steps in (`apply/alter.py`)."""
+Not here: columns and keys (`columns.py`, `keys.py`), the order in which the server applies the steps
+(`apply/alter.py`)."""
 
 from __future__ import annotations
 
@@ -42,16 +43,16 @@ if TYPE_CHECKING:
 
 
 _REBUILT = SetOptions(TableOptions())
-"""A step that says no more than that the table is defined anew."""
+"""A step that only means that the table is defined anew."""
 
 
 def read_alter_table(cursor: TokenCursor, *, ignore: bool = False) -> tuple[AlterTable | RemoveRows, ...]:
-    """Reads an ALTER TABLE from behind the word TABLE on; `ignore` where it is an ALTER IGNORE TABLE."""
+    """Reads an ALTER TABLE after the word TABLE; `ignore` is set for an ALTER IGNORE TABLE."""
     name = cursor.table_name()
     steps = _Steps(cursor)
     while not cursor.at_end():
         steps.read_one()
-        # The partitioning part stands behind the list without a comma.
+        # The partitioning clause follows the list without a comma.
         if not cursor.take(",") and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
             cursor.fail("expected a comma")
     change = AlterTable(cursor.context, name, tuple(steps.found), steps.new_name, ignore)
@@ -68,10 +69,10 @@ class _Steps:
         self.found: list[AlterStep] = []
         self.new_name: TableName | None = None
         self.gone: RowsGone | None = None
-        """Which rows go that no row event tells of."""
+        """The rows that are removed without row events."""
         self.partitions: tuple[str, ...] = ()
         self.exchanged: list[TableName] = []
-        """The table that takes a partition's rows and gives its own."""
+        """The table that exchanges its rows with a partition."""
 
     def read_one(self) -> None:
         reader = _READERS.get(self.cursor.word)
@@ -112,7 +113,7 @@ class _Steps:
         self.found.extend(AddKey(key) for key in column_keys(column))
 
     def place(self) -> str | None:
-        """FIRST as '', AFTER's column, None where neither stands."""
+        """FIRST as '', the column of AFTER, None if neither is written."""
         if self.cursor.take("FIRST"):
             return ""
         return self.cursor.name() if self.cursor.take("AFTER") else None
@@ -217,7 +218,7 @@ class _Steps:
         self.found.append(ConvertCharset(charset, collation))
 
     def order(self) -> None:
-        """ORDER BY takes the rest of the list up to what is no column."""
+        """ORDER BY reads the list up to the first token that is not a column."""
         cursor = self.cursor
         cursor.expect("BY")
         self.found.append(_REBUILT)
@@ -257,7 +258,7 @@ class _Steps:
             self.skip_to_comma()
 
     def step_without_effect(self) -> None:
-        """LOCK, VALIDATION and the like."""
+        """LOCK, VALIDATION and similar steps."""
         self.skip_to_comma()
 
     def discard(self) -> None:
@@ -286,7 +287,7 @@ class _Steps:
         self.skip_partition_step()
 
     def remove_rows(self, gone: RowsGone) -> None:
-        """Takes the names of partitions; ALL of them, or none named, are all rows."""
+        """Reads the names of partitions; ALL, or no name, means all rows."""
         cursor = self.cursor
         self.gone = gone
         if not cursor.take("PARTITION"):
@@ -303,7 +304,7 @@ class _Steps:
         self.partitions = tuple(names)
 
     def skip_partition_step(self) -> None:
-        """ADD, REORGANIZE, ANALYZE ... PARTITION: no column changes, and nothing stands behind it."""
+        """ADD, REORGANIZE, ANALYZE ... PARTITION: no column changes, and nothing follows it."""
         while not self.cursor.at_end():
             self.cursor.at += 1
 

@@ -1,5 +1,5 @@
-"""What DDL statements ask for, as typed values: read from text, not yet applied to any table.
-Not here: reading them (`ddl/`), what they make of a table (`apply/`, `schema/replay/catalog.py`)."""
+"""The changes that DDL statements request, as typed values: read from text, not yet applied to any table.
+Not here: reading them (`ddl/`), their effect on a table (`apply/`, `schema/replay/catalog.py`)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ExpressionDefault(Struct, frozen=True):
 
 
 class WrittenColumn(Struct, frozen=True):
-    """A column as written. None is "not said"."""
+    """A column as written. None means that the statement does not have this attribute."""
 
     name: str
     type: WrittenType
@@ -69,7 +69,7 @@ class WrittenColumn(Struct, frozen=True):
     primary: bool = False
     unique: bool = False
     references: WrittenKey | None = None
-    """The foreign key of an inline REFERENCES, which counts from 9.0 on."""
+    """The foreign key of an inline REFERENCES, which has an effect only since 9.0."""
 
 
 class WrittenKeyPart(Struct, frozen=True):
@@ -82,7 +82,7 @@ class WrittenKeyPart(Struct, frozen=True):
 
 
 class WrittenKey(Struct, frozen=True):
-    """A key as written; a foreign key asks for an index of its own where none serves it."""
+    """A key as written; a foreign key needs an index of its own if no other key can be used for it."""
 
     kind: KeyKind
     parts: tuple[WrittenKeyPart, ...]
@@ -90,13 +90,13 @@ class WrittenKey(Struct, frozen=True):
     invisible: bool = False
     foreign: bool = False
     cascades: bool = False
-    """A foreign key by which changes of the other table's rows change rows of this one."""
+    """A foreign key by which changes of the other table's rows change rows of this table."""
     options: bool = False
-    """It says more: a comment, a parser, a block size, an algorithm."""
+    """It has further options: a comment, a parser, a block size, an algorithm."""
 
 
 class TableOptions(Struct, frozen=True):
-    """What follows the columns, as far as anything follows from it."""
+    """The options after the columns, as far as they have an effect here."""
 
     charset: str | None = None
     """As written; '' for DEFAULT."""
@@ -119,7 +119,7 @@ class AddColumn(Struct, frozen=True):
 
 
 class ChangeColumn(Struct, frozen=True):
-    """MODIFY or CHANGE: the column `old` is written anew."""
+    """MODIFY or CHANGE: the column `old` gets a new definition."""
 
     old: str
     column: WrittenColumn
@@ -140,7 +140,7 @@ class DropColumn(Struct, frozen=True):
 
 
 class SetDefault(Struct, frozen=True):
-    """ALTER COLUMN ... SET DEFAULT, or DROP DEFAULT where `default` is None."""
+    """ALTER COLUMN ... SET DEFAULT; DROP DEFAULT if `default` is None."""
 
     name: str
     default: Literal | CurrentTimestamp | NullDefault | ExpressionDefault | None
@@ -154,7 +154,7 @@ class SetVisibility(Struct, frozen=True):
 
 
 class AddKey(Struct, frozen=True):
-    """ADD INDEX and its kin, and CREATE INDEX."""
+    """ADD INDEX and similar steps, and CREATE INDEX."""
 
     key: WrittenKey
 
@@ -186,7 +186,7 @@ class SetKeyVisibility(Struct, frozen=True):
 
 
 class ConvertCharset(Struct, frozen=True):
-    """CONVERT TO CHARACTER SET; the charset '' is DEFAULT, the database's."""
+    """CONVERT TO CHARACTER SET; the charset '' is DEFAULT, that of the database."""
 
     charset: str
     collation: str | None
@@ -229,7 +229,7 @@ AlterStep = (
 
 
 class Existing(StrEnum):
-    """What a CREATE does where the name is taken."""
+    """What a CREATE does if the name exists already."""
 
     REFUSE = "refuse"
     KEEP = "keep"
@@ -265,20 +265,21 @@ class DropDatabase(Struct, frozen=True):
 
 
 class CreateTable(Struct, frozen=True):
-    """CREATE TABLE with columns of its own."""
+    """CREATE TABLE with columns."""
 
     context: DdlContext
     name: TableName
     columns: tuple[WrittenColumn, ...]
     keys: tuple[WrittenKey, ...]
-    """In the order of the statement, those of column attributes included."""
+    """In the order of the statement, including those of column attributes."""
     options: TableOptions
     existing: Existing = Existing.REFUSE
     temporary: bool = False
     from_query: bool = False
-    """CREATE TABLE ... SELECT logged as a statement: columns that the binlog does not hold."""
+    """CREATE TABLE ... SELECT, logged as a statement: its columns are not in the binlog."""
     written_by_server: bool = False
-    """In place of a LIKE of a table that no binlog has, in which the server leaves the table's charset out."""
+    """The server wrote it instead of a LIKE of a table that is in no binlog; the server then omits the table's
+    charset."""
 
 
 class CreateTableLike(Struct, frozen=True):
@@ -299,18 +300,19 @@ class AlterTable(Struct, frozen=True):
     steps: tuple[AlterStep, ...]
     new_name: TableName | None = None
     ignore: bool = False
-    """ALTER IGNORE, of servers before 5.7: rows that break a key are dropped, values that do not fit are changed."""
+    """ALTER IGNORE, of servers before 5.7: rows that violate a key are deleted, and values that do not fit are
+    changed."""
 
     @property
     def keeps_definition(self) -> bool:
         """Whether nothing is defined anew: RENAME, ENABLE and DISABLE KEYS, LOCK (`simple_rename_or_index_change` in
-        sql/sql_table.cc), or what is done to partitions and tablespaces."""
+        sql/sql_table.cc), and steps on partitions and tablespaces."""
         return all(isinstance(step, SwitchKeys) for step in self.steps)
 
     @property
     def may_change_rows(self) -> bool:
-        """Whether rows may be others, or become others, although the definition is as before: a column is dropped and
-        made again, columns exchange their names, or a foreign key comes by which the server changes rows."""
+        """Whether rows may differ, now or later, although the definition is the same as before: a column is dropped and
+        added again, columns exchange their names, or a foreign key is added by which the server changes rows."""
         return any(
             isinstance(step, (AddColumn, RenameColumn))
             or (isinstance(step, ChangeColumn) and step.old != step.column.name)
@@ -320,7 +322,7 @@ class AlterTable(Struct, frozen=True):
 
 
 class RenameTables(Struct, frozen=True):
-    """RENAME TABLE: pairs, one after the other."""
+    """RENAME TABLE: pairs, applied one after the other."""
 
     context: DdlContext
     pairs: tuple[tuple[TableName, TableName], ...]
@@ -336,21 +338,21 @@ class DropTables(Struct, frozen=True):
 
 
 class RowsGone(StrEnum):
-    """Which rows go without row events."""
+    """Rows that are removed without row events."""
 
     ALL = "all"
     """TRUNCATE, TRUNCATE PARTITION ALL, DISCARD TABLESPACE."""
     PARTITIONS = "partitions"
     """DROP, TRUNCATE and DISCARD PARTITION."""
     EXCHANGED = "exchanged"
-    """EXCHANGE PARTITION: those of the partition and those of the other table change places."""
+    """EXCHANGE PARTITION: the rows of the partition and those of the other table are exchanged."""
     IMPORTED = "imported"
-    """IMPORT TABLESPACE, IMPORT PARTITION: others come."""
+    """IMPORT TABLESPACE, IMPORT PARTITION: other rows are added."""
 
 
 class RemoveRows(Struct, frozen=True):
     """TRUNCATE, and ALTER TABLE that drops, truncates, exchanges, discards or imports partitions or the tablespace: no
-    column changes, and no row event tells of the rows that go and come."""
+    column changes, and no row event has the removed and added rows."""
 
     context: DdlContext
     names: tuple[TableName, ...]
@@ -359,7 +361,7 @@ class RemoveRows(Struct, frozen=True):
 
 
 class CreateView(Struct, frozen=True):
-    """CREATE VIEW: it takes a name that a table could have."""
+    """CREATE VIEW: it uses a name that a table could have."""
 
     context: DdlContext
     name: TableName
@@ -373,12 +375,12 @@ class DropViews(Struct, frozen=True):
 
 
 class Unreadable(Struct, frozen=True):
-    """A statement that was not understood: what it may have touched is not known from here."""
+    """A statement that was not understood: tables that it may have changed are not known from here on."""
 
     reason: str
     tables: tuple[TableName, ...] = ()
     database: str | None = None
-    """All tables of this database, where no table could be named."""
+    """If no table could be named: all tables of this database may have changed."""
 
 
 Change = (

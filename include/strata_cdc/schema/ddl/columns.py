@@ -1,5 +1,5 @@
 """A column's definition: name, type, attributes.
-Not here: types (`types.py`), what the attributes make of a column (`apply/columns.py`)."""
+Not here: types (`types.py`), the effect of the attributes on a column (`apply/columns.py`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _INLINE_FOREIGN_KEYS_SINCE = (9, 0, 0)
 
 
 def read_column(cursor: TokenCursor) -> WrittenColumn:
-    """Reads `name type attributes`; stops before what ends a definition (`,`, `)`, FIRST, AFTER, the end)."""
+    """Reads `name type attributes`; stops before the end of a definition (`,`, `)`, FIRST, AFTER, the end)."""
     name = cursor.name()
     read = read_type(cursor)
     facts = _Facts(type=read.type)
@@ -62,7 +62,7 @@ def read_column(cursor: TokenCursor) -> WrittenColumn:
 
 
 class _Facts(Struct):
-    """A column while its attributes are read."""
+    """A column during the reading of its attributes."""
 
     type: WrittenType
     nullable: bool | None = None
@@ -81,7 +81,7 @@ class _Facts(Struct):
 
 
 def _read_attribute(cursor: TokenCursor, facts: _Facts) -> bool:
-    """Reads one attribute into `facts`; False where none begins."""
+    """Reads one attribute into `facts`; False if the next token begins none."""
     reader = _ATTRIBUTES.get(cursor.word)
     if reader is None:
         return False
@@ -114,7 +114,7 @@ def _on(cursor: TokenCursor, facts: _Facts) -> None:
 
 
 def _auto_increment(_cursor: TokenCursor, facts: _Facts) -> None:
-    # Of AUTO_INCREMENT, NULL and NOT NULL the last one says whether the column takes NULL (sql/sql_yacc.yy).
+    # Of AUTO_INCREMENT, NULL and NOT NULL, the last decides whether the column may be NULL (sql/sql_yacc.yy).
     facts.auto_increment, facts.nullable = True, False
 
 
@@ -222,7 +222,7 @@ _ATTRIBUTES = {
 
 
 def read_default(cursor: TokenCursor) -> Literal | CurrentTimestamp | NullDefault | ExpressionDefault:
-    """Reads what follows DEFAULT: a literal, NULL, CURRENT_TIMESTAMP, or an expression in parentheses."""
+    """Reads the text after DEFAULT: a literal, NULL, CURRENT_TIMESTAMP, or an expression in parentheses."""
     word = cursor.word
     if word == "(":
         return ExpressionDefault(cursor.parenthesized())
@@ -242,7 +242,7 @@ def read_default(cursor: TokenCursor) -> Literal | CurrentTimestamp | NullDefaul
 
 
 def read_signed_number(cursor: TokenCursor) -> str:
-    """A number with its signs; `.5` as `0.5`."""
+    """A number with its sign; `.5` as `0.5`."""
     sign = ""
     while mark := cursor.take_any("+", "-"):
         sign = ("" if sign else "-") if mark == "-" else sign

@@ -1,5 +1,5 @@
-"""What a DDL statement means beyond its text: the settings under which the server ran it, from its QUERY event.
-Not here: the text's grammar (`ddl/`), what follows from the settings (`apply/`)."""
+"""The settings under which the server ran a DDL statement, from its QUERY event: they decide what the text means.
+Not here: the text's grammar (`ddl/`), the effects of the settings (`apply/`)."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ if TYPE_CHECKING:
 REAL_AS_FLOAT = 0x1
 STRICT_TRANS_TABLES = 0x200000
 _STRICT = STRICT_TRANS_TABLES | 0x400000  # or STRICT_ALL_TABLES
-# Set while a server replays old binlogs that say utf8 for what is utf8mb4 (8.0, sql/query_options.h).
+# Set while a server replays old binlogs, in which utf8 means utf8mb4 (8.0, sql/query_options.h).
 UTF8_AS_UTF8MB4 = 1 << 33
 
-# The default of explicit_defaults_for_timestamp became ON in 8.0.2; only from 8.0 on is it in the event.
+# The default of explicit_defaults_for_timestamp became ON in 8.0.2; the event has it only since 8.0.
 _EXPLICIT_TIMESTAMPS_SINCE = (8, 0, 2)
 
 
 class DdlContext(Struct, frozen=True):
-    """The session that ran a statement, as far as it decides about tables."""
+    """The session that ran a statement, as far as it affects tables."""
 
     default_database: str = ""
     sql_mode: int = 0
     flavour: Flavour = NEWEST
     server_collation: str | None = None
-    """What CREATE DATABASE takes where it names none; None for the version's own default."""
+    """The collation for CREATE DATABASE without one; None for the default of the server's version."""
     database_collation: str | None = None
-    """`collation_database`, written only where the session has changed it."""
+    """`collation_database`, which is logged only if the session has changed it."""
     utf8mb4_collation: str | None = None
     """`default_collation_for_utf8mb4`."""
     client_charset: str = "utf8mb4"
+    """Charset of string literals without an introducer (that of the connection, if it is known)."""
     no_break_space_is_blank: bool = False
-    """Whether U+00A0 ends a name, as in the charset of the statement; else it is a letter."""
-    """Charset of string literals that were not introduced (`connection` where it is known)."""
+    """Whether U+00A0 ends a name, as in the statement's charset; else it is a letter."""
     explicit_defaults_for_timestamp: bool = True
     lower_case_table_names: int = 0
-    """0: names have case; 1 and 2: the server compares and logs them in lower case."""
+    """0: names are case-sensitive; 1 and 2: the server compares and logs them in lower case."""
     thread_id: int | None = None
-    """The session, for what its temporary tables hide; None where it is not known."""
+    """The session, to know which of its temporary tables hide base tables; None if it is not known."""
     uses_temporary: bool | None = None
-    """Whether the statement may use a temporary table, as its event says; None where there is no event.
+    """Whether the statement may use a temporary table, according to its event; None if there is no event.
 
-    True, too, behind DROP TABLE or CONNECTION_ID() in the same call of a procedure (`THD::thread_specific_used`, which
+    Also True after DROP TABLE or CONNECTION_ID() in the same call of a procedure (`THD::thread_specific_used`, which
     only the next statement of the client resets)."""
     time_zone: str | None = None
-    """Of the session, as SET time_zone takes it; None where the statement did not use it, or nobody knows."""
+    """Of the session, in the form of SET time_zone; None if the statement did not use it, or if it is not known."""
     committed_by_engine: bool = False
     """A storage engine committed the statement (`Q_DDL_LOGGED_WITH_XID`, since 8.0): it altered no temporary table."""
 
@@ -64,15 +64,15 @@ class DdlContext(Struct, frozen=True):
 
     @property
     def refuses_long_keys(self) -> bool:
-        """A key part that is too long is an error, not cut with a warning (`Strict_error_handler`, since 5.7)."""
+        """A key part that is too long is an error; it is not cut with a warning (`Strict_error_handler`, since 5.7)."""
         return bool(self.sql_mode & _STRICT) and self.flavour.is_mysql(5, 7, 2)
 
     def default_collation(self, charset: str) -> str:
-        """The collation of `charset` where none is written."""
+        """The collation of `charset` if no collation is written."""
         return default_collation(charset, self.flavour, self.utf8mb4_collation)
 
     def collation_of_server(self) -> str:
-        """What a new database gets."""
+        """The collation of a new database."""
         if self.server_collation is not None:
             return self.server_collation
         return default_collation("utf8mb4", self.flavour) if self.flavour.is_mysql(8, 0, 1) else "latin1_swedish_ci"
@@ -81,10 +81,10 @@ class DdlContext(Struct, frozen=True):
 def statement_text(query: Query) -> str:
     """The statement as text: its bytes are in the client's charset.
 
-    Statements that the server itself writes are UTF-8 whatever the client said (sql/sql_show.cc, `store_create_info`),
-    and so are those of clients with the charset `binary`. Bytes that have no meaning in utf8mb4 are kept
-    (`ill_formed.py`); in ascii they are `?`, as in the server; in other charsets they become U+FFFD, which
-    the reader refuses in names, and elsewhere it does no harm.
+    Statements that the server itself writes are UTF-8, whatever the client's charset is (sql/sql_show.cc,
+    `store_create_info`). So are those of clients with the charset `binary`. Bytes that have no meaning in utf8mb4 are
+    kept (`ill_formed.py`); in ascii they become `?`, as in the server; in other charsets they become U+FFFD: the parser
+    refuses it in names, and elsewhere it does no harm.
     """
     charset = _client_charset(query.context.client_charset)
     if charset in _WIDE:  # no client can have these; the server refuses them (sql/sys_vars.cc)
@@ -99,20 +99,21 @@ def statement_text(query: Query) -> str:
     return text.replace("\ufffd", "?") if charset == "ascii" else text
 
 
-# Charsets whose table of characters calls the no-break space a blank (strings/ctype-extra.cc and its like, `_MY_SPC`);
-# cp1251, cp1256, cp1257, koi8r and others have it as a letter, and so have those of several bytes.
+# Charsets in whose character table the no-break space is a blank (strings/ctype-extra.cc and similar files, `_MY_SPC`);
+# in cp1251, cp1256, cp1257, koi8r and others it is a letter, and so it is in those with several bytes.
 _WITH_A_BLANK = frozenset({"cp1250", "cp852", "cp866", "greek", "hebrew", "latin1", "latin2", "latin5", "latin7"})
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32", "binary"})
 _WRITTEN_FOR_A_QUERY = b" START TRANSACTION"
 _GENERATED_KEY = b"my_row_id"
-"""Quoted as `sql_mode` and `sql_quote_show_create` have it."""
+"""The quotes depend on `sql_mode` and `sql_quote_show_create`."""
 _GENERATED_KEY_DEFINITION = b" bigint unsigned NOT NULL AUTO_INCREMENT /*!80023 INVISIBLE */,"
 
 
 def _is_written_by_server(query: Query) -> bool:
-    """Whether it is what CREATE TABLE ... SELECT or ... LIKE of a temporary table became, or a CREATE TABLE that was
-    given a primary key (`sql_generate_invisible_primary_key`): the server writes a line for each column, and the
-    options in one line. A client's CREATE TABLE is flagged for a temporary table only in a procedure."""
+    """Whether the server wrote it instead of CREATE TABLE ... SELECT or ... LIKE of a temporary table, or it is a
+    CREATE TABLE to which the server added a primary key (`sql_generate_invisible_primary_key`). The server writes one
+    line for each column, and the options in one line. A client's CREATE TABLE has the flag for a temporary table only
+    in a procedure."""
     head, _, options = query.statement.partition(b"\n)")
     start, _, columns = head.partition(b" (\n  ")
     name, definition, _ = columns.partition(_GENERATED_KEY_DEFINITION)
@@ -145,10 +146,10 @@ def context_of(
 
     Args:
         query: The event.
-        description: Of the binlog file that it is in.
-        lower_case_table_names: Of the server; no event carries it.
-        ran_first_on: From the transaction's GTID event, which names the server that ran the statement first; None
-            where it does not.
+        description: Of the binlog file with the event.
+        lower_case_table_names: Of the server; no event has it.
+        ran_first_on: From the transaction's GTID event, which names the server that ran the statement first; None if it
+            does not.
         explicit_defaults_for_timestamp: Of the server, for events of servers before 8.0 that do not carry it.
     """
     carried = query.context
@@ -164,7 +165,7 @@ def context_of(
     written_in = _client_charset(carried.client_charset)
     if _is_written_by_server(query):
         charset = written_in = "utf8mb4"
-        sql_mode &= ~NO_BACKSLASH_ESCAPES  # it escapes as ever, whatever the session (`append_unescaped`)
+        sql_mode &= ~NO_BACKSLASH_ESCAPES  # the server always escapes, in any session mode (`append_unescaped`)
     return DdlContext(
         default_database=query.database,
         sql_mode=sql_mode,

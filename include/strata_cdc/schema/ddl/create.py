@@ -1,4 +1,4 @@
-"""CREATE TABLE, in its forms.
+"""CREATE TABLE, in all its forms.
 Not here: databases, indexes and views (`statements.py`)."""
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from strata_cdc.schema.model.definition import KeyKind, TableName
 if TYPE_CHECKING:
     from strata_cdc.schema.ddl.cursor import TokenCursor
 
-# As SHOW CREATE TABLE prints: each column that may be NULL has its default, texts and their like aside.
-# The database stands before the table where it is not the session's.
+# The form of SHOW CREATE TABLE: each column that may be NULL has its default, except texts and similar types.
+# The database is written before the table if it is not that of the session.
 _QUOTED = r"""[`"](?:[^`"]|``|"")+[`"]"""
 _SERVERS_START = re.compile(rf"CREATE TABLE (?:IF NOT EXISTS )?(?:{_QUOTED}\.)?{_QUOTED} \(\n")
 _SERVERS_LINE = re.compile(
@@ -36,7 +36,7 @@ _SERVERS_LINE = re.compile(
 
 
 def read_create_table(cursor: TokenCursor, existing: Existing, *, temporary: bool) -> Change:
-    """Reads a CREATE TABLE from behind the word TABLE on."""
+    """Reads a CREATE TABLE after the word TABLE."""
     if cursor.take_all("IF", "NOT", "EXISTS"):
         existing = Existing.KEEP
     name = cursor.table_name()
@@ -64,9 +64,9 @@ def read_create_table(cursor: TokenCursor, existing: Existing, *, temporary: boo
 
 
 def _is_written_by_server(statement: str) -> bool:
-    """Whether a CREATE TABLE with an engine has the server's own form. So it writes what LIKE makes of a temporary
-    table or one of `information_schema`, and leaves the charset out (sql/sql_table.cc, `mysql_create_like_table`; 9.7).
-    People write it so who take the charset out of a SHOW CREATE TABLE."""
+    """Whether a CREATE TABLE with an engine has the form that the server writes. The server writes it in this form for
+    a LIKE of a temporary table or of one in `information_schema`, and omits the charset (sql/sql_table.cc,
+    `mysql_create_like_table`; 9.7). People write this form if they remove the charset from a SHOW CREATE TABLE."""
     if not _SERVERS_START.match(statement):
         return False
     *lines, end = statement.split("\n")[1:]
@@ -85,7 +85,7 @@ def _read_like(cursor: TokenCursor) -> TableName | None:
 
 
 def _is_query_ahead(cursor: TokenCursor) -> bool:
-    """Whether the parentheses hold a query rather than columns: `CREATE TABLE t (SELECT ...)`."""
+    """Whether the parentheses contain a query instead of columns: `CREATE TABLE t (SELECT ...)`."""
     depth = 1
     while cursor.ahead(depth) == "(":
         depth += 1
@@ -109,7 +109,7 @@ def _read_elements(cursor: TokenCursor, columns: list[WrittenColumn], keys: list
 
 
 def column_keys(column: WrittenColumn) -> list[WrittenKey]:
-    """The keys that a column's own attributes ask for."""
+    """The keys that a column's own attributes make."""
     keys = []
     part = (WrittenKeyPart(column.name),)
     if column.primary:

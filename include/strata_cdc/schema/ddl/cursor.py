@@ -1,5 +1,5 @@
-"""A statement's tokens and a place among them: what every part of the grammar reads with.
-Not here: what a token is (`schema/ddl/lexer.py`), any statement's grammar (its siblings)."""
+"""A statement's tokens and a position among them: every part of the grammar reads with it.
+Not here: splitting into tokens (`schema/ddl/lexer.py`), the grammar of statements (its siblings)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _in_basic_plane(name: str) -> str:
 
 
 def tokens_of(statement: str, context: DdlContext) -> Tokens:
-    """The tokens of a statement, as the server that ran it reads it."""
+    """The tokens of a statement, as the server that ran it reads them."""
     return lex(
         statement,
         context.sql_mode,
@@ -37,7 +37,7 @@ def tokens_of(statement: str, context: DdlContext) -> Tokens:
 
 
 class TokenCursor:
-    """The tokens of one statement. `words[i]` is the upper case of an unquoted word, an operator, or one of the lexer's
+    """The tokens of one statement. `words[i]` is an unquoted word in upper case, an operator, or one of the lexer's
     marks; the last is END."""
 
     __slots__ = ("at", "context", "statement", "text", "tokens", "words")
@@ -58,11 +58,11 @@ class TokenCursor:
 
     @property
     def word(self) -> str:
-        """The word here."""
+        """The current word."""
         return self.words[self.at]
 
     def ahead(self, count: int) -> str:
-        """The word `count` further on; END behind the last."""
+        """The word `count` tokens later; END after the last."""
         place = self.at + count
         return self.words[place] if place < len(self.words) else END
 
@@ -71,21 +71,21 @@ class TokenCursor:
         return self.words[self.at : self.at + len(words)] == list(words)
 
     def sees_name(self) -> bool:
-        """Whether a name comes next, or a word, which may be one."""
+        """Whether the next token is a name, or a word that may be a name."""
         word = self.words[self.at]
         return word == NAME or word[:1] in _WORD_STARTS
 
     # Taking -------------------------------------------------------------------------------------
 
     def take(self, word: str) -> bool:
-        """Steps over `word` if it is next."""
+        """Skips `word` if it is next."""
         if self.words[self.at] == word:
             self.at += 1
             return True
         return False
 
     def take_any(self, *words: str) -> str | None:
-        """Steps over the next word if it is one of `words`, and returns it."""
+        """Skips the next word if it is one of `words`, and returns it."""
         word = self.words[self.at]
         if word in words:
             self.at += 1
@@ -93,46 +93,46 @@ class TokenCursor:
         return None
 
     def take_all(self, *words: str) -> bool:
-        """Steps over these words if they come next, in this order; else stays."""
+        """Skips these words if they come next, in this order; else does not move."""
         if self.sees(*words):
             self.at += len(words)
             return True
         return False
 
     def skip(self) -> None:
-        """Steps over one token, whatever it is."""
+        """Skips any one token."""
         if self.words[self.at] != END:
             self.at += 1
 
     def value(self) -> str:
-        """Steps over one token and returns what it says, without quotes and escapes."""
+        """Skips one token and returns its value, without quotes and escapes."""
         at = self.at
         self.skip()
         return self.tokens.value(at)
 
     def expect(self, word: str) -> None:
-        """Steps over `word`.
+        """Skips `word`.
 
         Raises:
-            DdlError: Something else is next.
+            DdlError: The next token is another one.
         """
         if not self.take(word):
             self.fail(f"expected {word}")
 
     def fail(self, message: str) -> NoReturn:
-        """Raises a DdlError that shows the text from here on."""
+        """Raises a DdlError that shows the text from the current position on."""
         rest = as_one_looks_at(cover_secrets(self.text)[self.offset : self.offset + 60])
         message = f"{message} at {rest!r}" if rest else f"{message} at the end"
         raise DdlError(message, ddl=as_one_looks_at(self.statement))
 
     @property
     def offset(self) -> int:
-        """Where the next token starts in `text` (characters)."""
+        """The start of the next token in `text` (characters)."""
         return self.tokens.spans[self.at][0]
 
     @property
     def behind(self) -> int:
-        """Where the last token that was taken ends in `text` (characters)."""
+        """The end of the last token that was read, in `text` (characters)."""
         return self.tokens.spans[self.at - 1][1] if self.at else 0
 
     # Names --------------------------------------------------------------------------------------
@@ -145,11 +145,11 @@ class TokenCursor:
         self.at += 1
         if "\ufffd" in text:
             self.fail(f"the name {text!r} is not text in the client's charset")
-        # Names are utf8mb3: the server keeps `?` for a character beyond the basic plane.
+        # Names are utf8mb3: the server replaces a character beyond the basic plane with `?`.
         return text if text.isascii() or max(text) <= "\uffff" else _in_basic_plane(text)
 
     def table_name(self) -> TableName:
-        """`table`, `database.table` or `.table`, folded as `lower_case_table_names` has it."""
+        """`table`, `database.table` or `.table`, folded according to `lower_case_table_names`."""
         first = "" if self.word == "." else self.name()
         if self.take("."):
             database, table = first or self.context.default_database, self.name()
@@ -160,7 +160,7 @@ class TokenCursor:
         return self.folded(database, table)
 
     def skip_qualified_name(self) -> None:
-        """Steps over a name that may have a database before it."""
+        """Skips a name that may have a database before it."""
         if not self.take("."):
             self.name()
             if not self.take("."):
@@ -175,7 +175,7 @@ class TokenCursor:
     # Literals and skipped parts -----------------------------------------------------------------
 
     def string(self) -> str:
-        """A string literal; adjacent ones are one."""
+        """A string literal; adjacent literals are one."""
         if self.word not in STRINGS:
             self.fail("expected a string")
         text = ""
@@ -184,7 +184,7 @@ class TokenCursor:
         return as_the_server_reads(text)
 
     def integer(self) -> int:
-        """A whole number as a length is written; `19.5` counts 19, as in the server."""
+        """A whole number, as the server reads a length: `19.5` is 19."""
         if self.word == HEX:
             return int(self.value(), 16)
         if self.word != NUMBER:
@@ -193,7 +193,7 @@ class TokenCursor:
         return int(text or "0")
 
     def literal(self) -> Literal:
-        """A string, number, hexadecimal or bit literal, with its introducer if there is one."""
+        """A string, number, hexadecimal or bit literal, with its introducer if it has one."""
         charset = None
         if self.word.startswith("_") and self.ahead(1) in LITERALS:
             charset = self.word[1:].lower()
@@ -209,8 +209,8 @@ class TokenCursor:
         return Literal(LiteralKind.HEX if word == HEX else LiteralKind.BITS, self.value(), charset)
 
     def parenthesized(self) -> str:
-        """Steps over a balanced `( ... )` and returns the text between, from its first token to its last: a comment at
-        the end would hide what is written behind the text some day."""
+        """Skips a balanced `( ... )` and returns the text between, from its first token to its last. A comment at the
+        end is cut, because it could hide text that is appended later."""
         if self.word != "(":
             self.fail("expected (")
         first = self.at + 1
@@ -219,7 +219,7 @@ class TokenCursor:
         return self.tokens.opened(spans[first][0], spans[self.at - 2][1]) if self.at - 2 >= first else ""
 
     def skip_parentheses(self) -> None:
-        """Steps over a balanced `( ... )`."""
+        """Skips a balanced `( ... )`."""
         words, depth, at = self.words, 0, self.at
         while True:
             word = words[at]
@@ -236,5 +236,5 @@ class TokenCursor:
                 return
 
     def at_end(self) -> bool:
-        """Whether nothing but a semicolon is left."""
+        """Whether nothing but a semicolon follows."""
         return self.word == END or (self.word == ";" and self.ahead(1) == END)

@@ -1,4 +1,4 @@
-"""What a statement that is not understood may have touched.
+"""The tables that a statement that is not understood may have changed.
 Not here: marking it in the catalog (`catalog.py`)."""
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ _BEFORE_A_TABLE = frozenset({"TABLE", "TABLES"})
 
 
 def tables_named_in(statement: str, context: DdlContext) -> tuple[tuple[TableName, ...], str | None]:
-    """The tables that an unreadable statement names as its targets, or else the database that it may concern."""
+    """The tables that an unreadable statement names as its targets; if there are none, the database that it may
+    affect."""
     try:
         found = _targets(TokenCursor(_whole_part(statement, context), context))
     except DdlError:
-        # There is no name, or one that is not text in the client's charset: the server made another one of it, nobody
-        # knows which.
+        # There is no name, or the name is not text in the client's charset: then the server used another name, which is
+        # not known.
         found = []
     if found:
         return tuple(dict.fromkeys(found)), None
@@ -48,7 +49,7 @@ def _targets(cursor: TokenCursor) -> list[TableName]:
 
 
 def _add_following_name(cursor: TokenCursor, found: list[TableName]) -> None:
-    """A further table of a list, or the new name of `RENAME [TO | AS]`."""
+    """Another table of a list, or the new name of `RENAME [TO | AS]`."""
     renames = cursor.word == "RENAME"
     cursor.at += 1
     if renames:
@@ -64,5 +65,5 @@ def _add_following_name(cursor: TokenCursor, found: list[TableName]) -> None:
 
 
 def _whole_part(statement: str, context: DdlContext) -> str:
-    """What stands before a quote or a comment that has no end."""
+    """The text before a quote or a comment that has no end."""
     return statement[: tokens_of(statement, context).torn_at]

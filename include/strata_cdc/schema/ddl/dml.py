@@ -1,4 +1,4 @@
-"""Statements that change rows: which tables they name. In a binlog of row format there are none.
+"""Statements that change rows: the tables that they name. A binlog in row format has no such statements.
 Not here: DDL (`ddl/`)."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _VERB: Final = re.compile(r"\s*([A-Za-z]+)")
 _STARTS: Final = ("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "WITH", "SELECT")
-"""A SELECT is logged for a function that changes rows (sql/sp_head.cc, `execute_function`), which names no table."""
+"""A SELECT is logged for a function that changes rows (sql/sp_head.cc, `execute_function`). It names no table."""
 _MODIFIERS: Final = ("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "QUICK", "IGNORE", "CONCURRENT", "LOCAL")
 _ENDS: Final = frozenset({"SET", "WHERE", "ORDER", "LIMIT", "USING", "RETURNING"})
 _QUERIES: Final = frozenset({"SELECT", "WITH", "VALUES", "TABLE"})
@@ -24,14 +24,14 @@ _BLANKS: Final = " \t\n\r\v\f;("
 
 
 def without_values(statement: str) -> str:
-    """What kind of statement it is, and nothing that could be a value."""
+    """The kind of a statement, without anything that could be a value."""
     found = _VERB.match(statement)
     return f"{found[1].upper() if found else ''} (sensitive)".strip()
 
 
 def tables_changed_by(statement: str, context: DdlContext) -> tuple[TableName, ...] | None:
-    """The tables that a row-changing statement names as those that it may change; `()` where none can be told, None if
-    it is no such statement. What triggers and functions change, no text tells."""
+    """The tables that a row-changing statement names as tables that it may change; `()` if they are not known, None if
+    it is not such a statement. No text shows what triggers and functions change."""
     start = statement.lstrip(_BLANKS)
     if start[:2] in {"/*", "--"} or start[:1] == "#":
         start = _behind_comments(start)
@@ -52,13 +52,14 @@ def _targets(cursor: TokenCursor) -> list[TableName]:
         case "UPDATE":
             return _listed(cursor)
         case "DELETE":
-            # `DELETE a, b FROM ...` and `DELETE FROM a, b USING ...` may name aliases: any table of a join is meant.
+            # `DELETE a, b FROM ...` and `DELETE FROM a, b USING ...` may name aliases: any table of the join may be
+            # meant.
             _go_to(cursor, {"FROM"})
             cursor.skip()
             found = _listed(cursor)
             return _listed(cursor) if cursor.take("USING") else found
         case "LOAD":
-            # Behind INTO, for the file's name may stand before TABLE as a word.
+            # Only after INTO, because the file's name may be before the word TABLE.
             _go_to(cursor, {"INTO"})
             cursor.skip()
         case None:
@@ -71,7 +72,7 @@ def _targets(cursor: TokenCursor) -> list[TableName]:
 
 
 def _go_to(cursor: TokenCursor, words: set[str]) -> None:
-    """Steps up to one of these words, over what is in parentheses."""
+    """Moves to one of these words, and skips text in parentheses."""
     while not cursor.at_end() and cursor.word not in words:
         if cursor.word == "(":
             cursor.skip_parentheses()
@@ -80,7 +81,7 @@ def _go_to(cursor: TokenCursor, words: set[str]) -> None:
 
 
 def _listed(cursor: TokenCursor) -> list[TableName]:
-    """The tables of a list or a join, without those of queries in it."""
+    """The tables of a list or a join, without those of subqueries."""
     found: list[TableName] = []
     expected = True
     while not cursor.at_end() and (cursor.word not in _ENDS or cursor.sees("USING", "(")):

@@ -1,5 +1,5 @@
-"""Bytes of a utf8mb4 client's statement that are no UTF-8: what the server makes of them in names and comments.
-Not here: labels that are written as bytes (`schema/apply/labels.py`), text in other charsets (`decode_text`)."""
+"""Bytes of a utf8mb4 client's statement that are not UTF-8: what the server makes of them in names and comments.
+Not here: labels written as bytes (`schema/apply/labels.py`), text in other charsets (`decode_text`)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final
 from strata_cdc.schema.ddl.secrets import mask_secrets
 
 _MARK: Final = "\ufffe"
-"""Stands before each byte that was kept. It is no character, so text does not have it."""
+"""Marks each byte that was kept. It is not a character, so text does not contain it."""
 _KEPT = re.compile(f"{_MARK}(.)", re.DOTALL)
 _KEEP: Final = "strata.keep_bytes"
 
 
 def decode_utf8mb4(raw: bytes) -> str:
-    """Text of the bytes; of those that are ill-formed each is kept, for what it becomes depends on where it stands."""
+    """The text of the bytes. Each ill-formed byte is kept, because its result depends on where it is."""
     text = raw.decode("utf_8", errors=_KEEP)
     if _MARK in text and _MARK.encode() in raw:
         return raw.replace(_MARK.encode(), b"\xef\xbf\xbd").decode("utf_8", errors="replace")
@@ -33,26 +33,27 @@ codecs.register_error(_KEEP, _kept)
 
 
 def has_kept_bytes(text: str) -> bool:
-    """Whether a part of a statement has bytes that are no text."""
+    """Whether a part of a statement has bytes that are not text."""
     return _MARK in text
 
 
 def as_the_server_reads(text: str) -> str:
-    """A name or a string of a statement as the server converts it."""
+    """A name or a string of a statement, converted as the server does it."""
     if _MARK not in text:
         return text
-    parts = _KEPT.split(text)  # text and kept bytes in turn
+    parts = _KEPT.split(text)  # text and kept bytes alternate
     return read_utf8mb4(b"".join(part.encode("latin_1" if at % 2 else "utf_8") for at, part in enumerate(parts)))
 
 
 def as_one_looks_at(text: str) -> str:
-    """A statement for people, and to be stored: U+FFFD where bytes are no text, and no passwords."""
+    """A statement for people and for the store: with U+FFFD for bytes that are not text, and without passwords."""
     return mask_secrets(_KEPT.sub("\ufffd", text))
 
 
 def read_utf8mb4(raw: bytes) -> str:
-    """As `my_convert` with `my_mb_wc_utf8mb4` reads it (strings/ctype-utf8.cc): nothing is left from a cut character
-    on, and `?` of other bytes without meaning. A lead byte asks for all its bytes before any of them is looked at."""
+    """The same result as `my_convert` with `my_mb_wc_utf8mb4` (strings/ctype-utf8.cc): the text ends at a cut
+    character, and other bytes without meaning become `?`. A lead byte needs all its bytes before any of them is
+    checked."""
     text, at = "", 0
     while at < len(raw):
         lead = raw[at]

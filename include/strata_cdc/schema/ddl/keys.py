@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from strata_cdc.schema.ddl.cursor import TokenCursor
 
 KEY_STARTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "KEY", "INDEX", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
-"""Reserved words that begin a key or constraint where a column could begin as well."""
+"""Reserved words that begin a key or constraint at a position where a column could begin too."""
 
 
 def read_constraint_or_key(cursor: TokenCursor) -> WrittenKey | None:
-    """Reads a table-level key or constraint; None for a check, which no column follows from."""
+    """Reads a table-level key or constraint; None for a check, which has no effect on columns."""
     name = None
     if cursor.take("CONSTRAINT") and cursor.word not in KEY_STARTS:
         name = cursor.name()
@@ -88,7 +88,7 @@ def _is_descending(cursor: TokenCursor) -> bool:
 
 
 def read_key_options(cursor: TokenCursor) -> bool:
-    """Steps over the options behind a key's parts; returns whether it is invisible."""
+    """Skips the options after a key's parts; returns whether the key is invisible."""
     invisible = False
     while True:
         word = cursor.word
@@ -118,12 +118,12 @@ def _read_foreign_key(cursor: TokenCursor, constraint: str | None) -> WrittenKey
     parts = read_key_parts(cursor)
     cursor.expect("REFERENCES")
     cascades = read_references(cursor)
-    # The index of a foreign key takes the constraint's name before the key's (8.0, sql/parse_tree_nodes.cc).
+    # The index of a foreign key gets the constraint's name before the key's name (8.0, sql/parse_tree_nodes.cc).
     return WrittenKey(KeyKind.INDEX, parts, constraint or name, foreign=True, cascades=cascades)
 
 
 def read_references(cursor: TokenCursor) -> bool:
-    """Steps over what follows REFERENCES; returns whether changes of the other table change rows of this one."""
+    """Skips the text after REFERENCES; returns whether changes of the other table change rows of this one."""
     cascades = False
     cursor.skip_qualified_name()
     if cursor.word == "(":

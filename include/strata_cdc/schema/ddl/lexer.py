@@ -1,4 +1,4 @@
-"""MySQL's lexer: a statement, its `sql_mode` and the server's version in, tokens and their places out.
+"""MySQL's lexer: a statement, its `sql_mode` and the server's version in, tokens and their offsets out.
 Not here: the grammar (`ddl/`), the client's charset (`context.py`), cutting scripts into statements (`script.py`)."""
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ ANSI_QUOTES: Final = 0x4
 NO_BACKSLASH_ESCAPES: Final = 0x100000
 
 NAME, STRING, NUMBER, HEX, BITS, NATIONAL, PROGRAM, END = "``", "''", "#", "#x", "#b", "n''", "$$", ""
-"""What stands in `words` for tokens that are neither words nor operators; no word and no operator equals one."""
+"""The entries in `words` for tokens that are neither words nor operators; no word or operator equals one of them."""
 
-_PROGRAMS_SINCE = (8, 1, 0)  # `$$ ... $$`; before, `$` is a letter wherever it stands
+_PROGRAMS_SINCE = (8, 1, 0)  # `$$ ... $$`; before, `$` is a letter everywhere
 
-# What a name without quotes is made of: ASCII letters, digits, `_`, `$`, and all that is not ASCII, blanks of other
-# alphabets among it (strings/sql_chars.cc, `init_state_maps`).
+# The characters of a name without quotes: ASCII letters, digits, `_`, `$`, and all characters that are not ASCII,
+# including blanks of other alphabets (strings/sql_chars.cc, `init_state_maps`).
 _PART = r"[^\0-#%-/:-@[-^`{{-\x7f{blank}]"
 _TAG = r"\$ [^\0-/:-@[-^`{-\x7f]*+ \$"
 _NOTHING = "(?!)"
-# A doubled quote ends a piece and begins the next.
+# A doubled quote ends one part and begins the next.
 _NAME_IN = r"(?: {0} [^{0}\0]*+ {0} )++"
 _STRING_IN = "(?: {0} [^{0}]*+ {0} )++"
 _ESCAPED_IN = r"(?: {0} [^{0}\\]*+ (?: \\. [^{0}\\]*+ )*+ {0} )++"
 
-# Blanks and one token, as sql/sql_lex.cc, `lex_one_token`, reads it (8.0 to 9.7). No repetition gives back what it has
-# (`*+`, `++`), so that text without an end is gone through once. `usual` is what most tokens are; a word there is of
-# ASCII, and no dot with a name follows it.
+# Blanks and one token, as sql/sql_lex.cc, `lex_one_token`, reads it (8.0 to 9.7). No repetition backtracks (`*+`,
+# `++`), so that a text without an end is read only once. `usual` matches most tokens; a word there is ASCII, and no dot
+# with a name follows it.
 _ANY = r"""
     [ \t-\r{blank}]*+ (?:
       (?P<usual> (?: [AC-MO-WYZ_ac-mo-wyz] | [BNXbnx](?!') ) [$0-9A-Z_a-z]*+ (?! \.{part} | [^\0-\x7f] ) | [(),;=] )
@@ -75,7 +75,7 @@ _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 @cache
 def _scanner(ansi_quotes: int, no_escapes: int, tag: str, blank: str) -> Callable[[str, int], Iterator[re.Match[str]]]:
-    """What goes through the tokens of a text from some place on."""
+    """A function that yields the tokens of a text from an offset on."""
     text = _STRING_IN if no_escapes else _ESCAPED_IN
     name, string = _NAME_IN.format("`"), text.format("'")
     if ansi_quotes:
@@ -88,25 +88,27 @@ def _scanner(ansi_quotes: int, no_escapes: int, tag: str, blank: str) -> Callabl
 
 
 class Tokens:
-    """The tokens of a statement; `words` and `spans` have one entry for each, and one for the end."""
+    """The tokens of a statement; `words` and `spans` have one entry for each token, and one for the end."""
 
     __slots__ = ("blanked", "escapes", "spans", "text", "torn_at", "words")
 
     def __init__(self, statement: str, sql_mode: int) -> None:
         self.text = statement
         self.words: list[str] = []
-        """The upper case of a word, an operator, or one of the marks above."""
+        """An upper-case word, an operator, or one of the marks above."""
         self.spans: list[tuple[int, int]] = []
-        """Where each begins and ends in `text` (characters)."""
+        """The begin and end of each token in `text` (characters)."""
         self.blanked: list[tuple[int, int]] = []
-        """The places of `text` that are no part of the statement: where executable comments begin and end, and those
-        that another version would read."""
+        """The ranges of `text` that are not part of the statement: the begin and end marks of executable comments, and
+        executable comments for other versions."""
         self.torn_at: int | None = None
-        """Where a quote or a comment begins that has no end, or a literal of what is no digit; None in a whole text."""
+        """The begin of a quote or comment that has no end, or of a literal with an invalid digit; None if the text is
+        whole."""
         self.escapes = not sql_mode & NO_BACKSLASH_ESCAPES
 
     def value(self, place: int) -> str:
-        """What a token says: what the quotes of a name or a string hold, the digits of `x'41'`, the text of others."""
+        """The value of a token: the content of a quoted name or string, the digits of `x'41'`, the text of other
+        tokens."""
         begin, end = self.spans[place]
         text = self.text[begin:end]
         word = self.words[place]
@@ -120,18 +122,18 @@ class Tokens:
         return text[2:].rstrip("'") if word in {HEX, BITS} else text
 
     def opened(self, begin: int, end: int) -> str:
-        """What stands between two places of `text`, with blanks for what is no part of the statement: the same tokens
-        for whoever reads it again."""
+        """The text between two offsets of `text`, with blanks for ranges that are not part of the statement: a later
+        reader gets the same tokens."""
         pieces: list[str] = []
         for first, last in self.blanked:
             if begin <= first < end:
-                # Two operators, which become a comment where a blank follows them.
+                # Two operators, which would become a comment if a blank followed them.
                 pieces += (_DASHES.sub(_apart, self.text[begin:first]), " " * (last - first))
                 begin = last
         return "".join(pieces) + self.text[begin:end]
 
     def _unquoted(self, literal: str) -> str:
-        """A string's text, as `get_text` makes it (sql/sql_lex.cc)."""
+        """A string's value, as `get_text` computes it (sql/sql_lex.cc)."""
         quote = literal[0]
         text = literal[1:-1].replace(quote * 2, quote)
         if self.escapes and "\\" in text:
@@ -140,20 +142,19 @@ class Tokens:
 
 
 def lex(statement: str, sql_mode: int, flavour: Flavour, *, no_break_space_is_blank: bool = False) -> Tokens:
-    """The tokens of a statement, as a server of that version reads it.
+    """The tokens of a statement, as a server of that version reads them.
 
     Args:
         statement: Its text.
-        sql_mode: Of the session; two of its bits are about quotes.
+        sql_mode: Of the session; two of its bits affect quotes.
         flavour: Of the server that runs it.
-        no_break_space_is_blank: Whether U+00A0 ends a name; else it is a letter of it. That depends on the charset of
-            the client.
+        no_break_space_is_blank: Whether U+00A0 ends a name; else it is a letter. That depends on the client's charset.
     """
     return _Lexing(statement, sql_mode, flavour, "\xa0" if no_break_space_is_blank else "").run()
 
 
 class _Lexing:
-    """One walk over a statement."""
+    """One pass over a statement."""
 
     __slots__ = ("open_at", "scan", "tokens", "version")
 
@@ -163,7 +164,7 @@ class _Lexing:
         tag = _TAG if flavour.is_mysql(*_PROGRAMS_SINCE) else _NOTHING
         self.scan = _scanner(sql_mode & ANSI_QUOTES, sql_mode & NO_BACKSLASH_ESCAPES, tag, blank)
         self.open_at: int | None = None
-        """Where the executable comment begins that is being read. One within it does not end by itself: the next `*/`
+        """The begin of the executable comment that is being read. A nested one does not end by itself: the next `*/`
         ends both (`Lex_input_stream::in_comment`)."""
 
     def run(self) -> Tokens:
@@ -179,7 +180,8 @@ class _Lexing:
         return tokens
 
     def read_from(self, at: int) -> int | None:
-        """Reads tokens up to what sends the walk elsewhere; returns where it goes on, None where it is over."""
+        """Reads tokens up to one after which reading continues elsewhere; returns that offset, None if the text is at
+        its end."""
         words, spans = self.tokens.words, self.tokens.spans
         for match in self.scan(self.tokens.text, at):
             kind = match.lastgroup or ""
@@ -207,12 +209,13 @@ class _Lexing:
         pass
 
     def add_word(self, match: re.Match[str]) -> None:
-        # Not every upper case of other alphabets is a keyword's letter: the dotless i would become `I`.
+        # Not every character whose upper case is a letter is a keyword's letter: the dotless i would become `I`.
         word = match["word"]
         self.add(word.upper() if word.isascii() else NAME, *match.span("word"))
 
     def add_word_and_path(self, match: re.Match[str]) -> None:
-        """What a dot and a name follow without a blank is no keyword, and nor is what follows (`MY_LEX_IDENT_SEP`)."""
+        """A word with a dot and a name directly after it is no keyword, and the name is none either
+        (`MY_LEX_IDENT_SEP`)."""
         self.add(NAME, *match.span("word"))
         self.add_parts(match.start("path"), match["path"])
 
@@ -231,10 +234,10 @@ class _Lexing:
         self.add("@", begin - 1, begin)
         self.add(NAME, begin, end)
 
-    # Turns --------------------------------------------------------------------------------------
+    # Tokens after which reading continues elsewhere -------------------------------------------------
 
     def open_comment(self, begin: int, end: int) -> int | None:
-        """`/*!50100 ...` is read from that version on, `/*! ...` always."""
+        """`/*!50100 ...` is read since that version, `/*! ...` always."""
         text = self.tokens.text
         version = _VERSION.match(text, end)
         if version and int(version[0]) > self.version:
@@ -259,7 +262,7 @@ class _Lexing:
         return end
 
     def pass_program(self, begin: int, end: int) -> int | None:
-        """A program in another language runs up to the tag that it began with (`get_dollar_quoted_text`)."""
+        """A program in another language ends at the tag with which it began (`get_dollar_quoted_text`)."""
         text = self.tokens.text
         close = text.find(text[begin:end], end)
         if close < 0:
@@ -273,7 +276,7 @@ class _Lexing:
         self.tokens.torn_at = begin
 
     def finish(self, _begin: int, _end: int) -> None:
-        """The end, or a NUL: the parser takes nothing after it, so that the server has run what stands before."""
+        """The end, or a NUL: the parser ignores everything after it, so the server has run the text before it."""
 
 
 _ADDERS = {
@@ -293,8 +296,8 @@ _TURNS: dict[str, Callable[[_Lexing, int, int], int | None]] = {
 
 
 def _end_of_skipped(text: str, at: int) -> int:
-    """Where an executable comment ends that is not read; it may hold comments without any in them (`consume_comment`).
-    Negative where it has no end."""
+    """The end of an executable comment that is skipped; it may contain comments, which contain no further ones
+    (`consume_comment`). Negative if it has no end."""
     close, inner = text.find("*/", at), text.find("/*", at)
     while 0 <= inner < close:
         at = text.find("*/", inner + 2) + 2

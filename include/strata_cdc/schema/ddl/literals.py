@@ -1,5 +1,5 @@
 """Literals as a statement writes them.
-Not here: reading them from tokens (`schema/ddl/cursor.py`), what a column makes of them
+Not here: reading them from tokens (`schema/ddl/cursor.py`), the value that a column stores
 (`schema/apply/defaults.py`)."""
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class LiteralKind(StrEnum):
 
 
 class Literal(Struct, frozen=True):
-    """A literal; `text` without quotes, prefix and escapes, a number with its sign."""
+    """A literal; `text` is without quotes, prefix and escapes; a number has its sign."""
 
     kind: LiteralKind
     text: str
     charset: str | None = None
-    """Of the introducer, as written; None for the connection's."""
+    """Of the introducer, as written; None for that of the connection."""
 
     def raw_bytes(self) -> bytes:
         """The bytes of a hexadecimal or bit literal."""

@@ -1,5 +1,5 @@
-"""Which tables and databases DDL names, whether they exist or not.
-Not here: what it makes of them (`schema/replay/catalog.py`)."""
+"""The tables and databases that DDL names, whether they exist or not.
+Not here: the effect on them (`schema/replay/catalog.py`)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def named_tables(changes: Iterable[Change]) -> set[TableName]:
-    """The tables and views that change, or lose rows."""
+    """The tables and views that a change affects, including those that lose rows."""
     return {name for change in changes for name in _tables(change)}
 
 
 def named_databases(changes: Iterable[Change]) -> set[str]:
-    """The databases that change, or in which something does."""
+    """The databases that a change affects, or whose tables it affects."""
     found = set()
     for change in changes:
         found |= {name.database for name in _tables(change)}

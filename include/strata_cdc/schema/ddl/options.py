@@ -1,5 +1,5 @@
 """Options of tables and databases, and partitioning.
-Not here: what a charset option makes of columns (`apply/`)."""
+Not here: the effect of a charset option on columns (`apply/`)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from strata_cdc.schema.ddl.types import read_charset_name
 if TYPE_CHECKING:
     from strata_cdc.schema.ddl.cursor import TokenCursor
 
-# Where the options of a CREATE TABLE end.
+# Words at which the options of a CREATE TABLE end.
 _STATEMENT_TAILS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "REPLACE", "IGNORE", "AS", "("})
 
 
 class _Found(Struct):
-    """Options while they are read."""
+    """Options during reading."""
 
     charset: str | None = None
     collation: str | None = None
@@ -30,8 +30,8 @@ class _Found(Struct):
 
 
 def read_charset_option(cursor: TokenCursor) -> tuple[str | None, str | None] | None:
-    """Reads `[DEFAULT] CHARACTER SET [=] x` or `[DEFAULT] COLLATE [=] x` as (charset, collation); None where neither
-    begins. The charset DEFAULT is ''."""
+    """Reads `[DEFAULT] CHARACTER SET [=] x` or `[DEFAULT] COLLATE [=] x` as (charset, collation); None if neither is
+    next. The charset DEFAULT is ''."""
     begin = cursor.at
     cursor.take("DEFAULT")
     if cursor.take("CHARSET") or cursor.take_all("CHARACTER", "SET") or cursor.take_all("CHAR", "SET"):
@@ -47,9 +47,9 @@ def read_charset_option(cursor: TokenCursor) -> tuple[str | None, str | None] | 
 
 
 def read_table_options(cursor: TokenCursor) -> TableOptions:
-    """Reads the options behind the columns of a CREATE TABLE, and its partitioning.
+    """Reads the options after the columns of a CREATE TABLE, and its partitioning.
 
-    Among them stands START TRANSACTION, which the server writes in place of a query.
+    One of them is START TRANSACTION, which the server writes instead of a query.
     """
     found = _Found()
     while cursor.word not in _STATEMENT_TAILS and not cursor.at_end():
@@ -57,7 +57,7 @@ def read_table_options(cursor: TokenCursor) -> TableOptions:
             found.partitioning = read_partitioning(cursor)
             continue
         if cursor.take_all("START", "TRANSACTION"):
-            # Of the engines with atomic DDL, to which the server adds it (HTON_SUPPORTS_ATOMIC_DDL), there is one.
+            # The server adds it for engines with atomic DDL (HTON_SUPPORTS_ATOMIC_DDL); there is only one such engine.
             found.engine = found.engine or "InnoDB"
             continue
         _read_option(cursor, found)
@@ -66,7 +66,7 @@ def read_table_options(cursor: TokenCursor) -> TableOptions:
 
 
 def read_alter_option(cursor: TokenCursor) -> TableOptions:
-    """Reads one or more table options within an ALTER TABLE, up to the next comma or what ends the list."""
+    """Reads one or more table options of an ALTER TABLE, up to the next comma or the end of the list."""
     found = _Found()
     while cursor.word != "," and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
         _read_option(cursor, found)
@@ -97,7 +97,8 @@ def _read_option(cursor: TokenCursor, found: _Found) -> None:
 
 
 def _skip_option(cursor: TokenCursor, word: str) -> bool:
-    """Passes over an option of more than one value; none of them changes a column. False if it is none of these."""
+    """Skips an option of more than one value; none of them changes a column. False if the next option is not one of
+    these."""
     if word == "UNION":
         cursor.take("=")
         cursor.skip_parentheses()
@@ -123,7 +124,7 @@ def _option_value(cursor: TokenCursor) -> str:
 
 
 def read_partitioning(cursor: TokenCursor) -> str:
-    """Takes `PARTITION BY ...` as text, up to a query or the end; nothing in it changes a column."""
+    """Reads `PARTITION BY ...` as text, up to a query or the end; nothing in it changes a column."""
     begin = cursor.offset
     cursor.expect("PARTITION")
     cursor.expect("BY")

@@ -1,5 +1,5 @@
-"""What statements say of partitions, as far as it can be told which rows each has.
-Not here: the rest of ALTER TABLE (`alter.py`), what becomes of a table's partitions (`schema/history/`)."""
+"""The partitions in statements, as far as the rows of each partition can be determined.
+Not here: the rest of ALTER TABLE (`alter.py`), the partitions of a table over time (`schema/history/`)."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from strata_cdc.schema.ddl.context import DdlContext
 
 _DAY_ONE: Final = 366
-"""TO_DAYS of 0001-01-01, which Python numbers 1."""
+"""TO_DAYS of 0001-01-01, which is day 1 in Python."""
 
 
 class PartitionVerb(StrEnum):
-    """What is done to partitions."""
+    """What a statement does to partitions."""
 
     ADD = "ADD"
     DROP = "DROP"
     REORGANIZE = "REORGANIZE"
     EXCHANGE = "EXCHANGE"
     UNCHECKED = "unchecked"
-    """EXCHANGE ... WITHOUT VALIDATION: rows may lie where their values do not belong."""
+    """EXCHANGE ... WITHOUT VALIDATION: rows may be in a partition to which their values do not belong."""
     BY = "PARTITION BY"
-    """All are others, or none is left (REMOVE PARTITIONING)."""
+    """All partitions are replaced, or none is left (REMOVE PARTITIONING)."""
     NONE = "none"
-    """No row and no border changes."""
+    """No row and no bound changes."""
 
 
 class PartitionStep(Struct, frozen=True):
@@ -49,10 +49,11 @@ _NO_BORDERS: Final = frozenset({"TRUNCATE", "REBUILD", "OPTIMIZE", "ANALYZE", "C
 
 
 def read_partitioning_clause(text: str, context: DdlContext) -> Partitioning | None:
-    """What `PARTITION BY ...` says; None if it cannot be told which rows a partition has (HASH, KEY, expressions).
+    """The partitions of `PARTITION BY ...`; None if the rows of a partition cannot be determined (HASH, KEY,
+    expressions).
 
     Raises:
-        DdlError: The text ends where it should not, or a value is none that is known.
+        DdlError: The text ends too early, or a value is not understood.
     """
     return _clause(TokenCursor(text, context))
 

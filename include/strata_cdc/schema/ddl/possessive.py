@@ -1,8 +1,8 @@
-"""Regular expressions with possessive groups (`(...)*+`) for every Python that we run on.
+"""Regular expressions with possessive groups (`(...)*+`) for every supported version of Python.
 Not here: the expressions (`lexer.py`, `secrets.py`).
 
-Before 3.11.5 a possessive group whose last attempt fails in its middle leaves the search where that attempt had come to
-(gh-106052): `'a''` was a text with an end, and passwords were shown. Debian 12 has 3.11.2.
+Before 3.11.5, if the last attempt of a possessive group fails in its middle, the search continues where that attempt
+had stopped (gh-106052): `'a''` was taken for a complete text, and passwords were shown. Debian 12 has 3.11.2.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _IS_SOUND = sys.version_info >= (3, 11, 5)
 _PIECE = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(|(?P<end>\))(?P<times>[*+?]|\{\d*,?\d*\})?(?P<possessive>\+)?|.", re.DOTALL
 )
-"""An escaped character, a set, the begin or end of a group with how often it may come, any other character."""
+"""An escaped character, a set, the begin or end of a group with its quantifier, any other character."""
 
 
 def compiled(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
@@ -23,7 +23,7 @@ def compiled(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
 
 
 def as_atomic(pattern: str) -> str:
-    """The pattern with `(?>(...)*)` for each `(...)*+`: the same matches, with memory for each repetition."""
+    """The pattern with `(?>(...)*)` for each `(...)*+`: the same matches, but it uses memory for each repetition."""
     written: list[str] = []
     begins: list[int] = []
     for piece in _PIECE.finditer(pattern):

@@ -1,5 +1,5 @@
-"""Reading MySQL's DDL: statement and context in, typed changes out. A recursive-descent reader.
-Not here: what a token is (`schema/ddl/lexer.py`), what the changes make of tables (`schema/replay/catalog.py`)."""
+"""Reading MySQL's DDL: statement and context in, typed changes out. A recursive-descent parser.
+Not here: splitting into tokens (`schema/ddl/lexer.py`), the effect on tables (`schema/replay/catalog.py`)."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 __all__ = ["read_ddl", "read_ddl_or_gap"]
 
-# First words of statements that can change a table, or empty it; nothing else is read at all.
+# First words of statements that can change or empty a table; no other statement is read.
 _DDL_STARTS = ("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE")
 _LONGEST_START = max(map(len, _DDL_STARTS))
 _BLANKS = " \t\n\r\v\f;"
 
 
 def read_ddl(statement: str, context: DdlContext) -> tuple[Change, ...]:
-    """What `statement` asks for; `()` where it cannot change a table's columns or keys, nor a database's charset, and
-    removes no rows.
+    """The changes that `statement` requests; `()` if it cannot change a table's columns or keys, nor a database's
+    charset, and removes no rows.
 
     Args:
-        statement: One statement, as `context.statement_text` gives it.
+        statement: One statement, as returned by `context.statement_text`.
         context: The session that ran it.
 
     Raises:
-        DdlError: It may change tables, and is not understood. `tables` holds those that it names as far as can be
-            told, `database` the one whose tables may all be meant where none can.
+        DdlError: It may change tables, and is not understood. `tables` has the tables that it names, as far as they are
+            known; if none is known, `database` is the database whose tables may all be meant.
     """
     if not may_change_tables(statement):
         return ()
@@ -46,7 +46,7 @@ def read_ddl(statement: str, context: DdlContext) -> tuple[Change, ...]:
 
 
 def read_ddl_or_gap(statement: str, context: DdlContext) -> tuple[Change, ...]:
-    """As `read_ddl`, with an `Unreadable` change in place of an error: to be applied like any other."""
+    """As `read_ddl`, but returns an `Unreadable` change instead of an error: it is applied like any other change."""
     try:
         return read_ddl(statement, context)
     except DdlError as fault:
@@ -54,7 +54,7 @@ def read_ddl_or_gap(statement: str, context: DdlContext) -> tuple[Change, ...]:
 
 
 def may_change_tables(statement: str) -> bool:
-    """Whether the first word leaves it open that the statement changes or empties a table; so do comments."""
+    """Whether the statement may change or empty a table, judging by its first word; True for comments too."""
     start = statement.lstrip(_BLANKS)
     return (
         start[:_LONGEST_START].upper().startswith(_DDL_STARTS) or start[:2] in {"/*", "--"} or start[:1] in {"#", "("}

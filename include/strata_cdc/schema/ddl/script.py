@@ -1,5 +1,5 @@
-"""Cutting an SQL script into statements, as the `mysql` client does.
-Not here: what a statement says (`ddl/`)."""
+"""Splitting an SQL script into statements, as the `mysql` client does.
+Not here: reading the statements (`ddl/`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What cannot hold a delimiter, and the places where one may stand. An executable comment is text like any other.
+# Text that cannot contain a delimiter, and positions where one may begin. An executable comment is normal text.
 _TOKEN = re.compile(
     r"""
       '(?:[^'\\]|\\.|'')*'
@@ -34,11 +34,11 @@ class ScriptStatement(NamedTuple):
     """Characters from the start of the script."""
     text: str
     used_database: str | None = None
-    """The database that becomes the default one, if the statement is USE."""
+    """The new default database, if the statement is USE."""
 
 
 def split_script(text: str) -> Iterator[ScriptStatement]:
-    """The statements of a script, without their delimiters and without comments that are no code."""
+    """The statements of a script, without their delimiters and without comments that are not code."""
     delimiter = ";"
     parts: list[str] = []
     begin = 0
@@ -56,7 +56,7 @@ def split_script(text: str) -> Iterator[ScriptStatement]:
             yield from _piece(begin, parts)
             parts, begin = [], token.end()
         elif delimiter != ";" and delimiter in piece and piece[0] not in "'\"`#/-":
-            # Plain text runs up to the delimiter only.
+            # Plain text is read only up to the delimiter.
             cut = piece.index(delimiter)
             parts.append(piece[:cut])
             at += cut

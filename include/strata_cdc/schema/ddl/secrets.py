@@ -1,7 +1,7 @@
-"""Passwords in statements, so that no statement is stored or shown with one.
+"""Masks passwords in statements, so that no statement is stored or shown with one.
 
-The text is searched, not read by the grammar: it may be damaged, in any sql_mode, or of a kind that is not read at all.
-Where in doubt more is taken away than is secret. Not here: reading statements (`ddl/`).
+The text is searched, not parsed: it may be damaged, in any sql_mode, or of a kind that is never parsed.
+In doubt, more is masked than is secret. Not here: reading statements (`ddl/`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 MASK = "***"
 
 _GAP = r"(?>\s+|/\*(?!!)(?:[^*]|\*(?!/)){0,500}+\*/|/\*!\d*|\*/|--[^\n]*|\#[^\n]*)*+"
-"""Between two words: blanks and comments, executable ones too. What repeats is bounded, here and below: no text may
-take time that grows with the square of its length."""
+"""Between two words: blanks and comments, including executable ones. Repetitions are bounded, here and below: no text
+may take time that grows with the square of its length."""
 _QUOTED = {
-    # With a backslash as MySQL reads it by default, and with sql_mode NO_BACKSLASH_ESCAPES.
+    # With backslashes as MySQL reads them by default, and with sql_mode NO_BACKSLASH_ESCAPES.
     "escaped": r"""(?:'(?>[^'\\]|\\.|'')*+(?:'|\Z)|"(?>[^"\\]|\\.|"")*+(?:"|\Z))""",
     "plain": r"""(?:'(?>[^']|'')*+(?:'|\Z)|"(?>[^"]|"")*+(?:"|\Z))""",
 }
@@ -37,7 +37,7 @@ _LEADS = (
     rf"\bAUTHENTICATION_STRING{_GAP}=?{_GAP}",
 )
 _INNER = compiled(
-    # In a text: JSON, as in ENGINE_ATTRIBUTE, and URLs.
+    # Inside a text: JSON, as in ENGINE_ATTRIBUTE, and URLs.
     r'(?P<field>"\w{0,64}(?:password|passwd|secret|token)\w{0,64}"\s{0,9}:\s{0,9})(?P<value>"(?>[^"\\]|\\.)*+"?)'
     r"|(?P<login>://[^\s/:'\"]{0,200}+:)(?P<of_login>[^\s'\"]{1,300})(?=@)",
     re.IGNORECASE,
@@ -49,7 +49,7 @@ def _searched(quoted: str) -> re.Pattern[str]:
     leads = "|".join(_LEADS).replace("%QUOTED%", quoted)
     return compiled(
         rf"(?P<lead>{leads})(?P<strings>{string}(?:{_GAP}{string})*+)"
-        # All else with quotes, so that a word in a text or a name is none of the statement.
+        # All other quoted text, so that a word in a text or a name is not taken for a word of the statement.
         rf"|(?P<other>{quoted}|`[^`]*+`?|/\*(?!!)(?:[^*]|\*(?!/))*+(?:\*/|\Z)|--\s[^\n]*|\#[^\n]*)",
         re.IGNORECASE | re.DOTALL,
     )
@@ -59,12 +59,12 @@ _ESCAPED, _PLAIN = _searched(_QUOTED["escaped"]), _searched(_QUOTED["plain"])
 
 
 def mask_secrets(statement: str) -> str:
-    """The statement with `'***'` for each password; the same statement again if it has none."""
+    """The statement with `'***'` for each password; unchanged if it has none."""
     return _without(statement, lambda _: MASK)
 
 
 def cover_secrets(statement: str) -> str:
-    """The same in as many characters, for whoever shows a part of it by its offset."""
+    """The same with an equal number of characters, so that offsets into the statement stay valid."""
     return _without(statement, lambda secret: "*" * max(len(secret) - 2, 0))
 
 

@@ -1,4 +1,4 @@
-"""Which statement it is, and the short ones: databases, indexes, views, RENAME, DROP, TRUNCATE.
+"""Choosing the parser of a statement, and the short statements: databases, indexes, views, RENAME, DROP, TRUNCATE.
 Not here: CREATE TABLE (`create.py`), ALTER TABLE (`alter.py`)."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def read_statement(cursor: TokenCursor) -> tuple[Change, ...]:
-    """The changes that a statement asks for; none where it cannot change a table."""
+    """The changes that a statement requests; none if it cannot change a table."""
     reader = _STATEMENTS.get(cursor.word)
     if reader is None:
         return ()
@@ -82,7 +82,7 @@ def _database_options(cursor: TokenCursor) -> tuple[str | None, str | None]:
     while not cursor.at_end():
         option = read_charset_option(cursor)
         if option is None:
-            # ENCRYPTION, READ ONLY, COMMENT (MariaDB): nothing of a column follows from them.
+            # ENCRYPTION, READ ONLY, COMMENT (MariaDB): they do not affect columns.
             cursor.at += 1
         elif option[0] is not None:
             charset = option[0]
@@ -103,7 +103,8 @@ def _create_index(cursor: TokenCursor, kind: KeyKind) -> Change:
 
 
 def _create_view(cursor: TokenCursor) -> tuple[Change, ...]:
-    """CREATE [ALGORITHM = x] [DEFINER = user] [SQL SECURITY x] VIEW name: triggers, routines and the like are none."""
+    """CREATE [ALGORITHM = x] [DEFINER = user] [SQL SECURITY x] VIEW name; no change for triggers, routines and
+    others."""
     while not cursor.at_end() and cursor.word not in {"VIEW", *_NO_VIEW}:
         if cursor.word == "(":
             cursor.skip_parentheses()
@@ -134,7 +135,7 @@ def _alter(cursor: TokenCursor) -> tuple[Change, ...]:
 
 
 def _alter_database(cursor: TokenCursor) -> tuple[Change, ...]:
-    # Without a name the default database is meant, and its first option comes next.
+    # Without a name, the default database is meant, and its first option comes next.
     name = cursor.context.default_database if _is_database_option_ahead(cursor) else _database_name(cursor)
     charset, collation = _database_options(cursor)
     if charset is None and collation is None:
@@ -183,7 +184,7 @@ def _truncate(cursor: TokenCursor) -> tuple[Change, ...]:
     try:
         return (RemoveRows(cursor.context, (cursor.table_name(),)),)
     except DdlError:
-        return ()  # whatever it names has the definition that it had: no reason for a gap
+        return ()  # the named object keeps its definition: no reason for a gap
 
 
 def _rename(cursor: TokenCursor) -> tuple[Change, ...]:

@@ -1,5 +1,5 @@
 """Column types as statements write them, with all their aliases.
-Not here: what type results under a charset (`apply/columns.py`), the attributes behind it (`columns.py`)."""
+Not here: the type that results under a charset (`apply/columns.py`), the attributes after it (`columns.py`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOATING})
 
 
 class ReadType(Struct, frozen=True):
-    """A type, and what some of its names say beside it."""
+    """A type, and what some of its names imply."""
 
     type: WrittenType
     collation: str | None = None
@@ -34,7 +34,7 @@ class ReadType(Struct, frozen=True):
 
 
 def read_type(cursor: TokenCursor) -> ReadType:
-    """Reads a type with its length and the attributes that belong to it."""
+    """Reads a type with its length and its own attributes."""
     word = cursor.word
     kind = _SINGLE_WORDS.get(word)
     if kind is None:
@@ -90,7 +90,7 @@ def _long_kind(cursor: TokenCursor) -> TypeKind:
 
 
 def _read_rest(cursor: TokenCursor, kind: TypeKind, charset: str | None) -> ReadType:
-    """What may follow the name: PRECISION, lengths, labels, UNSIGNED, charsets."""
+    """The text that may follow the name: PRECISION, lengths, labels, UNSIGNED, charsets."""
     if kind is TypeKind.DOUBLE:
         cursor.take("PRECISION")
     labels: tuple[Literal, ...] = ()
@@ -110,7 +110,7 @@ def _read_rest(cursor: TokenCursor, kind: TypeKind, charset: str | None) -> Read
 
 
 def _skip_signs(cursor: TokenCursor) -> None:
-    """YEAR takes them, and is what it is without them."""
+    """YEAR accepts them, and they have no effect on it."""
     while cursor.take_any("UNSIGNED", "SIGNED", "ZEROFILL"):
         pass
 
@@ -128,7 +128,7 @@ def _read_labels(cursor: TokenCursor) -> tuple[Literal, ...]:
 
 
 def _read_lengths(cursor: TokenCursor) -> tuple[int | None, int | None]:
-    """`(n)` or `(n, m)`; `()` for types that may stand without."""
+    """`(n)` or `(n, m)`; `()` for types that may have no length."""
     cursor.expect("(")
     if cursor.take(")"):
         return None, None
@@ -144,7 +144,7 @@ def _number(cursor: TokenCursor, kind: TypeKind, length: int | None, decimals: i
         unsigned |= flag != "SIGNED"  # ZEROFILL implies UNSIGNED
         zerofill |= flag == "ZEROFILL"
     if kind is TypeKind.FLOAT and length is not None and decimals is None:
-        # FLOAT(p): the precision only picks the type, 24 being the digits of a single (sql/parse_tree_column_attrs.h).
+        # FLOAT(p): the precision only selects the type; 24 is the limit of a single (sql/parse_tree_column_attrs.h).
         kind, length = (TypeKind.DOUBLE if length > 24 else TypeKind.FLOAT), None
     if kind is TypeKind.DECIMAL:
         length, decimals = length or kind.facts.default_length, decimals or 0
@@ -174,7 +174,7 @@ def _read_text(cursor: TokenCursor, written: WrittenType) -> ReadType:
 
 
 def read_charset_name(cursor: TokenCursor) -> str:
-    """A charset's or collation's name: a word or a string; BINARY is a word of the grammar."""
+    """The name of a charset or collation: a word or a string; BINARY is a keyword of the grammar."""
     if cursor.word == STRING:
         return cursor.string().lower()
     return cursor.name().lower()
