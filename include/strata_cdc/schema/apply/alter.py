@@ -1,8 +1,8 @@
-"""A table's definition after ALTER TABLE: the server's order of things.
+"""A table's definition after ALTER TABLE: the steps in the server's order.
 Not here: single columns (`columns.py`), CONVERT TO (`convert.py`), the new name (`schema/replay/catalog.py`).
 
-The order is that of `prepare_fields_and_keys` in sql/sql_table.cc: the old columns are walked first and dropped,
-replaced or renamed in place, then the steps that place columns run in the order of the statement."""
+The order is that of `prepare_fields_and_keys` in sql/sql_table.cc: first the old columns are dropped, replaced or
+renamed where they are, then the steps that move columns run in the order of the statement."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ GENERATED_KEY = "my_row_id"
 
 
 def altered(definition: TableDefinition, change: AlterTable, database_collation: str | None) -> TableDefinition:
-    """The definition that an ALTER TABLE makes of `definition`.
+    """The definition that an ALTER TABLE makes from `definition`.
 
     Args:
-        definition: Before.
+        definition: The definition before.
         change: The statement.
         database_collation: Default of the table's database, for CONVERT TO CHARACTER SET DEFAULT.
 
     Raises:
-        DdlError: The statement does not fit the definition, so one of them is not what the server had.
+        DdlError: The statement does not fit the definition, so one of the two is not what the server had.
     """
     if change.keeps_definition:
         return definition
@@ -66,7 +66,7 @@ def altered(definition: TableDefinition, change: AlterTable, database_collation:
 
 
 class _Altering:
-    """One ALTER TABLE at work."""
+    """The processing of one ALTER TABLE."""
 
     def __init__(self, definition: TableDefinition, change: AlterTable, database_collation: str | None) -> None:
         self.before = definition
@@ -104,8 +104,8 @@ class _Altering:
         )
 
     def rebuilds_nothing(self, keys: Sequence[Key]) -> bool:
-        """Whether keys are dropped and added as they were, which the server passes over: they stay as visible as they
-        were, whatever the statement says (`fill_alter_inplace_info` does not compare it)."""
+        """Whether keys are dropped and added again unchanged. The server ignores that: they keep their visibility,
+        whatever the statement has (`fill_alter_inplace_info` does not compare it)."""
         if self.renamed or any(not isinstance(step, DropKey) and not _adds_plain_key(step) for step in self.steps):
             return False
         return [replace(key, invisible=False) for key in keys] == [
@@ -113,10 +113,10 @@ class _Altering:
         ]
 
     def table_collation(self) -> str | None:
-        """The table's default afterwards; CONVERT TO sets it too."""
+        """The table's default collation afterwards; CONVERT TO sets it too."""
         collation = self.before.collation
         named: str | None = None
-        """A collation that the statement names: the name of its charset behind it leaves it alone."""
+        """A collation that the statement names. The name of its charset, if it comes later, does not change it."""
         for step in self.steps:
             if isinstance(step, ConvertCharset):
                 self.conversion = conversion_of(step, self.database_collation, self.context)
@@ -133,7 +133,7 @@ class _Altering:
         return collation
 
     def written_columns(self, collation: str | None) -> dict[int, Column]:
-        """The columns that the statement defines, by the step's place in it."""
+        """The columns that the statement defines, by the index of their step."""
         converted_to = self.conversion.collation if self.conversion else None
         changed = self.collation_of_changed(collation)
         return {
@@ -145,8 +145,8 @@ class _Altering:
         }
 
     def collation_of_changed(self, collation: str | None) -> str | None:
-        """What a column that is there already inherits. Where the statement makes utf8mb4 the default, it is the
-        server's own collation, and `default_collation_for_utf8mb4` counts for added columns only (9.7)."""
+        """The collation that an existing column inherits. If the statement makes utf8mb4 the default, it is the
+        server's own collation; `default_collation_for_utf8mb4` affects only added columns (9.7)."""
         options = [step.options for step in self.steps if isinstance(step, SetOptions)]
         if collation is None or not any(one.charset for one in options) or any(one.collation for one in options):
             return collation
@@ -210,7 +210,7 @@ class _Altering:
             self.placed.insert(place + 1, placed)
 
     def without_width(self, column: Column) -> Column:
-        """A display width that an older server still showed goes away when a newer one rebuilds the table."""
+        """A display width that an older server showed is removed when a newer server rebuilds the table."""
         if "(" not in column.column_type:
             return column
         column_type = parse_column_type(column.column_type)
@@ -241,7 +241,7 @@ class _Altering:
 
 
 class _Touch:
-    """What RENAME COLUMN and ALTER COLUMN do to one column."""
+    """The effect of RENAME COLUMN and ALTER COLUMN on one column."""
 
     def __init__(self, context: DdlContext) -> None:
         self.context = context

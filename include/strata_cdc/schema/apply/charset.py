@@ -1,5 +1,5 @@
-"""Which collation a database, table or column gets from what is written and what it inherits.
-Not here: the names and ids (`schema/charsets`), what it makes of a type (`columns.py`)."""
+"""The collation of a database, table or column, from what is written and what it inherits.
+Not here: the names and ids (`schema/charsets`), the effect on a type (`columns.py`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def collation_for(charset: str | None, collation: str | None, inherited: str | None, context: DdlContext) -> str | None:
-    """The collation that follows: an explicit one, else the charset's default, else the inherited one.
+    """The resulting collation: an explicit one, else the charset's default, else the inherited one.
 
     Raises:
         DdlError: A name that no known server has.
@@ -31,7 +31,7 @@ def known_charset(name: str, context: DdlContext) -> Charset:
     """The charset that a statement names.
 
     Raises:
-        DdlError: There is none of that name.
+        DdlError: There is no charset of that name.
     """
     if name.lower() == "utf8" and context.sql_mode & UTF8_AS_UTF8MB4:
         return CHARSETS["utf8mb4"]
@@ -42,7 +42,7 @@ def known_charset(name: str, context: DdlContext) -> Charset:
 
 
 def known_collation(name: str, context: DdlContext) -> str:
-    """The collation that a statement names; one that is too new for the table stands if its charset is known.
+    """The collation that a statement names; if it is too new for the list of collations, its charset must be known.
 
     Raises:
         DdlError: Its charset is not known either.

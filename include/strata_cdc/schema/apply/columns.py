@@ -1,4 +1,4 @@
-"""What a written column is in a table: exact type, charset, nullability, default.
+"""A written column as the table has it: exact type, charset, nullability, default.
 Not here: the order of columns (`alter.py`), the text of literal defaults (`defaults.py`)."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.ddl.changes import WrittenType
     from strata_cdc.schema.ddl.context import DdlContext
 
-# Display widths are not shown from 8.0.19 on, but for tinyint(1) and ZEROFILL.
+# Display widths are not shown since 8.0.19, except for tinyint(1) and ZEROFILL.
 WIDTHS_HIDDEN_SINCE = (8, 0, 19)
 
 _SIZED_BY_CHARSET = frozenset({Family.CHARACTERS, Family.TEXT, Family.BYTES, Family.BLOB})
@@ -49,14 +49,14 @@ def column_from(
     """The column that a definition makes in a table with that default collation.
 
     Args:
-        written: As the statement says it.
-        table_collation: Canonical; None where it is not known, which is an error only if the column needs it.
+        written: The column as written in the statement.
+        table_collation: Canonical; None if it is not known, which is an error only if the column needs it.
         context: The session.
-        converted_to: The collation of a CONVERT TO in the same statement, which goes before the column's own, but
-            for the charset binary (sql/sql_table.cc, `get_sql_field_charset`).
+        converted_to: The collation of a CONVERT TO in the same statement. It overrides the column's own collation,
+            except for the charset binary (sql/sql_table.cc, `get_sql_field_charset`).
 
     Raises:
-        DdlError: A charset that is not known, or a type that no server accepts.
+        DdlError: A charset is not known, or no server accepts the type.
     """
     collation = _collation(written, table_collation, context, converted_to)
     column_type = resolve_type(written.type, collation)
@@ -80,7 +80,7 @@ def column_from(
 
 
 def _hidden_labels(written: WrittenType, collation: str | None) -> tuple[str, ...] | None:
-    """Only labels that are written as bytes can be other than they look."""
+    """The bytes of labels; only labels that are written as bytes can differ from the text that is shown."""
     if not written.labels or all(label.kind is LiteralKind.TEXT for label in written.labels):
         return None
     charset = charset_of(collation or "binary").name
@@ -103,7 +103,7 @@ def _collation(
         raise DdlError(f"the default charset that column {written.name} inherits is not known")
     if converted_to is not None and collation != "binary":
         collation = converted_to
-    # BINARY without a charset goes before COLLATE and CONVERT TO; behind a charset it is a part of it.
+    # BINARY without a charset overrides COLLATE and CONVERT TO; after a charset it is part of the charset.
     return charset_of(collation).binary_collation if said.binary and not said.charset else collation
 
 
@@ -135,8 +135,8 @@ def _string_type(kind: TypeKind, length: int | None, collation: str | None) -> C
 
 
 def _is_sized(kind: TypeKind, size: int) -> bool:
-    """Whether the type's length in bytes chooses among the text types; outside strict mode the server makes a text of
-    a long VARCHAR, too (sql/sql_table.cc, `prepare_blob_field`)."""
+    """Whether the type's length in bytes decides which text type is used; outside strict mode the server also converts
+    a long VARCHAR to a text (sql/sql_table.cc, `prepare_blob_field`)."""
     if kind in {TypeKind.VARCHAR, TypeKind.VARBINARY}:
         return size > _LONGEST_VARCHAR
     return kind in {TypeKind.TEXT, TypeKind.BLOB}
@@ -149,7 +149,7 @@ def sized_text(size: int) -> TypeKind:
 
 @lru_cache(maxsize=4096)
 def column_text(column_type: ColumnType, flavour: Flavour) -> str:
-    """COLUMN_TYPE as that server shows it."""
+    """COLUMN_TYPE as a server of that version shows it."""
     kind = column_type.kind
     if kind in INTEGERS:
         return _integer_text(column_type, flavour)
@@ -193,11 +193,11 @@ def with_default(
     if isinstance(default, CurrentTimestamp):
         return replace(column, default=str(default), default_is_expression=True)
     if isinstance(default, ExpressionDefault):
-        # Kept apart from CURRENT_TIMESTAMP without parentheses, which is no expression to the server.
+        # Distinguished from CURRENT_TIMESTAMP without parentheses, which the server does not treat as an expression.
         text = f"({default.text})" if default.text.startswith("CURRENT_TIMESTAMP") else default.text
         return replace(column, default=text, default_is_expression=True)
     if column.auto_increment:
-        return replace(column, default=None, default_is_expression=False)  # SET DEFAULT is taken there, and forgotten
+        return replace(column, default=None, default_is_expression=False)  # the server ignores SET DEFAULT there
     column = replace(column, default=default_text(default, column, context), default_is_expression=False)
     raw = exact_bytes(default, context) if may_hide_bytes(column) else None
     return column if raw is None else replace(column, default_bytes=hidden_default(column, raw))

@@ -1,5 +1,5 @@
-"""ALTER TABLE ... CONVERT TO CHARACTER SET: every column of text in another charset.
-Not here: `ALTER TABLE ... CHARSET`, which changes the default for later columns only (`alter.py`)."""
+"""ALTER TABLE ... CONVERT TO CHARACTER SET: every text column gets another charset.
+Not here: `ALTER TABLE ... CHARSET`, which changes only the default for later columns (`alter.py`)."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ _ALWAYS_LONG = frozenset({TypeKind.LONGTEXT, TypeKind.LONGBLOB})
 
 
 class Conversion(Struct, frozen=True):
-    """The charset that a table is converted to."""
+    """The charset to which a table is converted."""
 
     collation: str
     flavour: Flavour
 
     def of(self, column: Column) -> Column:
-        """A column that the statement leaves as it is, in the new charset; those of charset binary stay."""
+        """A column that the statement does not redefine, in the new charset; columns of charset binary do not
+        change."""
         if column.character_set is None:
             return column
         column_type = parse_column_type(column.column_type)
@@ -59,7 +60,8 @@ class Conversion(Struct, frozen=True):
         return self._with_type(column, replace(column_type, kind=kind, length=length))
 
     def modified(self, column: Column, old: Column, written: WrittenType) -> Column:
-        """A column that the statement writes anew: a text or blob without a length is sized from the old column."""
+        """A column that the statement redefines: the size of a text or blob without a length depends on the old
+        column."""
         column_type = parse_column_type(column.column_type)
         unsized = column_type.kind in TEXTS or column_type.kind in BLOBS
         if not unsized or written.kind in _ALWAYS_LONG or written.length is not None:
@@ -71,7 +73,7 @@ class Conversion(Struct, frozen=True):
         return replace(column, column_type=column_text(replace(column_type, kind=kind), self.flavour))
 
     def _relabelled(self, column: Column, column_type: ColumnType) -> Column:
-        """The bytes of labels stay, whatever they mean in the new charset (only written ones are converted)."""
+        """The bytes of labels stay, whatever they mean in the new charset (only written labels are converted)."""
         charset = charset_of(self.collation).name
         raw = raw_labels(column) or ()
         labels = tuple(shown_label(label, charset) for label in raw)
@@ -105,8 +107,8 @@ class Conversion(Struct, frozen=True):
 
 
 def _characters_counted_twice(old: Column) -> int:
-    """Characters of an old column that becomes a text: the server divides its length by the longest character's bytes
-    though it counts characters already (measured on 9.7)."""
+    """The length in characters of an old column that becomes a text: the server divides it by the bytes of the longest
+    character, although it already counts characters (measured on 9.7)."""
     count = characters_of(old)
     if old.character_set is None or parse_column_type(old.column_type).kind in TEXTS:
         return count
@@ -114,10 +116,10 @@ def _characters_counted_twice(old: Column) -> int:
 
 
 def conversion_of(step: ConvertCharset, database_collation: str | None, context: DdlContext) -> Conversion:
-    """The conversion that a step asks for; the charset DEFAULT is the database's.
+    """The conversion that a step requests; the charset DEFAULT is that of the database.
 
     Raises:
-        DdlError: The database's charset is asked for and not known.
+        DdlError: The database's charset is requested and not known.
     """
     collation = collation_for(step.charset or None, step.collation, database_collation, context)
     if collation is None:

@@ -29,10 +29,10 @@ def definition_from(change: CreateTable, database_collation: str | None) -> Tabl
 
     Args:
         change: The statement.
-        database_collation: The default of the table's database; None where it is not known.
+        database_collation: The default of the table's database; None if it is not known.
 
     Raises:
-        DdlError: Something is not known that the definition depends on.
+        DdlError: A fact that the definition depends on is not known.
     """
     context = change.context
     options = change.options
@@ -54,7 +54,7 @@ def definition_from(change: CreateTable, database_collation: str | None) -> Tabl
 
 
 def with_primary_not_null(columns: Iterable[Column], keys: Iterable[Key]) -> list[Column]:
-    """The columns, those of the primary key being NOT NULL whatever they say."""
+    """The columns, with those of the primary key as NOT NULL in any case."""
     primary = primary_columns(keys)
     return [
         replace(column, nullable=False) if column.nullable and fold_name(column.name) in primary else column

@@ -1,5 +1,5 @@
 """The text of a literal default as `information_schema.COLUMNS.COLUMN_DEFAULT` shows it: the value that was stored.
-Not here: dates and times (`temporal.py`), defaults that are expressions, which stay as they were written."""
+Not here: dates and times (`temporal.py`); defaults that are expressions, which stay as they were written."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 _EXACT = Context(prec=100)
 _NOT_OF_ASCII: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32", "swe7"})
-"""Charsets of a connection, which may be another than that of the statement, in which ASCII has other bytes."""
+"""Charsets of a connection (which may differ from that of the statement) in which ASCII characters have other bytes."""
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
-"""What a text begins with if it begins with a number."""
+"""The start of a text that begins with a number."""
 
 
 def default_text(literal: Literal, column: Column, context: DdlContext) -> str | None:
-    """COLUMN_DEFAULT of a column whose default is `literal`; the literal's own text where no rule is known.
+    """COLUMN_DEFAULT of a column whose default is `literal`; the literal's own text if no rule is known.
 
-    None for the types that have none: outside strict mode the server takes `TEXT DEFAULT ''` and forgets it.
+    None for types that have no default: outside strict mode the server accepts `TEXT DEFAULT ''` and ignores it.
     """
     column_type = parse_column_type(column.column_type)
     facts = column_type.kind.facts
@@ -63,7 +63,7 @@ def _integer(literal: Literal, column_type: ColumnType) -> str:
 def _decimal(literal: Literal, column_type: ColumnType) -> str:
     value = _value(literal)
     if value is None:
-        # ALTER COLUMN SET DEFAULT takes a text that is no number for a decimal, and for no other type.
+        # Only for DECIMAL, ALTER COLUMN SET DEFAULT accepts a text that is not a number.
         begins = _NUMBER.match(literal.text.lstrip())
         value = _in_range(Decimal(begins.group()) if begins else Decimal(), column_type)
     decimals = column_type.decimals or 0
@@ -88,18 +88,18 @@ def _bit(literal: Literal) -> str:
 
 
 def _bytes(literal: Literal, context: DdlContext) -> bytes:
-    """What a binary column stores of a literal: a string's bytes are those of its charset."""
+    """The bytes that a binary column stores for a literal: a string's bytes are those in its charset."""
     if literal.kind in {LiteralKind.HEX, LiteralKind.BITS}:
         return literal.raw_bytes()
     if literal.kind is LiteralKind.NUMBER:
         return _number_text(literal.text).encode()
-    # An introducer changes what the bytes mean, not the bytes.
+    # An introducer changes the meaning of the bytes, not the bytes.
     return literal.text.encode(charset_of(context.client_charset).codec or "utf_8", errors="replace")
 
 
 def exact_bytes(literal: Literal, context: DdlContext) -> bytes | None:
-    """What a binary column stores of a literal, without the zeros that fill a BINARY; None where the charsets of the
-    statement do not tell it."""
+    """The bytes that a binary column stores for a literal, without the zeros that fill a BINARY; None if they do not
+    follow from the charsets of the statement."""
     if literal.kind is not LiteralKind.TEXT:
         return _bytes(literal, context)
     if not literal.text.isascii():
@@ -109,7 +109,7 @@ def exact_bytes(literal: Literal, context: DdlContext) -> bytes | None:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether it has no bytes that are no characters."""
+    """Whether all its bytes are characters."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -135,7 +135,7 @@ def _plain_text(literal: Literal, column: Column, context: DdlContext) -> str:
 
 
 def _reread(text: str, introduced: str, context: DdlContext) -> str:
-    """A string with an introducer: its bytes stay, and are read in the charset that it names."""
+    """A string with an introducer: its bytes stay, and are read in the charset of the introducer."""
     sent = charset_of(context.client_charset).codec or "utf_8"
     try:
         meant = charset_of(introduced).codec or "utf_8"
@@ -145,7 +145,7 @@ def _reread(text: str, introduced: str, context: DdlContext) -> str:
 
 
 def _number_text(text: str) -> str:
-    """A number as a string: integers without leading zeros, decimals as written, doubles as they print."""
+    """A number as a string: integers without leading zeros, decimals as written, doubles as they are printed."""
     if "e" in text.lower():
         return double_text(float(text))
     if "." in text:
@@ -164,7 +164,7 @@ def _text(literal: Literal, column: Column, column_type: ColumnType, context: Dd
 
 
 def _labels(literal: Literal, column: Column, column_type: ColumnType, context: DdlContext) -> str:
-    """Labels as the type spells them; the members of a SET in its order."""
+    """Labels with the spelling of the type; the members of a SET are in the type's order."""
     text = _plain_text(literal, column, context)
     by_name = {fold_name(label): label for label in reversed(column_type.labels)}
     exact = set(column_type.labels)
@@ -194,4 +194,4 @@ STORED_DEFAULTS: Final[dict[Family, Callable[[Literal, Column, ColumnType, DdlCo
     Family.TEMPORAL: lambda literal, _, kind, context: temporal_text(literal, kind, context.sql_mode),
     Family.YEAR: lambda literal, _, kind, context: temporal_text(literal, kind, context.sql_mode),
 }
-"""What a literal is stored as, by the family of each type that can have a literal default."""
+"""The stored value of a literal, by the family of each type that can have a literal default."""

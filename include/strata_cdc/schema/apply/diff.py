@@ -1,6 +1,6 @@
-"""What is different between two definitions of a table, as values that can be shown and applied.
-Not here: what a statement asks for (`schema/ddl/changes.py`), which columns have another name
-(`schema/history/identified_tables.py`): two definitions alone do not tell that from drop and add."""
+"""The differences between two definitions of a table, as values that can be shown and applied.
+Not here: the changes that a statement requests (`schema/ddl/changes.py`), which columns were renamed
+(`schema/history/identified_tables.py`): two definitions alone do not distinguish a rename from a drop and an add."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ColumnAdded(Struct, frozen=True):
 
 
 class ColumnChanged(Struct, frozen=True):
-    """A column of both, with other facts."""
+    """A column of both definitions, with other facts."""
 
     before: Column
     after: Column
@@ -48,7 +48,7 @@ class ColumnChanged(Struct, frozen=True):
 
 
 class ColumnRenamed(Struct, frozen=True):
-    """A column of both under another name, maybe with other facts besides."""
+    """A column of both definitions under another name, possibly with other facts too."""
 
     before: Column
     after: Column
@@ -59,7 +59,7 @@ class ColumnRenamed(Struct, frozen=True):
 
 
 class ColumnsReordered(Struct, frozen=True):
-    """The columns of both stand in another order: all names of the newer definition."""
+    """The columns of both definitions have another order: all names of the newer definition."""
 
     order: tuple[str, ...]
 
@@ -86,7 +86,7 @@ class KeyAdded(Struct, frozen=True):
 
 
 class KeyChanged(Struct, frozen=True):
-    """A key of both, with other parts or another kind."""
+    """A key of both definitions, with other parts or of another kind."""
 
     before: Key
     after: Key
@@ -124,7 +124,7 @@ _SWITCHES: Final = {
     "auto_increment": ("no AUTO_INCREMENT", "AUTO_INCREMENT"),
     "default_is_expression": ("default is a constant", "default is an expression"),
 }
-"""What a fact of a column that is true or false is called: where it is false, and where it is true."""
+"""The words for a fact of a column that is true or false: if it is false, and if it is true."""
 _TABLE_FACTS = tuple(name for name in TableDefinition.__struct_fields__ if name not in {"columns", "keys"})
 
 
@@ -136,8 +136,8 @@ def diff(
     Args:
         before: The older definition.
         after: The newer one.
-        renames: From names of columns of the older, folded, to those that the same columns have in the newer. What is
-            in neither is passed over.
+        renames: From the folded names of older columns to the names that the same columns have in the newer definition.
+            Names that are in neither definition are ignored.
     """
     return (
         *_column_differences(before.columns, after.columns, renames or {}),
@@ -151,7 +151,7 @@ def diff(
 
 
 def apply(definition: TableDefinition, differences: Iterable[Difference]) -> TableDefinition:
-    """The definition that `differences` make of the one they were taken from."""
+    """The result of applying `differences` to the definition from which they were computed."""
     differences = list(differences)
     renamed = {fold_name(one.before.name): one.after for one in differences if isinstance(one, ColumnRenamed)}
     removed = {fold_name(one.column.name) for one in differences if isinstance(one, ColumnRemoved)}
@@ -210,10 +210,10 @@ def _column_differences(
 def _by_later_name(
     before: tuple[Column, ...], new: Mapping[str, Column], renames: Mapping[str, str]
 ) -> dict[str, Column]:
-    """The older columns by their names, folded; those that are renamed by the later ones."""
+    """The older columns by their folded names; renamed columns by their newer names."""
     names = [fold_name(column.name) for column in before]
     later = {name: fold_name(renames[name]) for name in names if name in renames and fold_name(renames[name]) in new}
-    # Where one takes a name that another keeps, the renames are not of these definitions.
+    # If a column gets a name that another column keeps, the renames are not of these definitions.
     if len({later.get(name, name) for name in names}) < len(names):
         later = {}
     return {later.get(name, name): column for name, column in zip(names, before, strict=True)}
@@ -242,7 +242,7 @@ def _described(column: Column) -> str:
 
 
 def described_key(key: Key) -> str:
-    """A key in words: its name, what it is for, its parts in order."""
+    """A key in words: its name, its purpose, its parts in order."""
     return f"{key.name} {key.kind} ({', '.join(_described_part(part) for part in key.parts)})"
 
 
@@ -254,7 +254,7 @@ def _described_part(part: KeyPart) -> str:
 
 
 def lengths_in_doubt(definition: TableDefinition) -> list[str]:
-    """The lengths of keys that no binlog tells, in sentences."""
+    """The lengths of keys that no binlog has, in sentences."""
     return [
         f"the length of key `{key.name}`'s part `{part.column}` is not in the binlog: {described_lengths(part)}"
         for key in definition.keys

@@ -39,17 +39,17 @@ def _single(value: float) -> float:
 
 
 def double_text(value: float) -> str:
-    """A DOUBLE: the shortest digits that read back as the same number."""
+    """A DOUBLE: the shortest digits from which the same number can be read back."""
     return _printed(repr(value), _DOUBLE_WIDTH)
 
 
 def float_text(value: float) -> str:
-    """A FLOAT: six digits of the single that is nearest."""
+    """A FLOAT: six digits of the nearest single."""
     return _printed(f"{_single(value):.{_FLOAT_DIGITS - 1}e}", _FLOAT_WIDTH)
 
 
 def _printed(text: str, width: int) -> str:
-    """Digits and an exponent in the form that `my_gcvt` gives them."""
+    """Digits and an exponent in the form of `my_gcvt`."""
     sign, digits, point = _taken_apart(text)
     if not digits:
         return f"{sign}0"
@@ -62,7 +62,7 @@ def _printed(text: str, width: int) -> str:
 
 
 def _taken_apart(text: str) -> tuple[str, str, int]:
-    """Sign, significant digits, and where the point stands before them: 0.digits times ten to that power."""
+    """Sign, significant digits, and the position of the point: the number is 0.digits times ten to that power."""
     sign = "-" if text.startswith("-") else ""
     mantissa, _, exponent = text.lstrip("-").partition("e")
     whole, _, fraction = mantissa.partition(".")

@@ -1,4 +1,4 @@
-"""Keys of a table from what is written: names, prefixes, indexes that foreign keys bring, the order they are kept in.
+"""Keys of a table from what is written: names, prefixes, indexes for foreign keys, the order in which they are kept.
 Not here: which keys an ALTER keeps (`alter.py`)."""
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ _LONGEST_NAME = 64
 def with_keys(
     present: Iterable[Key], written: Iterable[WrittenKey], columns: Sequence[Column], limits: frozenset[int]
 ) -> tuple[Key, ...]:
-    """The keys of a table that has `present` already and gets `written`, in the order in which they are kept.
+    """The keys of a table that already has `present` and gets `written`, in the order in which they are kept.
 
-    Parts of plain indexes that are longer than the engine takes are cut to a prefix; `limits` as of `possible_limits`.
+    Parts of plain indexes that are too long for the engine are cut to a prefix; for `limits` see `possible_limits`.
 
     Raises:
-        DdlError: A key names a column that the table does not have, two columns or keys have one name, or none is left.
+        DdlError: A key names a column that the table does not have, two columns or keys have one name, or no column is
+            left.
     """
     by_name = {fold_name(column.name): column for column in columns}
     if len(by_name) < len(columns) or not columns:
         raise DdlError("two columns would have the same name" if columns else "no column would be left")
-    # Fulltext keys come last in a table (sql/sql_table.cc, `sort_keys`).
+    # Fulltext keys are last in a table (sql/sql_table.cc, `sort_keys`).
     stored = sorted(present, key=lambda key: key.kind is KeyKind.FULLTEXT)
     kept = _without_redundant([*stored, *(_unnamed(key, by_name) for key in written)])
     settled = [_with_prefixes(_of_its_kind(key, by_name), by_name) for key in kept]
@@ -48,19 +49,19 @@ def with_keys(
 
 
 def in_order(keys: Iterable[Key]) -> tuple[Key, ...]:
-    """The primary key first, the others by name: equal keys are equal however they came to be."""
+    """The primary key first, the others by name: equal keys have an equal order, whatever statements made them."""
     return tuple(sorted(keys, key=lambda key: (key.kind is not KeyKind.PRIMARY, fold_name(key.name))))
 
 
 def _unnamed(written: WrittenKey, columns: dict[str, Column]) -> Key:
-    """The key as it is written; without a name: '' until all are known."""
+    """The key as it is written; if it has no name, its name is '' until all names are known."""
     parts = tuple(_part(part, columns) for part in written.parts)
     return Key(written.name or "", written.kind, parts, invisible=written.invisible, generated=written.foreign)
 
 
 def _of_its_kind(key: Key, columns: dict[str, Column]) -> Key:
-    """The key as it is kept: an index on a geometry is a spatial one, and fulltext is of whole columns, whatever they
-    say. Until then that tells keys apart."""
+    """The key as the server keeps it: an index on a geometry is a spatial index, and a fulltext index covers whole
+    columns, whatever is written. Until this step, the written form distinguishes keys."""
     if key.kind is KeyKind.FULLTEXT:
         return replace(key, parts=tuple(KeyPart(part.column) for part in key.parts))
     if key.kind is KeyKind.INDEX and _is_spatial(key.parts[0], columns):
@@ -84,7 +85,7 @@ def _part(written: WrittenKeyPart, columns: dict[str, Column]) -> KeyPart:
 
 
 def _with_prefixes(key: Key, columns: dict[str, Column]) -> Key:
-    """The key without lengths that are those of the whole column. Until then they tell keys apart."""
+    """The key without lengths that cover the whole column. Until this step, these lengths distinguish keys."""
     if all(part.lengths == (None,) for part in key.parts):
         return key
     parts = tuple(
@@ -97,20 +98,21 @@ def _with_prefixes(key: Key, columns: dict[str, Column]) -> Key:
 
 
 def prefix_of(column: Column, length: int | None) -> int | None:
-    """The length of an indexed prefix; None where it is the whole column."""
+    """The length of an indexed prefix; None if it is the whole column."""
     if not length:
         return None
     column_type = parse_column_type(column.column_type)
     if column_type.kind not in CAN_BE_CUT:
-        return None  # the server takes a length there only if it is that of the whole column
+        return None  # the server accepts a length there only if it is that of the whole column
     if column_type.kind in FULL_LENGTH_COUNTS:
         return None if column_type.length == length else length
     return min(length, characters_of(column))
 
 
 def _without_redundant(keys: list[Key]) -> list[Key]:
-    """Drops indexes of foreign keys that another key serves (sql/sql_table.cc, `count_keys`). Of two keys the server
-    asks the earlier one alone whether it is ordered: a later fulltext or spatial key takes such an index's place."""
+    """Drops indexes of foreign keys that another key can replace (sql/sql_table.cc, `count_keys`). Of two keys the
+    server checks only for the earlier one whether it is ordered: so a later fulltext or spatial key replaces such an
+    index."""
     dropped: set[int] = set()
     for number, key in enumerate(keys):
         for earlier in range(number):
@@ -126,12 +128,13 @@ def _without_redundant(keys: list[Key]) -> list[Key]:
 
 
 def copied(keys: Iterable[Key]) -> tuple[Key, ...]:
-    """The keys of a copy (CREATE TABLE ... LIKE): as the server makes them anew from those that are stored."""
+    """The keys of a copy (CREATE TABLE ... LIKE): the server makes them anew from the stored keys."""
     return in_order(_without_redundant(sorted(keys, key=lambda key: key.kind is KeyKind.FULLTEXT)))
 
 
 def _one_serves_both(left: Key, right: Key) -> bool:
-    """Whether one of them was made for a foreign key and begins the other (sql/key_spec.cc, `foreign_key_prefix`)."""
+    """Whether one of them was made for a foreign key and is the beginning of the other (sql/key_spec.cc,
+    `foreign_key_prefix`)."""
     short, long = left, right
     if left.generated:
         if right.generated and len(left.parts) > len(right.parts):
@@ -158,7 +161,8 @@ def _same_part(one: KeyPart, other: KeyPart) -> bool:
 
 
 def _named(keys: list[Key]) -> list[Key]:
-    """Gives names to keys without: the first column's, with a number if it is taken (`make_unique_key_name`)."""
+    """Gives names to keys without a name: that of the first column, with a number if it is used
+    (`make_unique_key_name`)."""
     taken: set[str] = set()
     found = []
     for key in keys:

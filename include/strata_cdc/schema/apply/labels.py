@@ -23,7 +23,7 @@ _SHOWN_AS_THEY_ARE = frozenset({"binary", "utf8mb3"})
 
 
 def label_bytes(labels: Iterable[Literal], charset: str) -> tuple[bytes, ...]:
-    """The bytes of labels that a statement writes; `?` for what the charset cannot hold."""
+    """The bytes of labels in a statement; `?` for characters that the charset does not have."""
     found = []
     for label in labels:
         if label.kind is LiteralKind.TEXT:
@@ -35,7 +35,8 @@ def label_bytes(labels: Iterable[Literal], charset: str) -> tuple[bytes, ...]:
 
 
 def bytes_of_literal(literal: Literal, charset: str) -> bytes:
-    """The bytes of a hexadecimal or bit literal, filled up to whole characters where all have one width."""
+    """The bytes of a hexadecimal or bit literal, filled up to whole characters if all characters have the same
+    width."""
     raw = literal.raw_bytes()
     width = _WIDTHS.get(charset, 1)
     return raw.rjust(-(-len(raw) // width) * width, b"\0")
@@ -44,11 +45,12 @@ def bytes_of_literal(literal: Literal, charset: str) -> bytes:
 def shown_label(raw: bytes, charset: str) -> str:
     """A label as information_schema shows it (sql/field.cc, `Field_enum::sql_type`).
 
-    In binary and utf8mb3, which are shown without a conversion, bytes that are no UTF-8 come as surrogates; of
-    utf8mb4 nothing is shown from a cut character on, and `?` for other bytes without meaning.
+    Labels in binary and utf8mb3 are shown without a conversion: bytes that are not UTF-8 become surrogates here. Labels
+    in utf8mb4 are shown only up to a cut character, with `?` for other bytes without meaning.
 
     Raises:
-        DdlError: Another charset of several bytes has no text for them; each has rules of its own there.
+        DdlError: The bytes have no text in another charset of several bytes; each such charset has its own rules for
+            them.
     """
     if raw.isascii() and charset not in _WIDTHS:
         return raw.decode(codec_of(charset))
@@ -73,7 +75,8 @@ def _shown_as_it_is(raw: bytes, charset: str) -> str:
 
 
 def _shown_of_two_bytes(raw: bytes, charset: str) -> str:
-    """As `my_mb_wc_gbk` and its kin read it: `?` for two bytes without meaning, nothing from a cut character on."""
+    """The same result as `my_mb_wc_gbk` and similar functions: `?` for two bytes without meaning; it ends at a cut
+    character."""
     text, at = "", 0
     while at < len(raw):
         alone = raw[at] < 0x80 or (charset in _SINGLE_KATAKANA and 0xA1 <= raw[at] <= 0xDF)
@@ -87,7 +90,7 @@ def _shown_of_two_bytes(raw: bytes, charset: str) -> str:
 
 
 def raw_labels(column: Column) -> tuple[bytes, ...] | None:
-    """The bytes of a column's labels; None for a column without."""
+    """The bytes of a column's labels; None for a column without labels."""
     if column.label_bytes is not None:
         return tuple(bytes.fromhex(label) for label in column.label_bytes)
     column_type = parse_column_type(column.column_type)
@@ -98,7 +101,7 @@ def raw_labels(column: Column) -> tuple[bytes, ...] | None:
 
 
 def hidden_bytes(raw: tuple[bytes, ...], charset: str) -> tuple[str, ...] | None:
-    """The bytes in hexadecimal where what is shown does not give them back; else None."""
+    """The bytes in hexadecimal, if they do not follow from the text that is shown; else None."""
     codec = codec_of(charset)
     if all(shown_label(label, charset).encode(codec, errors="replace") == label for label in raw):
         return None
@@ -106,7 +109,7 @@ def hidden_bytes(raw: tuple[bytes, ...], charset: str) -> tuple[str, ...] | None
 
 
 def codec_of(charset: str) -> str:
-    """Python's codec for labels and defaults in a charset; those that have none are read as UTF-8."""
+    """Python's codec for labels and defaults in a charset; UTF-8 for charsets without a codec."""
     return CHARSETS[charset].codec or "utf_8"
 
 

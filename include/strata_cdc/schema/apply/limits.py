@@ -1,5 +1,5 @@
-"""How long a part of a key can be, and what the server makes of one that is longer.
-Not here: which keys there are (`keys.py`)."""
+"""The maximum length of a part of a key, and what the server does with a longer one.
+Not here: which keys a table has (`keys.py`)."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ CAN_BE_CUT: Final = FULL_LENGTH_COUNTS | TEXTS | BLOBS
 
 _LONGEST: Final = 3072
 _MYISAM: Final = 1000
-"""Of a part, and of a whole key."""
+"""For a part, and for a whole key."""
 _ANTELOPE: Final = 767
 """InnoDB's row formats COMPACT and REDUNDANT."""
 _LIMITED_KINDS: Final = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE, KeyKind.INDEX})
 
 
 def possible_limits(engine: str | None, row_format: str | None, context: DdlContext) -> frozenset[int]:
-    """Bytes to which the server may have cut the parts of a table's plain indexes; empty where it cuts none.
+    """The limits in bytes to which the server may have cut the parts of a table's plain indexes; empty if it cuts none.
 
-    There is more than one where no engine is named, or one that the server does not have: the session's
-    `default_storage_engine` takes its place, and no binlog holds it. Not so `innodb_default_row_format`: what is too
-    long for that is refused by InnoDB, not cut (9.7).
+    There is more than one limit if no engine is named, or an engine that the server does not have: then the session's
+    `default_storage_engine` is used, which no binlog has. This does not apply to `innodb_default_row_format`: if a part
+    is too long for it, InnoDB refuses the key and does not cut it (9.7).
     """
     if context.refuses_long_keys:
         return frozenset()
-    # MEMORY and BLACKHOLE (since 8.0.27) take what InnoDB takes at most.
+    # MEMORY and BLACKHOLE (since 8.0.27) have the largest limit of InnoDB.
     named = (engine or "").lower()
     if named in {"myisam", "mrg_myisam", "merge"}:
         return frozenset({_MYISAM})
@@ -51,28 +51,29 @@ def possible_limits(engine: str | None, row_format: str | None, context: DdlCont
 
 
 def _limits_of_innodb(row_format: str | None, flavour: Flavour) -> frozenset[int]:
-    """`ha_innobase::max_supported_key_part_length`; before 8.0 `innodb_large_prefix`, a global setting, decides."""
+    """`ha_innobase::max_supported_key_part_length`; before 8.0 it depends on `innodb_large_prefix`, a global
+    setting."""
     if row_format in {"compact", "redundant"}:
         return frozenset({_ANTELOPE})
     return frozenset({_LONGEST} if flavour.is_mysql(8) else {_ANTELOPE, _LONGEST})
 
 
 def cut_to(limits: frozenset[int], keys: Sequence[Key], columns: Mapping[str, Column]) -> list[Key]:
-    """The keys with their parts cut (sql/sql_table.cc, `prepare_key_column`): to what it comes to under each limit.
+    """The keys with their parts cut (sql/sql_table.cc, `prepare_key_column`), with the results for all possible limits.
 
     Args:
-        limits: As of `possible_limits`.
+        limits: See `possible_limits`.
         keys: As they are written.
         columns: Of the table, by folded name.
     """
-    # A limit under which the server would have refused a key is not the table's.
+    # If the server would have refused a key under a limit, this limit is not that of the table.
     possible = {limit for limit in limits if all(_is_taken(key, columns, limit) for key in keys)} or limits
     return [_cut(key, columns, possible) for key in keys]
 
 
 def _cut(key: Key, columns: Mapping[str, Column], limits: frozenset[int] | set[int]) -> Key:
     if key.kind is not KeyKind.INDEX or not limits:
-        return key  # a unique key that is too long is refused, in every engine
+        return key  # every engine refuses a unique key that is too long
     parts = tuple(_cut_part(part, columns, limits) for part in key.parts)
     return key if parts == key.parts else replace(key, parts=parts)
 
@@ -90,8 +91,8 @@ def _cut_part(part: KeyPart, columns: Mapping[str, Column], limits: frozenset[in
 
 
 def _is_taken(key: Key, columns: Mapping[str, Column], limit: int) -> bool:
-    """Whether an engine with that limit takes the key: a part of a unique one is not cut, and all parts have a limit
-    together (`max_supported_key_length`). What a part in doubt takes is at least its shortest length."""
+    """Whether an engine with that limit accepts the key: a part of a unique key is not cut, and all parts together have
+    a limit too (`max_supported_key_length`). For a part in doubt, its shortest length is used."""
     if key.kind not in _LIMITED_KINDS:
         return True
     named = [(columns[fold_name(part.column)], part) for part in key.parts if part.column is not None]
@@ -102,7 +103,7 @@ def _is_taken(key: Key, columns: Mapping[str, Column], limit: int) -> bool:
 
 
 def _bytes(column: Column, length: int | None) -> int:
-    """What an index on a column, or on a prefix of it, takes."""
+    """The bytes that an index on a column, or on a prefix of it, uses."""
     return (length or key_length(column)) * _width(column)
 
 

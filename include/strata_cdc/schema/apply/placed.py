@@ -1,5 +1,5 @@
-"""A column on its way through an ALTER TABLE.
-Not here: the way itself (`alter.py`)."""
+"""A column during an ALTER TABLE.
+Not here: the steps (`alter.py`)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Placed(Struct):
-    """A column of the new table, and what it was before."""
+    """A column of the new table, and the old column that it was."""
 
     column: Column
     old: Column | None
     """None for an added column."""
     written: WrittenColumn | None = None
-    """What the statement says of it; None if it is left as it was."""
+    """The column as written in the statement; None if the statement does not redefine it."""

@@ -1,4 +1,4 @@
-"""Which keys of a table an ALTER TABLE leaves, and with which parts.
+"""The keys of a table that stay after an ALTER TABLE, with their parts.
 Not here: keys that it adds (`keys.py`)."""
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _UNIQUE = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE})
 
 
 def surviving_keys(before: TableDefinition, steps: Sequence[AlterStep], placed: Sequence[Placed]) -> list[Key]:
-    """The keys that are left, their parts under new names; a key whose columns all go away goes too.
+    """The keys that are left, with the new names of their columns; a key whose columns are all dropped is dropped too.
 
     Raises:
-        DdlError: A key is dropped that is not there.
+        DdlError: The statement drops a key that does not exist.
     """
     known = list(before.keys)
     columns = {fold_name(column.name): column for column in before.columns}
@@ -73,7 +73,7 @@ def _changed(key: Key, steps: Sequence[AlterStep]) -> Key:
 
 
 def _surviving_part(part: KeyPart, columns: dict[str, Column], placed: Sequence[Placed]) -> KeyPart | None:
-    """The part on the column that took its column's place: by former name, or by name for an added one."""
+    """The part on the column that replaced its column: by former name, or by name for an added column."""
     if part.column is None:
         return part
     name = fold_name(part.column)
@@ -89,12 +89,12 @@ def _surviving_part(part: KeyPart, columns: dict[str, Column], placed: Sequence[
 def _kept_length(length: int | None, placed: Placed, before: Column) -> int | None:
     if placed.old is not None:
         return _prefix(length, placed.old, placed.column)
-    # A column that is dropped and added again: the key keeps its length, as a prefix of the new one.
+    # A column is dropped and added again: the key keeps its length, as a prefix of the new column.
     return prefix_of(placed.column, length or key_length(before))
 
 
 def _prefix(length: int | None, old: Column, new: Column) -> int | None:
-    """An indexed prefix is given up where the column's new type has none, or is no longer than it."""
+    """The length of an indexed prefix; None if the new type cannot have a prefix, or is not longer than it."""
     if old is new:
         return length
     before, after = parse_column_type(old.column_type), parse_column_type(new.column_type)
@@ -111,8 +111,9 @@ def _prefix(length: int | None, old: Column, new: Column) -> int | None:
 
 
 def _length_of_labels(column: Column, column_type: ColumnType) -> int | None:
-    """The prefix that a key on a whole ENUM or SET becomes on a text: its bytes, cut to whole characters. None where
-    labels are as long as that, for then the server takes the key to be on the whole column (`prepare_key_column`)."""
+    """The prefix that a key on a whole ENUM or SET becomes on a text: its bytes, cut to whole characters. None if the
+    labels are exactly that long, because then the server treats the key as one on the whole column
+    (`prepare_key_column`)."""
     if column_type.kind not in LABELLED:
         return None
     wide = CHARSETS[column.character_set].max_bytes if column.character_set is not None else 1

@@ -14,7 +14,7 @@ _TIME_TRUNCATE_FRACTIONAL = 1 << 32
 
 
 def temporal_text(literal: Literal, column_type: ColumnType, sql_mode: int = 0) -> str:
-    """The value as the server prints it; the literal's own text where it is not a date or time that is known."""
+    """The value as the server prints it; the literal's own text if it is not a known form of a date or time."""
     text = str(literal.number()) if literal.kind in {LiteralKind.HEX, LiteralKind.BITS} else literal.text.strip()
     kind = column_type.kind
     if literal.kind is not LiteralKind.TEXT and kind in {TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP}:
@@ -52,7 +52,7 @@ def _date_and_time(text: str, column_type: ColumnType, rounding: str, *, allows_
     if len(runs[0]) == 2 and (year, month, day) != (0, 0, 0):
         year = _century(year)
     if not (month and day) and (column_type.kind is TypeKind.TIMESTAMP or not allows_zero):
-        year = month = day = 0  # no timestamp has a part of a date
+        year = month = day = 0  # no timestamp has only a part of a date
         time, fraction = [], ""
     if column_type.kind is TypeKind.DATE:
         return f"{year:04d}-{month:02d}-{day:02d}"
@@ -75,7 +75,7 @@ def _runs(text: str) -> tuple[list[str], str]:
 
 
 def _filled(number: str) -> str:
-    """A number with the zeros that are missing in front: 70101 is 070101. A text is read from its first digit on."""
+    """A number with its leading zeros: 70101 is 070101. A text is read from its first digit on."""
     whole, point, fraction = number.partition(".")
     if not whole.isdigit() or not whole.strip("0"):
         return number
@@ -92,7 +92,7 @@ def _digits_apart(digits: str) -> list[str]:
 
 
 def _rounded(digits: str, column_type: ColumnType, rounding: str) -> tuple[int, str]:
-    """Whole seconds that rounding adds, and the fraction as it prints, with its point."""
+    """The whole seconds that rounding adds, and the fraction as it is printed, with its point."""
     decimals = column_type.length or 0
     value = Decimal(f"0.{digits or '0'}").quantize(Decimal(1).scaleb(-decimals), rounding)
     carry = int(value)

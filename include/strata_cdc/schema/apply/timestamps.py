@@ -1,5 +1,5 @@
-"""What TIMESTAMP columns get without being asked while `explicit_defaults_for_timestamp` is off.
-Not here: their NOT NULL, which comes with the column (`columns.py`)."""
+"""The implicit defaults of TIMESTAMP columns while `explicit_defaults_for_timestamp` is off.
+Not here: their implicit NOT NULL, which is set with the column (`columns.py`)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def with_implicit_timestamps(
 ) -> list[Column]:
     """The columns of a table with implicit defaults.
 
-    If the first TIMESTAMP is NOT NULL and has no default, it becomes current on insert and on update; further ones
-    have the zero timestamp (sql/sql_table.cc, `promote_first_timestamp_column`), but for those of the primary key.
-    An expression that ALTER COLUMN ... SET DEFAULT gives is no default there, unless it takes another's place: such a
-    column becomes current on update, and keeps its expression on insert (9.7).
+    If the first TIMESTAMP is NOT NULL and has no default, it gets CURRENT_TIMESTAMP on insert and on update. Further
+    ones get the zero timestamp (sql/sql_table.cc, `promote_first_timestamp_column`), except those of the primary key.
+    An expression of ALTER COLUMN ... SET DEFAULT does not count as a default there, unless it replaces another
+    expression: such a column gets CURRENT_TIMESTAMP on update, and keeps its expression on insert (9.7).
 
     Args:
         placed: All columns, in their order.
@@ -65,7 +65,7 @@ def _gets_expression(placed: Placed) -> bool:
 
 
 def _has_expression(column: Column) -> bool:
-    """CURRENT_TIMESTAMP without parentheses is none to the server."""
+    """Whether its default is an expression; CURRENT_TIMESTAMP without parentheses is none to the server."""
     default = column.default or ""
     return column.default_is_expression and not default.startswith("CURRENT_TIMESTAMP")
 

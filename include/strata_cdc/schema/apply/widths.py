@@ -1,4 +1,4 @@
-"""Bytes that a whole column takes in a key, and characters it can hold.
+"""The bytes of a whole column in a key, and the characters that it can hold.
 Not here: prefixes and their limits (`keys.py`)."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def characters_of(column: Column) -> int:
-    """How many characters a column can hold at most (`max_display_width_in_codepoints`); bytes if it has no charset."""
+    """The maximum number of characters of a column (`max_display_width_in_codepoints`); bytes if it has no charset."""
     column_type = parse_column_type(column.column_type)
     kind = column_type.kind
     if kind.facts.capacity is not None:
@@ -23,15 +23,15 @@ def characters_of(column: Column) -> int:
     if kind in LABELLED:
         lengths = [len(label) for label in column_type.labels]
         return max(lengths) if kind is TypeKind.ENUM else sum(lengths) + len(lengths) - 1
-    # Numbers and times are shorter than the shortest text but for the longest decimals: sign and point.
+    # Numbers and times are shorter than the shortest text, except for the longest decimals: sign and point.
     return (column_type.length or 0) + (2 if kind is TypeKind.DECIMAL else 0)
 
 
 def key_length(column: Column) -> int:
-    """What a key on the whole column takes, in its characters: bytes but for text."""
+    """The length of a key on the whole column, in the key's units: characters for text, else bytes."""
     column_type = parse_column_type(column.column_type)
     facts = column_type.kind.facts
-    # What has a fixed width takes the same in a key as in a row image.
+    # Types of a fixed width use the same number of bytes in a key as in a row image.
     width = LOGGED_FIELDS[facts.code].width(facts.metadata.of(column_type, 1))
     if width is not None and width >= 0:
         return width // _longest_character(column)
@@ -43,5 +43,5 @@ def _longest_character(column: Column) -> int:
 
 
 def label_bytes(column_type: ColumnType) -> int:
-    """Bytes that a value of an ENUM or SET takes."""
+    """The bytes of a value of an ENUM or SET."""
     return column_type.kind.facts.metadata.of(column_type, 1)
