@@ -1,2 +1,2 @@
-"""Versions along a source's stream: kept, and asked for by position.
-Not here: finding them in the stream (`schema/tracker/`)."""
+"""Versions along a source's stream: stored, and looked up by position.
+Not here: deriving them from the stream (`schema/tracker/`)."""

@@ -1,5 +1,5 @@
-"""Rows of the version table and its ledgers, as a stretch of the stream writes them.
-Not here: what belongs into one transaction of the store, and reading (`sql_store.py`)."""
+"""Writes the rows of the version table and its ledgers for a batch of the stream.
+Not here: what belongs to one transaction of the store, and reading (`sql_store.py`)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def append_versions(
     given: Sequence[Version],
     add_definitions: Callable[[sa.Connection, Iterable[TableDefinition]], list[str]],
 ) -> None:
-    """Inserts versions with all that they change, but for statements that are stored already.
+    """Inserts versions with all their changes, except statements that are already stored.
 
     `add_definitions` stores definitions and returns their fingerprints in the same order.
     """
@@ -44,7 +44,7 @@ def append_versions(
         return
     ids = _insert_versions(connection, source, versions)
     definitions = [entry.definition for v in versions for entry in v.tables if entry.definition is not None]
-    # In the order of the entries: a fingerprint is dear, and each is taken once.
+    # In the order of the entries: computing a fingerprint is expensive, so each is computed once.
     fingerprints = iter(add_definitions(connection, definitions))
     insert_rows(
         connection,
@@ -99,7 +99,7 @@ def append_versions(
 
 
 def advance(connection: sa.Connection, wanted: TrackedPosition) -> TrackedPosition:
-    """Moves the source's position on, if nobody else has."""
+    """Moves the source's position on, unless another tracker has moved it."""
     values = {name: getattr(wanted, name) for name in TrackedPosition.__struct_fields__}
     values["revision"] = wanted.revision + 1
     busy = AlreadyRunningError(
@@ -134,8 +134,8 @@ def _not_stored(connection: sa.Connection, source: str, given: Sequence[Version]
 
 
 def _insert_versions(connection: sa.Connection, source: str, versions: Sequence[Version]) -> list[int]:
-    """Inserts the rows and returns their ids. MySQL cannot return them for many rows at once, so they are read back:
-    a source has one writer, and within a batch place and origin are unique."""
+    """Inserts the rows and returns their ids. MySQL cannot return the ids of many rows at once, so they are read back:
+    a source has only one writer, and within a batch position and origin are unique."""
     newest = sa.select(sa.func.coalesce(sa.func.max(schema_version.c.id), 0)).where(schema_version.c.source == source)
     before = connection.execute(newest).scalar_one()
     insert_rows(connection, schema_version, [_version_row(source, version) for version in versions])
@@ -197,7 +197,7 @@ def statement_row(source: str, change: StatementChange) -> dict[str, Any]:
 
 
 def removal_rows(source: str, removals: Sequence[RowRemoval]) -> list[dict[str, Any]]:
-    """DDL that removed rows, a row for each statement."""
+    """DDL that removed rows, one row for each statement."""
     rows = []
     for (seq, binlog_pos), group in groupby(removals, key=lambda one: (one.seq, one.binlog_pos)):
         tables = list(group)
@@ -240,5 +240,6 @@ def insert_rows(
 
 
 def ignore_duplicates(connection: sa.Connection) -> str | None:
-    """Two trackers may store the same definition at the same time; where the database can, the second passes."""
+    """Two trackers may store the same definition at the same time; if the database supports it, the second insert is
+    ignored."""
     return {"mysql": "IGNORE", "mariadb": "IGNORE", "sqlite": "OR IGNORE"}.get(connection.dialect.name)

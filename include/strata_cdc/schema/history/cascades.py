@@ -1,6 +1,6 @@
-"""Tables whose rows foreign keys change without row events: before 9.6 InnoDB deletes and changes rows of the child by
-itself, and no binlog has them.
-Not here: what DDL does to rows (`effects.py`)."""
+"""Tables whose rows are changed by foreign keys without row events: before 9.6 InnoDB itself deletes and changes rows
+of the child table, and no binlog has these changes.
+Not here: the effect of DDL on rows (`effects.py`)."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 
 
 class Cascade(Struct, frozen=True):
-    """A table whose rows change where another's are deleted, or get another key."""
+    """A table whose rows change when rows of another table are deleted, or get another key."""
 
     name: TableName
-    """What it is called at the end."""
+    """Its name at the end of the stream."""
     since_seq: int
-    """Of the transaction that made the foreign key, or from which on a snapshot speaks that found it."""
+    """The transaction that made the foreign key, or the transaction from which on the snapshot that found it is
+    valid."""
 
 
 def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
-    """The tables of a source that cascades may change without row events, in order of name.
+    """The tables of a source whose rows cascades may change without row events, in order of name.
 
-    They are those of which a DDL in the stream tells it, or a snapshot. A foreign key that was dropped still counts, as
-    long as its table is there.
+    A table is in the list if a DDL in the stream or a snapshot shows the foreign key. A foreign key that was dropped
+    still counts, as long as its table exists.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -48,7 +49,8 @@ def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
 
 
 def _may_have_some(engine: sa.Engine, source: str) -> bool:
-    """Whether a version may have made one: to read all of them would take long."""
+    """Whether a version may have made a foreign key with cascades: this check avoids reading all versions, which takes
+    long."""
     version = table_version.c
     may_be = version.effect.is_(None) | version.effect.contains("makes_cascade")
     with reading(engine) as connection:
@@ -56,7 +58,7 @@ def _may_have_some(engine: sa.Engine, source: str) -> bool:
 
 
 def _followed(entries: Iterable[StoredEntry], told: list[ReportedCascades]) -> dict[TableName, Cascade]:
-    """Cascades by what their tables are called at the end, through renames and drops in stream order."""
+    """Cascades by the names of their tables at the end of the stream, after all renames and drops in stream order."""
     found: dict[TableName, Cascade] = {}
     before: dict[TableName, Cascade] = {}
     version_id = 0

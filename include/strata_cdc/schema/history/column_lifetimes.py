@@ -1,5 +1,5 @@
-"""A table's columns through their lives: which column of one version is which of another, by their ids.
-Not here: the values that say it (`schema/model/lifetimes.py`), tables through their names (`lineage.py`), the ids
+"""The lifetimes of a table's columns: which columns of two versions are the same column, by their ids.
+Not here: the values (`schema/model/lifetimes.py`), tables through their names (`lineage.py`), the ids
 (`identified_tables.py`)."""
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class _Growing(Struct):
 
 
 def column_lives(store: SchemaStore, entries: Sequence[StoredEntry]) -> tuple[TableLife, ...]:
-    """The lives of a table's columns, for each table that has had the name, in stream order.
+    """The lifetimes of a table's columns, for each table that has had the name, in stream order.
 
     Args:
         store: The store.
-        entries: All of the table, as `lineage` gives them.
+        entries: All entries of the table, as returned by `lineage`.
 
     Raises:
         StoreUnavailableError: The database does not answer.
         StoreFormatError: The store is damaged, or newer than this version.
     """
     moved = {(entry.version_id, entry.renamed_from) for entry in entries if entry.renamed_from is not None}
-    # What a table leaves behind under its old name is no end of it.
+    # Leaving an old name does not end a table.
     left = {(entry.version_id, entry.name) for entry in entries if (entry.version_id, entry.name) in moved}
     entries = [
         entry
@@ -51,7 +51,7 @@ def column_lives(store: SchemaStore, entries: Sequence[StoredEntry]) -> tuple[Ta
     found: list[_Table] = []
     named: dict[TableName, _Table] = {}
     for _, version in groupby(entries, key=lambda entry: entry.version_id):
-        # Names swap places within one version.
+        # Names are swapped within one version.
         before = dict(named)
         for entry in version:
             table = identified(store, entry)
@@ -67,7 +67,7 @@ def column_lives(store: SchemaStore, entries: Sequence[StoredEntry]) -> tuple[Ta
 
 
 def _table_of(entry: StoredEntry, table: Identified | None, before: Mapping[TableName, _Table]) -> _Table | None:
-    """The table that an entry goes on with; None if it is another than those before."""
+    """The table that an entry continues; None if it is another table than those before."""
     own = before.get(entry.name)
     if entry.renamed_from in {None, entry.name} or (own is not None and own.has_some_of(table)):
         return own
@@ -75,7 +75,7 @@ def _table_of(entry: StoredEntry, table: Identified | None, before: Mapping[Tabl
 
 
 def _name(named: dict[TableName, _Table], entry: StoredEntry, table: _Table) -> None:
-    """Gives a table the name of an entry, and takes it the one that it had."""
+    """Gives a table the name of an entry, and removes its former name."""
     former = entry.renamed_from
     if former is not None and named.get(former) is table:
         del named[former]
@@ -85,19 +85,19 @@ def _name(named: dict[TableName, _Table], entry: StoredEntry, table: _Table) -> 
 
 
 class _Table:
-    """A life that grows entry by entry."""
+    """A lifetime, which grows entry by entry."""
 
     def __init__(self) -> None:
         self.versions: list[int] = []
         self._columns: list[_Growing] = []
 
     def has_some_of(self, table: Identified | None) -> bool:
-        """Whether a table has columns that this one has now: its changed copy, swapped in."""
+        """Whether a table has columns that this table has now: then it is a changed copy that was swapped in."""
         ids = table.columns.ids if table is not None else ()
         return any(column.id in ids for column in self._columns if column.ended is None)
 
     def add(self, version: int, table: Identified) -> None:
-        """The table as a version has it."""
+        """Adds the table as it is in a version."""
         if version in self.versions:
             return
         self.versions.append(version)
@@ -113,7 +113,7 @@ class _Table:
         self._columns += [_Growing(number, [_step(version, one, definition)]) for number, one in columns.items()]
 
     def life(self) -> TableLife:
-        """All of it so far."""
+        """The lifetime so far."""
         return TableLife(tuple(self.versions), tuple(ColumnLife(tuple(one.steps), one.ended) for one in self._columns))
 
 
@@ -124,7 +124,7 @@ def _step(version: int, column: Column, definition: TableDefinition) -> ColumnSt
         column.column_type,
         column.character_set or "",
         "" if column.nullable else "not null",
-        # What a generated column holds may be another value after any statement.
+        # The value of a generated column may differ after any statement.
         f"generated {version}" if column.generated else "",
         f"key {key.index(name)}" if name in key else "",
     )

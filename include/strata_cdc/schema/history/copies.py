@@ -1,9 +1,9 @@
-"""The tables that gh-ost and pt-online-schema-change make beside the one that they change, and the proof of it.
-Not here: what the changes are (`lineage.py`), whether the copies' rows are wanted (`pipeline/plan/excluded.py`).
+"""The tables that gh-ost and pt-online-schema-change make for a change of a table, and the proof that they made them.
+Not here: the changes (`lineage.py`), whether the copies' rows are published (`pipeline/plan/excluded.py`).
 
-Names alone prove nothing: a job that loads `_t_new` every night and swaps it in has its rows nowhere else. The copy
-that was swapped in is wanted, too: its rows are what the table has from then on, and whoever puts a table's rows
-together needs them. What was swapped away, and a tool's notes, nobody needs.
+Names alone prove nothing: a job may load `_t_new` every night and swap it in, and its rows are nowhere else.
+The copy that was swapped in is needed too: its rows are the table's rows from then on, and a program that combines all
+rows of a table needs them. Nobody needs the table that was swapped away, or a tool's notes.
 """
 
 from __future__ import annotations
@@ -24,41 +24,42 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.versions import StoredEntry
 
 _GH_OST: Final = re.compile(r"_(.+?)(?:_[0-9]{14})?_(gho|ghc|del)")
-"""The time stands in the name of what is swapped away, with --timestamp-old-table (go/base/context.go)."""
+"""With --timestamp-old-table, the name of the table that is swapped away contains the time (go/base/context.go)."""
 _PT: Final = re.compile(r"_(.+)_(new|old)")
-"""It puts up to ten underscores in front while a name is taken (bin/pt-online-schema-change, `create_new_table`)."""
+"""The tool adds up to ten underscores at the start while a name is used (bin/pt-online-schema-change,
+`create_new_table`)."""
 _LONGEST: Final = 64
-"""Characters of a name; gh-ost cuts the table's for its own."""
+"""Maximum number of characters of a name; gh-ost cuts the table's name to make its own names."""
 _COPIES: Final = ("_gho", "_new")
 
 
 class NameLifetime(Struct, frozen=True):
-    """A table of a name, from the statement that made it to the one that ended it."""
+    """A table of a name, from the statement that made it to the statement that ended it."""
 
     name: TableName
     entries: tuple[StoredEntry, ...]
     end: StoredEntry | None
-    """None while it is there."""
+    """None while the table exists."""
 
     @property
     def first_seq(self) -> int:
-        """Of the transaction that made it."""
+        """The ordinal of the transaction that made it."""
         return self.entries[0].seq
 
     def overlaps(self, after_seq: int, last_seq: int | None) -> bool:
-        """Whether it was there in some transaction with after_seq < seq <= last_seq; None for no end."""
+        """Whether it existed in some transaction with after_seq < seq <= last_seq; None for no end."""
         begins = last_seq is None or self.first_seq <= last_seq
         return begins and (self.end is None or self.end.seq > after_seq)
 
 
 class NamedCopies(Struct, frozen=True):
-    """The lives of names like those of the tools: what was swapped away, and what is not proved to be that."""
+    """The lifetimes of names like those of the tools: tables that were swapped away, and tables without that proof."""
 
     copies: dict[TableName, list[NameLifetime]]
     others: dict[TableName, list[NameLifetime]]
 
     def holds_all(self, name: TableName, after_seq: int, last_seq: int) -> bool:
-        """Whether all that a name was between two ordinals is a copy; a name that was nothing there is none."""
+        """Whether all tables of a name between two ordinals are copies; False if the name had no table there."""
 
         def there(lives: Collection[NameLifetime]) -> bool:
             return any(life.overlaps(after_seq, last_seq) for life in lives)
@@ -67,12 +68,12 @@ class NamedCopies(Struct, frozen=True):
 
 
 def bases_of(name: TableName, known: Collection[TableName]) -> list[TableName]:
-    """The tables that a name may be beside, if it is like those of the tools: those that are known by their names."""
+    """The tables for which a tool could use this name; only tables that are known."""
     found: list[TableName] = []
     for pattern in (_GH_OST, _PT):
         match = pattern.fullmatch(name.table)
         base = match[1] if match else ""
-        # A table's own name may begin with underscores, too.
+        # A table's own name may also begin with underscores.
         names = {base[count:] for count in range(len(base) - len(base.lstrip("_")) + 1)} if base else set()
         found += [table for one in sorted(names) if (table := TableName(name.database, one)) in known]
         if match and pattern is _GH_OST and len(name.table) == _LONGEST:
@@ -81,15 +82,15 @@ def bases_of(name: TableName, known: Collection[TableName]) -> list[TableName]:
 
 
 def find_copies(store: SchemaStore, source: str, is_empty: Callable[[TableName, int, int], bool]) -> NamedCopies:
-    """What all swaps in a source's history have left behind.
+    """The tables that all swaps in a source's history swapped away, with the tables of gh-ost.
 
-    A copy of pt-online-schema-change is proved to be one only if it was altered before it had any row.
+    A copy of pt-online-schema-change counts as proved only if it was altered before it had any row.
 
     Args:
         store: The store.
         source: The source's name.
-        is_empty: Whether a table has no rows between two ordinals (after the first, up to the second); False if nobody
-            can tell.
+        is_empty: Whether a table has no rows between two ordinals (after the first, up to the second); False if that is
+            not known.
     """
     known = frozenset(store.tables(source))
     bases = {name: found for name in known if (found := bases_of(name, known))}
@@ -139,7 +140,7 @@ def _of_swap(
     lives: dict[TableName, list[NameLifetime]],
     is_empty: Callable[[TableName, int, int], bool],
 ) -> list[NameLifetime]:
-    """What the table became, and gh-ost's own tables, if the copy ended by taking the table's place."""
+    """The former table, and gh-ost's own tables, if the copy replaced the table at its end."""
     end = copy.end
     if end is None or not any(e.version_id == end.version_id and e.renamed_from == copy.name for e in history):
         return []
@@ -160,7 +161,7 @@ def _begins_as(life: NameLifetime, swap: StoredEntry, base: TableName) -> bool:
 
 
 def _altered_first(copy: NameLifetime, is_empty: Callable[[TableName, int, int], bool]) -> bool:
-    """Whether the stream has the copy's creation, and an ALTER of it in front of its rows."""
+    """Whether the stream has the copy's creation, and an ALTER of it before its rows."""
     if len(copy.entries) < 2 or copy.entries[0].origin is not VersionOrigin.DDL:
         return False
     made, altered = copy.entries[0], copy.entries[1]

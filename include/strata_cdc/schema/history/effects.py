@@ -1,6 +1,6 @@
-"""Decides what a DDL does to the rows that are there, for which the binlog has no row events.
+"""Decides what a DDL does to the existing rows, for which the binlog has no row events.
 Not here: the effect as a value (`schema/model/row_effects.py`), which conversions of values are known
-(`schema/model/conversions.py`), what new columns get (`fills.py`), doing it to rows (`tables/convert.py`)."""
+(`schema/model/conversions.py`), the values of new columns (`fills.py`), applying it to rows (`tables/convert.py`)."""
 
 from __future__ import annotations
 
@@ -67,15 +67,15 @@ def effect_of(
     name: TableName | None = None,
     came_from: TableName | None = None,
 ) -> RowEffect:
-    """What a statement does to the rows of one table.
+    """The effect of a statement on the rows of one table.
 
     Args:
-        before: The table whose rows these are; None if there was none, or nobody knew it.
-        after: What it is afterwards; None if it is gone.
-        asked: What the statement asks for, as read from its text; nothing where no statement made the difference.
-        origins: As of `effect_of_columns`; None where one of the two definitions is not there.
-        name: The table's name afterwards, or the one that it has lost.
-        came_from: The table's name before, if it had another.
+        before: The table that has these rows; None if there was none, or if its definition was not known.
+        after: The table afterwards; None if it was dropped.
+        asked: The changes that the statement requests, read from its text; empty if no statement made the difference.
+        origins: See `effect_of_columns`; None if one of the two definitions does not exist.
+        name: The table's name afterwards, or the name that it has lost.
+        came_from: The table's name before, if it was another name.
     """
     changes = tuple(asked)
     if after is None:
@@ -115,17 +115,17 @@ def effect_of_columns(
     time_zone: str | None = None,
     came_from: TableName | None = None,
 ) -> RowEffect:
-    """As `effect_of`, of an ALTER TABLE that changes columns.
+    """Like `effect_of`, for an ALTER TABLE that changes columns.
 
     Args:
         before: The older definition.
         after: The newer one.
         steps: Of the statement.
-        origins: For each column of the newer definition its place in the older one; None for a new column. Ids of
-            columns tell it (`ColumnIds.origins_in`); by default columns of the same name are the same.
+        origins: For each column of the newer definition its index in the older one; None for a new column. Ids of
+            columns give it (`ColumnIds.origins_in`); by default, columns of the same name are the same column.
         sql_mode: Of the session.
-        time_zone: Likewise, where the statement used it.
-        came_from: The table's name before, if it had another.
+        time_zone: Of the session, if the statement used it.
+        came_from: The table's name before, if it was another name.
     """
     places = origins_by_name(before, after) if origins is None else origins
     pairs = [
@@ -160,7 +160,7 @@ def effect_of_columns(
 
 
 def origins_by_name(before: TableDefinition, after: TableDefinition) -> list[int | None]:
-    """For each column of a newer definition the place of the one that has its name in the older one."""
+    """For each column of a newer definition the index of the older column with its name."""
     places = {fold_name(column.name): at for at, column in enumerate(before.columns)}
     return [places.get(fold_name(column.name)) for column in after.columns]
 
@@ -182,12 +182,12 @@ def _keys_of(change: CreateTable | AlterTable) -> Iterable[WrittenKey]:
 
 
 def effect_of_removal(change: RemoveRows, name: TableName, partitioning: Partitioning | str = "") -> RowEffect:
-    """What a statement that removes rows of whole partitions, or all, does to those of one of its tables.
+    """The effect of a statement that removes rows of whole partitions, or all rows, on one of its tables.
 
     Args:
         change: The statement.
         name: The table.
-        partitioning: What the partitions are of the table that the statement alters; a text says why nobody knows.
+        partitioning: The partitions of the table that the statement alters; a text says why they are not known.
     """
     if change.gone is RowsGone.ALL:
         return ALL_ROWS_GO
@@ -215,7 +215,7 @@ def effect_of_removal(change: RemoveRows, name: TableName, partitioning: Partiti
 
 
 class _Columns:
-    """What becomes of the columns of one statement."""
+    """Computes the effect of one statement on columns."""
 
     def __init__(
         self,
@@ -258,7 +258,8 @@ class _Columns:
         return old == new or (not is_padded(old, new, sql_mode) and keeps_values(self.without_null(old, new), new))
 
     def without_null(self, old: Column, new: Column) -> Column:
-        """The column as it was. In strict mode no ALTER that is logged has found a NULL where none may be."""
+        """The column as it was. In strict mode an ALTER is logged only if it has found no NULL in a column that is NOT
+        NULL."""
         is_checked = self.is_strict and not new.column_type.startswith("timestamp")
         return replace(old, nullable=new.nullable) if is_checked else old
 
@@ -284,7 +285,7 @@ class _Columns:
                 self.reasons.append(f"{new.name} is computed by the server, from {', '.join(used)}")
 
     def altered(self) -> list[str]:
-        """Columns of which an expression may make something else than before."""
+        """Columns for which the result of an expression may change."""
         return [
             *(new.name for old, new in self.kept if not looks_alike(self.without_null(old, new), new)),
             *(new.name for new in self.added),
@@ -296,7 +297,7 @@ def _is_named(column: str, expression: str) -> bool:
 
 
 def _is_strict(table: TableDefinition, sql_mode: int) -> bool:
-    """Whether values that do not fit fail the statement; engines without transactions need STRICT_ALL_TABLES."""
+    """Whether values that do not fit make the statement fail; engines without transactions need STRICT_ALL_TABLES."""
     is_transactional = (table.engine or "InnoDB").upper() == "INNODB"
     return bool(sql_mode & (_STRICT_ALL_TABLES | (STRICT_TRANS_TABLES if is_transactional else 0)))
 
@@ -306,7 +307,7 @@ def _expression(column: Column) -> str:
 
 
 def _both(old: Column, new: Column) -> tuple[str, str]:
-    """The two types in words, with what else differs."""
+    """The two types in words, with other differences."""
     before, after = old.column_type, new.column_type
     if old.character_set != new.character_set and old.character_set and new.character_set:
         before, after = f"{before} {old.character_set}", f"{after} {new.character_set}"
@@ -319,7 +320,7 @@ def _both(old: Column, new: Column) -> tuple[str, str]:
 
 
 def _left(changes: Sequence[Change]) -> set[TableName]:
-    """Names, in lower case, whose rows go on under another name."""
+    """Names, in lower case, whose rows continue under another name."""
     pairs = [pair for change in changes if isinstance(change, RenameTables) for pair in change.pairs]
     moved = [one.name for one in changes if isinstance(one, AlterTable) and one.new_name is not None]
     return {name.lower() for name in (*(old for old, _ in pairs), *moved)}
@@ -334,7 +335,7 @@ def _of_new_table(changes: Sequence[Change]) -> RowEffect:
 
 
 def _beside_columns(found: RowEffect, before: TableDefinition, alters: Sequence[AlterTable]) -> RowEffect:
-    """What other parts of the statement do to rows."""
+    """The effect of other parts of the statement on rows."""
     engines = [s.options.engine for one in alters for s in one.steps if isinstance(s, SetOptions) and s.options.engine]
     if engines and (engines[-1].upper() == BLACKHOLE or discards_rows(before)):
         return ALL_ROWS_GO

@@ -1,6 +1,6 @@
-"""Rows of `table_version` as entries of timelines, each with the place of its version; rows of `row_removal`, table by
-table.
-Not here: which entries are asked for (`sql_store.py`), writing them (`appending.py`)."""
+"""Rows of `table_version` as entries of timelines, each with the position of its version; rows of `row_removal`, one
+for each table.
+Not here: which entries are requested (`sql_store.py`), writing them (`appending.py`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strata_cdc.store.database import reading
 from strata_cdc.store.tables import schema_version, table_version
 
 STREAM_ORDER: Final = (schema_version.c.seq, schema_version.c.statement_no, schema_version.c.id)
-"""Of versions."""
+"""The order of versions."""
 _COLUMNS: Final = (
     schema_version.c.id,
     schema_version.c.seq,
@@ -47,7 +47,7 @@ _UNDECIDED: Final = read_again("nobody has decided what became of the rows")
 
 
 def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:
-    """The entries of a source that meet a condition, as `StoredEntry.order` has them.
+    """The entries of a source that meet a condition, in the order of `StoredEntry.order`.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -56,7 +56,8 @@ def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[b
     found: list[StoredEntry] = []
     renamed: dict[int, tuple[int, str]] = {}
     with reading(engine) as connection:
-        # One at a time: 100,000 rows at once are a heap that Python's garbage collection walks again and again.
+        # One row at a time: with 100,000 rows in memory at once, Python's garbage collection would scan them again and
+        # again.
         for row in connection.execute(query):
             if row.renamed_from:
                 renamed[len(found)] = (row.id, row.renamed_from)
@@ -79,10 +80,10 @@ def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[b
 
 
 def removals_from_row(row: Any) -> list[RowRemoval]:
-    """What a statement did to the rows of each of its tables.
+    """The effects of a statement on the rows of each of its tables.
 
     Raises:
-        DamagedFileError: The row has something else.
+        DamagedFileError: The content of the row is not valid.
     """
     names = names_from_column(row.tables, "row_removal.tables")
     effects = [_UNDECIDED] * len(names) if row.effects is None else effects_from_text(row.effects)

@@ -1,5 +1,5 @@
-"""What rows that are there get in a column that an ALTER adds.
-Not here: the whole statement (`effects.py`), the values as Arrow has them (`tables/convert.py`)."""
+"""The value that existing rows get in a column that an ALTER adds.
+Not here: the whole statement (`effects.py`), the values in Arrow (`tables/convert.py`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NoFill(Struct, frozen=True):
-    """The log does not tell what they get."""
+    """The value does not follow from the log."""
 
     reason: str
 
@@ -26,17 +26,17 @@ class NoFill(Struct, frozen=True):
 _ZERO_DATES: Final = frozenset({TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP})
 _NO_LITERAL: Final = frozenset({Family.GEOMETRY, Family.VECTOR})
 _TEXT_ITSELF: Final = re.compile(r"\(?(?:_utf8mb4)?'([^'\\]*)'\)?", re.ASCII)
-"""An expression that is nothing but a text: the only constant default that a TEXT or BLOB can have."""
+"""An expression that is only a text: the only constant default that a TEXT or BLOB can have."""
 _ONE_FORM: Final = re.compile(r"[\w :/+*=#%&@!?<>]*", re.ASCII)
 """Texts that have only one form in any charset: a default is shown as Unicode, whatever its bytes are."""
 
 
 def fill_of(column: Column, literal: object = None) -> str | NoFill | None:
-    """The value as MySQL prints it, bytes in hexadecimal behind `0x`; None for NULL.
+    """The value as MySQL prints it, with bytes in hexadecimal after `0x`; None for NULL.
 
     Args:
         column: The new column.
-        literal: Its default as the statement wrote it, where that is known.
+        literal: Its default as the statement wrote it, if that is known.
     """
     kind = parse_column_type(column.column_type)
     if column.generated is not None:
@@ -60,7 +60,7 @@ def _expression(column: Column, kind: ColumnType) -> str | NoFill:
 
 
 def _implicit(column: Column, kind: ColumnType) -> str | NoFill | None:
-    """What NOT NULL without a DEFAULT means; zero dates are NULL in the lake."""
+    """The value of NOT NULL without a DEFAULT; zero dates are NULL in the lake."""
     family = kind.kind.facts.family
     if kind.kind is TypeKind.ENUM:
         return kind.labels[0]
@@ -96,7 +96,7 @@ def _stored(column: Column, kind: ColumnType, literal: Literal | None) -> str | 
 
 
 def _has_other_forms(column: Column, text: str) -> bool:
-    """Whether other bytes of the column's charset may be the same text."""
+    """Whether other bytes of the column's charset may give the same text."""
     return column.character_set in MANY_TO_ONE and _ONE_FORM.fullmatch(text) is None
 
 
@@ -108,7 +108,8 @@ def _other_forms(column: Column) -> NoFill:
 
 
 def _bytes(column: Column, kind: ColumnType, literal: Literal | None) -> str | NoFill:
-    """COLUMN_DEFAULT shows bytes up to the first zero; the statement has all of them, in the client's charset."""
+    """The full bytes: COLUMN_DEFAULT shows them up to the first zero; the statement has all of them, in the client's
+    charset."""
     raw = known_bytes(column)
     if raw is not None:
         pass
@@ -122,7 +123,7 @@ def _bytes(column: Column, kind: ColumnType, literal: Literal | None) -> str | N
 
 
 def _floating(column: Column, kind: ColumnType, literal: Literal | None) -> str | NoFill:
-    """COLUMN_DEFAULT shows six digits of a FLOAT; the statement has all."""
+    """The exact number: COLUMN_DEFAULT shows six digits of a FLOAT; the statement has all digits."""
     text = literal.text if literal is not None and literal.kind in {LiteralKind.NUMBER, LiteralKind.TEXT} else None
     if text is None:
         text = column.default or "0"

@@ -1,4 +1,4 @@
-"""What tables were called before a version renamed them: as text in `table_version.renamed_from`, and back.
+"""The names of tables before a version renamed them: as text in `table_version.renamed_from`, and back.
 Not here: lists of names (`name_columns.py`), a table through its names (`lineage.py`)."""
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 FormerName = tuple[int, str]
-"""A version's id, and the text in the column."""
+"""A version's id, and the text of the column."""
 
 _CHUNK: Final = 500
-"""Values in one IN (...)."""
+"""Number of values in one IN (...)."""
 _MOST_CHARACTERS: Final = 130
-"""That the column takes."""
+"""The maximum length of the column."""
 
 
 def former_name_text(name: TableName) -> str:
-    """The text to store: quoted where it may be misread, if the column has room for that."""
+    """The text to store: quoted if it is ambiguous and the quoted text fits into the column."""
     text = name_to_text(name)
     return text if len(text) <= _MOST_CHARACTERS else str(name)
 
 
 def former_names(connection: sa.Connection, found: Collection[FormerName]) -> dict[FormerName, TableName]:
-    """The names that texts of the column stand for.
+    """The names for texts of the column.
 
-    Stores of former versions hold `a.b.t` for a table of the database `a.b`. What such a table was called before has
-    a row in the version that renamed it, which tells where the database ends.
+    Stores of former versions have `a.b.t` for a table of the database `a.b`. The former name of such a table has a row
+    in the version that renamed it; this row shows where the database ends.
 
     Args:
         connection: To the store.

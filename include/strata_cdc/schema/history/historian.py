@@ -1,4 +1,4 @@
-"""The historian: what a table looked like at a position of its source's stream. Exact, or a refusal; never "latest".
+"""The historian: the definition of a table at a position of its source's stream. Exact, or a refusal; never "latest".
 Not here: reading the store (`sql_store.py`), replaying DDL (`schema/tracker/track.py`)."""
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ _END_OF_TRANSACTION: Final = 1 << 31
 
 
 class Gap(Struct, frozen=True):
-    """A table whose definition is not known at a position, as a value for lists; `History.at` raises."""
+    """A table whose definition is not known at a position, as a value for lists; `History.at` raises an error
+    instead."""
 
     reason: str
     entry: StoredEntry | None = None
 
 
 class _Timeline:
-    """Entries of one name, those that speak for all tables among them, in stream order."""
+    """Entries of one name, including those about all tables, in stream order."""
 
     def __init__(self, entries: list[StoredEntry]) -> None:
         self.entries = entries
@@ -49,9 +50,9 @@ class _Timeline:
 
 
 class History:
-    """Answers for one source, as far as its stream had been tracked when the first question came.
+    """Answers for one source, as far as its stream had been tracked at the time of the first question.
 
-    It keeps what it has read: a new one sees what has been tracked since.
+    It keeps what it has read: only a new object sees what has been tracked since then.
     """
 
     def __init__(self, store: VersionStore, source: str) -> None:
@@ -66,7 +67,7 @@ class History:
 
     @property
     def tracked(self) -> TrackedPosition:
-        """How far the stream is known.
+        """The position up to which the stream is known.
 
         Raises:
             UnknownSourceError: The source has never been tracked.
@@ -83,11 +84,11 @@ class History:
         return self._tracked
 
     def at(self, table: TableName, position: StreamPosition) -> SchemaVersion:
-        """The version of a table that holds at a position.
+        """The version of a table that is valid at a position.
 
         Raises:
-            SchemaGapError: There is no such table, it is not known there, more than one version could be meant,
-                or the stream has not been tracked that far.
+            SchemaGapError: The table does not exist there, its definition is not known there, the position is ambiguous
+                between versions, or the stream has not been tracked that far.
             UnknownSourceError: The source has never been tracked.
         """
         timeline = self._timeline(table)
@@ -101,7 +102,7 @@ class History:
         return self._version(table, entry, entry.fingerprint)
 
     def lasts(self, table: TableName, seq: int) -> int:
-        """The last transaction, as far as is tracked, at which `at` gives the version that holds at `seq`.
+        """The last tracked transaction at which `at` gives the version that is valid at `seq`.
 
         Raises:
             UnknownSourceError: The source has never been tracked.
@@ -111,8 +112,8 @@ class History:
         return seqs[following] - 1 if following < len(seqs) else max(seq, self.tracked.seq)
 
     def behind(self, table: TableName, seq: int) -> SchemaVersion:
-        """The version that holds when a transaction is over, for whoever reads the table itself: what a snapshot has
-        found at the end of the stream is placed in front of the next transaction.
+        """The version that is valid after a transaction, for callers that read the table itself: a snapshot at the end
+        of the stream is stored at a position before the next transaction.
 
         Raises:
             SchemaGapError, UnknownSourceError: As `at`.
@@ -126,12 +127,12 @@ class History:
         return self._version(table, newest, newest.fingerprint)
 
     def tables(self, position: StreamPosition) -> Iterator[tuple[TableName, SchemaVersion | Gap]]:
-        """All tables at a position in order of name: with their version, or with why it is not known.
+        """All tables at a position in order of name: with their version, or with the reason why it is not known.
 
-        The last one is `EVERY_TABLE` with a gap if there may be tables that no version names.
+        The last item is `EVERY_TABLE` with a gap, if there may be tables that no version names.
 
         Raises:
-            SchemaGapError: The stream has not been tracked that far, or more than one version could be meant.
+            SchemaGapError: The stream has not been tracked that far, or the position is ambiguous between versions.
         """
         self._check_reach(position, None)
         chosen = list(self._entries_at(position))
@@ -148,7 +149,7 @@ class History:
             yield EVERY_TABLE, Gap(everything.gap, everything)
 
     def _entries_at(self, position: StreamPosition) -> Iterator[tuple[TableName, StoredEntry]]:
-        """What holds at a position of each table that is there, or may be."""
+        """The entry that is valid at a position, for each table that exists or may exist."""
         for name, timeline in self._all_timelines():
             entry = self._newest(timeline, position, name)
             if not name.table or entry is None or (entry.fingerprint is None and entry.gap is None):
@@ -171,7 +172,7 @@ class History:
         return max(known, default=((0, 0), ""))[1]
 
     def _places_before(self, position: StreamPosition) -> Before:
-        """Which versions lie before a position, as `_applies` says it of entries."""
+        """The condition for versions before a position, like `_applies` for entries."""
         if isinstance(position, AtSeq):
             return Before(seq=position.seq)
         if isinstance(position, AtTime):
@@ -201,7 +202,7 @@ class History:
         return timeline.entries[count - 1] if count else None
 
     def _applies(self, position: StreamPosition) -> Callable[[StoredEntry], bool]:
-        """Whether an entry lies before a position."""
+        """A function that decides whether an entry is before a position."""
         if isinstance(position, AtSeq):
             return lambda entry: entry.seq <= position.seq
         if isinstance(position, AtTime):
@@ -219,7 +220,7 @@ class History:
         if entry.gtid is not None:
             return executed.contains(self._gtid(entry.gtid))
         if entry.missing:
-            # Any transaction of the hole may have been the DDL that nobody saw.
+            # Any missing transaction of the hole may have been a DDL.
             return bool(executed & self._set(entry.missing))
         numbered = self._set(entry.gtid_executed)
         if entry.origin is VersionOrigin.DDL and numbered == executed:
@@ -249,7 +250,7 @@ class History:
     # Reach --------------------------------------------------------------------------------------
 
     def _check_reach(self, position: StreamPosition, table: TableName | None) -> None:
-        """Refuses positions beyond what has been tracked: a DDL may stand there that nobody has read."""
+        """Refuses positions after the tracked part of the stream: there may be a DDL there that was not read."""
         tracked = self.tracked
         if isinstance(position, AtSeq):
             beyond = position.seq > tracked.seq
@@ -270,7 +271,7 @@ class History:
             )
 
     def _parts_with(self, position: BinlogPosition) -> list[TrackedFile]:
-        """The tracked parts of one server's file, of which one holds the offset."""
+        """The tracked parts of one server's file, one of which contains the offset."""
         if position.file not in self._files:
             self._files[position.file] = self._store.files(self._source, position.file)
         runs = grouped_by_file(self._files[position.file])
@@ -292,7 +293,7 @@ class History:
         )
 
     def _is_behind(self, file: TrackedFile, position: StreamPosition) -> bool:
-        """Whether all of a file lies before a position."""
+        """Whether all of a file is before a position."""
         if isinstance(position, AtSeq):
             return file.last_seq <= position.seq
         if isinstance(position, AtTime):
@@ -350,7 +351,7 @@ class History:
         )
 
     def _begins(self) -> str:
-        """Where the history begins, for people."""
+        """The start of the history, for people."""
         first = next(iter(self._timeline(EVERY_TABLE).entries), None)
         if first is None:
             return "its first transaction"
@@ -393,7 +394,7 @@ class History:
         )
 
     def _written_otherwise(self, table: TableName) -> TableName | None:
-        """A table whose name differs in case only from one that is in lower case."""
+        """A table whose name differs only in case from a lower-case name."""
         if table.lower() != table:
             return None
         names = {entry.name for entry in self._store.all_entries(self._source)} - {table}
@@ -417,7 +418,7 @@ class History:
 
 
 def _is_made_later(name: TableName, newest: StoredEntry, timeline: _Timeline) -> bool:
-    """Whether a name is known to be free where all tables are unknown: a statement could make the table later on."""
+    """Whether a name is known to be free although all tables are unknown: a later statement could create the table."""
     if newest.name == name:
         return False
     later = next((entry for entry in timeline.entries if entry.name == name and entry.order > newest.order), None)

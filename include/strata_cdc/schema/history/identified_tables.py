@@ -1,18 +1,18 @@
-"""Which column is which: every column gets an id when it comes, and keeps it through all names of its own, of its table
-and of its database. The one place that decides it.
-With the ids it decides what a version does to the rows of its tables, as it is tracked.
-Not here: the ids as values (`schema/model/column_ids.py`), the effect of one statement (`effects.py`), those of older
+"""Decides which columns are the same column. Every column gets an id when it is added, and keeps it through all names
+of the column, its table and its database. Only this module decides it.
+With the ids it also decides the effect of a version on the rows of its tables, at the time of tracking.
+Not here: the ids as values (`schema/model/column_ids.py`), the effect of one statement (`effects.py`), the ids in older
 stores (`older_versions.py`).
 
-| a column | has |
+| a column | its id |
 |---|---|
-| of ALTER TABLE: kept, moved, changed, renamed | the id that it had |
-| of ADD COLUMN, also in place of a dropped one of the name | a new id |
+| of ALTER TABLE: kept, moved, changed, renamed | the same id |
+| of ADD COLUMN, even if a column of this name is dropped | a new id |
 | of CREATE TABLE | a new id |
-| of CREATE TABLE ... LIKE, and of the copy that a tool for online changes makes | a new id, and whose copy it is |
-| of such a copy that is swapped in | the id of the table's column that it is a copy of |
-| of the table that was swapped away for it | a new id, and whose copy it is |
-| where no statement tells (a snapshot, the end of a gap) | the id of the column that had the name |
+| of CREATE TABLE ... LIKE, and of the copy that an online change makes | a new id, and of which column it is a copy |
+| of such a copy that is swapped in | the id of the table's column of which it is a copy |
+| of the table that was swapped away for the copy | a new id, and of which column it is a copy |
+| without a statement (a snapshot, the end of a gap) | the id of the column that had the name |
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.row_effects import RowEffect
 
 Renames = dict[str, str]
-"""From the name of a column, folded, to its later name as it is written. A column that keeps its name is not in it."""
+"""From the folded name of a column to its later name as written. Columns that keep their names are not in it."""
 
 
 class Identified(Struct, frozen=True):
@@ -56,16 +56,16 @@ class Identified(Struct, frozen=True):
     definition: TableDefinition
     columns: ColumnIds
     is_known: bool = True
-    """Whether it is so now; else it was so before nobody knew the table any more."""
+    """Whether it is known now; if False, this is its last known definition."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its columns, in order."""
+        """The names of its columns, in order."""
         return _names(self.definition)
 
 
 def renames_between(before: Identified | None, after: Identified | None) -> Renames:
-    """The columns that have another name in a later version; none where one of the two is not there."""
+    """The columns that have another name in a later version; none if one of the two does not exist."""
     if before is None or after is None:
         return {}
     later = dict(zip(after.columns.ids, after.names, strict=True))
@@ -74,23 +74,23 @@ def renames_between(before: Identified | None, after: Identified | None) -> Rena
 
 
 class IdentifiedTables:
-    """All tables of a source with the ids of their columns, at one place in its stream."""
+    """All tables of a source with the ids of their columns, at one position of its stream."""
 
     def __init__(self, last_id: int = 0, stored: Callable[[TableName], Identified | None] | None = None) -> None:
-        """Begins where something else has stopped.
+        """Begins at the end of the stored versions.
 
         Args:
-            last_id: The newest id that was given.
-            stored: What is known of a table by then, asked when a version names it; None where nothing is.
+            last_id: The newest id that was assigned.
+            stored: Returns what is known of a table by then; called when a version names it. None if nothing is stored.
         """
         self.last_id = last_id
         self._stored = stored
         self._tables: dict[TableName, Identified | None] = {}
         self._forgotten: set[str] = set()
-        """Databases of whose tables nothing stored is known any more; '' for all."""
+        """Databases whose stored tables are not known any more; '' for all databases."""
 
     def get(self, name: TableName) -> Identified | None:
-        """A table that is there; where its definition is not known by now, as it was last."""
+        """A table that exists; if its definition is not known now, its last known definition."""
         if name not in self._tables:
             table = self._stored(name) if self._stored is not None else None
             is_forgotten = not self._forgotten.isdisjoint({"", name.database})
@@ -103,14 +103,14 @@ class IdentifiedTables:
         asked: Sequence[Change] = (),
         origin: VersionOrigin = VersionOrigin.DDL,
     ) -> tuple[TableEntry, ...]:
-        """The tables of the next version, with the ids of their columns and what becomes of their rows.
+        """The tables of the next version, with the ids of their columns and the effect on their rows.
 
         Args:
-            entries: All of one version; those that have ids or an effect keep them.
-            asked: What the version's statement asked for; nothing where none made it.
+            entries: All entries of one version; those that have ids or an effect keep them.
+            asked: The changes that the version's statement requested; empty if no statement made the version.
             origin: How the version became known.
         """
-        # What a snapshot tells of the past, at the place of a gap, takes nothing away that is known since.
+        # A snapshot's facts about the past, at the position of a gap, do not remove anything that is known since then.
         is_of_the_past = origin is VersionOrigin.RELOAD
         if not is_of_the_past:
             for entry in entries:
@@ -127,7 +127,7 @@ class IdentifiedTables:
             entry if entry.effect is not None else replace(entry, effect=self._effect(entry, asked, cascades=cascades))
             for entry in identified
         )
-        # Names swap places within one version.
+        # Names are swapped within one version.
         self._tables |= {
             entry.name: self._after(entry)
             for entry in decided
@@ -136,7 +136,7 @@ class IdentifiedTables:
         return decided
 
     def _forget(self, database: str) -> None:
-        """The definitions of all tables, or of a database's, are not known any more."""
+        """Marks the definitions of all tables, or of those of a database, as not known any more."""
         self._forgotten.add(database)
         for name, table in self._tables.items():
             if table is not None and database in {"", name.database}:
@@ -149,7 +149,7 @@ class IdentifiedTables:
         return None if table is None else replace(table, is_known=False)
 
     def _effect(self, entry: TableEntry, asked: Sequence[Change], *, cascades: bool) -> RowEffect:
-        """What a version does to the rows of one of its tables."""
+        """The effect of a version on the rows of one of its tables."""
         effect = self._effect_on_rows(entry, asked)
         is_there = bool(entry.name.table) and (entry.definition is not None or entry.gap is not None)
         return replace(effect, makes_cascade=True) if cascades and is_there else effect
@@ -188,7 +188,7 @@ class IdentifiedTables:
     def _made(self, name: TableName, after: TableDefinition, change: CreateTable | CreateTableLike) -> ColumnIds:
         if isinstance(change, CreateTableLike):
             original = self.get(change.like) or self.get(change.like.lower())
-            # It may have been a temporary table of the name.
+            # It may have been a temporary table of that name.
             if original is not None and original.definition.columns == after.columns:
                 return self._copied(original.columns.ids)
         base = copied_table(name)
@@ -212,13 +212,13 @@ class IdentifiedTables:
         )
 
     def _swapped_in(self, after: TableDefinition, copy: Identified | None, table: Identified | None) -> ColumnIds:
-        """The columns of a table whose changed copy takes its place."""
+        """The columns of a table that is replaced by its changed copy."""
         if copy is None or table is None:
             return self._kept(after, copy or table, ())
         known = dict(zip(table.columns.ids, table.columns.copied_from, strict=True))
         sources = [source if source in known else None for source in copy.columns.copied_from]
         if not any(sources):
-            # It was made before anything is known of it, of the table as it was.
+            # The copy was made before the history begins, from the table as it was then.
             sources = _of_names(table, after)
         ids = tuple(source or own for source, own in zip(sources, copy.columns.ids, strict=True))
         return ColumnIds(ids, tuple(known.get(column) for column in ids))
@@ -231,13 +231,13 @@ class IdentifiedTables:
 def stored_table(
     store: VersionStore, source: str, name: TableName, before: tuple[int, int, int] | None = None
 ) -> Identified | None:
-    """What a store says last of a table that is there; None of one that is not.
+    """The last stored state of a table; None if it does not exist.
 
     Args:
         store: The store.
         source: The source's name.
         name: The table.
-        before: Only what comes earlier in `StoredEntry.order` counts.
+        before: Only entries before this one in `StoredEntry.order` count.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -257,7 +257,7 @@ def stored_table(
 
 
 def identified(store: VersionStore, entry: StoredEntry) -> Identified | None:
-    """The table of an entry; None where it has no definition."""
+    """The table of an entry; None if it has no definition."""
     columns = entry.columns
     return (
         None
@@ -271,13 +271,13 @@ def _names(definition: TableDefinition) -> tuple[str, ...]:
 
 
 def _of_names(table: Identified, after: TableDefinition) -> list[int | None]:
-    """The ids of a table's columns that have the names of others."""
+    """For each column of a new definition, the id of the table's column with its name; None if there is none."""
     origins = _origins(table.names, _names(after), {}, ())
     return [None if origin is None else table.columns.ids[origin] for origin in origins]
 
 
 def _renamed(steps: Iterable[AlterStep]) -> dict[str, str]:
-    """New name -> old name, of columns that a statement renames."""
+    """New name -> old name, for columns that a statement renames."""
     renamed: dict[str, str] = {}
     for step in steps:
         if isinstance(step, RenameColumn):
@@ -295,16 +295,16 @@ def _added(steps: Iterable[AlterStep]) -> frozenset[str]:
 def _origins(
     before: Sequence[str], after: Sequence[str], renamed: Mapping[str, str], added: Iterable[str]
 ) -> list[int | None]:
-    """Where each column of a newer definition was in the older one; None for a new one.
+    """The index of each column of a newer definition in the older one; None for a new column.
 
     Args:
         before: Names of the older definition's columns, in order.
-        after: Those of the newer one.
+        after: Names of the newer definition's columns.
         renamed: New name -> old name.
-        added: New columns, also where the older definition has one of the name.
+        added: New columns, even if the older definition has a column of this name.
     """
     sources = {fold_name(name): fold_name(source) for name, source in renamed.items()}
-    # A column that was renamed is not the one that has its former name now.
+    # A renamed column is not the column that has its former name now.
     new = {fold_name(name) for name in added} | (set(sources.values()) - sources.keys())
     places = {fold_name(name): at for at, name in enumerate(before)}
     if not new and not sources:

@@ -1,5 +1,5 @@
-"""One table through its names: what RENAME makes of a history, and online changes, which swap a copy in.
-Not here: single versions (`historian.py`), what is told of them (`schema/answers/`)."""
+"""One table through all its names: a history with RENAME, and online changes, which swap a copy in.
+Not here: single versions (`historian.py`), what is shown of them (`schema/answers/`)."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ Part = tuple[int, TableName]
 
 
 class OnlineChange(Struct, frozen=True):
-    """A change that a tool made on a copy of the table, and swapped in."""
+    """A change that a tool made on a copy of the table, which was then swapped in."""
 
     tool: str
     copy: TableName
     statements: tuple[str, ...]
-    """What was done to the copy."""
+    """The statements on the copy."""
     parts: frozenset[Part]
-    """Entries that are no changes of their own: the copy's, and those of what the table was called afterwards."""
+    """Entries that are not separate changes: those of the copy, and those of the old table under its later name."""
 
 
 def lineage(store: SchemaStore, source: str, table: TableName) -> list[StoredEntry]:
-    """All entries of a name in stream order, and those that its tables have under the names that they had before it.
-    Other tables that had one of those names are no part of it."""
+    """All entries of a name in stream order, and those of its tables under the names that they had before.
+    Other tables that had one of those names are not included."""
     found = store.timeline(source, {table, EVERY_TABLE})
     own = [entry for entry in found if entry.name == table]
     seen = {(entry.version_id, entry.name) for entry in own}
@@ -50,7 +50,7 @@ def lineage(store: SchemaStore, source: str, table: TableName) -> list[StoredEnt
 
 
 def _last_table(store: SchemaStore, source: str, name: TableName, moved: StoredEntry) -> list[StoredEntry]:
-    """The entries of a name from when the table came to it that leaves it in a version."""
+    """The entries of a name, from the time when it got the table that leaves it in a version."""
     own = [entry for entry in store.timeline(source, {name}) if entry.order[:3] < moved.order[:3]]
     begins = [at for at in range(len(own)) if at == 0 or _came_alone(own, at) or _is_gone(own[at - 1])]
     return own[begins[-1] :] if begins else []
@@ -61,7 +61,7 @@ def _is_gone(entry: StoredEntry) -> bool:
 
 
 def _came_alone(own: Sequence[StoredEntry], at: int) -> bool:
-    """Whether a table came to a name that was free: where the name was taken, both have changed places."""
+    """Whether a table got a name that was free; if the name was used, both tables have exchanged names."""
     return own[at].renamed_from is not None and not (at and own[at - 1].fingerprint)
 
 
@@ -100,7 +100,7 @@ def _online_change(
     for entry in timelines[copy]:
         if entry.order > swap.order:
             break
-        # A copy of an earlier change has been dropped, or swapped away.
+        # A copy of an earlier change was dropped or swapped away.
         life = [entry] if not life or not life[-1].fingerprint else [*life, entry]
     dropped = next((e for e in timelines[gone.name] if e.order > gone.order), None)
     statements = store.ddls(e.version_id for e in life[1:] if e.version_id != swap.version_id)

@@ -1,5 +1,5 @@
-"""Versions of one process, kept in memory: for binlogs that are tracked and decoded at once, and forgotten.
-Not here: versions that stay (`sql_store.py`), of which this keeps the contract without loading a database's library."""
+"""Versions of one process, kept in memory: for binlogs that are tracked and decoded in one run, and then forgotten.
+Not here: stored versions (`sql_store.py`). This module has the same contract, but does not load a database library."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class MemoryStore:
-    """A `VersionStore` of any number of sources. It keeps what the tracker and the historian ask for, and no more."""
+    """A `VersionStore` of any number of sources. It keeps only what the tracker and the historian need."""
 
     def __init__(self) -> None:
         self._positions: dict[str, TrackedPosition] = {}
         self._versions: dict[str, list[tuple[int, Version]]] = {}
-        """With their ids, as they came."""
+        """With their ids, in the order of arrival."""
         self._entries: dict[str, list[StoredEntry]] = {}
         self._definitions: dict[str, TableDefinition] = {}
         self._files: dict[str, list[TrackedFile]] = {}
@@ -104,7 +104,7 @@ class MemoryStore:
         return self._temporary_tables.get(source, TemporarySessions())
 
     def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:  # noqa: ARG002 - the contract's
-        """None: whoever takes a snapshot has a store that stays."""
+        """None: snapshots are only taken with a permanent store."""
         return []
 
     def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
@@ -135,10 +135,10 @@ class MemoryStore:
         return self._definitions[fingerprint]
 
     def load_definitions(self, fingerprints: Iterable[str]) -> None:
-        """As `VersionStore.load_definitions`; they are in memory."""
+        """Like `VersionStore.load_definitions`; they are in memory."""
 
     def partitions(self, source: str, table: TableName) -> Partitioning | str:  # noqa: ARG002 - the contract's
-        """Not known: whoever asks what became of rows of partitions has a store that stays."""
+        """Not known: only a permanent store knows what happened to the rows of partitions."""
         return "what was done to partitions is not kept"
 
     def ddl(self, version_id: int) -> str | None:
@@ -166,7 +166,7 @@ class MemoryStore:
 
     def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
         """As `VersionStore.files`."""
-        # Sorting is stable: files that begin with the same transaction stay as they came.
+        # Sorting is stable: files that begin with the same transaction keep their order of arrival.
         parts = sorted(self._files.get(source, ()), key=lambda part: part.first_seq)
         return [part for part in parts if binlog_file in {None, part.binlog_file}]
 

@@ -1,5 +1,5 @@
-"""Names of tables in columns of the store: `database.table`, quoted where that could be misread, one or a JSON list.
-Not here: who stores them (`appending.py`), other JSON in columns (`store/json_columns.py`)."""
+"""Names of tables in columns of the store: `database.table`, quoted if it is ambiguous; one name or a JSON list.
+Not here: storing them (`appending.py`), other JSON in columns (`store/json_columns.py`)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def names_from_column(text: str, column: str) -> tuple[TableName, ...]:
     """The inverse of `names_to_column`.
 
     Args:
-        text: What the row has.
+        text: The text of the row.
         column: `table.column`, for errors.
 
     Raises:
-        DamagedFileError: The text is something else.
+        DamagedFileError: The text is not valid.
     """
     try:
         return tuple(name_from_text(one) for one in msgspec.json.decode(text, type=tuple[str, ...]))
@@ -43,7 +43,7 @@ def names_from_column(text: str, column: str) -> tuple[TableName, ...]:
 
 
 def name_to_text(name: TableName) -> str:
-    """`database.table`, in backticks where the first dot may not be the one between the two."""
+    """`database.table`, in backticks if the first dot may not be the one between the two names."""
     if "." not in name.database and "`" not in name.database:
         return str(name)
     return ".".join(f"`{part.replace('`', '``')}`" for part in (name.database, name.table))

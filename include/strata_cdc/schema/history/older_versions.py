@@ -1,5 +1,5 @@
-"""What versions lack that a former version of Strata stored, by a replay of what the store holds: the ids of columns,
-and what became of rows.
+"""Adds what versions of a former Strata lack, by a replay of the store's content: the ids of columns, and the effects
+on rows.
 Not here: deciding either (`identified_tables.py`, `effects.py`).
 """
 
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.partitions import Partitioning
 
 _PAGE: Final = 1000
-"""Versions whose statements and definitions are read at once."""
+"""Number of versions whose statements and definitions are read at once."""
 
 
 def lacks_decisions(entries: Iterable[StoredEntry]) -> bool:
-    """Whether some entries have columns without ids, or no effect on rows."""
+    """Whether some entries have columns without ids, or have no effect on rows."""
     return any(
         entry.effect_text is None or (entry.fingerprint is not None and entry.column_ids is None) for entry in entries
     )
 
 
 def complete_versions(engine: sa.Engine, store: VersionStore, source: str) -> None:
-    """Stores ids and effects for everything of a source that has none. Two that do it at once store the same.
+    """Stores ids and effects for everything of a source that has none. Two runs at the same time store the same.
 
     Args:
         engine: The database of the store.
-        store: What gives definitions.
+        store: Returns definitions.
         source: The source's name.
 
     Raises:
@@ -65,7 +65,7 @@ def complete_versions(engine: sa.Engine, store: VersionStore, source: str) -> No
 
 
 def _try_to_complete(engine: sa.Engine, store: VersionStore, source: str) -> bool:
-    """False if a tracker has stored something in between."""
+    """Returns False if a tracker has stored something in between."""
     position = tracked_position.c
     with reading(engine) as connection:
         query = sa.select(position.revision, position.last_column_id).where(position.source == source)
@@ -92,7 +92,7 @@ def _try_to_complete(engine: sa.Engine, store: VersionStore, source: str) -> boo
 
 
 def _update(connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]], *names: str) -> None:
-    """Sets some columns of rows that are there; parameters of their keys begin with `of_`."""
+    """Updates some columns of existing rows; the parameters for their keys begin with `of_`."""
     if rows:
         own = [column == sa.bindparam(f"of_{column.name}") for column in table.primary_key]
         values: dict[Any, Any] = {table.c[name]: sa.bindparam(f"to_{name}") for name in names}
@@ -105,19 +105,19 @@ def _ids_of(entries: Iterable[StoredEntry]) -> Iterator[int]:
 
 
 class _Replay(Struct):
-    """All that a store holds of a source, once more."""
+    """A replay of all that a store has of a source."""
 
     engine: sa.Engine
     store: VersionStore
     tables: IdentifiedTables
     changes: list[PartitionChange]
-    """In stream order; those that have come are taken away."""
+    """In stream order; those that were replayed are removed."""
     partitioned: PartitionedTables = field(default_factory=PartitionedTables)
     partitions: dict[tuple[int, int], Partitioning | str] = field(default_factory=dict)
-    """Those of a table before a statement, by its transaction and place."""
+    """The partitions of a table before a statement, by its transaction and offset."""
 
     def versions(self, entries: Sequence[StoredEntry]) -> list[dict[str, Any]]:
-        """The keys of rows that lack something, and what."""
+        """The keys of rows that lack something, with the missing values."""
         rows: list[dict[str, Any]] = []
         self.changes.reverse()
         versions = (list(group) for _, group in groupby(entries, key=lambda entry: entry.version_id))
@@ -145,13 +145,13 @@ class _Replay(Struct):
         return rows
 
     def _change_partitions(self, before: int | None) -> None:
-        """What was done to partitions in transactions before one; None: in all."""
+        """Applies the changes of partitions in transactions before one; None: in all."""
         while self.changes and (before is None or self.changes[-1].seq < before):
             change = self.changes.pop()
             self.partitions[change.seq, change.binlog_pos] = self.partitioned.change(change)
 
     def removals(self, source: str) -> list[dict[str, Any]]:
-        """Likewise of statements that removed rows; the versions come first."""
+        """The same for statements that removed rows; call it after `versions`."""
         removal = row_removal.c
         query = sa.select(removal.seq, removal.binlog_pos, removal.tables, removal.statement)
         with reading(self.engine) as connection:
@@ -177,7 +177,7 @@ def _table_entry(store: VersionStore, entry: StoredEntry) -> TableEntry:
 
 
 def _removal(statement: str, table: TableName, partitioning: Partitioning | str) -> RowEffect:
-    """What a statement did to one of the tables that it names."""
+    """The effect of a statement on one of the tables that it names."""
     try:
         changes = read_ddl(statement, DdlContext(table.database, 0))
     except DdlError:

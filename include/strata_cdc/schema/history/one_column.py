@@ -1,4 +1,4 @@
-"""Columns that are one column under all of their names: of their table, and of themselves.
+"""Columns that are the same column under all of their names: names of the column and of its table.
 Not here: tables through their names (`lineage.py`), the ids of columns (`identified_tables.py`)."""
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.versions import StoredEntry
 
 Names = set[tuple[TableName, str]]
-"""All that one column was called, with what its table was called then."""
+"""All names of one column, each with the name of its table at that time."""
 
 
 def columns_by_name(store: SchemaStore, source: str, tables: Collection[TableName]) -> list[Names]:
-    """Every column that some tables ever had, with all names that it had in the lives of these tables.
+    """Every column that some tables ever had, with all names that it had in the lifetimes of these tables.
 
-    A column goes on where its id does, and into a table that takes the place of its own, where that has its name.
+    A column continues where its id does. It also continues in a table that replaces its own table, if that table has a
+    column of its name.
 
     Args:
         store: The store.
         source: The source.
-        tables: Names of tables; what their tables were called before is looked up, too.
+        tables: Names of tables; the former names of their tables are looked up too.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -37,7 +38,7 @@ def columns_by_name(store: SchemaStore, source: str, tables: Collection[TableNam
     store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
     columns = _Columns()
     for entry in sorted(entries, key=lambda entry: entry.order):
-        # What is not known goes on as it was, as far as anybody can tell.
+        # A column that is not known continues as it was, as far as that can be known.
         if entry.gap is None:
             columns.add(entry, identified(store, entry))
     return columns.names()
@@ -62,18 +63,18 @@ class _Columns:
         self._names: dict[int, Names] = {}
         """By id."""
         self._same: dict[int, int] = {}
-        """By id, another one that turned out to be taken for the same column."""
+        """By id, another id that turned out to be the same column."""
         self._now: dict[TableName, dict[str, int]] = {}
         """Ids by the folded names of columns."""
         self._of_this_version: dict[TableName, dict[str, int]] = {}
         self._version_id = 0
 
     def names(self) -> list[Names]:
-        """All so far."""
+        """All columns so far."""
         return [names for number, names in self._names.items() if number not in self._same]
 
     def add(self, entry: StoredEntry, table: Identified | None) -> None:
-        """The next entry, with its table if it is there. Tables swap their names within one version."""
+        """Adds the next entry, with its table if it exists. Tables swap their names within one version."""
         if entry.version_id != self._version_id:
             self._now |= self._of_this_version
             self._of_this_version, self._version_id = {}, entry.version_id
@@ -82,12 +83,13 @@ class _Columns:
             here[fold_name(name)] = number
             self._names.setdefault(self._end(number), set()).add((entry.name, name))
         self._of_this_version[entry.name] = here
-        # Of two tables that change places nobody can tell what a reader takes for the same column: both are.
+        # If two tables exchange names, it is not known which column a reader takes for the same column: both are
+        # joined.
         for former in (entry.name, entry.renamed_from) if entry.renamed_from is not None else ():
             self._join(self._now.get(former, {}), here)
 
     def _join(self, before: Mapping[str, int], here: Mapping[str, int]) -> None:
-        """Takes columns of one name for one, unless their ids say what has become of them."""
+        """Treats columns of one name as the same column, unless their ids show that they continue elsewhere."""
         gone, new = set(before.values()) - set(here.values()), set(here.values()) - set(before.values())
         for name, number in here.items():
             if number in new and before.get(name) in gone:

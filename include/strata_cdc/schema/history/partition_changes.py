@@ -1,5 +1,5 @@
-"""The statements that name partitions, as the tracker has noted them.
-Not here: noting them (`schema/tracker/unlogged.py`), what they make of partitions (`partition_lifetimes.py`)."""
+"""The statements that name partitions, as the tracker has stored them.
+Not here: storing them (`schema/tracker/unlogged.py`), their effect on partitions (`partition_lifetimes.py`)."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 
 class PlacedChange(Struct, frozen=True):
-    """A statement that names partitions, and what is known of its place."""
+    """A statement that names partitions, and what is known of its position."""
 
     change: PartitionChange
     interval: tuple[int, int] | None
-    """Start and end of the interval in which it was committed, microseconds UTC; None: no closed interval has it."""
+    """Start and end of the interval in which it was committed, microseconds UTC; None: it is in no closed interval."""
     gtid: str | None
-    """Known of a statement that removed rows."""
+    """Known for a statement that removed rows."""
     others: tuple[TableName, ...]
-    """Tables that it took rows from or gave rows to, besides."""
+    """Other tables that it took rows from or gave rows to."""
 
 
 def partition_changes(engine: sa.Engine, source: str, table: TableName | None = None) -> Iterator[PartitionChange]:
-    """All of a source, in stream order.
+    """All statements of a source, in stream order.
 
     Args:
         engine: The store.
         source: The source's name.
-        table: Only those that tell of this table; with those without a table.
+        table: Only those about this table, and those without a table.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -87,7 +87,7 @@ def newest_partition_changes(
 
 
 def _intervals(connection: sa.Connection, source: str, seqs: Sequence[int]) -> list[tuple[int, int, tuple[int, int]]]:
-    """First and last ordinal, start and end of the intervals that own some transactions."""
+    """First and last ordinal, start and end of the intervals that contain some transactions."""
     found = closed_interval.c
     owns = sa.or_(*((found.first_seq < seq) & (found.last_seq >= seq) for seq in seqs))
     query = sa.select(found.first_seq, found.last_seq, found.start_at, found.end_at).where(found.source == source, owns)

@@ -1,10 +1,10 @@
-"""Which partitions a table has at each point of its history, from the statements that made them: what those that remove
-rows of partitions do to rows follows from it, when they are tracked.
-Not here: reading the statements (`schema/ddl/partitions.py`), what becomes of rows (`effects.py`).
+"""The partitions of a table at each position of its history, from the statements that made them. They decide the effect
+on rows of statements that remove rows of partitions, at the time of tracking.
+Not here: reading the statements (`schema/ddl/partitions.py`), effects on rows (`effects.py`).
 
-A table that a snapshot found has partitions that nobody knows here: definitions have the PARTITION BY clause as it was
-written last, and a snapshot's have none. One that is in the stream from its CREATE TABLE on, or was partitioned anew,
-is known until something is done to it that is not understood.
+The partitions of a table that a snapshot found are not known here: definitions have the PARTITION BY clause as it was
+written last, and those of a snapshot have none. The partitions are known if the stream has the CREATE TABLE, or a new
+PARTITION BY, until a statement on them that is not understood.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ NOT_NOTED: Final = "its partitions were changed before they were noted"
 
 
 class PartitionedTables:
-    """The partitions of all tables of a source, at one place in its stream; a text says why they are not known."""
+    """The partitions of all tables of a source, at one position of its stream; a text says why they are not known."""
 
     def __init__(self, stored: Callable[[TableName], Partitioning | str] | None = None) -> None:
-        """Begins where something else has stopped.
+        """Begins at the end of the stored versions.
 
         Args:
-            stored: What is known of a table by then, asked when a statement names it; None where nothing is.
+            stored: Returns what is known of a table by then; called when a statement names it. None if nothing is
+                stored.
         """
         self._stored = stored
         self._now: dict[TableName, Partitioning | str] = {}
         self._forgotten: set[str] = set()
-        """Databases of whose tables nothing stored is known any more; '' for all."""
+        """Databases whose stored tables are not known any more; '' for all databases."""
 
     def get(self, name: TableName) -> Partitioning | str:
         """The partitions of a table."""
@@ -55,9 +56,9 @@ class PartitionedTables:
         return self._now[name]
 
     def change(self, one: PartitionChange) -> Partitioning | str:
-        """Takes a statement that names partitions; returns what they were before it."""
+        """Applies a statement that names partitions; returns the partitions before it."""
         if not one.name.table:
-            # What was tracked by a version that noted no such statements.
+            # It was tracked by a version of Strata that did not store such statements.
             self._now = dict.fromkeys(self._now, NOT_NOTED)
             return NOT_NOTED
         before = self.get(one.name)
@@ -65,15 +66,15 @@ class PartitionedTables:
         return before
 
     def apply(self, entries: Sequence[TableEntry], asked: Sequence[Change], origin: VersionOrigin) -> None:
-        """Takes the tables of the next version.
+        """Applies the tables of the next version.
 
         Args:
-            entries: All of it.
-            asked: What its statement asked for; nothing where none made it.
+            entries: All entries of the version.
+            asked: The changes that its statement requested; empty if no statement made the version.
             origin: How it became known.
         """
         if origin is VersionOrigin.RELOAD:
-            # It speaks of the past, at a place where nothing was known.
+            # It is about the past, at a position where nothing was known.
             return
         for entry in entries:
             if not entry.name.table:
@@ -91,7 +92,7 @@ class PartitionedTables:
             del self._now[name]
 
     def _after(self, entry: TableEntry, asked: Sequence[Change], origin: VersionOrigin) -> Partitioning | str | None:
-        """None where they are what they were."""
+        """The partitions after an entry; None if they did not change."""
         if entry.definition is None or origin is not VersionOrigin.DDL:
             return FOUND
         made = partitions_made(entry.definition.options, asked)
@@ -100,16 +101,16 @@ class PartitionedTables:
         source = next((change.like for change in asked if isinstance(change, CreateTableLike)), entry.renamed_from)
         if source is None:
             return None
-        # Without a clause there is nothing that could be known.
+        # Without a clause there are no partitions that could be known.
         return self.get(source) if source in self._now or entry.definition.options else FOUND
 
 
 def partitions_made(clause: str, asked: Sequence[Change]) -> Partitioning | str | None:
-    """What a CREATE TABLE says of the partitions of its table; None if a statement is none.
+    """The partitions that a CREATE TABLE gives to its table; None if no statement is a CREATE TABLE.
 
     Args:
         clause: PARTITION BY of the definition; empty without one.
-        asked: What the statement asked for.
+        asked: The changes that the statement requested.
     """
     made = next((change for change in asked if isinstance(change, CreateTable)), None)
     return None if made is None else _clause(clause, made.context)
@@ -125,7 +126,7 @@ def _clause(text: str, context: DdlContext) -> Partitioning | str:
 
 
 def partitions_after(known: Partitioning | str, one: PartitionChange) -> Partitioning | str:
-    """What the partitions are after a statement that names some."""
+    """The partitions after a statement that names some of them."""
     flavour = Flavour.mysql(one.server_version) if one.server_version else NEWEST
     context = DdlContext(one.name.database, one.sql_mode, flavour, time_zone=one.time_zone)
     try:

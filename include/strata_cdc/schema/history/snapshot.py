@@ -1,5 +1,5 @@
-"""A reading of a live server that the tracker compares with the stream, as a value.
-Not here: taking it (`schema/live/engine.py`), keeping it (`snapshot_ledger.py`), what it settles
+"""A reading of a live server's schema, which the tracker compares with the stream, as a value.
+Not here: taking it (`schema/live/engine.py`), storing it (`snapshot_ledger.py`), what it decides
 (`schema/tracker/reconcile.py`)."""
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ USELESS: Final = "useless"
 
 
 class SchemaSnapshot(Struct, frozen=True):
-    """A server's schema as it was between two GTID sets, or at a position, definitions by fingerprint."""
+    """A server's schema as it was between two GTID sets, or at a position; definitions are given by fingerprint."""
 
     source: str
     gtid_before: str
-    """Executed before the first read."""
+    """The GTID set that was executed before the first read."""
     gtid_executed: str
-    """Executed after the last one."""
+    """The GTID set that was executed after the last read."""
     taken_at: int
     """Microseconds UTC."""
     server_version: int
@@ -36,17 +36,19 @@ class SchemaSnapshot(Struct, frozen=True):
     databases: tuple[DatabaseEntry, ...] = ()
     views: tuple[TableName, ...] = ()
     seen_databases: frozenset[str] | None = None
-    """Databases that the user sees in full; None: every database, so that a table that is not here is not there."""
+    """Databases that the user sees completely; None: every database, so that a table that is not in the snapshot does
+    not exist."""
     hidden: tuple[str, ...] = ()
     """What the user's grants hide, in sentences."""
     position: BinlogPosition | None = None
-    """Where the server's binlog ended at that moment, if that is told by its files; the GTID sets do not count then."""
+    """The end of the server's binlog at that moment, if the moment is given by its files; then the GTID sets are
+    ignored."""
     server_uuid: str = ""
-    """Whose files they are."""
+    """The server that has these files."""
     cascades: tuple[TableName, ...] = ()
-    """Tables whose rows foreign keys change without row events."""
+    """Tables whose rows are changed by foreign keys without row events."""
     doubtful: Mapping[TableName, str] = field(default_factory=dict)
-    """Tables of which the server does not tell every label or default in full, and why."""
+    """Tables for which the server does not report every label or default completely, and why."""
     id: int = 0
 
     def sees_all_of(self, database: str) -> bool:

@@ -1,5 +1,5 @@
-"""The ledger of snapshots: readings of a live server that wait for the tracker to reach them in the stream.
-Not here: reading the server (`schema/live/engine.py`), what a snapshot settles (`schema/tracker/reconcile.py`)."""
+"""The ledger of snapshots: readings of a live server that are pending until the tracker reaches them in the stream.
+Not here: reading the server (`schema/live/engine.py`), what a snapshot decides (`schema/tracker/reconcile.py`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Database(Struct, array_like=True, frozen=True):
 
 
 class _Content(Struct, frozen=True):
-    """`snapshot.content`: what has no column of its own."""
+    """`snapshot.content`: the facts that have no column."""
 
     databases: tuple[_Database, ...]
     tables: tuple[tuple[str, str, str], ...]
@@ -42,12 +42,12 @@ class _Content(Struct, frozen=True):
     doubtful: tuple[tuple[str, str, str], ...] = ()
     """Database, table, reason."""
     seq: int = 0
-    """Of what is left of it once it is applied: the transaction from which on it speaks."""
+    """For a snapshot that was applied: the transaction from which on it is valid."""
 
 
 def add_snapshot(engine: sa.Engine, taken: SchemaSnapshot) -> int:
-    """Stores a snapshot for the tracker and returns its id. An earlier one that still waits is no longer needed: the
-    newer one says more of what is there now, and the tracker would have to reach the older one first."""
+    """Stores a snapshot for the tracker and returns its id. An earlier snapshot that is still pending is not needed any
+    more: the newer one has more recent facts, and the tracker would have to reach the older one first."""
     content = _Content(
         databases=tuple(_Database(entry.name, entry.character_set, entry.collation) for entry in taken.databases),
         tables=tuple((name.database, name.table, fingerprint) for name, fingerprint in taken.tables.items()),
@@ -85,12 +85,12 @@ def pending_snapshots(engine: sa.Engine, source: str) -> list[SchemaSnapshot]:
 
 
 class SnapshotMoment(Struct, frozen=True):
-    """The moment of a snapshot, without what it holds."""
+    """The moment of a snapshot, without its content."""
 
     gtid_before: str
     """Executed before the first read."""
     position: BinlogPosition | None
-    """Of a server without GTIDs, as long as no tracker has applied the snapshot."""
+    """For a server without GTIDs, until a tracker has applied the snapshot."""
 
 
 def snapshot_moments(engine: sa.Engine, source: str) -> list[SnapshotMoment]:
@@ -131,20 +131,20 @@ def _from_row(row: sa.Row[tuple[object, ...]]) -> SchemaSnapshot:
 
 
 class ReportedCascades(Struct, frozen=True):
-    """Tables that a snapshot found which foreign keys change without row events."""
+    """Tables for which a snapshot found that foreign keys change their rows without row events."""
 
     seq: int
-    """The transaction from which on it speaks."""
+    """The transaction from which on it is valid."""
     names: tuple[TableName, ...]
 
     def is_before(self, entry: StoredEntry) -> bool:
-        """Whether it was told before an entry came: it stands behind everything that was tracked by then."""
+        """Whether it was reported before an entry: its position is after everything that was tracked by then."""
         return (entry.seq, entry.is_statement) >= (self.seq, True)
 
 
 def settle(connection: sa.Connection, source: str, outcome: SnapshotOutcome) -> None:
-    """Notes what became of a snapshot, in a transaction of the caller's. Of its content stays what no version says: the
-    foreign keys, unless an earlier one has said the same and no table was touched since."""
+    """Stores the result of a snapshot, in a transaction of the caller. Of its content, only the part that no version
+    has is kept: the foreign keys, unless an earlier snapshot has reported the same and no table was changed since."""
     told = ReportedCascades(outcome.seq, outcome.cascades)
     known = _told(connection, source)
     content = None
@@ -156,7 +156,7 @@ def settle(connection: sa.Connection, source: str, outcome: SnapshotOutcome) -> 
 
 
 def told_cascades(engine: sa.Engine, source: str) -> list[ReportedCascades]:
-    """What the applied snapshots of a source have told of foreign keys, oldest first."""
+    """The foreign keys that the applied snapshots of a source have reported, oldest first."""
     with reading(engine) as connection:
         return _told(connection, source)
 
@@ -169,7 +169,7 @@ def _told(connection: sa.Connection, source: str) -> list[ReportedCascades]:
 
 
 def _untouched_since(connection: sa.Connection, source: str, told: ReportedCascades) -> bool:
-    """Whether no version of any of these tables came after they were told."""
+    """Whether these tables have no version after the report."""
     query = (
         sa.select(table_version.c.database_name, table_version.c.table_name)
         .join(schema_version, schema_version.c.id == table_version.c.version_id)

@@ -1,4 +1,4 @@
-"""The version table: appending what a stretch of the stream changed, and reading back only what is asked for.
+"""The version table: appends the changes of a batch of the stream, and reads back only what is requested.
 Not here: choosing a version for a position (`historian.py`), snapshots (`snapshot_ledger.py`), the SQL
 (`store/tables.py`)."""
 
@@ -67,12 +67,12 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.partitions import Partitioning
 
 _CHUNK: Final = 500
-"""Values in one IN (...): SQLite takes 32,766 parameters, older ones 999."""
+"""Number of values in one IN (...): SQLite accepts 32,766 parameters, older versions 999."""
 _DEFINITIONS_IN_MEMORY: Final = 20_000
 
 
 class SchemaStore:
-    """Versions of all sources in one store. Nothing is read before it is asked for."""
+    """Versions of all sources in one store. Nothing is read before it is requested."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
@@ -82,9 +82,9 @@ class SchemaStore:
     # Writing ------------------------------------------------------------------------------------
 
     def append(self, batch: VersionBatch) -> TrackedPosition:
-        """Stores a stretch of the stream, all of it or nothing, and returns the new position.
+        """Stores a batch of the stream, all of it or nothing, and returns the new position.
 
-        A DDL that is stored already (the same transaction and statement number) is left as it is.
+        A DDL that is already stored (the same transaction and statement number) is not changed.
 
         Raises:
             AlreadyRunningError: Another tracker has moved the position of this source since it was read.
@@ -124,7 +124,7 @@ class SchemaStore:
         return [fingerprint for fingerprint, _ in named]
 
     def store_definitions(self, definitions: Iterable[TableDefinition]) -> list[str]:
-        """Stores a page of definitions ahead of the snapshot that names them, and returns their fingerprints."""
+        """Stores a page of definitions before the snapshot that names them, and returns their fingerprints."""
         with writing(self.engine) as connection:
             return self._add_definitions(connection, definitions)
 
@@ -155,7 +155,7 @@ class SchemaStore:
             )
 
     def position(self, source: str) -> TrackedPosition | None:
-        """How far a source has been tracked; None if never."""
+        """The position up to which a source has been tracked; None if it was never tracked."""
         query = sa.select(tracked_position).where(tracked_position.c.source == source)
         with reading(self.engine) as connection:
             row = connection.execute(query).mappings().one_or_none()
@@ -165,7 +165,8 @@ class SchemaStore:
         return None if row is None else TrackedPosition(**row)
 
     def newest_version(self, source: str, table: TableName | None = None) -> int:
-        """Id of the newest version of a source, or of those that say something of one table; 0 if there is none."""
+        """Id of the newest version of a source, or of the newest version with an entry for one table; 0 if there is
+        none."""
         if table is None:
             query = sa.select(sa.func.max(schema_version.c.id)).where(schema_version.c.source == source)
         else:
@@ -177,11 +178,11 @@ class SchemaStore:
             return int(connection.execute(query).scalar() or 0)
 
     def temporary_tables(self, source: str) -> TemporarySessions:
-        """What the sessions had at the position."""
+        """The temporary tables of the sessions at the position."""
         query = sa.select(temporary_tables.c.sessions).where(temporary_tables.c.source == source)
         with reading(self.engine) as connection:
             stored = connection.execute(query).scalar_one_or_none()
-        # Former versions stored nothing as an empty text.
+        # Former versions stored an empty text if there were none.
         return from_column(stored, TemporarySessions, "temporary_tables.sessions") if stored else TemporarySessions()
 
     def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:
@@ -189,7 +190,7 @@ class SchemaStore:
         return pending_snapshots(self.engine, source)
 
     def drifts(self, source: str) -> list[Drift]:
-        """What snapshots found other than replayed, the newest first."""
+        """The differences between snapshots and the replayed stream, the newest first."""
         query = (
             sa.select(drift).where(drift.c.source == source).order_by(drift.c.snapshot_id.desc(), drift.c.table_name)
         )
@@ -208,7 +209,7 @@ class SchemaStore:
         ]
 
     def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
-        """What the versions say of these names, in stream order."""
+        """The entries of these names, in stream order."""
         wanted = set(names)
         # Two plain IN lists use the index in every database; a list of pairs does not.
         databases, tables = sorted({n.database for n in wanted}), sorted({n.table for n in wanted})
@@ -220,7 +221,7 @@ class SchemaStore:
         return self._entries(source, sa.true())
 
     def entries_between(self, source: str, first_seq: int, last_seq: int) -> list[StoredEntry]:
-        """The entries of some transactions in a row."""
+        """The entries of consecutive transactions."""
         return self._entries(source, schema_version.c.seq.between(first_seq, last_seq))
 
     def _entries(self, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:
@@ -231,7 +232,8 @@ class SchemaStore:
         return found
 
     def statement_versions(self, source: str, first_seq: int, last_seq: int) -> list[tuple[int, int, int]]:
-        """What the statements of some transactions in a row made: ordinal, number in the transaction, id of version."""
+        """The versions of the statements of consecutive transactions: ordinal, number in the transaction, id of
+        version."""
         mine = (schema_version.c.source == source) & schema_version.c.seq.between(first_seq, last_seq)
         query = sa.select(schema_version.c.seq, schema_version.c.statement_no, schema_version.c.id).where(mine)
         query = query.where(
@@ -241,7 +243,7 @@ class SchemaStore:
             return [(row.seq, row.statement_no, row.id) for row in connection.execute(query)]
 
     def newest_place(self, source: str, before: Before) -> VersionPlace | None:
-        """The last place of a version that lies before a position."""
+        """The last position of a version that is before a position of the stream."""
         columns = [schema_version.c[name] for name in VersionPlace.__struct_fields__]
         query = sa.select(*columns).where(schema_version.c.source == source, _as_condition(before))
         with reading(self.engine) as connection:
@@ -249,7 +251,7 @@ class SchemaStore:
         return None if row is None else VersionPlace(*row)
 
     def names(self, source: str, database: str) -> list[TableName]:
-        """All tables that the versions name in a database, whether they are there now or not."""
+        """All tables that the versions name in a database, whether they exist now or not."""
         query = (
             sa.select(table_version.c.table_name)
             .distinct()
@@ -259,7 +261,7 @@ class SchemaStore:
             return [TableName(database, table) for table in connection.execute(query).scalars() if table]
 
     def tables(self, source: str) -> list[TableName]:
-        """All tables that the versions of a source name, whether they are there now or not."""
+        """All tables that the versions of a source name, whether they exist now or not."""
         columns = table_version.c.database_name, table_version.c.table_name
         query = sa.select(*columns).distinct().where(table_version.c.source == source, table_version.c.table_name != "")
         with reading(self.engine) as connection:
@@ -270,20 +272,20 @@ class SchemaStore:
         found = table_version.c
         mine = (found.source == source) & (found.database_name == table.database) & (found.table_name == table.table)
         if not table.table:
-            # It speaks for all tables of a database.
+            # It is about all tables of a database.
             return False
         with reading(self.engine) as connection:
             return connection.execute(sa.select(found.version_id).where(mine).limit(1)).first() is not None
 
     def renamed_tables(self, source: str) -> set[TableName]:
-        """All names that a table of a source was given in the place of another one."""
+        """All names to which some table of a source was renamed."""
         columns = table_version.c.database_name, table_version.c.table_name
         is_renamed = (table_version.c.source == source) & table_version.c.renamed_from.is_not(None)
         with reading(self.engine) as connection:
             return {TableName(*row) for row in connection.execute(sa.select(*columns).distinct().where(is_renamed))}
 
     def names_in_doubt(self, source: str) -> set[TableName]:
-        """All names that some version of a source says are not known, whether they are now or not."""
+        """All names that some version of a source has as not known, whether they are known now or not."""
         columns = table_version.c.database_name, table_version.c.table_name
         query = sa.select(*columns).distinct().where(table_version.c.source == source, table_version.c.gap.is_not(None))
         with reading(self.engine) as connection:
@@ -328,7 +330,7 @@ class SchemaStore:
         return None if ddl is None else mask_secrets(ddl)
 
     def ddls(self, version_ids: Iterable[int]) -> dict[int, str]:
-        """The statements of many versions, of those that have one."""
+        """The statements of many versions; versions without a statement are omitted."""
         wanted = sorted(set(version_ids))
         found: dict[int, str] = {}
         with reading(self.engine) as connection:
@@ -340,7 +342,7 @@ class SchemaStore:
         return found
 
     def sessions(self, version_ids: Iterable[int]) -> dict[int, Session]:
-        """Who ran the statements of many versions; of those of which it was noted."""
+        """The sessions that ran the statements of many versions; only those that were stored."""
         wanted = sorted(set(version_ids))
         found: dict[int, Session] = {}
         columns = [schema_version.c[name] for name in Session.__struct_fields__]
@@ -353,7 +355,7 @@ class SchemaStore:
         return found
 
     def database(self, source: str, name: str) -> DatabaseEntry | None:
-        """The newest word on a database, its own or one on all databases; None if the versions never spoke of it."""
+        """The newest entry of a database, or of all databases; None if the versions have none."""
         query = (
             sa.select(database_version)
             .join(schema_version, schema_version.c.id == database_version.c.version_id)
@@ -368,7 +370,7 @@ class SchemaStore:
         return DatabaseEntry(name, NamePresence(row.state), row.character_set, row.collation)
 
     def views(self, source: str, database: str) -> list[TableName]:
-        """The views that are there by the newest versions."""
+        """The views that exist according to the newest versions."""
         query = (
             sa.select(view_version.c.view_name, view_version.c.state)
             .join(schema_version, schema_version.c.id == view_version.c.version_id)
@@ -380,7 +382,7 @@ class SchemaStore:
         return [TableName(database, view) for view, state in newest.items() if state is NamePresence.PRESENT]
 
     def statement_changes(self, source: str, after_seq: int, last_seq: int) -> list[StatementChange]:
-        """Statements that changed rows which the binlog does not hold, of transactions after_seq < seq <= last_seq."""
+        """Statements that changed rows which are not in the binlog, of transactions after_seq < seq <= last_seq."""
         found = statement_change.c
         query = (
             sa.select(found.seq, found.gtid, found.binlog_file, found.binlog_pos, found.tables, found.statement)
@@ -402,7 +404,8 @@ class SchemaStore:
         ]
 
     def row_removals(self, source: str, after_seq: int, last_seq: int) -> list[RowRemoval]:
-        """What DDL did to rows without row events, table by table, of transactions after_seq < seq <= last_seq."""
+        """The effects of DDL on rows without row events, table by table, of transactions after_seq < seq <=
+        last_seq."""
         found = row_removal.c
         query = (
             sa.select(found.seq, found.gtid, found.binlog_pos, found.tables, found.statement, found.effects)
@@ -418,7 +421,7 @@ class SchemaStore:
         return [one for row in rows for one in removals_from_row(row)]
 
     def partitions(self, source: str, table: TableName) -> Partitioning | str:
-        """The partitions that a table has at the position; a text says why they are not known."""
+        """The partitions of a table at the position; a text says why they are not known."""
         return stored_partitions(self.engine, self, source, table)
 
     def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
@@ -433,7 +436,7 @@ class SchemaStore:
 
 
 def _as_condition(before: Before) -> sa.ColumnElement[bool]:
-    """As `Before.holds_for`."""
+    """The SQL condition for `Before.holds_for`."""
     version = schema_version.c
     if before.seq is not None:
         return version.seq <= before.seq

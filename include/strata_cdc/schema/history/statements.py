@@ -1,6 +1,6 @@
-"""What the statements of versions asked for, read again from their text: names of columns and keys that only the
-statement tells.
-Not here: what they made of tables (`sql_store.py`), whose history it is (`lineage.py`)."""
+"""The changes that the statements of versions requested, read again from their text: only a statement has some names of
+columns and keys.
+Not here: their effect on tables (`sql_store.py`), the history to which they belong (`lineage.py`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _CHUNK: Final = 500
 
 
 def changes_asked(engine: sa.Engine, version_ids: Iterable[int]) -> Mapping[int, tuple[Change, ...]]:
-    """What each statement asked for, by version; of versions that have one that is understood.
+    """The changes that each statement requested, by version; only for versions that have a statement that is
+    understood.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -44,6 +45,6 @@ def changes_asked(engine: sa.Engine, version_ids: Iterable[int]) -> Mapping[int,
             try:
                 asked[version_id] = tuple(read_ddl(ddl, context))
             except DdlError:
-                # The version is a gap then, and says so itself.
+                # The version is a gap then, and has the reason itself.
                 continue
     return asked

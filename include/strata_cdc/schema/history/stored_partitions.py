@@ -1,5 +1,5 @@
-"""Which partitions a table has at the end of what is stored.
-Not here: along a stream, as it is tracked (`partition_lifetimes.py`).
+"""The partitions of a table at the end of the stored history.
+Not here: partitions along a stream, as it is tracked (`partition_lifetimes.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.partitions import Partitioning
 
 _Place = tuple[int, int, int]
-"""`seq`, 0 of what was done to partitions, 1 of what a statement made, -1 of all else, and the id of the version."""
+"""`seq`; 0 for changes of partitions, 1 for versions of a statement, -1 for all other versions; and the id of the
+version."""
 
 
 def stored_partitions(
@@ -34,7 +35,7 @@ def stored_partitions(
         store: The versions.
         source: The source's name.
         name: The table.
-        before: Only what comes earlier counts.
+        before: Only earlier versions count.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -60,7 +61,7 @@ def stored_partitions(
 
 
 def _made_by(engine: sa.Engine, store: VersionStore, source: str, entry: StoredEntry) -> Partitioning | str | None:
-    """What a version says of all partitions of its table; None where they are what they were."""
+    """The partitions that a version gives to its table; None if it does not change them."""
     if not entry.name.table or entry.fingerprint is None or entry.origin is not VersionOrigin.DDL:
         return FOUND
     if entry.renamed_from is not None:

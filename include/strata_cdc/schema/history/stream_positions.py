@@ -1,5 +1,5 @@
-"""The ways to name a position of a source's stream, as its history is asked at one.
-Not here: what held there (`historian.py`)."""
+"""The ways to name a position of a source's stream at which its history is queried.
+Not here: which version is valid there (`historian.py`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class AtSeq(Struct, frozen=True):
-    """As rows of the transaction with this ordinal see it; a DDL in the same transaction comes before its rows."""
+    """The position of the rows of the transaction with this ordinal; a DDL in the same transaction comes before its
+    rows."""
 
     seq: int
 
@@ -26,7 +27,7 @@ class AtSeq(Struct, frozen=True):
 
 
 class AtGtidSet(Struct, frozen=True):
-    """After exactly these transactions."""
+    """The position after exactly these transactions."""
 
     gtid_set: GtidSet
 
@@ -35,7 +36,7 @@ class AtGtidSet(Struct, frozen=True):
 
 
 class AtBinlog(Struct, frozen=True):
-    """After all events that start before this offset of the server's file; also in the middle of a transaction."""
+    """The position after all events that start before this offset of the server's file; also inside a transaction."""
 
     position: BinlogPosition
 
@@ -44,7 +45,7 @@ class AtBinlog(Struct, frozen=True):
 
 
 class AtTime(Struct, frozen=True):
-    """After all transactions whose time on the commit clock is before this one."""
+    """The position after all transactions whose time on the commit clock is before this time."""
 
     time: int
     """Microseconds UTC."""

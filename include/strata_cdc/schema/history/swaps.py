@@ -1,5 +1,5 @@
-"""The names that gh-ost and pt-online-schema-change give to tables beside the one that they change, and their swaps.
-Not here: what such a change did (`lineage.py`), the proof that a name's rows are a copy's (`copies.py`)."""
+"""The names that gh-ost and pt-online-schema-change give to the tables that they make for a change, and their swaps.
+Not here: the effect of such a change (`lineage.py`), the proof that a name's rows are those of a copy (`copies.py`)."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _COPY: Final = re.compile(r"_(.+)_gho|_+([^_].*)_new", re.DOTALL)
 
 
 def tool_of(entry: StoredEntry | TableEntry) -> str | None:
-    """The tool that names its copies like the one that an entry came from; None for an entry that renames nothing."""
+    """The tool that uses the name from which an entry was renamed; None for an entry that renames nothing."""
     came_from = entry.renamed_from
     if came_from is None or came_from.database != entry.name.database:
         return None
     if came_from.table == f"_{entry.name.table}_gho":
         return "gh-ost"
-    # It puts further underscores in front while a name is taken.
+    # It adds further underscores at the start while a name is used.
     return "pt-online-schema-change" if came_from.table.lstrip("_") == f"{entry.name.table}_new" else None
 
 
 def copied_table(copy: TableName) -> TableName | None:
-    """The table that a tool changes on a copy of this name; None for a name that is not like those of the tools."""
+    """The table that a tool changes with a copy of this name; None for a name that no tool uses."""
     match = _COPY.fullmatch(copy.table)
     return TableName(copy.database, match[1] or match[2]) if match else None
 
 
 def is_swap(taken: TableEntry, left: TableEntry) -> bool:
-    """Whether a table's changed copy takes its name, and the table leaves it, in one version that has both entries."""
+    """Whether a table's changed copy gets its name, and the table leaves it, in one version that has both entries."""
     is_left = left.renamed_from == taken.name and left.name in names_beside(taken.name)
     return is_left and tool_of(taken) is not None
 

@@ -1,6 +1,7 @@
-"""A source's history as changes of its tables: what each version makes of each table and of the rows that it has, in
-stream order, as it was decided when it was tracked.
-Not here: deciding it (`identified_tables.py`), doing it to rows (`tables/convert.py`), single answers (`historian.py`).
+"""A source's history as changes of its tables: the effect of each version on each table and on its rows, in stream
+order, as decided at the time of tracking.
+Not here: deciding it (`identified_tables.py`), applying it to rows (`tables/convert.py`), single answers
+(`historian.py`).
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class TableChange(Struct, frozen=True):
-    """What one version makes of one table, and of the rows that it has."""
+    """The effect of one version on one table, and on its rows."""
 
     version_id: int
     order: tuple[int, ...]
-    """Equal for all tables that one statement touches."""
+    """Equal for all tables of one statement."""
     name: TableName
     definition: TableDefinition | None
-    """None: the table is gone, or (`gap`) its definition is not known."""
+    """None: the table does not exist any more, or (`gap`) its definition is not known."""
     gap: str | None = None
     renamed_from: TableName | None = None
     """The rows come from the table that had this name."""
     effect: RowEffect = NO_EFFECT
-    """What it does to the rows."""
+    """The effect on the rows."""
 
 
 def table_changes_of(engine: sa.Engine, source: str) -> list[TableChange]:
@@ -61,7 +62,7 @@ def table_changes_of(engine: sa.Engine, source: str) -> list[TableChange]:
 
 
 def removals_of(engine: sa.Engine, source: str) -> list[RowRemoval]:
-    """What DDL did to rows of a source's tables without row events, table by table, in stream order.
+    """The effects of DDL on rows of a source's tables without row events, table by table, in stream order.
 
     Raises:
         StoreUnavailableError: The database does not answer.

@@ -1,4 +1,4 @@
-"""What the tracker and the historian ask of whatever keeps versions.
+"""The interface of a store of versions, for the tracker and the historian.
 Not here: a database (`sql_store.py`), the memory of one process (`memory_store.py`)."""
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class VersionStore(Protocol):
-    """Versions of all sources. Stream order is that of transactions, their statements, and ids."""
+    """Versions of all sources. Stream order is the order of transactions, then of their statements, then of ids."""
 
     def append(self, batch: VersionBatch) -> TrackedPosition:
-        """Stores a stretch of the stream, all of it or nothing, and returns the new position.
+        """Stores a batch of the stream, all of it or nothing, and returns the new position.
 
-        A DDL that is stored already (the same transaction and statement number) is left as it is.
+        A DDL that is already stored (the same transaction and statement number) is not changed.
 
         Raises:
             AlreadyRunningError: Another tracker has moved the position of this source since it was read.
@@ -39,28 +39,28 @@ class VersionStore(Protocol):
         """Names of the sources that have been tracked."""
 
     def position(self, source: str) -> TrackedPosition | None:
-        """How far a source has been tracked; None if never."""
+        """The position up to which a source has been tracked; None if it was never tracked."""
 
     def temporary_tables(self, source: str) -> TemporarySessions:
-        """What the sessions had at the position."""
+        """The temporary tables of the sessions at the position."""
 
     def pending_snapshots(self, source: str) -> list[SchemaSnapshot]:
         """Snapshots that no tracker has reached yet, oldest first."""
 
     def timeline(self, source: str, names: Iterable[TableName]) -> list[StoredEntry]:
-        """What the versions say of these names, in stream order."""
+        """The entries of these names, in stream order."""
 
     def all_entries(self, source: str) -> list[StoredEntry]:
         """Every entry of a source in stream order, within a version in order of name."""
 
     def newest_place(self, source: str, before: Before) -> VersionPlace | None:
-        """The last place of a version that lies before a position."""
+        """The last position of a version that is before a position of the stream."""
 
     def names(self, source: str, database: str) -> list[TableName]:
-        """All tables that the versions name in a database, whether they are there now or not."""
+        """All tables that the versions name in a database, whether they exist now or not."""
 
     def names_in_doubt(self, source: str) -> set[TableName]:
-        """All names that some version of a source says are not known, whether they are now or not."""
+        """All names that some version of a source has as not known, whether they are known now or not."""
 
     def definition(self, fingerprint: str) -> TableDefinition:
         """A stored definition."""
@@ -69,16 +69,16 @@ class VersionStore(Protocol):
         """Reads many definitions at once, so that `definition` finds them in memory."""
 
     def partitions(self, source: str, table: TableName) -> Partitioning | str:
-        """The partitions that a table has at the position; a text says why they are not known."""
+        """The partitions of a table at the position; a text says why they are not known."""
 
     def ddl(self, version_id: int) -> str | None:
         """The statement of a version."""
 
     def database(self, source: str, name: str) -> DatabaseEntry | None:
-        """The newest word on a database, its own or one on all databases; None if the versions never spoke of it."""
+        """The newest entry of a database, or of all databases; None if the versions have none."""
 
     def views(self, source: str, database: str) -> list[TableName]:
-        """The views that are there by the newest versions."""
+        """The views that exist according to the newest versions."""
 
     def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
         """Parts of binlog files that have been read, in stream order."""

@@ -1,5 +1,5 @@
 """Versions of tables, databases and views along one source's stream, as values.
-Not here: what a table looks like (`schema/model/definition.py`), keeping them (`sql_store.py`), asking for them
+Not here: the definition of a table (`schema/model/definition.py`), storing versions (`sql_store.py`), looking them up
 (`historian.py`)."""
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableDefinition
 
 EVERY_TABLE: Final = TableName("", "")
-"""Stands for all tables of a source that no newer version names."""
+"""The name for all tables of a source that no newer version names."""
 
 SYSTEM_DATABASES: Final = frozenset({"mysql", "sys", "performance_schema", "information_schema"})
-"""Never decoded as user data: the server's own, and where the store lives by default."""
+"""Never decoded as user data: the server's own databases, and the default database of the store."""
 
 
 def every_table_of(database: str) -> TableName:
-    """Stands for all tables of a database that no newer version names."""
+    """The name for all tables of a database that no newer version names."""
     return TableName(database, "")
 
 
@@ -34,15 +34,15 @@ class VersionOrigin(StrEnum):
     """How a version became known."""
 
     BASELINE = "baseline"
-    """What there was at the start of the stream, or what a snapshot found to differ from the replay."""
+    """The state at the start of the stream, or a difference between a snapshot and the replay."""
     DDL = "ddl"
     """Replayed from the stream."""
     METADATA = "metadata"
     """From a TABLE_MAP with FULL metadata."""
     RELOAD = "reload"
-    """From a snapshot, of a table that nothing had touched between here and there."""
+    """From a snapshot, for a table that no statement changed between this position and the snapshot."""
     GAP = "gap"
-    """Unknown from here: a statement that was not understood, or a hole in the stream."""
+    """Unknown from here on: a statement that was not understood, or a hole in the stream."""
 
     @property
     def shown(self) -> str:
@@ -53,22 +53,22 @@ class VersionOrigin(StrEnum):
 
 
 class TableEntry(Struct, frozen=True):
-    """What one version says of one table."""
+    """The content of one version for one table."""
 
     name: TableName
     definition: TableDefinition | None = None
-    """None: there is no such table from here on, or (`gap`) its definition is not known."""
+    """None: from here on the table does not exist, or (`gap`) its definition is not known."""
     gap: str | None = None
     """Why the definition is not known."""
     renamed_from: TableName | None = None
     columns: ColumnIds | None = None
-    """Of the definition's columns; None without one, and where nobody has given them yet."""
+    """The ids of the definition's columns; None without a definition, or if they are not assigned yet."""
     effect: RowEffect | None = None
-    """What it does to the table's rows; None where nobody has decided it yet."""
+    """The effect on the table's rows; None if it is not decided yet."""
 
 
 class NamePresence(StrEnum):
-    """Whether a database or view is there."""
+    """Whether a database or view exists."""
 
     PRESENT = "present"
     DROPPED = "dropped"
@@ -76,7 +76,7 @@ class NamePresence(StrEnum):
 
 
 class DatabaseEntry(Struct, frozen=True):
-    """The defaults that a database gives to new tables; the name '' speaks for every database."""
+    """The defaults of a database for new tables; the name '' stands for every database."""
 
     name: str
     presence: NamePresence
@@ -85,21 +85,21 @@ class DatabaseEntry(Struct, frozen=True):
 
 
 class ViewEntry(Struct, frozen=True):
-    """A view: it takes a name that a table could have."""
+    """A view: it uses a name that a table could have."""
 
     name: TableName
     presence: NamePresence
 
 
 class VersionPlace(Struct, frozen=True):
-    """Where in its source's stream a version begins to hold."""
+    """The position in its source's stream from which on a version is valid."""
 
     seq: int
-    """It holds for transactions with this ordinal and later ones; 0 is before the first."""
+    """It is valid for transactions with this ordinal and later ones; 0 is before the first."""
     statement_no: int
-    """Of the DDL in its transaction, from 1; 0 comes before the transaction's own DDL."""
+    """The number of the DDL in its transaction, from 1; 0 is before the transaction's own DDL."""
     gtid_executed: str
-    """GTID set up to and with it."""
+    """The GTID set up to and including it."""
     committed_at: int
     """Microseconds UTC on the commit clock."""
     binlog_file: str | None = None
@@ -108,20 +108,20 @@ class VersionPlace(Struct, frozen=True):
 
 
 class Before(Struct, frozen=True):
-    """Which places lie before a position; all do if nothing is said."""
+    """A condition for positions before a position; without a value, all positions meet it."""
 
     seq: int | None = None
-    """Those of this transaction, and of earlier ones."""
+    """Positions of this transaction and of earlier ones."""
     committed_at: int | None = None
-    """Those that are earlier (microseconds UTC)."""
+    """Positions of an earlier time (microseconds UTC)."""
     first_seq: int | None = None
-    """Those of earlier transactions; and those of the file below, in front of its offset, up to `last_seq`."""
+    """Positions of earlier transactions; and positions in the file below, before its offset, up to `last_seq`."""
     last_seq: int = 0
     binlog_file: str = ""
     binlog_pos: int = 0
 
     def holds_for(self, place: VersionPlace) -> bool:
-        """Whether a place is one of them."""
+        """Whether a position meets the condition."""
         if self.seq is not None:
             return place.seq <= self.seq
         if self.committed_at is not None:
@@ -133,18 +133,18 @@ class Before(Struct, frozen=True):
 
 
 class Session(Struct, frozen=True):
-    """Who ran a statement, as far as its QUERY event tells: MySQL writes no account for what is done to tables."""
+    """Who ran a statement, as far as its QUERY event has it: MySQL logs no account for statements on tables."""
 
     server_id: int | None
-    """Of the server that ran it first."""
+    """Of the server that ran the statement first."""
     thread_id: int | None
-    """The session there: `CONNECTION_ID()`, as the logs of that server name it. A restart begins anew."""
+    """The session there: `CONNECTION_ID()`, as in the logs of that server. After a restart, the ids begin anew."""
     invoker: str | None
-    """`user@host`, where the event has it."""
+    """`user@host`, if the event has it."""
 
 
 class Version(Struct, frozen=True):
-    """One row of the version table with all that it changes."""
+    """One row of the version table with all its changes."""
 
     place: VersionPlace
     origin: VersionOrigin
@@ -156,19 +156,19 @@ class Version(Struct, frozen=True):
     time_zone: str | None = None
     session: Session | None = None
     missing: str | None = None
-    """GTID set that a hole in the stream has swallowed."""
+    """The GTID set that is missing in a hole of the stream."""
     tables: tuple[TableEntry, ...] = ()
     databases: tuple[DatabaseEntry, ...] = ()
     views: tuple[ViewEntry, ...] = ()
 
     @property
     def is_statement(self) -> bool:
-        """Whether a DDL made it, understood or not, which is stored once however often it is read."""
+        """Whether a DDL made it, understood or not. Such a version is stored only once, however often it is read."""
         return self.place.statement_no > 0 and self.origin in {VersionOrigin.DDL, VersionOrigin.GAP}
 
 
 class TrackedPosition(Struct, frozen=True):
-    """How far a source's stream has been read."""
+    """The position up to which a source's stream has been read."""
 
     source: str
     seq: int = 0
@@ -176,35 +176,35 @@ class TrackedPosition(Struct, frozen=True):
     gtid_executed: str = ""
     binlog_file: str | None = None
     binlog_pos: int | None = None
-    """Offset behind it in the server's file."""
+    """Offset after it in the server's file."""
     committed_at: int = 0
     server_version: int = 0
     lower_case_table_names: int = 0
     revision: int = 0
-    """Counts the store's writes."""
+    """The number of writes to the store."""
     last_column_id: int = 0
-    """The newest that was given."""
+    """The newest column id that was assigned."""
 
 
 class TrackedFile(Struct, frozen=True):
-    """A part of a server's binlog file that has been read, and where it lies in the stream."""
+    """A part of a server's binlog file that has been read, and its position in the stream."""
 
     binlog_file: str
     identity: str
-    """As of `FileStart`."""
+    """See `FileStart`."""
     begin_pos: int
     end_pos: int
     first_seq: int
-    """Of the first transaction that starts in it; the next one to come if none does."""
+    """The ordinal of the first transaction that starts in it; that of the next transaction if none does."""
     last_seq: int
     gtid_before: str
     gtid_executed: str
     committed_at: int
-    """Commit clock at its end."""
+    """The commit clock at its end."""
 
 
 def grouped_by_file(parts: Iterable[TrackedFile]) -> list[list[TrackedFile]]:
-    """Parts of files of one name, by the file that they are of."""
+    """Parts of files of one name, grouped by file."""
     found: dict[str, list[TrackedFile]] = {}
     for part in parts:
         found.setdefault(part.identity, []).append(part)
@@ -212,19 +212,19 @@ def grouped_by_file(parts: Iterable[TrackedFile]) -> list[list[TrackedFile]]:
 
 
 class StatementChange(Struct, frozen=True):
-    """Rows that a statement changed, so that the binlog does not hold them."""
+    """Rows that a statement changed, so that they are not in the binlog."""
 
     seq: int
     gtid: str | None
     binlog_file: str
     binlog_pos: int
     tables: tuple[TableName, ...]
-    """Empty where none could be told."""
+    """Empty if no table is known."""
     statement: str
 
 
 class RowRemoval(Struct, frozen=True):
-    """What a DDL did to rows of one table without row events: TRUNCATE, DROP PARTITION and their kin."""
+    """The effect of a DDL on rows of one table without row events: TRUNCATE, DROP PARTITION and similar statements."""
 
     seq: int
     gtid: str | None
@@ -235,7 +235,8 @@ class RowRemoval(Struct, frozen=True):
 
 
 class PartitionChange(Struct, frozen=True):
-    """An ALTER TABLE that names partitions, as it was written; without a table: none in front of it was noted."""
+    """An ALTER TABLE that names partitions, as it was written. Without a table: before it, such statements were not
+    stored."""
 
     seq: int
     binlog_pos: int
@@ -247,7 +248,7 @@ class PartitionChange(Struct, frozen=True):
 
 
 class Drift(Struct, frozen=True):
-    """A table that a snapshot found other than the replayed stream has it."""
+    """A difference between a snapshot and the replayed stream for one table."""
 
     snapshot_id: int
     name: TableName
@@ -258,15 +259,15 @@ class Drift(Struct, frozen=True):
 
 
 class SnapshotOutcome(Struct, frozen=True):
-    """What the tracker made of a snapshot."""
+    """The result of a snapshot in the tracker."""
 
     snapshot_id: int
     state: str
     outcome: str
     seq: int = 0
-    """From which transaction on it speaks."""
+    """The transaction from which on the snapshot is valid."""
     cascades: tuple[TableName, ...] = ()
-    """Tables that it found which foreign keys change without row events."""
+    """Tables for which the snapshot found that foreign keys change their rows without row events."""
 
 
 class SessionTables(Struct, array_like=True, frozen=True):
@@ -276,20 +277,20 @@ class SessionTables(Struct, array_like=True, frozen=True):
     names: tuple[tuple[str, str], ...]
     """Database and table."""
     known: tuple[tuple[str, str], ...] = ()
-    """Of each the definition as JSON, or why it is not known; the other text is empty. None of any: a former version
-    wrote the names alone."""
+    """For each table its definition as JSON, or why it is not known; the other text is empty. Empty if a former version
+    of Strata stored only the names."""
 
 
 class TemporarySessions(Struct, frozen=True, rename={"knows_all": "all"}):
-    """What sessions have of temporary tables at a position, for whoever goes on with the stream later."""
+    """The temporary tables of sessions at a position, from which a later run continues the stream."""
 
     knows_all: bool = False
-    """Whether all of them were seen from the start of the server on."""
+    """Whether all of them were seen, from the start of the server on."""
     sessions: tuple[SessionTables, ...] = ()
 
 
 class VersionBatch(Struct, frozen=True):
-    """What one transaction of the store takes: everything up to a position in the stream, or nothing."""
+    """The content of one transaction of the store: everything up to a position in the stream, or nothing."""
 
     position: TrackedPosition
     versions: tuple[Version, ...] = ()
@@ -300,13 +301,13 @@ class VersionBatch(Struct, frozen=True):
     drifts: tuple[Drift, ...] = ()
     snapshots: tuple[SnapshotOutcome, ...] = ()
     temporary_tables: TemporarySessions | None = None
-    """None where they are as before."""
+    """None if they did not change."""
 
 
 class StoredEntry(Struct, frozen=True, gc=False):
-    """One row of a table's timeline as it is stored: light, without definition and DDL text.
+    """One stored row of a table's timeline: small, without definition and DDL text.
 
-    There are many, and nothing in one refers back to it: garbage collection need not look at them.
+    There are many, and none has reference cycles: garbage collection need not scan them.
     """
 
     version_id: int
@@ -324,9 +325,9 @@ class StoredEntry(Struct, frozen=True, gc=False):
     gap: str | None
     renamed_from: TableName | None = None
     column_ids: str | None = None
-    """As `ColumnIds.to_text`; None without a definition."""
+    """The output of `ColumnIds.to_text`; None without a definition."""
     effect_text: str | None = None
-    """As `RowEffect.to_text`."""
+    """The output of `RowEffect.to_text`."""
 
     @property
     def columns(self) -> ColumnIds | None:
@@ -335,10 +336,10 @@ class StoredEntry(Struct, frozen=True, gc=False):
 
     @property
     def effect(self) -> RowEffect:
-        """What it does to the table's rows.
+        """The effect on the table's rows.
 
         Raises:
-            DamagedFileError: The store has something else.
+            DamagedFileError: The stored text is not valid.
         """
         if self.effect_text is None:
             return read_again("nobody has decided what became of the rows")
@@ -346,18 +347,18 @@ class StoredEntry(Struct, frozen=True, gc=False):
 
     @property
     def order(self) -> tuple[int, int, int, TableName]:
-        """Later entries overrule earlier ones: a correction has the place of what it corrects, and a later id. Within a
-        version a table's own entry overrules one on all tables, whose name '' comes first."""
+        """Later entries override earlier ones: a correction has the position of the entry that it corrects, and a later
+        id. Within a version a table's own entry overrides an entry for all tables, whose name '' comes first."""
         return self.seq, self.statement_no, self.version_id, self.name
 
     @property
     def is_statement(self) -> bool:
-        """Whether a DDL made it, understood or not; not a baseline, a snapshot or a hole."""
+        """Whether a DDL made it, understood or not; False for a baseline, a snapshot or a hole."""
         return self.statement_no > 0 and self.origin in {VersionOrigin.DDL, VersionOrigin.GAP}
 
     @property
     def made_by(self) -> str:
-        """What made it, for people: a transaction, a snapshot at a GTID set."""
+        """What made it, for people: a transaction, or a snapshot at a GTID set."""
         if self.gtid is not None or self.is_statement or self.gap is not None:
             return self.gtid or f"transaction {self.seq}"
         return f"known since the {self.origin.shown} at {self.gtid_executed or 'the start of the stream'}"
