@@ -1,2 +1,2 @@
-"""Every table at every GTID. Light: no numpy, no pyarrow.
+"""The schema of every table at every GTID. Light: no numpy, no pyarrow.
 Not here: rows (`changes/`), the database connection (`store/`)."""

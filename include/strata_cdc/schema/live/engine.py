@@ -1,5 +1,5 @@
-"""The schema engine: reads the schema of a live server as it was at a known GTID set, or file and offset.
-Not here: what follows for the history (`schema/tracker/track.py`), keeping it until then
+"""The schema engine: reads the schema of a live server as it was at a known GTID set, or at a file and offset.
+Not here: the consequences for the history (`schema/tracker/track.py`), storing it until then
 (`schema/history/snapshot_ledger.py`)."""
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from strata_cdc.position.binlog_position import BinlogPosition
 
 PAGE_TABLES: Final = 250
-"""Tables whose columns are read with one query: bounds memory here and on the server."""
+"""Number of tables whose columns are read with one query: limits memory here and on the server."""
 _LOCK_WAIT_SECONDS = 5
 _ATOMIC_SINCE = (8, 0, 0)
-"""From 8.0 on information_schema reads the data dictionary in InnoDB, so that a transaction sees one state of it."""
+"""Since 8.0 information_schema reads the data dictionary in InnoDB, so that a transaction sees one state of it."""
 
 _ON_UPDATE = re.compile(r"on update (\S+)", re.IGNORECASE)
 _ROW_FORMAT = re.compile(r"row_format=(\w+)", re.IGNORECASE)
 
 
 class ServerTraits(Struct, frozen=True):
-    """What a server says of itself, as far as names and types depend on it."""
+    """The server's settings that affect names and types."""
 
     flavour: Flavour
     lower_case_table_names: int
     uuid: str
     numbers_all: bool
-    """Whether each transaction that it executes has a GTID."""
+    """Whether each transaction that it executes gets a GTID."""
 
 
 class ReadingMoment(Enum):
-    """By what the moment of a reading is told."""
+    """How the moment of a reading is given."""
 
     BY_SERVER = "the GTID set where the server numbers all transactions, else file and offset"
     BY_FILE = "file and offset, because transactions without a GTID may be in front of it"
@@ -60,12 +60,12 @@ class _Listed(NamedTuple):
     kind: str
     engine: str | None
     row_format: str | None
-    """Where it is written."""
+    """If it is written."""
     collation: str | None
 
 
 class _Dictionary:
-    """What a server's information_schema has of tables, as the session sees it."""
+    """The tables in a server's information_schema, as the session sees them."""
 
     def __init__(self, connection: pymysql.Connection[Any]) -> None:
         self._connection = connection
@@ -73,7 +73,7 @@ class _Dictionary:
         self.server = _read_server(connection)
 
     def _list_tables(self, names: Sequence[TableName] = ()) -> list[_Listed]:
-        """All tables and views, or those of some names."""
+        """All tables and views, or only those with some names."""
         rows = self._rows(
             "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, CREATE_OPTIONS, TABLE_COLLATION "  # noqa: S608 - constants and %s only
             f"FROM information_schema.TABLES {f'WHERE {_names_condition(names)} ' if names else ''}"
@@ -86,7 +86,7 @@ class _Dictionary:
         ]
 
     def definition(self, name: TableName) -> TableDefinition | None:
-        """One base table; None if there is none."""
+        """One base table; None if it does not exist."""
         listed = [one for one in self._list_tables([name]) if one.kind == "BASE TABLE"]
         found = self._page(listed).get(name) if listed else None
         if name in self._texts.doubtful:
@@ -156,8 +156,10 @@ class _Dictionary:
 
 
 class LiveSchema(_Dictionary):
-    """One reading of a server's schema. Everything in it held at some moment between two GTID sets, and anything that
-    no DDL between the two touched held all the time between them; or it all held at one place of a binlog file."""
+    """One reading of a server's schema.
+
+    Everything in it was true at some moment between two GTID sets. Tables that no DDL between the two changed were like
+    this all the time between them. Or all of it was true at one position of a binlog file."""
 
     def __init__(
         self,
@@ -165,27 +167,27 @@ class LiveSchema(_Dictionary):
         exclude: Callable[[str], Collection[str]] = lambda _: (),
         moment: ReadingMoment = ReadingMoment.BY_SERVER,
     ) -> None:
-        """Begins to read.
+        """Begins the reading.
 
         Args:
-            connection: To the server; its session is used up by the reading.
-            exclude: From the server's UUID to databases to leave out besides the server's own.
-            moment: By what it is told.
+            connection: To the server; the reading changes its session, so it cannot be used for anything else.
+            exclude: From the server's UUID to databases that are excluded, besides the server's own.
+            moment: How the moment is given.
 
         Raises:
-            SourceSettingsError: The server runs without GTIDs, and DDL cannot be kept out while its place in the binlog
-                is read, so nobody could say when this was true.
-            SourceUnavailableError: The server went away.
+            SourceSettingsError: The server runs without GTIDs, and DDL cannot be locked out while its position in the
+                binlog is read: then it is not known at which position this was true.
+            SourceUnavailableError: The connection to the server was lost.
         """
         super().__init__(connection)
         self._exclude = SYSTEM_DATABASES | set(exclude(self.server.uuid))
         self.sight = self._sight()
         self.position: BinlogPosition | None = None
-        """The place of the reading, if it is not told by GTID sets."""
+        """The position of the reading, if it is not given by GTID sets."""
         self._is_by_file = moment is ReadingMoment.BY_FILE or not self.server.numbers_all
         self.gtid_before, self._exact = self._begin()
         self._listed = [listed for listed in self._list_tables() if listed.name.database not in self._exclude]
-        # No set of GTIDs can say that a DDL came between the transaction and what is asked of the tables themselves.
+        # GTID sets cannot show a DDL between the transaction and the queries on the tables themselves.
         self._read = dict(self._pages()) if self._is_by_file else None
         if self._exact:
             self._run("UNLOCK INSTANCE")
@@ -206,7 +208,7 @@ class LiveSchema(_Dictionary):
         return [listed.name for listed in self._listed if listed.kind == "VIEW"]
 
     def unlogged_cascades(self) -> list[TableName]:
-        """The tables whose rows foreign keys delete or change without row events."""
+        """The tables whose rows are deleted or changed by foreign keys without row events."""
         if self._logs_cascades():
             return []
         rows = self._rows(
@@ -222,7 +224,7 @@ class LiveSchema(_Dictionary):
         return not int(is_native)
 
     def tables(self) -> Iterator[tuple[TableName, TableDefinition]]:
-        """Every base table that the user can see in full, a page at a time."""
+        """Every base table that the user can see completely, page by page."""
         return self._pages() if self._read is None else iter(self._read.items())
 
     def _pages(self) -> Iterator[tuple[TableName, TableDefinition]]:
@@ -236,13 +238,13 @@ class LiveSchema(_Dictionary):
 
     @property
     def doubtful(self) -> dict[TableName, str]:
-        """Tables of those read so far whose labels or defaults the server does not tell in full, and why."""
+        """Tables read so far for which the server does not report all labels or defaults completely, and why."""
         return self._texts.doubtful
 
     def end(self) -> str:
         """Ends the reading and returns the GTID set that had been executed by then."""
         self._run("COMMIT")
-        # What was asked of the tables themselves is as they are by now.
+        # Results of queries on the tables themselves are as of now.
         return self.gtid_before if self._exact and not self._texts.has_asked else self._executed()
 
     # The moment ---------------------------------------------------------------------------------
@@ -251,7 +253,8 @@ class LiveSchema(_Dictionary):
         """Opens a transaction that sees one state of the schema.
 
         Returns:
-            What had been executed before, and whether no DDL can have come between that and the state that is seen.
+            The GTID set that had been executed before, and whether DDL was locked out between it and the state that is
+            read.
         """
         if not self.server.flavour.is_mysql(*_ATOMIC_SINCE) and not self._is_by_file:
             return self._executed(), False
@@ -264,19 +267,20 @@ class LiveSchema(_Dictionary):
         return executed, locked
 
     def _lock_ddl(self) -> bool:
-        """Keeps DDL out for the moment in which the transaction begins; where that is a place of a file, until all is
-        read. Writers of rows go on. Needs BACKUP_ADMIN."""
+        """Locks out DDL while the transaction begins; if the moment is a position of a file, until everything is read.
+        Sessions that write rows are not blocked. Needs BACKUP_ADMIN."""
         try:
             self._run("LOCK INSTANCE FOR BACKUP")
         except (AccessDeniedError, SourceUnavailableError):
-            # No grant, or a DDL runs for longer than we wait: the two GTID sets then enclose what came between.
+            # No grant, or a DDL runs longer than we wait: then the two GTID sets enclose everything that happened in
+            # between.
             self._connection.ping(reconnect=False)
             return False
         return True
 
     def _read_position(self, *, locked: bool) -> BinlogPosition:
-        """Where the server writes. A DDL is written before it can be seen, so that without a lock the last ones in
-        front of that place could be missing from what is read."""
+        """The end of the server's binlog. A DDL is written there before it is visible: so without a lock, the last DDLs
+        before that position could be missing in the reading."""
         if not locked:
             raise SourceSettingsError(
                 "gtid_mode is not ON, and DDL could not be locked out while a snapshot read its place in the binlog",
@@ -292,18 +296,18 @@ class LiveSchema(_Dictionary):
 
 
 def read_definition(connection: pymysql.Connection[Any], name: TableName) -> TableDefinition | None:
-    """One base table as the server has it now; None if there is none.
+    """One base table as the server has it now; None if it does not exist.
 
     Raises:
         AccessDeniedError: The user may not see it, or not all of its columns.
-        SchemaGapError: The server does not tell all of its labels and defaults.
-        SourceUnavailableError: The server went away.
+        SchemaGapError: The server does not report all of its labels and defaults.
+        SourceUnavailableError: The connection to the server was lost.
     """
     return _Dictionary(connection).definition(name)
 
 
 class _server_errors:  # noqa: N801 - reads as a function: `with _server_errors():`
-    """Turns the driver's errors into ours."""
+    """Converts the driver's errors into errors of Strata."""
 
     def __enter__(self) -> None:
         pass
@@ -366,7 +370,7 @@ def _column(row: Sequence[Any]) -> Column:
         character_set=character_set,
         collation=collation,
         default=None if default is None else _text(default),
-        # Before 8.0.13 only CURRENT_TIMESTAMP could be one, and EXTRA did not say so.
+        # Before 8.0.13 only CURRENT_TIMESTAMP could be an expression, and EXTRA did not show it.
         default_is_expression="DEFAULT_GENERATED" in words or _is_now(default, column_type),
         auto_increment="AUTO_INCREMENT" in words,
         on_update=on_update[1] if on_update else None,
@@ -414,5 +418,6 @@ def _key(name: str, parts: Sequence[Sequence[Any]]) -> Key:
 
 
 def _ordered(keys: Iterable[Key]) -> list[Key]:
-    """The primary key, then the others by name: the only order that does not depend on how they came to be."""
+    """The primary key, then the others by name: the only order that does not depend on the statements that made
+    them."""
     return sorted(keys, key=lambda key: (key.kind is not KeyKind.PRIMARY, key.name))

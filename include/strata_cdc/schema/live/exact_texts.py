@@ -1,6 +1,6 @@
-"""Labels of ENUM and SET, and defaults, as the server keeps them: information_schema shows `?` for each character
-beyond U+FFFF, and nothing of a label from a cut character on (SHOW CREATE TABLE the same; measured with 9.7.4); of a
-BINARY's or VARBINARY's default it shows nothing from a zero byte on, and SHOW CREATE TABLE all.
+"""Labels of ENUM and SET, and defaults, as the server keeps them. For labels, information_schema and SHOW CREATE TABLE
+show `?` for each character beyond U+FFFF, and nothing after a cut character (measured with 9.7.4). For a default of
+BINARY or VARBINARY, information_schema shows nothing from a zero byte on; SHOW CREATE TABLE shows everything.
 Not here: the rest of a definition (`engine.py`), how labels are shown (`schema/apply/labels.py`)."""
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import Column, TableName
 
 _COLUMNS_AT_ONCE: Final = 50
-"""Of one statement; each opens a table."""
+"""Number of columns in one statement; each opens a table."""
 _ANY_COLLATION: Final = "utf8mb4_0900_ai_ci"
-"""Of a database, where a statement has its own."""
+"""The collation of a database, if a statement needs one."""
 _LOST: Final = "?"
 _REFUSALS: Final = {
     1044: "the user may not read it",
@@ -46,30 +46,31 @@ _REFUSALS: Final = {
     1265: "its labels are others by now",
     1412: "it was altered",
 }
-"""By MySQL's numbers (share/messages_to_clients.txt): one table's failures, after which others can be asked."""
+"""MySQL's error numbers (share/messages_to_clients.txt) for failures of one table, after which other tables can be
+queried."""
 
 
 class _Asked(NamedTuple):
-    """What is asked of one column."""
+    """A query for one column."""
 
     table: TableName
     column: Column
     labels: int
-    """How many it has; 0 asks for the default."""
+    """The number of labels; 0 queries the default."""
     is_empty: bool = False
-    """Whether the table has been seen to have no rows."""
+    """Whether the table is known to have no rows."""
 
     def query(self, number: int) -> str:
         """Rows of `number`, the label's number, and its bytes in hexadecimal. No row of the table is read.
 
-        The rows of a recursive expression have the types of its first part, here the column's; so numbers that are
-        put there are labels. An outer join that finds nothing gives the type, and the default, without a row.
+        The rows of a recursive expression have the types of its first part, here the type of the column; so numbers
+        there are converted to labels. An outer join without a match has the type and the default, without a row.
         """
         column = f"t.{quoted(self.column.name)}"
         database, table = quoted(self.table.database), quoted(self.table.table)
         source = f"(SELECT 1) AS one LEFT JOIN {database}.{table} AS t ON FALSE"
         if not self.labels and not self.column.nullable:
-            # Without a row it is NULL; of no rows at all, a count has a row of the default.
+            # Without a row the result is NULL; for a table without rows, a count gives a row with the default.
             own = f"SELECT {number}, 0, HEX(DEFAULT({column})) FROM {database}.{table} AS t"  # noqa: S608 - quoted names
             return f"({own} {'HAVING COUNT(*) = 0' if self.is_empty else 'LIMIT 1'})"
         if not self.labels:
@@ -83,23 +84,23 @@ class _Asked(NamedTuple):
 
 
 class ExactTexts:
-    """Asks a server for what its information_schema may have lost of some tables.
+    """Queries a server for texts that its information_schema may have lost.
 
     Args:
-        connection: To the server; in a transaction the metadata locks that asking takes are given back at once.
+        connection: To the server; in a transaction, the metadata locks of the queries are released at once.
     """
 
     def __init__(self, connection: pymysql.Connection[Any]) -> None:
         self._connection = connection
         self.doubtful: dict[TableName, str] = {}
-        """Why the exact texts of a table cannot be had, where information_schema has lost some of them."""
+        """Why the exact texts of a table cannot be read, if information_schema has lost some of them."""
         self.has_asked = False
 
     def complete(self, page: Mapping[TableName, TableDefinition]) -> dict[TableName, TableDefinition]:
         """The definitions with exact labels and defaults.
 
         Raises:
-            pymysql.err.MySQLError: The server went away.
+            pymysql.err.MySQLError: The connection to the server was lost.
         """
         told: dict[TableName, dict[str, Column]] = defaultdict(dict)
         asked = [one for name, definition in page.items() for one in _questions(name, definition)]
@@ -115,7 +116,7 @@ class ExactTexts:
         return {name: _with_columns(definition, told[name]) for name, definition in page.items()}
 
     def _binary_defaults(self, name: TableName, definition: TableDefinition) -> dict[str, Column]:
-        """The columns with the bytes that are not shown of their defaults; none where the user may not see them."""
+        """The columns with the bytes of their defaults that are not shown; no columns if the user may not see them."""
         hidden = [column for column in definition.columns if may_hide_bytes(column)]
         written = self._written(name) if hidden else None
         found: dict[str, Column] = {}
@@ -127,7 +128,7 @@ class ExactTexts:
         return found
 
     def _written(self, name: TableName) -> TableDefinition | None:
-        """A table as SHOW CREATE TABLE has it."""
+        """A table as SHOW CREATE TABLE shows it."""
         self.has_asked = True
         try:
             with self._released(), self._connection.cursor() as cursor:
@@ -172,7 +173,8 @@ class ExactTexts:
 
     @contextmanager
     def _released(self) -> Iterator[None]:
-        """Gives back what was locked meanwhile: a transaction would keep DDL out of the tables to its end."""
+        """Releases the locks that were taken meanwhile: else a transaction would lock DDL out of the tables until its
+        end."""
         if not self._connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS:
             yield
             return
@@ -195,7 +197,7 @@ def _questions(name: TableName, definition: TableDefinition) -> Iterable[_Asked]
 
 
 def _shows_all(column: Column) -> bool:
-    """Whether a label without `?` is what it looks like: where each byte is a character, none can be cut."""
+    """Whether a label without `?` is exact: if each byte is a character, no character can be cut."""
     charset = column.character_set or "binary"
     return charset != "binary" and CHARSETS[charset].max_bytes == 1
 
@@ -209,10 +211,10 @@ def _may_be_lost(column: Column) -> bool:
 
 
 def _told(column: Column, texts: Sequence[bytes | None], asked: _Asked) -> Column:
-    """The column with what the server told.
+    """The column with the server's answer.
 
     Raises:
-        DdlError: A label is no text of its charset, or the default is not told.
+        DdlError: A label is not text in its charset, or the default is not reported.
     """
     charset = column.character_set or "binary"
     raw = tuple(text or b"" for text in texts)

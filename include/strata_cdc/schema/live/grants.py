@@ -1,5 +1,6 @@
-"""What a MySQL user may do, from SHOW GRANTS, and what of a server's schema it sees thereby: information_schema leaves
-the rest out in silence. Not here: reading the schema (`engine.py`), whether the rights are enough (`ops/doctor/`)."""
+"""The rights of a MySQL user, from SHOW GRANTS, and which part of a server's schema the user can see:
+information_schema hides the rest without any message. Not here: reading the schema (`engine.py`), whether the rights
+are sufficient (`ops/doctor/`)."""
 
 from __future__ import annotations
 
@@ -23,11 +24,12 @@ _ON_COLUMNS = re.compile(r"[\w ]+\([^)]*\)")
 
 _ALL: Final = frozenset({"ALL", "ALL PRIVILEGES"})
 _SHOWING: Final = _ALL | {"SELECT", "INSERT", "UPDATE", "REFERENCES"}
-"""Any of these on a table shows all of its columns (sql/auth/sql_auth_cache.h, the rights that a table can have)."""
+"""Each of these rights on a table shows all of its columns (sql/auth/sql_auth_cache.h, the rights that a table can
+have)."""
 
 
 class Grant(Struct, frozen=True):
-    """One line of SHOW GRANTS, without rights on single columns: these are no rights on the table."""
+    """One line of SHOW GRANTS, without rights on single columns: these are not rights on the table."""
 
     rights: frozenset[str]
     database: str
@@ -35,7 +37,7 @@ class Grant(Struct, frozen=True):
     table: str
     """`*` for all."""
     is_revoke: bool = False
-    """A partial revoke: the database is taken out of what is granted on all."""
+    """A partial revoke: it excludes the database from a grant on all databases."""
 
     @property
     def scope(self) -> str:
@@ -44,18 +46,18 @@ class Grant(Struct, frozen=True):
 
 
 class Grants(Struct, frozen=True):
-    """All that a user may do."""
+    """All rights of a user."""
 
     lines: tuple[Grant, ...] = ()
 
     @classmethod
     def parse(cls, lines: Iterable[str]) -> Self:
-        """Reads what SHOW GRANTS prints (rights of active roles merged in); grants of roles, of proxies and on routines
-        are passed over."""
+        """Reads the output of SHOW GRANTS (with the rights of active roles); ignores grants of roles and proxies, and
+        grants on routines."""
         return cls(tuple(grant for line in lines if (grant := _read(line)) is not None))
 
     def has(self, right: str, database: str | None = None) -> bool:
-        """Whether a right holds on all databases, or on the one that is named."""
+        """Whether the user has a right on all databases, or on the named database."""
         wanted = _ALL | {right}
         if database is None:
             return any(grant.scope == "*.*" and grant.rights & wanted for grant in self._granted())
@@ -65,15 +67,15 @@ class Grants(Struct, frozen=True):
         return self.has(right) and database not in self.revoked(right)
 
     def revoked(self, *rights: str) -> tuple[str, ...]:
-        """Databases on which a partial revoke takes any of these rights away."""
+        """Databases for which a partial revoke removes any of these rights."""
         return tuple(grant.database for grant in self.lines if grant.is_revoke and grant.rights & _ALL.union(rights))
 
     def scopes_of(self, right: str) -> list[str]:
-        """Where less than all databases are granted: `database.*` and `database.table`."""
+        """The scopes of grants on less than all databases: `database.*` and `database.table`."""
         return sorted({grant.scope for grant in self._own() if grant.rights & (_ALL | {right})})
 
     def sight(self) -> Sight:
-        """Which tables the user sees in full."""
+        """The tables that the user sees completely."""
         showing = [grant for grant in self.lines if grant.rights & _SHOWING]
         everywhere = any(grant.scope == "*.*" for grant in showing if not grant.is_revoke)
         revoked = tuple(grant.database for grant in showing if grant.is_revoke)
@@ -90,20 +92,20 @@ class Grants(Struct, frozen=True):
         return [grant for grant in self.lines if not grant.is_revoke]
 
     def _own(self) -> list[Grant]:
-        """On less than everything."""
+        """Grants on less than all databases."""
         return [grant for grant in self._granted() if grant.database != _EVERY]
 
 
 class Sight(Struct, frozen=True):
-    """Which tables a user sees in full."""
+    """The tables that a user sees completely."""
 
     everything: bool
-    """Whether a table that is not seen is not there."""
+    """Whether a table that the user does not see does not exist."""
     databases: tuple[str, ...] = ()
-    """Patterns (`_` and `%`) of databases that are seen in full."""
+    """Patterns (`_` and `%`) of databases that the user sees completely."""
     tables: frozenset[tuple[str, str]] = frozenset()
     revoked: tuple[str, ...] = ()
-    """Databases that are taken out of a global grant."""
+    """Databases that are excluded from a global grant."""
     global_rights: bool = False
 
     def sees_all_columns_of(self, name: TableName) -> bool:
@@ -117,7 +119,7 @@ class Sight(Struct, frozen=True):
         return any(_matches(pattern, database) for pattern in self.databases)
 
     def hidden(self) -> list[str]:
-        """What is hidden, in sentences for the user; empty if nothing is."""
+        """The hidden parts, in sentences for the user; empty if nothing is hidden."""
         if self.everything:
             return []
         if self.global_rights:
@@ -144,7 +146,7 @@ def _unquoted(name: str) -> str:
 
 
 def _matches(pattern: str, database: str) -> bool:
-    """A database in a grant is a pattern, as of LIKE; a backslash takes the meaning from the next character."""
+    """Whether a grant's pattern matches a database, like LIKE; a backslash escapes the next character."""
     parts = re.findall(r"\\.|.", pattern, re.DOTALL)
     wild = {"%": ".*", "_": "."}
     regex = "".join(

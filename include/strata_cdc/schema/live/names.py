@@ -1,5 +1,5 @@
-"""Which tables a server has, by their names alone.
-Not here: what they are (`engine.py`)."""
+"""The names of a server's tables.
+Not here: their definitions (`engine.py`)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class ServerTables(Struct, frozen=True):
 
     names: frozenset[TableName] = frozenset()
     folded: bool = False
-    """Whether it takes names for the same whatever their case is."""
+    """Whether the server ignores the case of names."""
 
     @classmethod
     def read(cls, connection: pymysql.Connection[Any]) -> Self:
-        """All that this user sees."""
+        """All tables that this user sees."""
         with connection.cursor() as cursor:
             cursor.execute("SELECT @@lower_case_table_names")
             folded = cursor.fetchone() != (0,)

@@ -1,2 +1,2 @@
-"""All tables of a server at one place of its stream, and how each statement changes them.
+"""All tables of a server at one position of its stream, and how each statement changes them.
 Not here: one table's definition (`schema/apply/`), reading the stream (`schema/tracker/`)."""

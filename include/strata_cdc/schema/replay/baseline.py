@@ -1,5 +1,5 @@
-"""What there is at the start of a stream, and reading it from a file of CREATE statements (`mysqldump --no-data`).
-Not here: the grammar of the statements (`ddl/`), what follows for the history (`schema/tracker/track.py`)."""
+"""The schema at the start of a stream, and reading it from a file of CREATE statements (`mysqldump --no-data`).
+Not here: the grammar of the statements (`ddl/`), the consequences for the history (`schema/tracker/track.py`)."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Baseline(Struct, frozen=True):
     tables: tuple[TableEntry, ...]
     views: tuple[TableName, ...] = ()
     others_unknown: str | None = None
-    """Why there may be tables in other databases; None if there are none. In the named databases there are none."""
+    """Why there may be tables in other databases; None if there are none. The named databases have no other tables."""
 
 
 def read_baseline_file(path: str, *, lower_case_table_names: int = 0) -> Baseline:
-    """As `read_baseline`, of a file.
+    """Like `read_baseline`, for a file.
 
     Raises:
-        Usage: There is no such file, or it is not UTF-8, or as `read_baseline`.
+        Usage: The file does not exist, or is not UTF-8, or as for `read_baseline`.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -58,25 +58,26 @@ def read_baseline_file(path: str, *, lower_case_table_names: int = 0) -> Baselin
 
 
 def read_baseline(text: str, file: str, *, lower_case_table_names: int = 0) -> Baseline:
-    """The schema that a script makes on an empty server. A database that it names has no other tables than those.
+    """The schema that a script makes on an empty server. A database that it names has no other tables.
 
-    A dump of all databases (it holds `mysql`) says that there are no other databases either. A table whose statement
-    is not understood is a gap.
+    A dump of all databases (it contains `mysql`) shows that there are no other databases either. A table whose
+    statement is not understood becomes a gap.
 
     Args:
         text: The script.
         file: Its path, for messages.
-        lower_case_table_names: Of the server that it was dumped from.
+        lower_case_table_names: Of the server from which it was dumped.
 
     Raises:
-        Usage: It cannot be told which table a statement makes, as without a default database; or nothing is made.
+        Usage: It is not known which table a statement makes (for example without a default database), or nothing is
+            made.
     """
     head = text[:_HEAD_CHARACTERS]
     version = _DUMPED_VERSION.search(head)
     dumped = _DUMPED_DATABASE.search(head)
     context = DdlContext(
         default_database=dumped[1] if dumped else "",
-        sql_mode=STRICT_TRANS_TABLES,  # the lengths of keys in a dump are those that the server keeps: none is cut
+        sql_mode=STRICT_TRANS_TABLES,  # the lengths of keys in a dump are final: none is cut
         flavour=Flavour.parse(version[1]) if version else NEWEST,
         lower_case_table_names=lower_case_table_names,
     )

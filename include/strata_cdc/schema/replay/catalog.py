@@ -1,4 +1,4 @@
-"""All tables of a server at one place in its stream, and how statements change them.
+"""All tables of a server at one position of its stream, and how statements change them.
 Not here: one table's definition (`apply/`), versions over time (`schema/history/historian.py`), storing them
 (`schema/history/sql_store.py`)."""
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 
 class Coverage(StrEnum):
-    """How much of the server a catalog knows."""
+    """How much of the server is in a catalog."""
 
     COMPLETE = "complete"
-    """What is not in it does not exist."""
+    """A table that is not in it does not exist."""
     PARTIAL = "partial"
-    """There may be more: the stream did not begin with an empty server."""
+    """There may be other tables: the stream did not begin with an empty server."""
 
 
 class Database(Struct):
@@ -58,7 +58,7 @@ class Database(Struct):
 
 
 class Catalog:
-    """Mutable; the definitions in it are not. One for each stream."""
+    """Mutable, but its definitions are not. Each stream has one catalog."""
 
     def __init__(self, *, coverage: Coverage = Coverage.COMPLETE, lower_case_table_names: int = 0) -> None:
         self.coverage = coverage
@@ -69,7 +69,7 @@ class Catalog:
     # Looking ------------------------------------------------------------------------------------
 
     def get(self, name: TableName) -> TableDefinition | Unknown | None:
-        """The table's definition, a Unknown if it is not known, None if there is no such table."""
+        """The table's definition; an `Unknown` if the definition is not known; None if the table does not exist."""
         name = self._compared(name)
         database = self.databases.get(name.database)
         return database.tables.get(name.table) if database else None
@@ -85,13 +85,13 @@ class Catalog:
     # Setting ------------------------------------------------------------------------------------
 
     def put_database(self, name: str, collation: str | None, coverage: Coverage = Coverage.COMPLETE) -> None:
-        """Makes a database known, as a baseline reads it; one that is there keeps its tables."""
+        """Adds a database of a baseline; an existing database keeps its tables."""
         name = self._compared(TableName(name, "")).database
         known = self.databases.setdefault(name, Database(collation, coverage))
         known.collation, known.coverage = collation, coverage
 
     def put(self, name: TableName, definition: TableDefinition | Unknown | None) -> None:
-        """Sets a table, as a baseline or a stored version has it; None takes it away."""
+        """Sets a table of a baseline or a stored version; None removes it."""
         name = self._compared(name)
         database = self.databases.get(name.database)
         if definition is None:
@@ -103,7 +103,7 @@ class Catalog:
         database.tables[name.table] = definition
 
     def put_view(self, name: TableName) -> None:
-        """Makes a view known: it takes a name that a table could have."""
+        """Adds a view: it uses a name that a table could have."""
         name = self._compared(name)
         database = self.databases.get(name.database)
         if database is None:
@@ -116,9 +116,9 @@ class Catalog:
     # Applying -----------------------------------------------------------------------------------
 
     def apply(self, changes: Iterable[Change]) -> list[TableEntry]:
-        """Applies the changes of one statement; returns what is different afterwards, table by table.
+        """Applies the changes of one statement; returns the differences, table by table.
 
-        Nothing is raised for a statement that does not fit: its tables get a gap, all others go on.
+        A statement that does not fit raises nothing: its tables get a gap, and all other tables continue.
         """
         found: list[TableEntry] = []
         for change in changes:
@@ -171,7 +171,7 @@ class Catalog:
     def _create_database(self, change: CreateDatabase) -> None:
         if change.existing is Existing.KEEP and (
             change.database in self.databases
-            or self.coverage is Coverage.PARTIAL  # it may have been there before, with another charset and tables
+            or self.coverage is Coverage.PARTIAL  # it may have existed before, with another charset and tables
         ):
             return
         collation = _collation_or_none(change, change.context.collation_of_server())
@@ -239,7 +239,7 @@ class Catalog:
     def _alter(self, change: AlterTable) -> list[TableEntry]:
         name = change.name
         if change.new_name is None and change.keeps_definition:
-            return []  # REPAIR PARTITION and its kin are logged whether the table is there or not
+            return []  # REPAIR PARTITION and similar steps are logged even if the table does not exist
         if change.context.committed_by_engine:
             self.temporary.rule_out(change.context, [name])
         elif self.temporary.get(change.context, name) is not None or self.temporary.may_hide(change.context, name):
@@ -263,7 +263,8 @@ class Catalog:
             return Unknown(fault.message)
 
     def _alter_hidden(self, change: AlterTable) -> list[TableEntry]:
-        """Alters the session's temporary table, or one that may be there: then nobody can say which was meant."""
+        """Alters the session's temporary table. If it is not certain that there is one, it is not known which table was
+        meant."""
         context, name = change.context, change.name
         temporary = self.temporary.get(context, name)
         is_certain = temporary is not None and (context.uses_temporary or context.thread_id is not None)
@@ -274,7 +275,7 @@ class Catalog:
         return []
 
     def _rename(self, change: RenameTables) -> list[TableEntry]:
-        """Pairs run one after the other; what is told is the sum: a swap is two changes, not three."""
+        """Pairs are applied one after the other, but only the total is returned: a swap is two changes, not three."""
         touched: dict[TableName, TableDefinition | Unknown | None] = {}
         origin: dict[TableName, TableName] = {}
         for old, new in change.pairs:
@@ -303,7 +304,7 @@ class Catalog:
         return True
 
     def _drop(self, change: DropTables) -> list[TableEntry]:
-        # The server logs a DROP of temporary tables as DROP TEMPORARY, apart from that of others.
+        # The server logs a DROP of temporary tables as DROP TEMPORARY, separately from that of other tables.
         is_of_base_tables = change.context.uses_temporary is not None and not change.temporary
         if is_of_base_tables:
             self.temporary.rule_out(change.context, change.names)
@@ -335,8 +336,8 @@ class Catalog:
         missing: TableName | None = None,
         may_change_rows: bool = False,
     ) -> list[TableEntry]:
-        """Sets a table and tells what changed; nothing if nothing did, but for a name `missing` from the catalog, and
-        for what may have changed the rows of a table that is known."""
+        """Sets a table and returns what changed. Without a difference it returns nothing, except for a name that is
+        `missing` in the catalog, and for a statement that may have changed the rows of a known table."""
         before = self.get(name)
         is_told = (before is None and missing is not None) or (isinstance(after, TableDefinition) and may_change_rows)
         if before == after and renamed_from is None and not is_told:
@@ -360,7 +361,7 @@ def _entry(name: TableName, after: TableDefinition | Unknown | None, renamed_fro
 
 
 def _collation_or_none(change: CreateDatabase | AlterDatabase, inherited: str | None) -> str | None:
-    """The database's collation; None where it cannot be told, which its tables will say."""
+    """The database's collation; None if it is not known: then its tables get the error."""
     try:
         return collation_for(change.charset or None, change.collation, inherited, change.context)
     except DdlError:

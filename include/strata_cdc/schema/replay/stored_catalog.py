@@ -1,5 +1,6 @@
-"""A catalog that goes on where the store stopped: what statements touch is loaded first, what they change comes out.
-Not here: the rules of DDL (`catalog.py`), places in the stream (`schema/tracker/track.py`)."""
+"""A catalog that continues from the store: tables that a statement changes are loaded first, then its changes are
+returned.
+Not here: the rules of DDL (`catalog.py`), positions in the stream (`schema/tracker/track.py`)."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ _OF_A_DATABASE = re.compile(r"\b(DATABASE|SCHEMA)\b", re.IGNORECASE)
 
 
 class Changed(Struct, frozen=True):
-    """What a statement changed, as entries of one version."""
+    """The changes of a statement, as entries of one version."""
 
     tables: tuple[TableEntry, ...] = ()
     databases: tuple[DatabaseEntry, ...] = ()
@@ -61,10 +62,10 @@ class Replay:
     """The state of one source at the end of what has been tracked."""
 
     def __init__(self, store: VersionStore | None, source: str, *, lower_case_table_names: int = 0) -> None:
-        """Begins where the store is.
+        """Begins at the end of the store.
 
         Args:
-            store: What is known of earlier statements; None if nothing is.
+            store: Knows earlier statements; None if there is nothing to know.
             source: Name of the source.
             lower_case_table_names: Of the server.
         """
@@ -74,7 +75,7 @@ class Replay:
         self._loaded: set[TableName] = set()
         self._loaded_databases: set[str] = set()
         self._severed: set[str] = set()
-        """Databases of which nothing older counts."""
+        """Databases for which all older entries are ignored."""
         self.catalog = Catalog(
             coverage=self._stored_coverage(EVERY_TABLE), lower_case_table_names=lower_case_table_names
         )
@@ -82,10 +83,10 @@ class Replay:
     # Changing -----------------------------------------------------------------------------------
 
     def apply(self, changes: Sequence[Change], statement: str = "") -> Changed:
-        """Applies the changes of one statement and tells what to store.
+        """Applies the changes of one statement and returns what to store.
 
-        Every table that it touched is in the result, also one that was unknown before and still is: what was unknown
-        since its newest entry is what a later snapshot may settle.
+        The result has every table of the statement, including tables that were unknown before and still are: a later
+        snapshot can then close the gap from their newest entry on.
         """
         tables: dict[TableName, TableEntry] = {}
         databases: list[DatabaseEntry] = []
@@ -106,7 +107,7 @@ class Replay:
         return Changed(tuple(tables.values()), tuple(databases), tuple(views))
 
     def forget_everything(self, reason: str) -> Changed:
-        """All tables of the source are unknown from here, those too that nobody has heard of."""
+        """From here on all tables of the source are unknown, including those that were never seen."""
         self._store = None
         self.catalog = Catalog(coverage=Coverage.PARTIAL, lower_case_table_names=self._lower_case_table_names)
         return Changed((TableEntry(EVERY_TABLE, gap=reason),), (DatabaseEntry("", NamePresence.UNKNOWN),))
@@ -117,7 +118,7 @@ class Replay:
         return Changed((TableEntry(EVERY_TABLE),))
 
     def take_baseline(self, baseline: Baseline) -> Changed:
-        """Everything that a baseline says becomes known, and what it leaves out is not there, as far as it says so."""
+        """Takes over a baseline. Other tables do not exist, as far as the baseline is complete."""
         self.catalog.coverage = Coverage.PARTIAL if baseline.others_unknown else Coverage.COMPLETE
         tables = [TableEntry(EVERY_TABLE, gap=baseline.others_unknown)]
         for database in baseline.databases:
@@ -132,7 +133,7 @@ class Replay:
         return Changed((*tables, *baseline.tables), tuple(baseline.databases), views)
 
     def put_databases(self, entries: Iterable[DatabaseEntry]) -> None:
-        """Sets databases as a snapshot has them."""
+        """Sets the databases of a snapshot."""
         for entry in entries:
             self._load_database(entry.name)
             known = self.catalog.databases.get(entry.name)
@@ -140,12 +141,12 @@ class Replay:
             self.catalog.put_database(entry.name, entry.collation, coverage)
 
     def put_table(self, entry: TableEntry) -> None:
-        """Sets a table as a snapshot has it."""
+        """Sets a table of a snapshot."""
         self._load(entry.name)
         self.catalog.put(entry.name, Unknown(entry.gap) if entry.gap is not None else entry.definition)
 
     def cover(self, database: str) -> None:
-        """Nothing else exists in a database; '' for the whole source."""
+        """Marks that a database has no other tables; '' for the whole source."""
         if not database:
             self.catalog.coverage = Coverage.COMPLETE
             for known in self.catalog.databases.values():
@@ -156,7 +157,7 @@ class Replay:
     # Loading ------------------------------------------------------------------------------------
 
     def state(self, name: TableName) -> TableEntry:
-        """What is known of a table by now."""
+        """The current state of a table."""
         self._load(name)
         found = self.catalog.get(name)
         if isinstance(found, Unknown):
@@ -227,7 +228,8 @@ class Replay:
     # Telling ------------------------------------------------------------------------------------
 
     def _still_in_doubt(self, change: Change) -> list[TableEntry]:
-        """Tables that were not known before and were touched: what is still unknown, and what is surely gone now."""
+        """Tables of the statement that were not known before: those that are still unknown, and those that are
+        certainly dropped."""
         found: list[TableEntry] = []
         for name in _targets_of(change):
             state = self.catalog.get(name)
@@ -249,17 +251,17 @@ class Replay:
         else:
             entries = [_database_entry(change.database, after.collation)] if after is not None else []
         if after is before and not isinstance(change, DropDatabase):
-            # IF NOT EXISTS, and it was there; or ALTER, which leaves the tables alone.
+            # IF NOT EXISTS, and it existed; or ALTER, which does not affect the tables.
             return (entries if isinstance(change, AlterDatabase) else []), tables
         if not isinstance(change, AlterDatabase):
-            # Nothing older counts: a database that was just made or dropped holds no table.
+            # Older entries are ignored: a database that was just created or dropped has no table.
             self._severed.add(change.database)
             if not was_covered:
                 tables[every_table_of(change.database)] = TableEntry(every_table_of(change.database))
         return entries, tables
 
     def _forget_for(self, change: Unreadable, statement: str) -> dict[TableName, TableEntry]:
-        """A statement of which nobody can tell what it touched: its database is unknown, or everything is."""
+        """For a statement whose effect is not known: its database becomes unknown, or everything does."""
         if change.database is None:
             self.forget_everything(change.reason)
             return {EVERY_TABLE: TableEntry(EVERY_TABLE, gap=change.reason)}
@@ -287,7 +289,7 @@ class Replay:
         return NamePresence.PRESENT if known and name.table in known.views else NamePresence.DROPPED
 
     def _was_view(self, name: TableName, change: RenameTables) -> bool:
-        """Whether a name of a RENAME was, or is now, that of a view; where one is, no table was renamed."""
+        """Whether a name of a RENAME was that of a view, or is it now; then no table was renamed."""
         new_names = {new for old, new in change.pairs if old == name} | {name}
         return any(self._presence(new) is NamePresence.PRESENT for new in new_names)
 
@@ -315,5 +317,5 @@ def _targets_of(change: Change) -> list[TableName]:
 
 
 def _names_in(change: Change) -> list[TableName]:
-    """Tables that a change looks at."""
+    """Tables that a change reads."""
     return [*_targets_of(change), *([change.like] if isinstance(change, CreateTableLike) else [])]

@@ -1,5 +1,5 @@
-"""Temporary tables, as far as a binlog shows them: what hides a base table from a statement that names it.
-Not here: what the statements do (`catalog.py`)."""
+"""Temporary tables, as far as a binlog shows them: they hide base tables from statements that use the same name.
+Not here: the effect of the statements (`catalog.py`)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableDefinition
 
 _RULED_OUT: Final = 10_000
-"""Names of which it is remembered that their sessions do not have them."""
+"""Maximum number of stored names that are known not to be temporary tables of their sessions."""
 
 
 class TemporaryTables:
     """The temporary tables of all sessions of a server.
 
-    A binlog has them only where a session logs statements (`binlog_format = STATEMENT`), and one that is read from
-    somewhere in the middle may lack those that were made before. An event that is flagged as using one does not say
-    which, and may be flagged for another statement of the same procedure (`DdlContext.uses_temporary`).
+    A binlog has them only if a session logs statements (`binlog_format = STATEMENT`), and a binlog that is read from
+    the middle may lack those that were made before. An event with the flag for temporary tables does not say which
+    table it uses, and the flag may come from another statement of the same procedure (`DdlContext.uses_temporary`).
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,8 @@ class TemporaryTables:
 
     @classmethod
     def of(cls, kept: TemporarySessions, unseen: Unknown) -> Self:
-        """What `kept` had; `unseen` stands for the tables of which a former version kept nothing but the names."""
+        """The tables in `kept`; `unseen` is used for tables of which a former version of Strata stored only the
+        names."""
         found = cls()
         found._knows_all = kept.knows_all
         for session in kept.sessions:
@@ -44,7 +45,7 @@ class TemporaryTables:
         return found
 
     def kept(self) -> TemporarySessions:
-        """For whoever goes on with the stream later."""
+        """The state for a later run that continues the stream."""
         sessions = []
         for thread_id, tables in self._tables.items():
             ordered = sorted(tables.items())
@@ -53,32 +54,32 @@ class TemporaryTables:
         return TemporarySessions(self._knows_all, tuple(sessions))
 
     def server_restarted(self) -> None:
-        """The sessions are gone, and their tables with them: from here on, all are seen."""
+        """The sessions have ended, and their tables are dropped: from here on, all temporary tables are seen."""
         self._tables.clear()
         self._ruled_out.clear()
         self._knows_all = True
 
     def get(self, context: DdlContext, name: TableName) -> TableDefinition | Unknown | None:
-        """The temporary table that the statement means by the name; None for none that is known."""
+        """The temporary table that the statement means by the name; None if no such table is known."""
         session = self._tables.get(context.thread_id) if context.uses_temporary is not False else None
         return session.get(name) if session else None
 
     def may_hide(self, context: DdlContext, name: TableName) -> bool:
-        """Whether the statement may mean a temporary table by the name, made before what has been read."""
+        """Whether the name may mean a temporary table that was made before the start of what was read."""
         if not context.uses_temporary or self._knows_all:
             return False
         return (context.thread_id, name) not in self._ruled_out
 
     def put(self, context: DdlContext, name: TableName, definition: TableDefinition | Unknown) -> None:
-        """The session has the table now."""
+        """Adds a table to the session."""
         self._tables.setdefault(context.thread_id, {})[name] = definition
 
     def drop(self, context: DdlContext, name: TableName) -> bool:
-        """Takes the session's table away; False if none is known."""
+        """Removes a table from the session; False if it is not known."""
         return self._tables.get(context.thread_id, {}).pop(name, None) is not None
 
     def rule_out(self, context: DdlContext, names: Iterable[TableName]) -> None:
-        """The session has just meant base tables by these names: it has no temporary ones that are called so."""
+        """The session has just used base tables with these names: it has no temporary tables with these names."""
         for name in names:
             self._ruled_out[context.thread_id, name] = None
             self._ruled_out.move_to_end((context.thread_id, name))

@@ -1,2 +1,2 @@
 """A stream of transactions in, versions of tables out.
-Not here: reading binlogs (`tracking/`), where versions are kept (`schema/history/`)."""
+Not here: reading binlogs (`tracking/`), storing versions (`schema/history/`)."""

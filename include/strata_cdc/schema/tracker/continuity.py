@@ -1,5 +1,5 @@
-"""What of a stream has been read before, and what is missing between its files.
-Not here: what follows for the versions (`track.py`), which part of which file was read (`tracked_parts.py`)."""
+"""Which parts of a stream have been read before, and what is missing between its files.
+Not here: the consequences for the versions (`track.py`), which part of a file was read (`tracked_parts.py`)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def has_come(transaction: TrackedTransaction, start: FileStart, at: TrackedPosition, executed: GtidSetBuilder) -> bool:
-    """Whether a transaction of the file that begins with `start` has been read: by its ordinal, its GTID, or its place
-    in the server's files."""
+    """Whether a transaction of the file that begins with `start` has been read before: by its ordinal, its GTID, or its
+    position in the server's files."""
     if transaction.seq is not None:
         return transaction.seq <= at.seq
     if transaction.gtid is not None:
@@ -31,7 +31,7 @@ def has_come(transaction: TrackedTransaction, start: FileStart, at: TrackedPosit
 
 
 def has_not_come(run: QuietRun, at: TrackedPosition, executed: GtidSetBuilder) -> bool:
-    """Whether none of a run has been read: their ordinals tell, or each has a GTID, another than the others."""
+    """Whether no transaction of a run has been read: their ordinals show it, or each has its own GTID."""
     if run.last_seq is not None:
         return run.last_seq - run.count >= at.seq
     if sum(last - first + 1 for _, (first, last) in run.spans) != run.count:
@@ -40,10 +40,10 @@ def has_not_come(run: QuietRun, at: TrackedPosition, executed: GtidSetBuilder) -
 
 
 def newest_file(at: TrackedPosition, before: FileStart | None) -> str | None:
-    """The newest file that has been read: that of the last transaction, or one behind it that has none.
+    """The newest file that has been read: that of the last transaction, or a later file without transactions.
 
     Args:
-        at: Where the stream is.
+        at: The position of the stream.
         before: The file that was read last.
     """
     files = [at.binlog_file] if at.binlog_file else []
@@ -53,12 +53,12 @@ def newest_file(at: TrackedPosition, before: FileStart | None) -> str | None:
 
 
 def hole_before(start: FileStart, missing: GtidSet, executed: GtidSet, binlog_file: str | None) -> str | None:
-    """Why the stream has a hole in front of a file; None where it goes on.
+    """Why the stream has a hole before a file; None if it has none.
 
     Args:
         start: Of the file.
-        missing: What the server had executed before the file, and the stream does not have.
-        executed: All that the stream has.
+        missing: The transactions that the server had executed before the file, and that the stream does not have.
+        executed: All transactions of the stream.
         binlog_file: The newest file that has been read.
     """
     if missing:
@@ -70,12 +70,12 @@ def hole_before(start: FileStart, missing: GtidSet, executed: GtidSet, binlog_fi
 
 
 def has_passed(snapshot: SchemaSnapshot, start: FileStart | None, executed: GtidSet, binlog_pos: int) -> bool:
-    """Whether the stream has passed the moment of a snapshot: by its GTID set, or its place in the server's files.
+    """Whether the stream has passed the moment of a snapshot: by its GTID set, or its position in the server's files.
 
     Args:
         snapshot: A reading of the live server.
-        start: Of the file that is being read, in which all before `binlog_pos` has come; None for none.
-        executed: All that the stream has.
+        start: Of the file that is being read, up to `binlog_pos`; None if there is no such file.
+        executed: All transactions of the stream.
         binlog_pos: Offset in the server's file.
     """
     if snapshot.position is None:

@@ -1,4 +1,5 @@
-"""A table as a TABLE_MAP with FULL metadata tells it (`binlog_row_metadata`): what closes a gap without a server.
+"""The definition of a table from a TABLE_MAP with FULL metadata (`binlog_row_metadata`): it closes a gap without a
+server.
 Not here: maps without names (`changes/physical.py`), whether a map agrees with a version
 (`changes/table_map_check.py`)."""
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def definition_from_map(table_map: TableMap) -> TableDefinition | None:
-    """The table's columns and primary key; None if the map does not name the columns, or holds what is not understood.
+    """The table's columns and primary key; None if the map does not name the columns, or if a part is not understood.
 
     It has no defaults, no comments, no other keys and no display widths: rows need none of them.
     """
@@ -56,8 +57,8 @@ def _type(table_map: TableMap, at: int, charset: str, labels: tuple[bytes, ...] 
     """The type of a column.
 
     Raises:
-        LookupError: A type that rows cannot have, or one whose labels, dimensions or geometry are not written.
-        DdlError: Labels that nobody can show.
+        LookupError: Rows cannot have this type, or its labels, dimensions or geometry are not in the map.
+        DdlError: Labels that cannot be shown.
     """
     code, metadata = table_map.types[at], table_map.metadata[at]
     is_text = charset != "binary"
@@ -78,5 +79,5 @@ def _is_unsigned(table_map: TableMap, at: int) -> bool:
 
 
 def _ordinal(given: tuple[int, ...] | None, table_map: TableMap, at: int) -> int:
-    """What is written for a column in a list that counts the columns of its type only."""
+    """The value for a column, from a list that has only the columns of its type."""
     return (given or ())[table_map.types[:at].count(table_map.types[at])]

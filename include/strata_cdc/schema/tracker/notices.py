@@ -1,5 +1,5 @@
-"""What a run of the tracker has to tell somebody: by kind and table, each counted, the worst first.
-Not here: finding it (`track.py`, `unlogged.py`), printing it (`cli/track.py`)."""
+"""What a run of the tracker reports to people: notices by kind and table, each counted, the worst first.
+Not here: making notices (`track.py`, `unlogged.py`), printing them (`cli/track.py`)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MISSING_NUMBERS: Final = (
 
 
 class NoticeKind(Enum):
-    """What a notice is about, the worst first."""
+    """The subject of a notice, the worst first."""
 
     GAP = "gap"
     """A table became unknown."""
     STATEMENT = "statement"
-    """A statement changed rows that the binlog does not hold."""
+    """A statement changed rows that are not in the binlog."""
     DRIFT = "drift"
-    """A snapshot found a table other than the replay has it."""
+    """A snapshot differs from the replay for a table."""
     REMOVAL = "removal"
     """DDL removed rows without delete rows."""
     REPEAT = "repeat"
@@ -37,21 +37,21 @@ class NoticeKind(Enum):
     LENGTH = "length"
     """The length of a key's part is not in the binlog."""
     UNSTORED = "unstored"
-    """DDL that was noticed only, as the settings want it."""
+    """DDL of which only a notice was kept, according to the settings."""
     SNAPSHOT = "snapshot"
-    """What became of a snapshot."""
+    """The result of a snapshot."""
     NUMBERS = "numbers"
     """GTIDs that have not come although no event is missing."""
 
 
 class Notice(Struct):
-    """Something that was seen, once or more often, of one table."""
+    """An observation about one table, made once or several times."""
 
     kind: NoticeKind
     table: str
-    """`database.table`, `all tables of DATABASE`, `all tables`, or '' where it is about none."""
+    """`database.table`, `all tables of DATABASE`, `all tables`, or '' if it is about no table."""
     text: str
-    """Of the first time, with table and GTID."""
+    """The text of the first time, with table and GTID."""
     count: int = 1
 
     def __str__(self) -> str:
@@ -59,7 +59,8 @@ class Notice(Struct):
 
 
 def add(notices: list[Notice], kind: NoticeKind, table: str, text: str) -> None:
-    """Counts it where it was seen before, else adds it; of a kind there are the first, and those of all tables."""
+    """Counts a notice that exists already, else adds it. Of each kind, the first ones and those for all tables are
+    kept."""
     same = [notice for notice in notices if notice.kind is kind]
     for notice in same:
         if table and notice.table == table:
@@ -74,7 +75,7 @@ def add(notices: list[Notice], kind: NoticeKind, table: str, text: str) -> None:
 
 
 def worst_first(notices: Iterable[Notice]) -> list[Notice]:
-    """By kind; within one, what is about all tables, then what was seen most often."""
+    """By kind; within a kind, first those about all tables, then those with the highest count."""
     kinds = list(NoticeKind)
     return sorted(notices, key=lambda notice: (kinds.index(notice.kind), not _is_wide(notice), -notice.count))
 
@@ -84,7 +85,7 @@ def _is_wide(notice: Notice) -> bool:
 
 
 def name_for_people(name: TableName) -> str:
-    """A table, or what an entry that speaks for all of them means."""
+    """A table, or the meaning of an entry for all tables."""
     if name.table:
         return str(name)
     return f"all tables of {name.database}" if name.database else "all tables"

@@ -1,23 +1,23 @@
 """Reconciles a snapshot of the live server with the replayed history: closes gaps, reports drift.
-Not here: when the stream has reached a snapshot (`track.py`), taking one (`schema/live/engine.py`).
+Not here: when the stream has reached a snapshot (`track.py`), taking a snapshot (`schema/live/engine.py`).
 
-For each table, by what the stream says of it last and what the snapshot has:
+For each table, by its last entry in the stream and its definition in the snapshot:
 
-| the stream says         | the server has it        | the server does not have it |
+| last entry in stream    | the server has it        | the server does not have it |
 |-------------------------|--------------------------|-----------------------------|
-| touched while read      | left for the next one    | left for the next one       |
+| changed while read      | for the next snapshot    | for the next snapshot       |
 | known, and the same     | nothing                  |                             |
 | known, and different    | drift, corrected         | drift, dropped              |
 | known, but not a length | the length, since then   | drift, dropped              |
 |   or the table's charset|                          |                             |
-| told by FULL metadata   | the server's definition  | drift, dropped              |
+| from FULL metadata      | the server's definition  | drift, dropped              |
 | gap                     | known since the gap      | was not there since the gap |
 | dropped                 | drift, corrected         | nothing                     |
-| nothing, all is known   | drift, corrected         |                             |
-| nothing, all is a gap   | known since the gap      |                             |
+| none, all is known      | drift, corrected         |                             |
+| none, all is a gap      | known since the gap      |                             |
 
-Of a table whose labels or defaults the server does not tell in full, what is known and looks the same stays, and the
-rest is a gap, by name. A table that the snapshot's user may not see is never taken for one that is not there.
+Tables whose labels or defaults the server does not report completely: if they are known and look the same, they stay;
+the others become a gap, by name. A table that the snapshot's user may not see is never treated as dropped.
 """
 
 from __future__ import annotations
@@ -55,26 +55,26 @@ if TYPE_CHECKING:
 
 
 class Reconciliation(Struct, frozen=True):
-    """What to append for a snapshot, and what to set in the catalog."""
+    """The entries to append for a snapshot, and the changes of the catalog."""
 
     versions: tuple[Version, ...]
     drifts: tuple[Drift, ...]
     known: tuple[TableEntry, ...]
-    """Tables as they are now, where that is news."""
+    """Tables as they are now, if that is new."""
     covered: tuple[str, ...]
     """Databases of which everything is known now; '' for the whole source."""
     postponed: tuple[TableName, ...]
-    """Tables that a DDL touched while the snapshot was read: the next one will tell."""
+    """Tables that a DDL changed while the snapshot was read: they wait for the next snapshot."""
     databases: tuple[DatabaseEntry, ...] = ()
     views: tuple[TableName, ...] = ()
     useless: str | None = None
-    """Why the snapshot says nothing of this stream."""
+    """Why the snapshot cannot be used for this stream."""
 
 
 def essential(definition: TableDefinition) -> tuple[object, ...]:
-    """What decides how rows are read: the parts of a definition that a server and a replay must agree on.
+    """The facts that decide how rows are read: a server and a replay must agree on these parts of a definition.
 
-    Expressions and options are kept as they were written by one and as the server prints them by the other.
+    Expressions and options are excluded: a replay keeps them as they were written, a server as it prints them.
     """
     return (
         definition.primary_key,
@@ -86,13 +86,14 @@ def essential(definition: TableDefinition) -> tuple[object, ...]:
 
 
 def as_shown(definition: TableDefinition) -> TableDefinition:
-    """A definition as information_schema shows it, with `?` for characters that it does not know."""
+    """A definition as information_schema shows it, with `?` for characters that it cannot show."""
     columns = tuple(replace(one, column_type=shown_text(one.column_type)) for one in definition.columns)
     return replace(definition, columns=columns)
 
 
 def with_lengths_of(replayed: TableDefinition, found: TableDefinition) -> TableDefinition:
-    """A replayed definition with what no binlog holds and a server tells: lengths of keys, engine, default charset."""
+    """A replayed definition with facts that only the server has, and no binlog: lengths of keys, engine, default
+    charset."""
     lengths = {key.name: key.parts for key in found.keys}
     keys = tuple(
         replace(key, parts=tuple(map(_with_length_of, key.parts, lengths[key.name])))
@@ -109,16 +110,16 @@ def _with_length_of(part: KeyPart, found: KeyPart) -> KeyPart:
 
 
 def reconcile(store: VersionStore, snapshot: SchemaSnapshot, end: VersionPlace) -> Reconciliation:
-    """Compares a snapshot with what has been tracked.
+    """Compares a snapshot with the tracked history.
 
-    A snapshot speaks of a moment between two GTID sets, or of a place in the server's files. What no DDL in the stream
-    touched since the first of them is now as the snapshot has it, and so it was since the newest entry that says that
-    it is not known.
+    A snapshot is about a moment between two GTID sets, or about a position in the server's files. Tables that no DDL in
+    the stream has changed since the first of them are now as in the snapshot. If their newest entry is a gap, they have
+    been like this since that entry.
 
     Args:
-        store: With everything tracked so far.
+        store: With everything that was tracked so far.
         snapshot: Of a moment that the stream has passed.
-        end: The place behind everything tracked; corrections of what was thought to be known hold from there on.
+        end: The position after everything tracked; corrections of known tables are valid from there on.
     """
     entries = store.all_entries(snapshot.source)
     if snapshot.position is not None:
@@ -137,7 +138,7 @@ def _reconcile_at(
     position: BinlogPosition,
     end: VersionPlace,
 ) -> Reconciliation:
-    """As `reconcile`, for a snapshot of one place in the files of the server whose stream this is."""
+    """Like `reconcile`, for a snapshot of one position in the files of the server that has this stream."""
     begin = entries[0] if entries and entries[0].seq == 0 else None
     if begin and is_at_or_behind(begin.binlog_file or "", (begin.binlog_pos or 0) - 1, position):
         return _useless(f"the stream begins behind {position}, and any DDL in between may have come after it")
@@ -151,7 +152,7 @@ def _reconcile_at(
 
 
 def _unseen(entries: Iterable[StoredEntry]) -> GtidSet:
-    """What had been executed without being in the stream: before its start, and in its holes."""
+    """The transactions that were executed but are not in the stream: those before its start, and those in its holes."""
     found = GtidSet()
     for entry in entries:
         if entry.seq == 0 and entry.name == EVERY_TABLE and entry.origin is not VersionOrigin.RELOAD:
@@ -162,19 +163,19 @@ def _unseen(entries: Iterable[StoredEntry]) -> GtidSet:
 
 
 def _touched_since(entries: Sequence[StoredEntry], before: GtidSet) -> set[TableName]:
-    """Names that DDLs touched which are not in a GTID set; they stand at the end of the stream."""
+    """Names that were changed by DDLs which are not in a GTID set; these DDLs are at the end of the stream."""
     found: set[TableName] = set()
     for entry in reversed(entries):
         if entry.gtid is not None and GtidSet.parse(entry.gtid_executed) <= before:
             break
         if entry.is_statement and not (entry.gtid and before.contains(Gtid.parse(entry.gtid))):
-            # An anonymous statement counts as later: no GTID set can place it.
+            # An anonymous statement counts as later: no GTID set gives its position.
             found.add(entry.name)
     return found
 
 
 class _Reconciling:
-    """One comparison: what the stream says of each name, against the snapshot."""
+    """One comparison of the stream's last entry of each name with the snapshot."""
 
     def __init__(
         self,
@@ -244,11 +245,12 @@ class _Reconciling:
         return not self._touched.isdisjoint({name, every_table_of(name.database), EVERY_TABLE})
 
     def _is_news(self, entry: TableEntry) -> bool:
-        """Whether an entry that closes a gap says what the table is now, or that nobody can; not only what it was."""
+        """Whether an entry that closes a gap is about the table now, or says that it cannot be known; not only about
+        the past."""
         return bool(entry.name.table) and (entry.gap is None or entry.name in self._snapshot.doubtful)
 
     def _newest(self, name: TableName) -> StoredEntry | None:
-        """What the stream says last of a name, by itself or among all tables of its database or of the source."""
+        """The last entry of a name in the stream: its own, or one for all tables of its database or of the source."""
         found = [
             self._own[wide][-1] for wide in {name, every_table_of(name.database), EVERY_TABLE} if self._own.get(wide)
         ]
@@ -266,7 +268,8 @@ class _Reconciling:
             self._compare_definitions(name, newest, self._store.definition(newest.fingerprint), found)
 
     def _compare_doubtful(self, name: TableName, found: TableDefinition, reason: str) -> None:
-        """Of a table whose texts the server does not tell in full, what the stream says stays if it looks the same."""
+        """If the server does not report a table's texts completely, the table stays as in the stream if it looks the
+        same."""
         newest = self._newest(name)
         if newest is None:
             return
@@ -286,19 +289,19 @@ class _Reconciling:
         self, name: TableName, newest: StoredEntry, replayed: TableDefinition, found: TableDefinition
     ) -> None:
         if newest.origin is VersionOrigin.METADATA:
-            self._corrections.append(TableEntry(name, found))  # it says more than rows do, and nothing else
+            self._corrections.append(TableEntry(name, found))  # it has more facts than row events, and no contradiction
         elif essential(replayed) != essential(found):
             self._drift(name, replayed, found)
         elif replayed.in_doubt or replayed.collation is None:
             self._take_lengths(name, newest, with_lengths_of(replayed, found))
 
     def _take_lengths(self, name: TableName, newest: StoredEntry, completed: TableDefinition) -> None:
-        """What no binlog holds of the keys was so since the table was touched last."""
+        """Facts about keys that no binlog has are valid since the last change of the table."""
         if completed.fingerprint != newest.fingerprint:
             self._reloads[_place(newest)].append(TableEntry(name, completed))
 
     def _look_for_absent(self) -> None:
-        """Tables of the stream that the server does not have."""
+        """Compares tables of the stream that the server does not have."""
         for name, entries in self._own.items():
             newest = entries[-1]
             is_there = newest.gap is not None or newest.fingerprint is not None
@@ -319,7 +322,7 @@ class _Reconciling:
     # What is not named --------------------------------------------------------------------------
 
     def _cover(self) -> None:
-        """Where everything was unknown and everything is seen now, nothing else exists."""
+        """If everything was unknown and everything is seen now, no other table exists."""
         everything = self._own.get(EVERY_TABLE, [])
         if EVERY_TABLE in self._touched or not everything:
             return
@@ -337,8 +340,8 @@ class _Reconciling:
                 self._close(newest, wide, [name for name in self._own if name.database == database])
 
     def _close(self, gap: StoredEntry, wide: TableName, names: Iterable[TableName]) -> None:
-        """Says at a gap that nothing else existed. What a later statement touched without making it did exist, and
-        stays unknown between the gap and that statement."""
+        """Adds, at the position of a gap, that no other table existed. A table that a later statement changed without
+        creating it did exist; it stays unknown between the gap and that statement."""
         place = _place(gap)
         self._reloads[place].append(TableEntry(wide))
         self._covered.append(wide.database)
@@ -348,7 +351,7 @@ class _Reconciling:
                 self._reloads[place].append(TableEntry(name, gap=gap.gap))
 
     def _databases(self) -> list[DatabaseEntry]:
-        """Defaults of databases that the stream does not have; what it has is exact."""
+        """Defaults of databases that the stream does not have; those of the stream are exact."""
         found = []
         for entry in self._snapshot.databases:
             known = self._store.database(self._snapshot.source, entry.name)
@@ -385,7 +388,7 @@ def _useless(reason: str) -> Reconciliation:
 
 
 def outcome_text(snapshot: SchemaSnapshot, reconciled: Reconciliation) -> str:
-    """What became of a snapshot, for people."""
+    """The result of a snapshot, for people."""
     if reconciled.useless:
         return f"snapshot {snapshot.id} says nothing of this stream: {reconciled.useless}"
     parts = [f"snapshot {snapshot.id}: {counted(len(snapshot.tables), 'table')} compared"]

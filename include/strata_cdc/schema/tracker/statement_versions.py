@@ -1,5 +1,5 @@
 """A version that a statement makes, with the settings and the session under which it ran.
-Not here: what it makes of tables (`schema/replay/`), statements that make none (`unlogged.py`)."""
+Not here: its effect on tables (`schema/replay/`), statements without a version (`unlogged.py`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def version_of(query: Query, context: DdlContext, text: str, place: VersionPlace, gtid: str | None) -> Version:
-    """The version, still without what it changes."""
+    """The version, without its changes."""
     return Version(
         place=place,
         origin=VersionOrigin.DDL,

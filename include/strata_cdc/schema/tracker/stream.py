@@ -1,5 +1,5 @@
-"""What the tracker takes and gives: transactions and statements of a stream, and its report.
-Not here: tracking (`track.py`), what gives them (`binlog/sources/`)."""
+"""Input and output of the tracker: transactions and statements of a stream, and its report.
+Not here: tracking (`track.py`), reading them (`binlog/sources/`)."""
 
 from __future__ import annotations
 
@@ -22,82 +22,83 @@ if TYPE_CHECKING:
 
 
 class TrackedStatement(Struct, frozen=True):
-    """A statement of a transaction that is no frame of one."""
+    """A statement of a transaction, except BEGIN, COMMIT and the like."""
 
     query: Query
     format: FormatDescription
-    """Of the file that it is in."""
+    """Of the file with the statement."""
     binlog_pos: int
     """Offset of its event in the server's file."""
 
 
 class TrackedTransaction(Struct, frozen=True):
-    """What the tracker needs of a transaction; the statements are read only where there are some."""
+    """The parts of a transaction that the tracker needs; the statements are only read if there are some."""
 
     gtid: Gtid | None
     binlog_pos: int
     end_pos: int
     committed_at: int
     seq: int | None = None
-    """Its ordinal in the landed stream; None in plain files, where the tracker counts."""
+    """Its ordinal in the landed stream; None in plain files, for which the tracker counts."""
     ran_first_on: Flavour | None = None
-    """The server that ran it first; None if not known."""
+    """The server that ran it first; None if it is not known."""
     statements: Iterable[TrackedStatement] = ()
     incident: str | None = None
     tables: tuple[TableName, ...] = ()
-    """Those whose rows it changes."""
+    """Tables whose rows it changes."""
     table_maps: Iterable[TableMap] = ()
-    """The first ones; read only where a table of it is not known."""
+    """The first ones; they are only read if one of its tables is not known."""
 
 
 class QuietRun(Struct, frozen=True):
-    """Consecutive transactions of one file without a statement. Most are: the tracker takes them all at once."""
+    """Consecutive transactions of one file without a statement. Most transactions are in such runs; the tracker handles
+    a whole run at once."""
 
     count: int
     spans: tuple[tuple[Sid, Span], ...]
     """Their GTIDs."""
     binlog_pos: int
-    """Of the first one."""
+    """Offset of the first one."""
     end_pos: int
     committed_at: int
-    """Of the last one, by the commit clock."""
+    """Time of the last one, by the commit clock."""
     tables: tuple[TableName, ...]
-    """Those whose rows they change."""
+    """Tables whose rows they change."""
     last_seq: int | None = None
-    """As `TrackedTransaction.seq`, of the last one."""
+    """Like `TrackedTransaction.seq`, for the last one."""
 
 
 class TrackReport(Struct):
-    """What a run of the tracker did; small, however much it did."""
+    """The result of a run of the tracker; its size does not depend on the length of the run."""
 
     source: str
     transactions: int = 0
-    """New ones."""
+    """New transactions."""
     skipped: int = 0
-    """Those that had been tracked before."""
+    """Transactions that had been tracked before."""
     repeated: int = 0
-    """Transactions that came again behind others that are new; they count once."""
+    """Transactions that came again after other new transactions; they count once."""
     statements: int = 0
-    """DDL statements among the new ones."""
+    """DDL statements in the new transactions."""
     versions: int = 0
     gaps: int = 0
-    """Tables that became unknown, each time counted."""
+    """Tables that became unknown; each time is counted."""
     statement_changes: int = 0
-    """Statements that changed rows which the binlog does not hold."""
+    """Statements that changed rows which are not in the binlog."""
     removals: int = 0
-    """Statements that removed rows without row events: TRUNCATE, DROP PARTITION and their kin."""
+    """Statements that removed rows without row events: TRUNCATE, DROP PARTITION and similar statements."""
     drifts: int = 0
-    """Tables that a snapshot found other than the replay has them."""
+    """Tables for which a snapshot differs from the replay."""
     notices: list[Notice] = field(default_factory=list)
-    """What somebody should look at, by kind and table."""
+    """Observations that people should check, by kind and table."""
     seq: int = 0
     """Ordinal of the last transaction that has been tracked."""
     gtid_executed: str = ""
     committed_at: int = 0
-    """Of that transaction, microseconds UTC."""
+    """Time of that transaction, microseconds UTC."""
 
     def note(self, kind: NoticeKind, table: str, text: str) -> None:
-        """Adds or counts a notice, if there is room."""
+        """Adds or counts a notice, if there is space for it."""
         add(self.notices, kind, table, text)
 
     @property
@@ -107,5 +108,6 @@ class TrackReport(Struct):
 
 
 def is_at_or_behind(binlog_file: str, binlog_pos: int, position: BinlogPosition) -> bool:
-    """Whether a place is at or behind a position in the same server's files; a file without a number never is."""
+    """Whether a position is equal to or after another position in the same server's files; False for a file without a
+    number."""
     return (file_number(binlog_file), binlog_pos) >= (position.file_number, position.offset)

@@ -1,5 +1,5 @@
-"""The version tracker: a stream of transactions in, versions in stream order out. The only writer of versions.
-Not here: reading binlogs (`tracking/track_schema.py`), what a statement does to a table
+"""The version tracker: a stream of transactions in, versions in stream order out. Only the tracker writes versions.
+Not here: reading binlogs (`tracking/track_schema.py`), the effect of a statement on a table
 (`schema/replay/stored_catalog.py`, `schema/replay/catalog.py`)."""
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ if TYPE_CHECKING:
     from strata_cdc.schema.tracker.stream import QuietRun, TrackedStatement, TrackedTransaction
 
 FLUSH_VERSIONS: Final = 1000
-"""Versions that are stored at once: what a crash makes to be read again."""
+"""Number of versions that are stored at once: after a crash, at most these have to be read again."""
 _UNSEEN: Final = Unknown("a temporary table that was made in what has been tracked before")
 
 
 class Tracker:
-    """Follows one source's stream. Calls come in stream order: `begin_file`, `take`..., `end_file`, ..., `finish`."""
+    """Follows one source's stream. Calls are made in stream order: `begin_file`, `take`..., `end_file`, ...,
+    `finish`."""
 
     def __init__(
         self,
@@ -70,15 +71,15 @@ class Tracker:
         lower_case_table_names: int | None = None,
         sensitive: Sequence[str] = (),
     ) -> None:
-        """Goes on where the store is.
+        """Continues from the store.
 
         Args:
-            store: Where versions go.
+            store: Stores the versions.
             source: Name of the source.
-            baseline: What there was before the stream; used only if the stream begins now.
-            exclude: Databases that are no users' besides the server's own: that of the store.
-            lower_case_table_names: Of the server; by default as it was before, or 0.
-            sensitive: Patterns of columns; where there are any, no value of a statement is kept.
+            baseline: The schema before the stream; used only if the stream begins now.
+            exclude: Databases that do not belong to users, besides the server's own: that of the store.
+            lower_case_table_names: Of the server; by default the value of the previous run, or 0.
+            sensitive: Patterns of sensitive columns; if there are any, no value of a statement is stored.
         """
         self._store = store
         self._source = source
@@ -94,7 +95,7 @@ class Tracker:
             self._at = replace(self._at, lower_case_table_names=lower_case_table_names)
         self._executed = GtidSetBuilder(GtidSet.parse(self._at.gtid_executed))
         self._left_out = self._executed.build().left_out()
-        """Numbers below others that had not come when this began."""
+        """Numbers of GTIDs below others that had not come when this run began."""
         self._replay = Replay(
             None if self._is_new else store, source, lower_case_table_names=self._at.lower_case_table_names
         )
@@ -102,18 +103,18 @@ class Tracker:
         self._tables = IdentifiedTables(self._at.last_column_id, stored)
         self._partitioned = PartitionedTables(None if known is None else partial(store.partitions, source))
         self._temporary = store.temporary_tables(source)
-        """As it is stored."""
+        """The stored state."""
         self._replay.catalog.temporary = TemporaryTables.of(self._temporary, _UNSEEN)
         self._file: OpenFile | None = None
         self._start: FileStart | None = None
-        """Of the newest file."""
+        """The start of the newest file."""
         self._reached = 0
-        """Offset in it up to which it has been read."""
+        """Offset in the newest file up to which it has been read."""
         self._versions: list[Version] = []
         self._parts = TrackedParts(store, source)
         self._moved = False
         self._in_doubt: set[TableName] = set()
-        """Tables of which it has been said that the length of a key is not known."""
+        """Tables for which a key of unknown length was already reported."""
         self._unknown = UnknownTables(store.names_in_doubt(source), self._exclude)
         self.report = TrackReport(source)
         self._unlogged = UnloggedRows(self._exclude, self.report, self._partitioned, sensitive)
@@ -121,14 +122,14 @@ class Tracker:
     # The stream ---------------------------------------------------------------------------------
 
     def begin_file(self, start: FileStart) -> None:
-        """A file or segment comes next; looks for what is missing between it and what came before."""
+        """A file or segment begins; finds transactions that are missing between it and what came before."""
         before, self._start, self._reached = self._start, start, 0
         self._file = OpenFile(start, seen=GtidSetBuilder(start.previous or GtidSet()))
         if not self._is_new:
             self._look_for_hole(start, before)
 
     def take(self, transaction: TrackedTransaction) -> None:
-        """The next transaction of the file; one that has been tracked before is passed over."""
+        """Processes the next transaction of the file; skips a transaction that has been tracked before."""
         file = self._open_file()
         if self._is_new:
             self._begin_stream(file.start, is_anonymous=transaction.gtid is None)
@@ -159,7 +160,7 @@ class Tracker:
             self.flush()
 
     def take_quiet(self, run: QuietRun) -> bool:
-        """The next transactions of the file, all at once; False where they have to be taken one by one."""
+        """Processes the next transactions of the file at once; False if they must be processed one by one."""
         file = self._open_file()
         if self._is_new or self._pending or file.begin_pos is None:
             return False
@@ -191,8 +192,8 @@ class Tracker:
             self.flush()
 
     def finish(self) -> TrackReport:
-        """Stores what is left and reports; may be called after a fault, for what came before it."""
-        # After a fault in the middle of a file, what has been read so far is a part of it.
+        """Stores what is pending and returns the report. May be called after an error, to store what came before it."""
+        # After an error inside a file, the part that was read becomes a part of its own.
         self.flush()
         self._file = None
         if not self._is_new:
@@ -208,13 +209,13 @@ class Tracker:
 
     @property
     def position(self) -> TrackedPosition:
-        """How far the stream has been read."""
+        """The position up to which the stream has been read."""
         return self._at
 
     # Beginning ----------------------------------------------------------------------------------
 
     def _begin_stream(self, start: FileStart, *, is_anonymous: bool) -> None:
-        """Says at place 0 what there was before the first transaction."""
+        """Stores, at ordinal 0, the schema before the first transaction."""
         self._is_new = False
         previous = start.previous or GtidSet()
         self._executed = GtidSetBuilder(previous)
@@ -246,8 +247,8 @@ class Tracker:
         self._moved = True
 
     def _look_for_lost(self, file: OpenFile) -> None:
-        """A server that took over may lack the last transactions of the one before it. Tables that a DDL among them
-        changed are not there as the stream has them."""
+        """Handles a server that replaced another server and may lack its last transactions. If a DDL is among these,
+        its tables are not on the new server as the stream has them."""
         lost = self._executed.build() - file.seen.build()
         if not lost:
             return
@@ -264,7 +265,7 @@ class Tracker:
         self._append(Version(place, VersionOrigin.GAP), Changed(unknown))
 
     def _note_repeat(self, transaction: TrackedTransaction, file: OpenFile) -> None:
-        """Says that a transaction comes again; those at the front of a file have been tracked in another run."""
+        """Reports that a transaction comes again; those at the start of a file were tracked in another run."""
         if file.begin_pos is None or transaction.gtid is None or transaction.seq is not None:
             return
         self.report.repeated += 1
@@ -306,7 +307,7 @@ class Tracker:
         self._append(Version(place, VersionOrigin.GAP, gtid=gtid), self._replay.forget_everything(reason))
 
     def _begin_new_part(self, transaction: TrackedTransaction, file: OpenFile) -> None:
-        """In front of the first transaction of a file that has not been tracked."""
+        """Called before the first transaction of a file that has not been tracked."""
         if transaction.gtid is not None:
             self._look_for_lost(file)
         if file.skipped_to is None and file.start.restarted:
@@ -355,7 +356,7 @@ class Tracker:
         origin = VersionOrigin.GAP if unknown and len(unknown) == len(tables) else version.origin
         self._versions.append(replace(version, origin=origin, tables=tables, databases=databases, views=views))
         self.report.versions += 1
-        # A stream that starts without a baseline is no fault of any statement: it is said, not counted.
+        # A stream that starts without a baseline is not an error of a statement: it is reported, but not counted.
         self.report.gaps += sum(version.place.seq > 0 or entry.name != EVERY_TABLE for entry in unknown)
         for entry in unknown:
             where = version.gtid or f"transaction {version.place.seq:,}"
@@ -367,7 +368,7 @@ class Tracker:
     def _decided(
         self, entries: tuple[TableEntry, ...], asked: Sequence[Change], origin: VersionOrigin
     ) -> tuple[TableEntry, ...]:
-        """The tables of a version with the ids of their columns, and what becomes of their rows."""
+        """The tables of a version with the ids of their columns, and the effect on their rows."""
         self._partitioned.apply(entries, asked, origin)
         return self._tables.apply(entries, asked, origin)
 
@@ -381,11 +382,11 @@ class Tracker:
     # Snapshots ----------------------------------------------------------------------------------
 
     def _look_for_snapshots(self, binlog_pos: int) -> None:
-        """Takes in each snapshot whose moment the stream has passed; before the next statement, so nothing came
-        between that it cannot know of.
+        """Reconciles each snapshot whose moment the stream has passed. This runs before the next statement, so that
+        nothing comes in between that the snapshot cannot have.
 
         Args:
-            binlog_pos: Offset in the server's file up to which nothing is to come any more.
+            binlog_pos: Offset in the server's file before which no further transaction comes.
         """
         executed = self._executed.build()
         for snapshot in [s for s in self._pending if has_passed(s, self._start, executed, binlog_pos)]:
@@ -405,7 +406,7 @@ class Tracker:
             self.flush(reconciled, outcome)
 
     def _drop_misplaced(self, transaction: TrackedTransaction) -> None:
-        """In front of a transaction without a GTID no set says where in the stream a snapshot belongs."""
+        """Drops snapshots before a transaction without a GTID: then no GTID set gives their position in the stream."""
         if transaction.gtid is not None or transaction.incident is not None:
             return
         for snapshot in [one for one in self._pending if one.position is None]:
@@ -433,7 +434,7 @@ class Tracker:
             self._replay.cover(database)
 
     def flush(self, reconciled: Reconciliation | None = None, outcome: SnapshotOutcome | None = None) -> None:
-        """Stores what has been read so far; the stream goes on."""
+        """Stores everything that was read so far; the stream continues."""
         if not self._moved:
             return
         self._at = replace(self._at, gtid_executed=str(self._executed.build()), last_column_id=self._tables.last_id)

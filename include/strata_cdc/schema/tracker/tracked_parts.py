@@ -1,5 +1,5 @@
-"""Which part of which binlog file has been tracked: parts are opened and closed as the stream is read.
-Not here: the stream (`track.py`), finding a position's part again (`schema/history/historian.py`)."""
+"""The parts of binlog files that have been tracked: parts are opened and closed while the stream is read.
+Not here: the stream (`track.py`), looking up the part of a position (`schema/history/historian.py`)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class OpenFile(Struct):
-    """A file while it is tracked."""
+    """A file that is being tracked."""
 
     start: FileStart
     seen: GtidSetBuilder
-    """What its server had executed, up to the first transaction that is new."""
+    """The GTID set that its server had executed, up to the first new transaction."""
     begin_pos: int | None = None
-    """Of the part that is being tracked; None until something new has come."""
+    """Start of the part that is being tracked; None until a new transaction comes."""
     first_seq: int = 0
     gtid_before: str = ""
     skipped_to: int | None = None
-    """Offset behind the last transaction that had been tracked before; None if there was none."""
+    """Offset after the last transaction that had been tracked before; None if there was none."""
 
 
 class TrackedParts:
@@ -37,16 +37,16 @@ class TrackedParts:
         self._store = store
         self._source = source
         self.closed: list[TrackedFile] = []
-        """Those that are not stored yet."""
+        """Parts that are not stored yet."""
 
     def open(self, file: OpenFile, position: int, at: TrackedPosition, executed: GtidSetBuilder) -> None:
-        """A transaction at an offset of the file is new: a part begins, if none is open."""
+        """A transaction at an offset of the file is new: begins a part if none is open."""
         if file.begin_pos is not None:
             return
         reached = self._reached(file)
         file.begin_pos = file.start.begin_pos if reached is None else reached
         if file.skipped_to is not None and reached is None:
-            # A replica's file that begins with what was tracked from another server's.
+            # A replica's file that begins with transactions that were tracked from another server.
             file.begin_pos = position
         file.first_seq = at.seq + 1
         file.gtid_before = str(executed.build())
@@ -65,7 +65,7 @@ class TrackedParts:
         return True
 
     def so_far(self, file: OpenFile | None, at: TrackedPosition, executed: GtidSetBuilder) -> list[TrackedFile]:
-        """The open file up to here; what follows becomes a part of its own."""
+        """Closes the part of the open file at this position; what follows becomes a separate part."""
         if file is None or file.begin_pos is None or at.seq < file.first_seq:
             return []
         part = _part(file, at.binlog_pos or 0, at, executed)
@@ -74,7 +74,7 @@ class TrackedParts:
         return [part]
 
     def _reached(self, file: OpenFile) -> int | None:
-        """How far this very file had been tracked before; None if it had not."""
+        """Offset up to which this same file had been tracked before; None if it had not."""
         found = self._store.files(self._source, file.start.binlog_file)
         parts = [part for part in found if part.identity == file.start.identity]
         return parts[-1].end_pos if parts and file.start.begin_pos <= parts[-1].end_pos else None

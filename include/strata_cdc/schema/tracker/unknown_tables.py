@@ -1,5 +1,5 @@
-"""Tables that are not known, and rows that tell what they are.
-Not here: what a TABLE_MAP says of a table (`full_metadata.py`), storing it (`track.py`)."""
+"""Tables that are not known, and row events that have their definitions.
+Not here: the definition in a TABLE_MAP (`full_metadata.py`), storing it (`track.py`)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 16
 _LONGEST_PAUSE: Final = 1000
-"""Transactions."""
+"""Number of transactions."""
 
 
 class UnknownTables:
-    """Closes gaps of tables whose rows come with names (`binlog_row_metadata=FULL`).
+    """Closes gaps of tables whose row events have the names of columns (`binlog_row_metadata=FULL`).
 
-    MINIMAL is a setting of the server: where rows come without names, fewer and fewer of them are looked at.
+    With MINIMAL, a setting of the server, they have no names: then fewer and fewer transactions are checked.
     """
 
     def __init__(self, names: Set[TableName], exclude: Set[str]) -> None:
-        """Begins with what the store knows.
+        """Begins with the state of the store.
 
         Args:
-            names: Those that have had a gap, whether they are known by now or not.
-            exclude: Databases that are no users'.
+            names: Tables that have had a gap, whether they are known now or not.
+            exclude: Databases that do not belong to users.
         """
         self._names = set(names)
         self._exclude = exclude
@@ -39,15 +39,15 @@ class UnknownTables:
         self._fruitless = 0
 
     def concern(self, names: Iterable[TableName], replay: Replay) -> bool:
-        """Whether any of these tables is not known, so that rows of it may tell."""
+        """Whether any of these tables is not known, so that its row events may help."""
         return bool(self._names) and any(self._is_unknown(name, replay) for name in names)
 
     def add(self, names: Iterable[TableName]) -> None:
-        """These are not known from here on."""
+        """Marks tables as not known from here on."""
         self._names.update(names)
 
     def made_known_by(self, transaction: TrackedTransaction, replay: Replay, seq: int) -> tuple[TableEntry, ...]:
-        """The tables that a transaction's TABLE_MAPs make known; they are set in `replay`."""
+        """The tables that become known by a transaction's TABLE_MAPs; they are set in `replay`."""
         if not self._names or seq < self._looks_again_at:
             return ()
         unknown = {name for name in transaction.tables if self._is_unknown(name, replay)}

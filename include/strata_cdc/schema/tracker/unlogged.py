@@ -1,5 +1,5 @@
-"""Changes of rows that the binlog does not hold: statements in statement format, and DDL that removes rows.
-Not here: what DDL does to a table (`schema/replay/stored_catalog.py`), storing it (`track.py`)."""
+"""Changes of rows that are not in the binlog: statements in statement format, and DDL that removes rows.
+Not here: the effect of DDL on a table (`schema/replay/stored_catalog.py`), storing it (`track.py`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PARTITION: Final = "PARTITION"
 
 
 class LoggedStatement(NamedTuple):
-    """A statement and where it stands."""
+    """A statement and its position."""
 
     seq: int
     gtid: str | None
@@ -38,7 +38,7 @@ class LoggedStatement(NamedTuple):
 
 
 class UnloggedRows:
-    """Collects them until they are stored, and tells the report."""
+    """Collects such changes until they are stored, and adds them to the report."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class UnloggedRows:
         partitioned: PartitionedTables,
         sensitive: Collection[str] = (),
     ) -> None:
-        """Begins with none.
+        """Begins with no changes.
 
         Args:
-            exclude: Databases that are no users'.
-            report: What is counted in.
-            partitioned: The partitions of all tables; what is done to them is told there.
-            sensitive: Patterns of sensitive columns. Where there are any, no value of a statement is kept: what its
-                table is called now need not be what they say.
+            exclude: Databases that do not belong to users.
+            report: Counts the changes.
+            partitioned: The partitions of all tables; changes of partitions are applied to it.
+            sensitive: Patterns of sensitive columns. If there are any, no value of a statement is stored: the current
+                name of its table may differ from the name in the patterns.
         """
         self._sensitive = sensitive
         self._exclude = exclude
@@ -65,7 +65,7 @@ class UnloggedRows:
         self._partitions: list[PartitionChange] = []
 
     def take_row_change(self, statement: LoggedStatement, context: DdlContext) -> bool:
-        """Notes a statement that changed rows: nobody can decode them. False if it is no such statement."""
+        """Notes a statement that changed rows: they cannot be decoded. False if it is no such statement."""
         changed = tables_changed_by(statement.text, context)
         if changed is None:
             return False
@@ -91,8 +91,8 @@ class UnloggedRows:
         return True
 
     def take_ddl(self, statement: LoggedStatement, changes: Sequence[Change], temporary: TemporaryTables) -> None:
-        """Notes rows that DDL removed without row events, and what it did to partitions; temporary tables are
-        nobody's."""
+        """Notes rows that DDL removed without row events, and its changes of partitions; temporary tables are
+        ignored."""
         partitions = self._take_partitions(statement, changes)
         removals = [
             (change, name)
@@ -124,7 +124,7 @@ class UnloggedRows:
     def _take_partitions(
         self, statement: LoggedStatement, changes: Iterable[Change]
     ) -> dict[TableName, Partitioning | str]:
-        """Notes an ALTER TABLE that names partitions: which rows the next DROP PARTITION removes follows from it.
+        """Notes an ALTER TABLE that names partitions: it decides which rows the next DROP PARTITION removes.
         Returns the partitions before it."""
         before: dict[TableName, Partitioning | str] = {}
         if _PARTITION not in statement.text.upper():
@@ -146,7 +146,7 @@ class UnloggedRows:
         return before
 
     def drain(self) -> tuple[tuple[StatementChange, ...], tuple[RowRemoval, ...], tuple[PartitionChange, ...]]:
-        """What has been noted since the last time."""
+        """The changes noted since the last call."""
         found = tuple(self._changes), tuple(self._removals), tuple(self._partitions)
         self._changes, self._removals, self._partitions = [], [], []
         return found
