@@ -1,5 +1,6 @@
-"""One tree of errors, each a fact with its nouns as fields.
-Not here: catching them (the edges do), deciding on retries (`Transient` says it, Airflow does it)."""
+"""All errors of Strata in one class hierarchy; each error has its facts as fields.
+Not here: catching them (the command line and the other entry points do), retries (`Transient` marks them, Airflow does
+them)."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from typing import Any, ClassVar, Self
 from msgspec import Struct
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What steers a terminal, turns the order of letters around, or cannot be written at all."""
+"""Characters that control a terminal, reverse the order of letters, or cannot be written at all."""
 
 
 def printable(text: str) -> str:
-    """A text as a terminal and a log can show it: what would steer them is written as its number.
+    """A text that is safe for a terminal and a log: characters that would control them are written as their numbers.
 
     Lines and tabs stay.
     """
@@ -21,12 +22,12 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same in one line, for what others say: it must not look like a line of ours."""
+    """The same in one line, for texts of other programs: such a text must not look like a line of Strata."""
     return printable(text.replace("\n", "\\n").replace("\t", " "))
 
 
 class ErrorFacts(Struct, frozen=True, omit_defaults=True):
-    """An error as it is stored, and as the command line prints it with `--json`: what is known, and nothing else."""
+    """An error as it is stored, and as the command line prints it with `--json`: only the known facts."""
 
     error: str
     """Name of its class."""
@@ -40,7 +41,7 @@ class ErrorFacts(Struct, frozen=True, omit_defaults=True):
 
 
 class StrataError(Exception):
-    """What happened, where, and what to run next.
+    """What went wrong, where, and what to run next.
 
     Args:
         message: What happened, in one sentence without a full stop.
@@ -84,9 +85,9 @@ class StrataError(Exception):
         file: str | None = None,
         offset: int | None = None,
     ) -> Self:
-        """Fills in coordinates that are not known yet, and returns the same error.
+        """Sets the coordinates that are not known yet, and returns the same error.
 
-        A room that knows numbers only raises with an offset; whoever knows the file adds it.
+        A package that only knows numbers raises an error with an offset; the caller that knows the file adds it.
         """
         given = {"source": source, "table": table, "gtid": gtid, "file": file, "offset": offset}
         for name, value in given.items():
@@ -95,7 +96,7 @@ class StrataError(Exception):
         return self
 
     def facts(self) -> ErrorFacts:
-        """What is stored of the error, and printed as JSON."""
+        """The facts that are stored, and printed as JSON."""
         return ErrorFacts(
             type(self).__name__,
             self.message,
@@ -127,7 +128,7 @@ class StrataError(Exception):
         return printable(f"{self.message}{where}." + (f" {self.remedy}" if self.remedy else ""))
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions pickle by their positional args alone, and Spark sends them between processes.
+        # Exceptions are pickled by their positional args alone, and Spark sends them between processes.
         return _rebuild, (type(self), self.message, dict(self.__dict__))
 
 
@@ -139,27 +140,27 @@ def _rebuild(kind: type[StrataError], message: str, fields: dict[str, object]) -
 
 
 class BadData(StrataError):
-    """The bytes, the schema or the rows are at fault; a retry gives the same. Exit code 1."""
+    """The bytes, the schema or the rows are wrong; a retry has the same result. Exit code 1."""
 
 
 class Usage(StrataError):
-    """The caller asked for something that has no meaning. Exit code 2."""
+    """The caller requested something that has no meaning. Exit code 2."""
 
     exit_code = 2
 
 
 class ReadAgainError(Usage):
-    """What rows are after a DDL is in no log: they have to be read from the server."""
+    """The rows after a DDL are in no log: they have to be read from the server."""
 
 
 class Permanent(StrataError):
-    """Something outside is set up so that this cannot work; a retry gives the same. Exit code 3."""
+    """Something outside of Strata is set up so that this cannot work; a retry has the same result. Exit code 3."""
 
     exit_code = 3
 
 
 class Transient(StrataError):
-    """Something outside is not there just now; the same call may succeed later. Exit code 3."""
+    """Something outside of Strata is not available now; the same call may succeed later. Exit code 3."""
 
     exit_code = 3
 
@@ -168,7 +169,7 @@ class Transient(StrataError):
 
 
 class CorruptEventError(BadData):
-    """An event contradicts itself: a length that lies, a value out of bounds, rows that end early."""
+    """An event contradicts itself: a wrong length, a value out of bounds, rows that end too early."""
 
 
 class TruncatedEventError(CorruptEventError):
@@ -176,11 +177,11 @@ class TruncatedEventError(CorruptEventError):
 
 
 class ChecksumError(CorruptEventError):
-    """The CRC32 of an event is not the one written behind it."""
+    """The CRC32 of an event is not the one that is written after it."""
 
 
 class MisplacedEventError(CorruptEventError):
-    """An event does not begin where the one before it ended: something was cut out, put in or moved."""
+    """An event does not begin where the previous one ended: something was removed, inserted or moved."""
 
 
 class NotABinlogError(BadData):
@@ -188,26 +189,26 @@ class NotABinlogError(BadData):
 
 
 class EncryptedBinlogError(BadData):
-    """The file is a binlog encrypted at rest."""
+    """The file is a binlog that is encrypted at rest."""
 
 
 class UnsupportedEventError(BadData):
-    """An event that cannot be skipped and is not understood."""
+    """An event that is not understood, and that cannot be skipped."""
 
 
 class StatementFormatError(BadData):
-    """Rows of a tracked table were changed by a statement, so the binlog does not hold them."""
+    """Rows of a tracked table were changed by a statement, so they are not in the binlog."""
 
 
 class StreamHoleError(BadData):
-    """Transactions are missing between two pieces of a stream."""
+    """Transactions are missing between two parts of a stream."""
 
 
 # Schema -----------------------------------------------------------------------------------------
 
 
 class DamagedIndexError(BadData):
-    """The transaction index beside a segment is not as it was written, or is not that segment's."""
+    """The transaction index beside a segment is damaged, or belongs to another segment."""
 
 
 class SchemaGapError(BadData):
@@ -215,14 +216,14 @@ class SchemaGapError(BadData):
 
 
 class SchemaMismatchError(BadData):
-    """A TABLE_MAP contradicts the schema version that is to decode it."""
+    """A TABLE_MAP contradicts the schema version that would decode it."""
 
 
 class DdlError(BadData):
-    """A DDL statement that the reader does not understand.
+    """A DDL statement that the parser does not understand.
 
-    `tables` holds the tables (`schema.model.TableName`) that it could still tell; where there are none, all tables
-    of `database` may be meant.
+    `tables` has the tables (`schema.model.TableName`) that are known to be meant. If there are none, all tables of
+    `database` may be meant.
     """
 
     def __init__(self, message: str, *, ddl: str = "", **where: object) -> None:
@@ -241,7 +242,7 @@ class UnreadableValueError(BadData):
 
 
 class UnforeseenError(BadData):
-    """A step met an exception with one table that nobody foresaw; the other tables went on."""
+    """A step raised an unexpected exception for one table; the other tables continued."""
 
 
 # Judgement --------------------------------------------------------------------------------------
@@ -252,19 +253,19 @@ class ChecksFailedError(BadData):
 
 
 class MirrorDivergedError(BadData):
-    """A mirror has other rows than the changes say that it has; it is not changed any further."""
+    """The rows of a mirror differ from those that follow from the changes; it is not changed any further."""
 
 
 class DifferentRowsError(BadData):
-    """Tables of the lake are not what their server has."""
+    """Tables of the lake differ from those of their server."""
 
 
 class StaleCacheError(BadData):
-    """A cache held something older than what had been invalidated in it."""
+    """A cache had a value that is older than an invalidation of it."""
 
 
 class DamagedFileError(BadData):
-    """A file that one step left for the next is not whole, or not what was written."""
+    """A file that one step wrote for the next is incomplete, or was changed."""
 
 
 # Usage ------------------------------------------------------------------------------------------
@@ -279,7 +280,7 @@ class InvalidGtidSetError(Usage):
 
 
 class InvalidTokenError(Usage):
-    """A text that is not an event token, or not a whole one."""
+    """A text that is not an event token, or only a part of one."""
 
 
 class IncomparableTokensError(Usage):
@@ -287,14 +288,15 @@ class IncomparableTokensError(Usage):
 
 
 class UnknownSourceError(Usage):
-    """A source that the settings or the store do not name."""
+    """A source that is neither in the settings nor in the store."""
 
 
 # Outside ----------------------------------------------------------------------------------------
 
 
 class CacheRefusedError(Permanent):
-    """A cache cannot be used as it is: it refuses scripts, is of another source, or another invalidator has it."""
+    """A cache cannot be used as it is: it refuses scripts, belongs to another source, or is used by another
+    invalidator."""
 
 
 class CacheUnavailableError(Transient):
@@ -310,13 +312,13 @@ class AccessDeniedError(Permanent):
 
 
 class BinlogPurgedError(Permanent):
-    """The server no longer has the transactions that are asked for."""
+    """The server no longer has the requested transactions."""
 
     earliest: str = "beginning"
-    """Where what can still be had begins, as `strata stream --from` takes it."""
+    """The earliest position that is still available, in the form of `strata stream --from`."""
 
     def beginning(self, earliest: object) -> Self:
-        """Says where, and returns the same error."""
+        """Sets this position, and returns the same error."""
         self.earliest = str(earliest)
         return self
 
@@ -326,15 +328,15 @@ class SourceDivergedError(Permanent):
 
 
 class OtherLakeError(Permanent):
-    """The lake is not the one that the store knows, or lacks what the store calls published."""
+    """The lake is not the one that the store knows, or lacks files that are published according to the store."""
 
 
 class LostTableError(OtherLakeError):
-    """One table of the lake lacks what the store calls published."""
+    """One table of the lake lacks files that are published according to the store."""
 
 
 class StoreFormatError(Permanent):
-    """The store was made by a newer version of Strata, or is not one."""
+    """The store was made by a newer version of Strata, or is not a store."""
 
 
 class SourceUnavailableError(Transient):
@@ -342,7 +344,7 @@ class SourceUnavailableError(Transient):
 
 
 class BinlogUnreadableError(SourceUnavailableError):
-    """The server cannot send its binlog from where it was asked to."""
+    """The server cannot send its binlog from the requested position."""
 
 
 class StoreUnavailableError(Transient):
@@ -354,7 +356,7 @@ class LakeUnavailableError(Transient):
 
 
 class MirrorBehindError(Transient):
-    """A mirror does not hold yet what is waited for."""
+    """A mirror does not yet have the changes for which the caller waits."""
 
 
 class AlreadyRunningError(Transient):

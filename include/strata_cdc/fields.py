@@ -1,5 +1,6 @@
-"""Tables of keys and values read against a Struct: every value with its type, every mistake at once, with its line.
-Not here: files (`config/toml_file.py`, `quality/checks/own_file.py`), which fields there are (their Structs)."""
+"""Checks tables of keys and values against a Struct: the type of every value; all mistakes are reported at once, with
+lines.
+Not here: files (`config/toml_file.py`, `quality/checks/own_file.py`), the fields (their Structs)."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Mistakes:
-    """What is wrong with a file, each thing with the keys that lead to it."""
+    """The mistakes in a file, each with the keys that lead to it."""
 
     def __init__(self, title: str, lines: Callable[[], Mapping[Path, int]]) -> None:
-        """Nothing yet.
+        """Begins without mistakes.
 
         Args:
-            title: Stands in front of how many there are, if there are several.
-            lines: Finds the line, from 1, of each key; called if there are mistakes.
+            title: Comes before the number of mistakes, if there are several.
+            lines: Returns the line, from 1, of each key; called only if there are mistakes.
         """
         self._title = title
         self._lines = lines
@@ -34,11 +35,11 @@ class Mistakes:
         return bool(self._found)
 
     def add(self, path: Path, what: str) -> None:
-        """Notes a mistake; never with the value, which may be a password in the wrong place."""
+        """Adds a mistake. The text never has the value, which may be a password at the wrong position."""
         self._found.append((path, what))
 
     def __str__(self) -> str:
-        """All of them in the order of their lines; what is missing has the line of the table that it belongs to."""
+        """All mistakes in the order of their lines; a missing key has the line of its table."""
         lines = self._lines()
         placed = sorted(((line_of(lines, path), what) for path, what in self._found), key=lambda one: one[0])
         mistakes = [f"line {line}: {what}" if line else what for line, what in placed]
@@ -50,14 +51,14 @@ class Mistakes:
 def read_fields(
     kind: type[Struct], given: Mapping[str, Any], path: Path, mistakes: Mistakes, *, noun: str = "field"
 ) -> dict[str, Any]:
-    """The values of a table that are as the Struct's fields want them; everything else is a mistake.
+    """The values of a table that fit the Struct's fields; everything else is a mistake.
 
     Args:
         kind: The Struct; each field's type describes itself in words (`Meta`).
         given: The table.
         path: The keys that lead to it.
-        mistakes: Takes what is wrong.
-        noun: What a key is called.
+        mistakes: Gets the mistakes.
+        noun: The word for a key.
     """
     fields = {field.encode_name: field for field in structs.fields(kind)}
     good = {}
@@ -77,20 +78,20 @@ def read_fields(
 
 
 def path_text(path: Path) -> str:
-    """As people write the way to a value: `sources.shop.tables`, `expectations[2].type`."""
+    """The path to a value as people write it: `sources.shop.tables`, `expectations[2].type`."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
-    """What may be meant by a name that is none, and which there are, to stand behind the words that refuse it."""
+    """A suggestion for an unknown name, and the list of known names, as the end of an error message."""
     names = list(known)
     near = near_names(key, names)
     return (f": do you mean {near[0]}?" if near else "") + f" (there are: {', '.join(names)})"
 
 
 def near_names(name: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """The names most like one that is none, the best first; case does not count."""
-    # Imported here: nobody pays for it whose names are right.
+    """The known names that are most similar to an unknown name, the best first; case does not count."""
+    # Imported here, so that only files with wrong names pay for the import.
     import difflib  # noqa: PLC0415  see above
 
     by_lower: dict[str, str] = {}
@@ -100,13 +101,13 @@ def near_names(name: str, known: Iterable[str], most: int = 1) -> list[str]:
 
 
 def line_of(lines: Mapping[Path, int], path: Path) -> int:
-    """The line of a value, or of the table that it would belong to; 0 if nobody knows."""
+    """The line of a value, or of the table to which it would belong; 0 if it is not known."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 0)
 
 
 def _described(kind: Any) -> str:
-    """What the type of a field, or of a member of its union, says of the values that it takes."""
+    """The description of the allowed values in the type of a field, or of a member of its union."""
     parts = (part for one in (kind, *get_args(kind)) for part in getattr(one, "__metadata__", ()))
     return next(part.description for part in parts if isinstance(part, Meta) and part.description)

@@ -1,4 +1,5 @@
-"""Exceptions that nobody foresaw, met while a step worked on one table: they cost that table, and say where they were.
+"""Unexpected exceptions while a step works on one table: only that table fails, and the error has the position in the
+code.
 Not here: the errors of Strata (`errors.py`)."""
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ _HERE = Path(__file__).parent
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether an exception says something of the moment or the machine, so that no table is to be blamed for it."""
+    """Whether the cause of an exception is the moment or the machine, so that no table is blamed for it."""
     return isinstance(error, Transient | OSError | MemoryError) or type(error).__module__.startswith("py4j")
 
 
 def as_told(error: Exception, table: str | None = None) -> StrataError:
-    """An exception as an error that can be stored and shown. Of one that is not Strata's own only its kind and its
-    place in the code are told: its text may have a value that must not be shown."""
+    """Any exception as an error that can be stored and shown. For an exception that is not an error of Strata, it has
+    only the kind and the position in the code: the text may contain a value that must not be shown."""
     if isinstance(error, StrataError):
         return error
     return UnforeseenError(
@@ -29,8 +30,8 @@ def as_told(error: Exception, table: str | None = None) -> StrataError:
 
 
 def what_happened(error: Exception) -> str:
-    """What an error of Strata says; of another exception its kind, and the last place of Strata's code that it came
-    through."""
+    """The message of an error of Strata; for another exception its kind, and the last position in Strata's code that it
+    passed."""
     if isinstance(error, StrataError):
         return error.message
     frames = [

@@ -1,5 +1,5 @@
-"""What frozen values have in common, whatever room they are of.
-Not here: the values, and reading what is stored (`files/stored.py`)."""
+"""Functions for frozen values of all packages.
+Not here: the values, and reading stored values (`files/stored.py`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def to_plain(value: Struct) -> dict[str, Any]:
-    """A value with all that is in it as JSON has it: objects, lists, texts and numbers; enums as their values."""
-    # `to_builtins` leaves tuples, which Airflow does not store as lists.
+    """A value with all its content as JSON types: objects, lists, texts and numbers; enums as their values."""
+    # `to_builtins` keeps tuples, which Airflow does not store as lists.
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     return found

@@ -48,7 +48,6 @@ UNFINISHED = frozenset(
     {
         "binlog",
         "changes",
-        "schema",
     }
 )
 """Packages in which some words are still to be replaced."""

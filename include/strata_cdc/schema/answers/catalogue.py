@@ -54,7 +54,7 @@ class TableSummary(Struct, frozen=True):
     gap: str | None
     """Why the schema is not known."""
     renamed_to: TableName | None = None
-    """Its name now, if a rename removed this name."""
+    """Its new name, if a rename removed this name."""
 
 
 class TablesPage(Struct, frozen=True):

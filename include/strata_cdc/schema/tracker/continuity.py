@@ -31,7 +31,8 @@ def has_come(transaction: TrackedTransaction, start: FileStart, at: TrackedPosit
 
 
 def has_not_come(run: QuietRun, at: TrackedPosition, executed: GtidSetBuilder) -> bool:
-    """Whether no transaction of a run has been read: their ordinals show it, or each has its own GTID."""
+    """Whether no transaction of a run has been read before: by their ordinals, or by their GTIDs. By GTIDs it is only
+    true if each transaction has a GTID of its own."""
     if run.last_seq is not None:
         return run.last_seq - run.count >= at.seq
     if sum(last - first + 1 for _, (first, last) in run.spans) != run.count:
