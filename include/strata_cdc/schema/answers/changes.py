@@ -153,7 +153,7 @@ def _without_empty_gap(entries: Sequence[StoredEntry]) -> Sequence[StoredEntry]:
 
 
 def _of_column(changes: Iterable[ShownChange], column: str) -> Iterator[ShownChange]:
-    """The changes that touch a column.
+    """The changes that affect a column.
 
     Raises:
         Usage: No change touches it. Every column that ever existed was added by some change.
