@@ -46,7 +46,6 @@ WORDS = {
 }
 UNFINISHED = frozenset(
     {
-        "binlog",
         "changes",
     }
 )

@@ -31,4 +31,4 @@ if TYPE_CHECKING:
     IntBlocks = NDArray[np.int64]
     """Three dimensions."""
     Cells = NDArray[np.uint32]
-    """Where a column's cells start: 0 for NULL, 1 for absent from the image, else bytes behind a base."""
+    """Where a column's cells start: 0 for NULL, 1 for absent from the image, else bytes after a base."""

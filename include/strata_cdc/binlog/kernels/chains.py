@@ -1,4 +1,4 @@
-"""Images of equal keys, one behind the other: the first and the last of each key, and those that do not go on.
+"""Images of equal keys, one after the other: the first and the last of each key, and those that do not go on.
 Not here: what a key and an image are (`quality/checks/before_after.py`)."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HAS_FOUND, HAS_LEFT = 1, 2
 
 @kernel
 def place_in_order(seq: Ints, row: Ints) -> tuple[Int, Int]:
-    """How many rows do not come behind the one before them, by transaction and row, and the first of these, or -1."""
+    """How many rows do not come after the one before them, by transaction and row, and the first of these, or -1."""
     count, first = np.int64(0), np.int64(-1)
     for i in range(1, min(seq.shape[0], row.shape[0])):
         if seq[i] < seq[i - 1] or (seq[i] == seq[i - 1] and row[i] <= row[i - 1]):
@@ -44,7 +44,7 @@ def interleave(
     events: IntRows,
     event_sides: Bytes,
 ) -> Int:
-    """Puts the images of changes one behind the other, that before a change first.
+    """Puts the images of changes one after the other, that before a change first.
 
     Args:
         sides: Per row `HAS_FOUND`, `HAS_LEFT`, or both.
@@ -118,7 +118,7 @@ def enter_keys(keys: Ints, slots: Slots, first: Ints, met: Int) -> None:
 
 @part
 def goes_on(first_image: Int, first_side: Int, last_image: Int, last_side: Int) -> Int:
-    """Whether an image may come behind another one of the same key."""
+    """Whether an image may come after another one of the same key."""
     return first_side != last_side and (first_side != FOUND or first_image == last_image)
 
 

@@ -47,7 +47,7 @@ BEYOND_BASIC: Final = 189_000
 
 @kernel
 def write_utf8(code: Int, out: Bytes, to: Int) -> Int:
-    """Writes a code point; returns the place behind it, -1 for what is no character."""
+    """Writes a code point; returns the position after it, -1 for what is no character."""
     if code < 0x80:
         if code < 0:
             return np.int64(-1)
@@ -142,7 +142,7 @@ def transcode(
 ) -> Int:
     """Text in UTF-8 and its offsets.
 
-    `charset` is its family and its table; `out` has room for MOST_GROWTH times the bytes of the cells. Values with a
+    `charset` is its family and its table; `out` has space for MOST_GROWTH times the bytes of the cells. Values with a
     character that the charset does not have are marked BAD in `marks` and take no bytes; those with an `ALIAS` are
     marked ALIASED. Returns the length of the data.
     """

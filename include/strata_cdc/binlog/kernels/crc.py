@@ -85,7 +85,7 @@ def _fold(buffer: Bytes, begin: Int, end: Int, crc: Word) -> tuple[Int, Word, Wo
 
 @kernel
 def _step(tables: CrcRows, low: Word, high: Word) -> Word:
-    """The register behind 16 bytes, to which the register before them has been added."""
+    """The register after 16 bytes, to which the register before them has been added."""
     byte = np.uint64(255)
     crc = np.uint32(0)
     for k in range(8):

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 LIMB: Final = 0xFFFFFFFF
 ONE_LIMB_DIGITS: Final = 18
-"""Digits that fit into 64 bits with room for a sign."""
+"""Digits that fit into 64 bits with space for a sign."""
 MOST_GROUPS: Final = 9
 """Of a number that is being calculated with (DECIMAL_BUFF_LENGTH, strings/decimal.h). What a calculation gave has whole
-groups in front of the point, so it may have more than the 65 digits that a column may have."""
+groups before the point, so it may have more than the 65 digits that a column may have."""
 
 
 @part
@@ -74,7 +74,7 @@ def group_digits(k: Int, count: Int, precision: Int, scale: Int) -> Int:
 def gather_decimals(buf: Bytes, base: Int, cells: Cells, precision: Int, scale: Int, out: Ints, bad: Bytes) -> Int:
     """DECIMAL of up to 38 digits: two places of `out` each, the lower half first.
 
-    Cells with a group of more digits than it has room for are marked in `bad`.
+    Cells with a group of more digits than it has space for are marked in `bad`.
 
     Returns:
         How many there are.
@@ -119,10 +119,10 @@ def gather_decimals(buf: Bytes, base: Int, cells: Cells, precision: Int, scale: 
 
 @kernel
 def write_decimal(buf: Bytes, at: Int, precision: Int, scale: Int, out: Bytes, to: Int) -> Int:
-    """Writes a DECIMAL as MySQL prints it; `out` has room for precision + 3 bytes behind `to`.
+    """Writes a DECIMAL as MySQL prints it; `out` has space for precision + 3 bytes after `to`.
 
     Returns:
-        The place behind the text, -1 for a group of more digits than it has room for.
+        The position after the text, -1 for a group of more digits than it has space for.
     """
     count = count_groups(precision, scale)
     negative = load_u8(buf, at) < 0x80
@@ -164,9 +164,9 @@ def write_decimal(buf: Bytes, at: Int, precision: Int, scale: Int, out: Bytes, t
 def gather_decimal_texts(
     buf: Bytes, base: Int, cells: Cells, precision: Int, scale: Int, offsets: Offsets, out: Bytes, bad: Bytes
 ) -> Int:
-    """DECIMAL of any precision as text; `out` has room for precision + 3 bytes a cell.
+    """DECIMAL of any precision as text; `out` has space for precision + 3 bytes a cell.
 
-    Cells with a group of more digits than it has room for are marked in `bad`, and are empty.
+    Cells with a group of more digits than it has space for are marked in `bad`, and are empty.
 
     Returns:
         How many there are.

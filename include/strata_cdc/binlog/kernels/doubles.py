@@ -129,7 +129,7 @@ def few_digits(bits: Int) -> tuple[Int, Int]:
 
 @kernel
 def write_double(powers: WordRows, bits: Int, out: Bytes, to: Int) -> Int:
-    """Writes the double with these bits; `out` has room for LONGEST_DOUBLE bytes. Returns the place behind the text.
+    """Writes the double with these bits; `out` has space for LONGEST_DOUBLE bytes. Returns the position after the text.
 
     A number without fraction or exponent gets `.0`, as the server prints a JSON double. Returns -1 for infinities and
     NaN, which JSON does not have.
@@ -164,7 +164,7 @@ def write_double(powers: WordRows, bits: Int, out: Bytes, to: Int) -> Int:
 
 @part
 def lay_out(digits: Int, ten: Int, out: Bytes, to: Int) -> Int:
-    """Writes digits * 10 ** ten, where `digits` does not end in 0; returns the place behind the text."""
+    """Writes digits * 10 ** ten, where `digits` does not end in 0; returns the position after the text."""
     count, rest = np.int64(1), digits // 10
     while rest > 0:
         count += 1
@@ -203,7 +203,7 @@ def lay_out(digits: Int, ten: Int, out: Bytes, to: Int) -> Int:
 
 @part
 def write_digits(value: Int, count: Int, point: Int, out: Bytes, to: Int) -> Int:
-    """Writes `count` digits, with a point behind the first `point` ones if that is not -1."""
+    """Writes `count` digits, with a point after the first `point` ones if that is not -1."""
     end = to + count + (1 if point >= 0 else 0)
     at = end - 1
     for left in range(count, 0, -1):

@@ -3,7 +3,7 @@ Not here: the words (`words.py`), what is in the events (`gtid.py`, `row_images.
 (`transactions.py`, `stream.py`).
 
 Every event is a *word*. A word and the state that the stream is in give one *step*: the next state, whether a
-transaction opens in front of the event, whether one closes behind it, or the fault that the event is. The index, the
+transaction opens before the event, whether one closes after it, or the fault that the event is. The index, the
 tracker and the decoder take their steps from here, so that no input can make them differ.
 """
 
@@ -140,7 +140,7 @@ def step_of(state: Int, word: Int) -> Int:
 
 @part
 def request_of(word: Int) -> Int:
-    """What a caller is asked for at a word; 0 (DONE) for nothing."""
+    """The request to the caller at a word; 0 (DONE) for none."""
     return np.int64(_REQUESTS[word])
 
 
@@ -158,8 +158,8 @@ def word_of(buf: Bytes, event_type: Int, flags: Int, body: Int, end: Int, post_h
         buf: The event's buffer.
         event_type: Its type code.
         flags: Of its header.
-        body: Offset behind the header.
-        end: Offset in front of the checksum.
+        body: Offset after the header.
+        end: Offset before the checksum.
         post_header: Bytes of the post-header of its type.
     """
     word = np.int64(_WORD_OF_TYPE[event_type])
@@ -204,7 +204,7 @@ def is_dummy(table_id: Int, post_header: Int) -> bool:
 
 @part
 def rows_begin(buf: Bytes, body: Int, end: Int, event_type: Int, post_header: Int) -> Int:
-    """Offset of the column count of a row event: behind its post-header and extra data; -1 if it runs past `end`."""
+    """Offset of the column count of a row event: after its post-header and extra data; -1 if it runs past `end`."""
     rows = body + post_header
     if event_type >= 30:
         # The post-header ends in the length of the extra data, itself included (5.6, rows_event.h).

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 KEY_BYTES = 49
 """A server's UUID (16), the length of a tag (1) and the tag (32)."""
 KEY_NUMBER = KEY_BYTES
-"""Where the number (8) stands behind them in what `read_gtid` fills."""
+"""Where the number (8) comes after them in what `read_gtid` fills."""
 GTID_BYTES = KEY_BYTES + 8
 _CLOCK_TYPE = 2
 _ORIGINAL_FOLLOWS = 1 << 55
@@ -33,8 +33,8 @@ def read_gtid(buffer: Bytes, at: Int, end: Int, event_type: Int, key: Bytes) -> 
 
     Args:
         buffer: Bytes of the file.
-        at: Behind the event's header.
-        end: In front of its checksum.
+        at: After the event's header.
+        end: Before its checksum.
         event_type: Its type code.
         key: Takes `GTID_BYTES`: UUID, length of tag, tag and number; all 0 for an anonymous transaction.
 
@@ -55,7 +55,7 @@ def read_gtid(buffer: Bytes, at: Int, end: Int, event_type: Int, key: Bytes) -> 
             key[KEY_NUMBER + k] = buffer[at + 17 + k]
         if read_i64(key, KEY_NUMBER) < 1:
             return np.int64(-1)
-    # 5.7.5 added the logical clock behind that, 8.0.1 the time of the commit.
+    # 5.7.5 added the logical clock after that, 8.0.1 the time of the commit.
     if end - at >= 49 and buffer[at + 25] == _CLOCK_TYPE:
         stamp = read_u48(buffer, at + 42) | (np.int64(buffer[at + 48]) << 48)
         return stamp & ~np.int64(_ORIGINAL_FOLLOWS)
@@ -64,7 +64,7 @@ def read_gtid(buffer: Bytes, at: Int, end: Int, event_type: Int, key: Bytes) -> 
 
 @kernel
 def read_varint(buffer: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """An unsigned number of `mysql::serialization` and the offset behind it; offset -1 if it runs past `end`."""
+    """An unsigned number of `mysql::serialization` and the offset after it; offset -1 if it runs past `end`."""
     if at >= end:
         return np.int64(0), np.int64(-1)
     first = np.int64(buffer[at])
@@ -83,7 +83,7 @@ def read_varint(buffer: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
 
 @kernel
 def _read_uuid(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:
-    """Reads a UUID of 16 numbers to `key`; returns the offset behind it, -1 if it runs past `end`."""
+    """Reads a UUID of 16 numbers to `key`; returns the offset after it, -1 if it runs past `end`."""
     for k in range(_UUID_BYTES):
         byte, at = read_varint(buffer, at, end)
         if at < 0:
@@ -104,7 +104,7 @@ def _note_number(value: Int, at: Int, key: Bytes) -> Int:
 
 @kernel
 def _read_tag(buffer: Bytes, at: Int, end: Int, length: Int, key: Bytes) -> Int:
-    """Reads a tag to `key`; returns the offset behind it, -1 if it is too long or runs past `end`."""
+    """Reads a tag to `key`; returns the offset after it, -1 if it is too long or runs past `end`."""
     if at < 0 or length > KEY_BYTES - _UUID_BYTES - 1 or length < 0 or length > end - at:
         return np.int64(-1)
     key[_UUID_BYTES] = length
@@ -125,7 +125,7 @@ def _read_tagged(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:
         if field < 0:
             field += 1
             continue
-        if number > 6:  # Behind the time of the commit there is nothing that a stream is cut by.
+        if number > 6:  # After the time of the commit there is nothing that a stream is cut by.
             break
         if number == 1:
             at = _read_uuid(buffer, at, end, key)
@@ -189,7 +189,7 @@ def read_gtids(
     Args:
         buf: The bytes that they are in.
         events: GTID and TAGGED_GTID events, no others.
-        trailer: Bytes of the checksum behind each.
+        trailer: Bytes of the checksum after each.
         first: The first one to take.
         keys: As in `key_row`; so the next two.
         count: As above.

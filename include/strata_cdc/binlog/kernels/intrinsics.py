@@ -1,4 +1,4 @@
-"""The machine instructions that Numba puts in the place of the functions of `memory.py`, `carryless.py` and
+"""The machine instructions that Numba puts instead of the functions of `memory.py`, `carryless.py` and
 `folds.py`.
 Not here: when Numba compiles (`compiler.py`, the one place that imports this)."""
 

@@ -1,4 +1,4 @@
-"""Texts put together to lines of JSON: a line is a row of texts, each by its number among all that lines are made of.
+"""Joins texts to lines of JSON: a line is a row of texts, each identified by its number among the texts of its part.
 Not here: which texts (`changes/json_columns.py`, `streams/lines.py`).
 """
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 SAME, OWN, CHOSEN = 0, 1, 2
 """Which of the texts of a part a line has: the first, that of its own number, the one that is chosen for it."""
 DATA, DATA_BYTES, STARTS, TEXTS, WAY, CHOSEN_TEXTS, LINES, ABSENT, ABSENT_TEXTS = range(9)
-"""What is said of a part of lines: the address and the size of its bytes; the address of the places where each text
-begins and the last one ends, and how many texts there are; one of the ways above; the address of the numbers of the
-texts that are chosen, and of how many lines; the address of a mask of texts in whose place is nothing, and its size."""
+"""The fields of a part of lines: the address and the size of its bytes; the address of the positions where each text
+begins and the last text ends, and the number of texts; one of the ways above; the address of the numbers of the chosen
+texts, and the number of lines; the address of a mask of the texts that are not written, and its size."""
 FIRST_PART, END_PART, FIRST_LINE, END_LINE = range(4)
-"""What is said of a group of lines."""
+"""The fields of a group of lines."""
 _QUOTE, _BACKSLASH, _SPACE = 34, 92, 32
 _SHORT = 16
-"""Bytes that are copied for a text that is not longer, where the line has room for as many."""
+"""Bytes that are copied for a text that is not longer, where the line has space for as many."""
 
 
 @part
 def escape_of(byte: Int) -> Int:
-    """What stands behind the backslash for a byte that has a short escape; 0 if it has none."""
+    """What comes after the backslash for a byte that has a short escape; 0 if it has none."""
     if byte in (_QUOTE, _BACKSLASH):
         return np.int64(byte)
     if byte == 8:
@@ -64,7 +64,7 @@ def escaped_sizes(data: Bytes, offsets: Ints, sizes: Ints) -> None:
 
 @part
 def put_escaped(data: Bytes, begin: Int, end: Int, out: Bytes, to: Int) -> Int:
-    """Writes a text with its escapes; returns the place behind it."""
+    """Writes a text with its escapes; returns the position after it."""
     for k in range(begin, end):
         byte = load_u8(data, k)
         if byte >= _SPACE and byte not in (_QUOTE, _BACKSLASH):
@@ -121,8 +121,8 @@ def count_lines(parts: IntRows, groups: IntRows, counts: Ints) -> Int:
 
     Args:
         parts: Of all lines, group by group.
-        groups: Of each group of lines that are made of the same parts: its first part and the one behind its last, its
-            first line and the one behind its last.
+        groups: Of each group of lines that are made of the same parts: its first part and the one after its last, its
+            first line and the one after its last.
         counts: Of each line.
 
     Returns:
@@ -152,9 +152,9 @@ def put_lines(
     Args:
         parts: As `count_lines` takes them.
         groups: Likewise.
-        borders: The lines that are written, in pieces of the output that stay in the processor's cache: in each row of
-            each group the line that comes first behind a border of two pieces.
-        front: How many bytes are in front of the output.
+        borders: The lines that are written, in chunks of the output that stay in the processor's cache: one row per
+            border of two chunks, with the first line after the border in each group.
+        front: How many bytes are before the output.
         places: Where each line begins; moves to its end.
         ends: Where it ends.
         out: Where the lines go.
@@ -174,7 +174,7 @@ def put_lines(
 def put_some(
     parts: IntRows, group: Ints, begin: Int, end: Int, front: Int, places: Ints, ends: Ints, out: Bytes
 ) -> Int:
-    """Writes lines of one group, from one to the one in front of another."""
+    """Writes lines of one group, from one to the one before another."""
     room, lines = np.int64(out.shape[0]), np.int64(min(places.shape[0], ends.shape[0]))
     if begin < group[FIRST_LINE] or end > group[END_LINE] or begin < 0 or end > lines:
         return np.int64(max(begin, 0))

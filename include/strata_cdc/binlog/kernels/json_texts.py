@@ -32,7 +32,7 @@ def is_digit(data: Bytes, at: Int, end: Int) -> bool:
 
 @part
 def digits_end(data: Bytes, at: Int, end: Int) -> Int:
-    """Behind the digits from `at` on; -1 if there is none."""
+    """After the digits from `at` on; -1 if there is none."""
     if not is_digit(data, at, end):
         return np.int64(-1)
     while is_digit(data, at, end):
@@ -42,7 +42,7 @@ def digits_end(data: Bytes, at: Int, end: Int) -> Int:
 
 @part
 def escape_end(data: Bytes, at: Int, end: Int) -> Int:
-    """Behind the escape whose backslash is before `at`; -1 if it is none."""
+    """After the escape whose backslash is before `at`; -1 if it is none."""
     if at >= end:
         return np.int64(-1)
     byte = load_u8(data, at)
@@ -62,7 +62,7 @@ def escape_end(data: Bytes, at: Int, end: Int) -> Int:
 
 @part
 def text_end(data: Bytes, at: Int, end: Int) -> Int:
-    """Behind the closing quote of the text that begins at `at`, behind its quote; -1 if it is none."""
+    """After the closing quote of the text that begins at `at`, after its quote; -1 if it is none."""
     while at < end:
         byte = load_u8(data, at)
         if byte == _QUOTE:
@@ -79,7 +79,7 @@ def text_end(data: Bytes, at: Int, end: Int) -> Int:
 
 @part
 def number_end(data: Bytes, at: Int, end: Int) -> Int:
-    """Behind a number; -1 if there is none."""
+    """After a number; -1 if there is none."""
     if at < end and load_u8(data, at) == _MINUS:
         at += np.int64(1)
     first = at
@@ -98,7 +98,7 @@ def number_end(data: Bytes, at: Int, end: Int) -> Int:
 
 @part
 def word_end(data: Bytes, at: Int, end: Int) -> Int:
-    """Behind `true`, `false` or `null`; -1 if there is none."""
+    """After `true`, `false` or `null`; -1 if there is none."""
     for size, word in ((4, 0x65757274), (5, 0x736C6166), (4, 0x6C6C756E)):
         if at + size <= end:
             found = np.int64(0)
@@ -111,7 +111,7 @@ def word_end(data: Bytes, at: Int, end: Int) -> Int:
 
 @part
 def scalar_end(data: Bytes, at: Int, end: Int) -> Int:
-    """Behind a text, number or word; -1 if there is none."""
+    """After a text, number or word; -1 if there is none."""
     byte = load_u8(data, at)
     if byte == _QUOTE:
         return text_end(data, at + 1, end)
@@ -122,7 +122,7 @@ def scalar_end(data: Bytes, at: Int, end: Int) -> Int:
 
 @part
 def after_value(depth: Int) -> Int:
-    """What is expected behind a value."""
+    """What is expected after a value."""
     return np.int64(_DONE) if depth == 0 else np.int64(_NEXT)
 
 
@@ -136,7 +136,7 @@ def closes(byte: Int, wanted: Int, kind: Int) -> bool:
 
 @part
 def step(data: Bytes, at: Int, end: Int, wanted: Int) -> tuple[Int, Int]:
-    """Behind the token at `at`, which neither closes nor opens anything, and what is expected then; -1 if it must not
+    """After the token at `at`, which neither closes nor opens anything, and what is expected then; -1 if it must not
     stand there. `_DONE` stands for a whole value."""
     byte = load_u8(data, at)
     if wanted in (_VALUE, _VALUE_OR_END):

@@ -37,14 +37,14 @@ _DATE, _TIME, _DATETIME, _TIMESTAMP, _NEWDECIMAL, _VAR_STRING = 10, 11, 12, 7, 2
 BASE64 = np.frombuffer(bytearray(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"), np.uint8)
 """To be handed to the kernels."""
 _BASE64_LINE: Final = 57
-"""Bytes behind which the server begins a new line of base64 (mysys/base64.cc), which JSON escapes."""
+"""Bytes after which the server begins a new line of base64 (mysys/base64.cc), which JSON escapes."""
 LITERAL_ROOM: Final = 40
 """Bytes that any number, date or literal with what surrounds it takes at most; decimals need more."""
 
 
 @part
 def variable_length(buf: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """A length of seven bits a byte, the lowest first, and the offset behind it; -1 if there is none before `end`."""
+    """A length of seven bits a byte, the lowest first, and the offset after it; -1 if there is none before `end`."""
     size = np.int64(0)
     for k in range(5):
         if at + k >= end:
@@ -68,7 +68,7 @@ def needs_no_escape(buf: Bytes, at: Int, size: Int) -> Int:
 
 @part
 def put_quoted(buf: Bytes, at: Int, size: Int, out: Bytes, to: Int) -> Int:
-    """Writes text in quotes, with JSON's escapes; `out` has room for 6 * size + 2 bytes."""
+    """Writes text in quotes, with JSON's escapes; `out` has space for 6 * size + 2 bytes."""
     out[to] = ord('"')
     to += 1
     if needs_no_escape(buf, at, size):
@@ -315,7 +315,7 @@ def put_scalar(
     """Writes a value that is no container.
 
     Returns:
-        DONE, FULL (`out` has no room) or CORRUPT; the place behind the text; the offset behind the value.
+        DONE, FULL (`out` has no space) or CORRUPT; the position after the text; the offset after the value.
     """
     if kind == STRING:
         size, at = variable_length(buf, at, limit)

@@ -56,7 +56,7 @@ def container_width(kind: Int) -> Int:
 
 @part
 def container_limit(buf: Bytes, kind: Int, at: Int, limit: Int) -> Int:
-    """Offset behind an object or array; -1 if its head and entries do not fit into it, or it into `limit`."""
+    """Offset after an object or array; -1 if its head and entries do not fit into it, or it into `limit`."""
     width = container_width(kind)
     if limit - at < 2 * width:
         return np.int64(-1)
@@ -106,10 +106,10 @@ def value_at(buf: Bytes, start: Int, kind: Int, entry: Int) -> Int:
 def open_member(
     buf: Bytes, start: Int, limit: Int, parent: Int, number: Int, out: Bytes, to: Int
 ) -> tuple[Int, Int, Int]:
-    """Writes what stands in front of a value in its container: a comma, and its key; arguments as `put_key` has them.
+    """Writes what comes before a value in its container: a comma, and its key; arguments as `put_key` has them.
 
     Returns:
-        DONE, FULL or CORRUPT, the place behind the text, and the bytes of the key.
+        DONE, FULL or CORRUPT, the position after the text, and the bytes of the key.
     """
     if number > 0:
         to = put_word(np.int64(0x202C), 2, out, to)
@@ -130,17 +130,17 @@ def empty_text(out: Bytes, to: Int) -> tuple[Int, Int]:
 def json_text(
     powers: WordRows, alphabet: Bytes, buf: Bytes, at: Int, end: Int, out: Bytes, to: Int, frames: IntRows
 ) -> tuple[Int, Int]:
-    """Writes the document between `at` and `end`, at least a byte: DONE, FULL or CORRUPT, and the place behind it.
+    """Writes the document between `at` and `end`, at least a byte: DONE, FULL or CORRUPT, and the position after it.
 
     Args:
         powers: Powers of ten, for doubles.
         alphabet: Of base64.
         buf: The buffer of the cell.
         at: Offset of the document's type byte.
-        end: Offset behind the document.
+        end: Offset after the document.
         out: For the text.
         to: Where in `out` it begins.
-        frames: Room for MOST_DEPTH containers.
+        frames: Space for MOST_DEPTH containers.
     """
     if out.shape[0] - to < LITERAL_ROOM:
         return FULL, to
@@ -212,9 +212,9 @@ def gather_json(  # noqa: PLR0913, PLR0917 - arrays have no other way in
         buf: The buffer of the cells.
         base: What cells are relative to.
         cells: Where the documents lie.
-        prefix: Bytes of the length in front of each.
+        prefix: Bytes of the length before each.
         first: The row to go on with.
-        frames: Room for MOST_DEPTH containers.
+        frames: Space for MOST_DEPTH containers.
         offsets: Of the texts.
         out: The texts.
 

@@ -147,7 +147,7 @@ class Notes(NamedTuple):
     key: Bytes
     """Takes the GTID that was read last."""
     maps: Records[OpenMap]
-    """TABLE_MAPs in force, with room for one more a event; so the next four."""
+    """TABLE_MAPs in force, with space for one more a event; so the next four."""
     transactions: Records[Transaction]
     entries: Records[Entry]
     statements: Ints
@@ -181,7 +181,7 @@ class WalkState(Record):
     place: Int
     """A `State` of the stream."""
     following: Int
-    """That behind the current event, once the caller has done what the walk asks for."""
+    """That after the current event, once the caller has done what the walk asks for."""
     statement: Int
     """Counts statements; a TABLE_MAP is in force for one."""
     position: Int
@@ -208,7 +208,7 @@ class BufferColumn(Record):
 
 
 class RowBuffer(Record):
-    """The rows of one table behind one TABLE_MAP that wait for their second pass."""
+    """The rows of one table after one TABLE_MAP that wait for their second pass."""
 
     cells_at: Int
     """Where its part of `cells` begins: targets x stride of the after images, then of the before images."""
@@ -299,7 +299,7 @@ class Tables(NamedTuple):
     maps: Records[MapInForce]
     """A hash table."""
     bodies: Bytes
-    """The bytes of the TABLE_MAPs behind table id and flags."""
+    """The bytes of the TABLE_MAPs after table id and flags."""
     buffers: Records[RowBuffer]
     columns: Records[BufferColumn]
     """Of all row buffers."""

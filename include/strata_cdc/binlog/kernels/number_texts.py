@@ -118,8 +118,8 @@ def moment_texts(values: Ints, separator: Int, digits: Int, size: Int, out: Byte
     Args:
         values: The moments. Of others than those years the texts mean nothing.
         separator: The byte between date and time.
-        digits: Behind the second, 0 to 6.
-        size: Bytes of each text; what is behind it in that is not written.
+        digits: After the second, 0 to 6.
+        size: Bytes of each text; what is after it in that is not written.
         out: So many for each.
     """
     known, written = np.int64(0), np.int64(-1)
@@ -127,7 +127,7 @@ def moment_texts(values: Ints, separator: Int, digits: Int, size: Int, out: Byte
         micros = values[i]
         second, fraction, to = micros // 1_000_000, micros % 1_000_000, i * size
         if written >= 0 and second == known:
-            # What is committed one behind the other mostly is so in the same second.
+            # What is committed one after the other mostly is so in the same second.
             copy_bytes(out, written, out, to, np.int64(SECOND_BYTES))
         else:
             put_second(second, separator, out, to)

@@ -100,13 +100,13 @@ def split_packets(data: Bytes, begin: Int, end: Int, out: Bytes, states: Records
     Args:
         data: What was read from the socket.
         begin: First byte that was not used yet.
-        end: Behind the last byte.
+        end: After the last byte.
         out: At least as long as `data`.
         states: One, which goes on from call to call.
 
     Returns:
         Status, bytes in `out`, and the first byte that was not used. With CONTROL, END_OF_STREAM and ERROR_PACKET that
-        is where the packet begins; the caller goes on behind it.
+        is where the packet begins; the caller goes on after it.
     """
     state = states[0]
     at = np.int64(begin)

@@ -37,9 +37,9 @@ MOMENT: Final = 4
 TIME: Final = 5
 """The cell has microseconds in eight bytes."""
 DECIMAL: Final = 6
-"""Digits with so many behind the point; the cell is a 128-bit number."""
+"""Digits with so many after the point; the cell is a 128-bit number."""
 DIGITS: Final = 7
-"""Digits as text, without what ZEROFILL puts in front of them; the cell is as that of TEXT."""
+"""Digits as text, without what ZEROFILL puts before them; the cell is as that of TEXT."""
 
 FORM: Final = 0
 SIZE: Final = 1
@@ -69,7 +69,7 @@ _EOF, _ERROR = 0xFE, 0xFF
 
 @part
 def _length_at(data: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """A length-encoded number and the place behind it; -1 if it does not end before `end`."""
+    """A length-encoded number and the position after it; -1 if it does not end before `end`."""
     if at >= end:
         return np.int64(-1), at
     first = load_u8(data, at)
@@ -297,7 +297,7 @@ def walk_rows(
     Args:
         data: What was read from the socket.
         begin: Where a packet begins.
-        end: Behind the last byte.
+        end: After the last byte.
         forms: `FORM_FIELDS` numbers a column.
         cells: Takes where each cell begins in `out`, column by column.
         out: Takes the cells; its first bytes are not used, since places 0 and 1 mean something else.

@@ -25,7 +25,7 @@ class RowBytes(NamedTuple):
 
     buf: Bytes
     end: Int
-    """Offset behind them."""
+    """Offset after them."""
     base: Int
     """What cells are relative to."""
     event_type: Int
@@ -89,7 +89,7 @@ def operation(event_type: Int) -> Int:
 
 @kernel
 def partial_bits(buf: Bytes, at: Int, end: Int, buffer: RowBuffer) -> tuple[Int, Int]:
-    """Reads the value options in front of an after image of type 39.
+    """Reads the value options before an after image of type 39.
 
     Returns:
         Offset of the partial bits (0 if there are none) and of the null bits; -1 if they run past `end`.
@@ -208,7 +208,7 @@ def walk_image(rows: RowBytes, at: Int, image: IntRows, count: Int, row: Int, ce
         cells: Of all buffers.
 
     Returns:
-        The offset behind it; beyond the end if it is not whole.
+        The offset after it; beyond the end if it is not whole.
     """
     buf, end, base, _ = rows
     nulls = at
@@ -233,7 +233,7 @@ def walk_image(rows: RowBytes, at: Int, image: IntRows, count: Int, row: Int, ce
 
 @part
 def walk_row(rows: RowBytes, at: Int, images: Images, buffer: RowBuffer, cells: Cells) -> tuple[Int, Int]:
-    """Notes the cells of a row; the offset of its partial bits (0: none), and that behind it as of `walk_image`."""
+    """Notes the cells of a row; the offset of its partial bits (0: none), and that after it as of `walk_image`."""
     partial, end = np.int64(0), rows.end
     at = walk_image(rows, at, images.first, images.in_first, buffer.count, cells)
     if at <= end and rows.event_type == EventCode.PARTIAL_UPDATE:

@@ -66,7 +66,7 @@ def scan_events(  # noqa: PLR0913, PLR0917 - a struct of arrays has no other for
         lengths: Bytes of each event, header and checksum included.
         types: Type code of each.
         timestamps: Seconds since 1970 UTC of each.
-        log_positions: Where the server's file goes on behind each, modulo 2**32.
+        log_positions: Where the server's file goes on after each, modulo 2**32.
         flags: Flags of each.
 
     Returns:

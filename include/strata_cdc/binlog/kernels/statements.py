@@ -53,8 +53,8 @@ def statement_begin(buffer: Bytes, at: Int, end: Int, post_header: Int) -> Int:
 
     Args:
         buffer: Bytes of the file.
-        at: Behind the event's header.
-        end: In front of its checksum.
+        at: After the event's header.
+        end: Before its checksum.
         post_header: Bytes of the post-header, as the file's format has it.
     """
     if post_header < _FIXED_BYTES or end - at < post_header:

@@ -1,4 +1,4 @@
-"""Status codes that kernels return; the rooms above turn them into errors with coordinates.
+"""Status codes that kernels return; the packages above turn them into errors with coordinates.
 Not here: messages, which need to know what was read (`binlog/bytes/frames.py`, `changes/`)."""
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ def begin(buf: Bytes, body: Int, end: Int, event_type: Int, word: Int, timestamp
 
     Args:
         buf: The event's buffer.
-        body: Offset behind its header.
-        end: Offset in front of its checksum.
+        body: Offset after its header.
+        end: Offset before its checksum.
         event_type: Its type code.
         word: The word that it is.
         timestamp: Of its header, seconds; the transaction's time where the server is older than 8.0.1.
@@ -157,14 +157,14 @@ def walk_events(buf: Bytes, base: Int, trailer: Int, events: Events, tables: Tab
     Args:
         buf: The bytes of a file, or of inflated payloads.
         base: What cells are relative to; no event lies before it.
-        trailer: Bytes of the checksum behind each event.
+        trailer: Bytes of the checksum after each event.
         events: Where events start, and what they are.
         tables: What the walk keeps.
 
     Returns:
         DONE: all events were walked. FULL: buffer `state.buffer` must be emptied first. Else a request or a fault of
         `words.py` about event `state.event`: with a request that lets the stream go on, `state.following` is the
-        state behind it.
+        state after it.
     """
     buf, tables = borrowed(buf), borrowed(tables)
     positions, lengths, types, timestamps, log_positions, flags = borrowed(events)

@@ -87,7 +87,7 @@ def all_ascii(data: Bytes) -> Int:
 
 @part
 def _second_byte(first: Int) -> tuple[Int, Int]:
-    """The lowest and the highest second byte behind a first one."""
+    """The lowest and the highest second byte after a first one."""
     if first == 0xE0:
         return np.int64(0xA0), np.int64(0xBF)
     if first == 0xED:
@@ -209,7 +209,7 @@ def copy_sets(values: Ints, starts: Ints, text: Bytes, offsets: Offsets, out: By
 
 @part
 def write_number(value: Int, out: Bytes, to: Int) -> Int:
-    """Writes a number >= 0 in decimal digits; returns the place behind it."""
+    """Writes a number >= 0 in decimal digits; returns the position after it."""
     digits, rest = np.int64(1), value // 10
     while rest > 0:
         digits += 1

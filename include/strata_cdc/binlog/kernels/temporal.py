@@ -75,7 +75,7 @@ def fraction_micros(stored: Int, fsp: Int) -> Int:
 
 @kernel
 def fraction_at(buf: Bytes, at: Int, fsp: Int) -> Int:
-    """The fraction of a second behind DATETIME2 and TIMESTAMP2, 0 to 3 bytes, in microseconds or NO_FRACTION."""
+    """The fraction of a second after DATETIME2 and TIMESTAMP2, 0 to 3 bytes, in microseconds or NO_FRACTION."""
     if fsp == 0:
         return np.int64(0)
     return fraction_micros(big_endian(buf, at, (fsp + 1) >> 1), fsp)

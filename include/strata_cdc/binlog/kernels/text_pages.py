@@ -23,7 +23,7 @@ _MOST_BLOCK = 1 << 20
 
 @part
 def varint_end(page: Bytes, at: Int, end: Int) -> Int:
-    """Behind the number (ULEB128) at `at`, of nine bytes at most; -1 if there is none."""
+    """After the number (ULEB128) at `at`, of nine bytes at most; -1 if there is none."""
     for k in range(9):
         if at < 0 or at + k >= end:
             return np.int64(-1)
@@ -49,7 +49,7 @@ def unzigzag(value: Int) -> Int:
 
 @part
 def word_before(page: Bytes, at: Int) -> Int:
-    """Eight bytes from `at` on; zeros for those behind the page."""
+    """Eight bytes from `at` on; zeros for those after the page."""
     size = np.int64(page.shape[0])
     if at + 8 <= size:
         return load_i64(page, at)
@@ -96,7 +96,7 @@ def known_rows(page: Bytes, begin: Int, end: Int, known: Bytes) -> Int:
 
 @part
 def unpack_some(page: Bytes, at: Int, width: Int, least: Int, lengths: Ints, done: Int, most: Int) -> Int:
-    """Unpacks a miniblock behind `done` lengths, of which there is one at least; returns how many there are then."""
+    """Unpacks a miniblock after `done` lengths, of which there is one at least; returns how many there are then."""
     value, mask = lengths[done - 1], (np.int64(1) << width) - np.int64(1)
     count = min(most, np.int64(lengths.shape[0]) - done)
     for k in range(count):
@@ -129,7 +129,7 @@ def unpack_block(page: Bytes, at: Int, lengths: Ints, done: Int, minis: Int, eac
 
 @kernel
 def unpack_lengths(page: Bytes, begin: Int, lengths: Ints) -> Int:
-    """Unpacks as many lengths as there is room for (DELTA_BINARY_PACKED).
+    """Unpacks as many lengths as there is space for (DELTA_BINARY_PACKED).
 
     Args:
         page: The page.

@@ -19,7 +19,7 @@ _CRC_BYTES = 4
 
 @part
 def width_of(number: Int) -> Int:
-    """How many bytes MessagePack writes a number of 0 or more in, behind its head; of one byte below 128 there is no
+    """How many bytes MessagePack writes a number of 0 or more in, after its head; of one byte below 128 there is no
     head."""
     if number < 1 << 8:
         return np.int64(1)
@@ -30,7 +30,7 @@ def width_of(number: Int) -> Int:
 
 @part
 def head_of(number: Int) -> Int:
-    """The byte in front of a number; 0: there is none."""
+    """The byte before a number; 0: there is none."""
     if number < 1 << 7:
         return np.int64(0)
     if number < 1 << 8:
@@ -57,12 +57,12 @@ def lay_out(alike: Bytes, borders: Ints, numbers: IntRows, i: Int, row: Bytes, s
     """Puts what is alike and the heads of the numbers of one text into its row; returns the row's size.
 
     Args:
-        alike: The bytes that all have, one behind the other.
-        borders: Where what stands in front of each number begins in these, and what stands behind the last one; and
+        alike: The bytes that all have, one after the other.
+        borders: Where what comes before each number begins in these, and what comes after the last one; and
             their end.
         numbers: A row for each number, with a place for each text.
         i: Which text.
-        row: Is written, from the place behind the CRC on, with zeros up to a whole group of three bytes.
+        row: Is written, from the position after the CRC on, with zeros up to a whole group of three bytes.
         spots: Where the bytes of each number end.
     """
     to = np.int64(_CRC_BYTES)
@@ -97,10 +97,10 @@ def seal_texts(
     Args:
         tables: `CRC_TABLES`.
         letters: Those of base64.
-        pattern: How many bytes stand in front of the base64 in each text; what is alike and its borders, as for
-            `lay_out`; what stands behind the base64.
+        pattern: How many bytes come before the base64 in each text; what is alike and its borders, as for
+            `lay_out`; what comes after the base64.
         numbers: As for `lay_out`.
-        scratch: For what is packed, with its CRC and two bytes more; for a text, with what stands in front of it there
+        scratch: For what is packed, with its CRC and two bytes more; for a text, with what comes before it there
             already; for a place for each number.
         out: Where the texts go.
         starts: Takes where each begins, and where the last one ends.

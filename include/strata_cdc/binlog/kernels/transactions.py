@@ -50,7 +50,7 @@ def open_transaction(position: Int, log_begin: Int, state: IndexState) -> None:
 
 @kernel
 def close_transaction(transactions: Records[Transaction], states: Records[IndexState], end: Int, seconds: Int) -> None:
-    """The open transaction ends in front of byte `end`; `seconds` is the time of its last event."""
+    """The open transaction ends before byte `end`; `seconds` is the time of its last event."""
     state = states[0]
     closed = transactions[state.transactions]
     closed.begin = state.begin
@@ -118,7 +118,7 @@ def _take_other(word: Int, position: Int, payload: Int, statements: Ints, state:
 
 @part
 def _note_split(position: Int, form: Form, notes: Notes) -> Int:
-    """Notes a split point in front of the event at `position` if it is due; FULL if there is no room for it."""
+    """Notes a split point before the event at `position` if it is due; FULL if there is no space for it."""
     state, splits, split_maps, maps = notes.state[0], notes.splits, notes.split_maps, notes.maps
     if form.payload >= 0 or position - state.split < form.split_bytes:
         return np.int64(DONE)
@@ -225,7 +225,7 @@ def group_events(buf: Bytes, events: Events, first: Int, form: Form, known: Know
         notes: What it finds; the state is all 0 at the start.
 
     Returns:
-        Status and the event that it is about: DONE, FULL (`split_maps`), a request or a fault of `words.py`. Behind
+        Status and the event that it is about: DONE, FULL (`split_maps`), a request or a fault of `words.py`. After
         INFLATE and COMPARE_FORMAT the stream goes on with the next event, else with the same once more.
     """
     buf, post_headers, known, notes = borrowed(buf), borrowed(form.post_headers), borrowed(known), borrowed(notes)

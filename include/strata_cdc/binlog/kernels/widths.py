@@ -26,7 +26,7 @@ PRESENT_COLUMNS = 2 * MOST_COLUMNS
 
 @kernel
 def packed_length(buf: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """MySQL's length-encoded integer at `at`: the value and the offset behind it; offset -1 if it runs past `end`."""
+    """MySQL's length-encoded integer at `at`: the value and the offset after it; offset -1 if it runs past `end`."""
     if at >= end:
         return np.int64(0), np.int64(-1)
     first = np.int64(buf[at])
@@ -77,7 +77,7 @@ def prefix_value(buf: Bytes, at: Int, prefix: Int) -> Int:
 
 @kernel
 def cell_end(buf: Bytes, at: Int, end: Int, width: Int) -> Int:
-    """Offset behind the cell at `at`; -1 if it runs past `end`. `width` is as in `CellWidths.widths`."""
+    """Offset after the cell at `at`; -1 if it runs past `end`. `width` is as in `CellWidths.widths`."""
     if width >= 0:
         at += width
     else:
@@ -91,12 +91,12 @@ def cell_end(buf: Bytes, at: Int, end: Int, width: Int) -> Int:
 
 @kernel
 def image_end(buf: Bytes, at: Int, end: Int, widths: Ints, columns: Ints, present: Int) -> Int:
-    """Offset behind the row image at `at` (null bits, then cells); -1 if it runs past `end`.
+    """Offset after the row image at `at` (null bits, then cells); -1 if it runs past `end`.
 
     Args:
         buf: The event's buffer.
         at: Offset of the null bits.
-        end: Offset behind the rows of the event.
+        end: Offset after the rows of the event.
         widths: Per column of the table.
         columns: Indexes of the columns in the image.
         present: How many of `columns` count.
@@ -116,7 +116,7 @@ def image_end(buf: Bytes, at: Int, end: Int, widths: Ints, columns: Ints, presen
 
 @kernel
 def skip_value_options(buf: Bytes, at: Int, end: Int, json_columns: Int) -> Int:
-    """Offset behind the value options and the partial bits that precede an after image of type 39; -1 if past `end`."""
+    """Offset after the value options and the partial bits that precede an after image of type 39; -1 if past `end`."""
     options, at = packed_length(buf, at, end)
     if at < 0:
         return np.int64(-1)
@@ -136,11 +136,11 @@ def count_image_rows(
     Args:
         buf: The event's buffer, to which `end` belongs.
         body: Offset of the column count.
-        end: Offset behind the rows (in front of the checksum).
+        end: Offset after the rows (before the checksum).
         widths: Per column of the table.
         json_columns: Number of JSON columns of the table.
         event_type: Type code of the row event.
-        present: Room for the columns of two images, `PRESENT_COLUMNS` numbers.
+        present: Space for the columns of two images, `PRESENT_COLUMNS` numbers.
     """
     count, at = packed_length(buf, body, end)
     columns = widths.shape[0]

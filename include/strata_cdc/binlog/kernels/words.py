@@ -66,14 +66,14 @@ class State(IntEnum):
     BETWEEN = 0
     """Between two transactions."""
     HEADED = 1
-    """Behind a GTID event, or behind what belongs to a statement that is still to come."""
+    """After a GTID event, or after what belongs to a statement that is still to come."""
     INSIDE = 2
-    """Behind BEGIN or a TABLE_MAP."""
+    """After BEGIN or a TABLE_MAP."""
     PACKED = 3
-    """At the front of a payload; so or further in a payload are this state and all behind it."""
+    """At the front of a payload; so or further in a payload are this state and all after it."""
     PACKED_INSIDE = 4
     ENDED = 5
-    """Behind the last inner event of a payload."""
+    """After the last inner event of a payload."""
 
 
 class Step(IntEnum):
@@ -82,9 +82,9 @@ class Step(IntEnum):
     NEXT = 0xFF
     """These bits are the next state."""
     OPENS = 0x100
-    """A transaction opens in front of the event."""
+    """A transaction opens before the event."""
     CLOSES = 0x200
-    """One closes behind it."""
+    """One closes after it."""
 
 
 FAULT_SHIFT = 16
@@ -95,7 +95,7 @@ class Request(IntEnum):
     """What a walk asks of its caller."""
 
     INFLATE = 10
-    """Walk over the inner events of a payload, then take PAYLOAD_END. Behind this and the next three, the caller goes
+    """Walk over the inner events of a payload, then take PAYLOAD_END. After this and the next three, the caller goes
     on with the step's next state."""
     COMPARE_FORMAT = 11
     """Compare another FORMAT_DESCRIPTION with the one in force."""

@@ -103,12 +103,11 @@ class ChangeSource(Protocol):
     What an update stream needs besides, which begins in landed segments and continues on the live server:
 
     - `LandedSource` up to its end, then `LiveSource` from `LandedStream.executed()` on: nothing is lost at the
-    handover, because
-      the second is requested by the GTID set that the first has reached. If the server has purged what comes next, it
-      has to land, and the stream continues in the segments. Without GTIDs, FILE:OFFSET replaces the set.
+      handover, because the second is requested by the GTID set that the first has reached. If the server has purged
+      what comes next, it has to land, and the stream continues in the segments. Without GTIDs, FILE:OFFSET replaces
+      the set.
     - The position after each transaction as an event token (`position/token.py`): the source's name, `executed` with
-    the
-      transaction's GTID added, its commit time, the server's lineage. Only a reader from the start has that set.
+      the transaction's GTID added, its commit time, the server's lineage. Only a reader from the start has that set.
     - Ordinals: a live source counts from 1; after the handover, add the last ordinal that has landed.
     - The definitions that were true: `History` over the store up to what is tracked, and after it a `Tracker` that
       is fed with the same items. DDL comes before the rows that need it.
