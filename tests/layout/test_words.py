@@ -46,7 +46,6 @@ WORDS = {
 }
 UNFINISHED = frozenset(
     {
-        "changes",
     }
 )
 """Packages in which some words are still to be replaced."""

@@ -64,21 +64,21 @@ class Hole(Struct, frozen=True):
     """Rows that changed and are not in the log."""
 
     error: StrataError
-    """What is missing, with its place; a table only if one can be told."""
+    """What is missing, with its position; a table only if it is known."""
     seq: int = 0
     """Ordinal of the transaction that the walk was in; 0: of none."""
 
 
 class Watermark(Struct, frozen=True):
-    """All rows in front of this point of the stream have been given."""
+    """All rows before this point of the stream have been given."""
 
     unended_seq: int
-    """Ordinal of the first transaction that has not ended in front of it."""
+    """Ordinal of the first transaction that has not ended before it."""
     is_last: bool = False
     """Whether no more is read, or can be."""
     missing_from: tuple[int, int] | None = None
-    """Transaction and row in front of which all rows have been given, where that one cannot be had; of other tables
-    some may have been given from behind it."""
+    """Transaction and row before which all rows have been given, if that row cannot be read. Rows of other tables
+    may have been given from after it."""
 
 
 Step = RowBlock | Hole | Watermark
@@ -92,7 +92,7 @@ class _WalkedFile(Struct, frozen=True):
     form: FormatDescription
     post_headers: Ints
     is_piece: bool
-    """Whether it is a landed segment, which may be a piece of the server's file."""
+    """Whether it is a landed segment, which may be a part of the server's file."""
 
     @classmethod
     def of(cls, binlog: BinlogFile) -> _WalkedFile:
@@ -104,7 +104,7 @@ class _WalkPlace:
     """Where a walk is, as the kernels keep it, and the servers that it has met."""
 
     def __init__(self) -> None:
-        """In front of all events."""
+        """Before all events."""
         self.states = records(WalkState, 1)
         self.state = self.states[0]
         self.servers = ServerRegistry()
@@ -306,7 +306,7 @@ class RowReader:
             raise
 
     def _answer(self, status: int, window: Window, at: int) -> Iterator[Step]:
-        """Does what the walk asks for at event number `at`, and goes on behind it, or with it once more."""
+        """Does what the walk asks for at event number `at`, and goes on after it, or with it once more."""
         if status == Request.NEW_SERVER:
             self._place.add_server()
         elif status == Request.NEW_TABLE_MAP:

@@ -94,7 +94,7 @@ def plan_columns(
     """A plan for each wanted column, in the table's order.
 
     Args:
-        columns: Of the version that names the row images' columns. Those behind the map's last get their default.
+        columns: Of the version that names the row images' columns. Those after the map's last get their default.
         table_map: Their physical types.
         cells: The same, compiled.
         wanted: Names in lower case; None for all.

@@ -56,7 +56,7 @@ class QuarantinedRows(Struct, frozen=True):
     """Why, with the place of the first of them."""
     rows: pa.RecordBatch
     """What could be read: by the TABLE_MAP alone (`@1`, `@2`, ...) where that contradicts the version; else with NULL
-    in place of the values that cannot be read, and their bytes in `_invalid` (base64)."""
+    instead of the values that cannot be read, and their bytes in `_invalid` (base64)."""
     faults: pa.Array | None = None
     """Of each row the values that cannot be read, as `VALUE_FAULTS`; None where the version is contradicted."""
 
@@ -76,7 +76,7 @@ _ERRORS: Final[Mapping[FaultKind, tuple[type[StrataError], str]]] = {
         f"{_ASIDE}Compare it with the row on the server: the log, or how it is read, is wrong.",
     ),
 }
-"""What is said of rows that are put aside."""
+"""The messages about quarantined rows."""
 
 Decoded = ChangeBatch | QuarantinedRows | Hole | Watermark
 
@@ -118,7 +118,7 @@ def decode_slice(
 
 
 def decode_blocks(steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
-    """The steps of a walk with rows as batches. After a watermark no row follows that stands before those given.
+    """The steps of a walk with rows as batches. After a watermark no row follows that comes before those given.
 
     Args:
         steps: As `RowReader.read` gives them.
@@ -140,8 +140,8 @@ def decode_blocks(steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
 
 
 def _in_front_of(fault: CorruptRow, block: RowBlock, steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
-    """All rows that stand before a fault, then the fault. A block has rows of one table only, so the next ones may
-    have rows from in front of it, up to the watermark, and faults that come first."""
+    """All rows that come before a fault, then the fault. A block has rows of one table only, so the next ones may
+    have rows from before it, up to the watermark, and faults that come first."""
     blocks = [block, *_blocks_to_watermark(steps)]
     found: list[tuple[DecodePlan, Built]] | None = None
     while found is None:
@@ -157,7 +157,7 @@ def _in_front_of(fault: CorruptRow, block: RowBlock, steps: Iterator[Step], binl
 
 
 def _blocks_to_watermark(steps: Iterator[Step]) -> Iterator[RowBlock]:
-    # What else the walk meets lies behind the fault.
+    # What else the walk meets lies after the fault.
     with suppress(StrataError):
         for step in steps:
             if isinstance(step, Watermark):

@@ -64,7 +64,7 @@ class DecodePlan(Struct, frozen=True, eq=False):
 
 
 class MapPlan(Struct, frozen=True, eq=False):
-    """What becomes of the rows behind a TABLE_MAP."""
+    """What becomes of the rows after a TABLE_MAP."""
 
     cells: CellWidths
     targets: Ints
@@ -115,7 +115,7 @@ class DecodePlans:
         return table.database not in SYSTEM_DATABASES and self._wanted(table)
 
     def find(self, table_map: TableMap, seq: int) -> tuple[MapPlan, StrataError | None]:
-        """The plan for the rows of a transaction behind a TABLE_MAP: the same object for the same bytes and version.
+        """The plan for the rows of a transaction after a TABLE_MAP: the same object for the same bytes and version.
 
         Returns:
             Beside it why the table's rows cannot be decoded, or not as they are; None if they can, or if that has been

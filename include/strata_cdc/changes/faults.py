@@ -46,7 +46,7 @@ class CellFault(Struct, frozen=True):
 
 
 class CorruptCell(Exception):
-    """The values of a batch cannot be held together; whoever knows the place makes it a CorruptEventError."""
+    """The values do not fit into one batch; the code that knows the position turns it into a CorruptEventError."""
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(reason)
@@ -74,7 +74,7 @@ class Faults(Struct):
             region: What the cells point into.
             cells: All of the column.
             bad: Not 0 for those at fault.
-            width: Bytes of a cell; below 0 those of the length in front of it.
+            width: Bytes of a cell; below 0 those of the length before it.
             reason: Without the values.
             kind: What follows.
         """

@@ -226,7 +226,7 @@ def gather_set(size: int, labels: tuple[str, ...]) -> GatherLabels:
 
 
 def _same_texts(labels: tuple[str, ...]) -> list[int]:
-    """Places of the labels that one in front of them is equal to: outside strict mode a table may have such."""
+    """Places of the labels that one before them is equal to: outside strict mode a table may have such."""
     return [at for at, label in enumerate(labels) if labels.index(label) < at]
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LONGEST_TIME: Final = 17
 _MOST_PLAIN_SCALE: Final = 6
-"""Arrow writes a decimal with an exponent if its first digit is further behind the point."""
+"""Arrow writes a decimal with an exponent if its first digit is further after the point."""
 _COMMA: Final = ord(",")
 
 

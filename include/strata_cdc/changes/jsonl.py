@@ -101,7 +101,7 @@ class TableLines:
         return befores, afters, self._diffs(afters, facts["_invalid"])
 
     def _diffs(self, afters: list[dict[str, Any] | None], invalid: pa.Array) -> list[dict[str, str]]:
-        """Per row what changed in documents that the log does not have, which are left out of the image."""
+        """Per row the changes of documents that the log does not have; these are excluded from the image."""
         found: list[dict[str, str]] = [{} for _ in afters]
         for at, (name, text) in _entries(invalid):
             if name in self._documents:
@@ -159,7 +159,7 @@ def _each(convert: Callable[[Any], Any]) -> Value:
 
 
 def time_text(micros: int, digits: int) -> str:
-    """A TIME as MySQL prints it, with `digits` digits behind the second."""
+    """A TIME as MySQL prints it, with `digits` digits after the second."""
     seconds, fraction = divmod(abs(micros), 1_000_000)
     text = f"{'-' if micros < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     return f"{text}.{fraction:06}"[: len(text) + 1 + digits] if digits else text

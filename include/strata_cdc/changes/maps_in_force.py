@@ -29,7 +29,7 @@ class MapsInForce:
 
         Args:
             table_id: As the server numbered the table.
-            body: Its bytes behind table id and flags.
+            body: Its bytes after table id and flags.
             buffer: Number of the row buffer.
             statement: As the walk counts them.
         """

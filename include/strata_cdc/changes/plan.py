@@ -56,7 +56,7 @@ class Range(Struct, frozen=True, omit_defaults=True):
     begin: int
     """Offset in the segment (bytes) of the first event."""
     end: int
-    """Offset behind the last event."""
+    """Offset after the last event."""
     binlog_pos: int
     """Offset of `begin` in the server's file."""
     first_seq: int
@@ -98,7 +98,7 @@ class Slice(Struct, frozen=True):
     begin: int
     """Offset in the segment (bytes) of the first event."""
     end: int
-    """Offset behind the last event."""
+    """Offset after the last event."""
     binlog_pos: int
     """Offset of `begin` in the server's file."""
     first_seq: int
@@ -114,7 +114,7 @@ class Slice(Struct, frozen=True):
     tables: tuple[SliceTable, ...] = ()
     """Rows of other tables are counted and passed over."""
     more: tuple[Range, ...] = ()
-    """What is decoded behind the first range, in this order: what lies between belongs to no table of the slice, or is
+    """What is decoded after the first range, in this order: what lies between belongs to no table of the slice, or is
     prepared and takes effect elsewhere."""
 
     @property
@@ -165,7 +165,7 @@ def plan_slices(
 ) -> Plan:
     """Cuts consecutive transactions of one segment.
 
-    A slice ends before a transaction whose rows need another version of a table than the slice has, and behind the one
+    A slice ends before a transaction whose rows need another version of a table than the slice has, and after the one
     with which it has `target_bytes`. A transaction that is larger by itself is cut at its split points.
 
     Args:
@@ -280,7 +280,7 @@ class _Planner(Struct):
         return size >= self.target_bytes or moved or place != self.place or len(self.ranges) >= MOST_RANGES
 
     def _is_apart(self, record: TransactionRecord) -> bool:
-        """Whether a transaction does not lie right behind the open range, or is another one's rows."""
+        """Whether a transaction does not lie directly after the open range, or is another one's rows."""
         return (
             isinstance(record, CommittedRecord) or isinstance(self.first, CommittedRecord) or record.begin != self.end
         )

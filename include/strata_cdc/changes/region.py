@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Bytes
 
 MARGIN = 2
-"""Cells 0 and 1 mean NULL and absent, so a region's base lies at least that far in front of its first event."""
+"""Cells 0 and 1 mean NULL and absent, so a region's base lies at least that far before its first event."""
 _FARTHEST_CELL = (1 << 32) - 1
 
 

@@ -36,7 +36,7 @@ def bytes_of(column: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def hash_rows(columns: Iterable[Column], count: int) -> Ints:
-    """One hash a row of the values of some columns; a NULL is told from every value."""
+    """One hash a row of the values of some columns; NULL has a hash of its own, as no value has."""
     hashes = np.full(count, 0x5BD1E995, np.int64)
     for column in columns:
         begin = 0

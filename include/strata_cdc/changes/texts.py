@@ -1,4 +1,4 @@
-"""Some texts, one behind the other, as lines of JSON are made of.
+"""Some texts, one after the other, as lines of JSON are made of.
 Not here: which texts (`json_columns.py`, `streams`)."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Texts(Struct, frozen=True, eq=False, dict=True):
-    """Some texts, one behind the other."""
+    """Some texts, one after the other."""
 
     data: Bytes
     starts: Ints
@@ -55,7 +55,7 @@ class Texts(Struct, frozen=True, eq=False, dict=True):
 
     @classmethod
     def joined(cls, parts: Sequence[Texts]) -> Texts:
-        """Those of each part, one part behind the other."""
+        """Those of each part, one part after the other."""
         if len(parts) == 1:
             return parts[0]
         starts = np.zeros(sum(map(len, parts)) + 1, np.int64)
@@ -75,7 +75,7 @@ def integer_texts_of(values: Ints) -> Texts:
 
 
 def moment_texts_of(values: Ints, separator: str, digits: int, end: str = "") -> Texts:
-    """Moments as `moment_texts` writes them, each with some letters behind it."""
+    """Moments as `moment_texts` writes them, each with some letters after it."""
     size = SECOND_BYTES + (1 + digits if digits else 0)
     out = np.empty((len(values), size + len(end)), np.uint8)
     out[:, size:] = np.frombuffer(end.encode(), np.uint8)

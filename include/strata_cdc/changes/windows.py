@@ -42,7 +42,7 @@ class RangeStart(Struct, frozen=True, eq=False):
 
     range: Range
     state: State
-    """Of the stream in front of them."""
+    """Of the stream before them."""
     table_maps: tuple[bytes, ...]
     """Bodies of the TABLE_MAPs that are in force there."""
 
@@ -53,11 +53,11 @@ class Window(Struct, frozen=True, eq=False):
     region: Region
     events: Events
     trailer: int
-    """Bytes of the checksum behind each event."""
+    """Bytes of the checksum after each event."""
     payload: int | None = None
     """Offset of the compressed transaction that they were in, if they were."""
     fault: StrataError | None = None
-    """What is wrong with the bytes behind them."""
+    """What is wrong with the bytes after them."""
 
     def __len__(self) -> int:
         return len(self.events.positions)
@@ -96,7 +96,7 @@ class FlushPace:
 
 
 class FlushPoint(Struct, frozen=True):
-    """All rows so far are to be given before the next window is asked for: the memory of their bytes is let go."""
+    """All rows so far must be given before the next window is requested: the memory of their bytes is released."""
 
 
 Source = RangeStart | Window | PayloadEnd | FlushPoint
@@ -105,18 +105,18 @@ Source = RangeStart | Window | PayloadEnd | FlushPoint
 def read_windows(
     binlog: BinlogFile, ranges: Iterable[Range], chain: EventChain | None = None, pace: FlushPace | None = None
 ) -> Iterator[Source]:
-    """The events of ranges of one file, in order. A window ends behind each compressed transaction, whose own events
+    """The events of ranges of one file, in order. A window ends after each compressed transaction, whose own events
     are the next windows.
 
     Args:
         binlog: The open file.
-        ranges: In the order of the stream; asked for one at a time.
+        ranges: In the order of the stream; requested one at a time.
         chain: Where the events of whole transactions must lie, over all of them; by default each range lies where it
             says, whatever is between them.
         pace: Goes on from file to file.
 
     Raises:
-        StrataError: The bytes behind the last window are no events, or a payload does not inflate; with the offset.
+        StrataError: The bytes after the last window are no events, or a payload does not inflate; with the offset.
     """
     reader = _WindowReader(binlog, chain, pace or FlushPace())
     for piece in ranges:
@@ -150,7 +150,7 @@ class _WindowReader:
         self._unflushed += piece.end - flushed
 
     def _behind_gtid(self, piece: Range) -> tuple[int, State]:
-        """Behind the GTID of a prepared transaction, as its rows belong to its XA COMMIT; and the state there."""
+        """After the GTID of a prepared transaction, as its rows belong to its XA COMMIT; and the state there."""
         index = index_events(self._binlog.buffer, piece.begin, piece.end, self._binlog.format, 1)
         head = int(index.types[0]) if len(index) else -1
         # XA START, or the payload that it is in, follows a GTID; a split point is at neither.
@@ -184,7 +184,7 @@ class _WindowReader:
             at, size = index.next, window
 
     def _checked(self, index: EventIndex, chain: EventChain) -> Iterator[Source]:
-        """The events in front of the first that was altered, or is not where it was written."""
+        """The events before the first that was altered, or is not where it was written."""
         count, fault = count_right(self._binlog.buffer, index, self._binlog.format, chain)
         if len(index) and not self._region.reaches(int(index.positions[0]), index.next):
             self._region = Region(self._binlog.buffer, int(index.positions[0]) - MARGIN)
@@ -218,7 +218,7 @@ class _WindowReader:
 
 
 class _Inflated:
-    """Inflated events, one behind the other in buffers that are never written again."""
+    """Inflated events, one after the other in buffers that are never written again."""
 
     def __init__(self) -> None:
         self._region = Region(np.empty(0, np.uint8), -MARGIN)

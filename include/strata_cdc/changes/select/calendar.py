@@ -42,7 +42,7 @@ class GatherDays(Struct, frozen=True):
 
 
 class GatherMoments(Struct, frozen=True):
-    """DATETIME and TIMESTAMP with so many digits behind the second."""
+    """DATETIME and TIMESTAMP with so many digits after the second."""
 
     type: pa.DataType
     digits: int
@@ -66,7 +66,7 @@ def day_text(cell: int) -> str:
 
 
 def moment_text(cell: int, digits: int) -> str:
-    """The value of a cell of a DATETIME or TIMESTAMP as MySQL prints it, with so many digits behind the second."""
+    """The value of a cell of a DATETIME or TIMESTAMP as MySQL prints it, with so many digits after the second."""
     if cell >= _FIRST_MOMENT:
         text = (_EPOCH + timedelta(microseconds=cell)).isoformat(" ", "microseconds")
     else:

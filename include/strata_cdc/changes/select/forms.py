@@ -1,4 +1,4 @@
-"""How each column is asked for, in which form the server sends it, and its way to Arrow: the decoder's own gathers.
+"""How each column is requested, in which form the server sends it, and its way to Arrow: the decoder's own gathers.
 Not here: the loop over rows (`binlog/kernels/result_rows.py`), the statement around the columns (`statement.py`)."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import Column
 
 _LENGTH_BYTES = 4
-"""In front of a cell of TEXT (`binlog/kernels/result_rows.py`)."""
+"""Before a cell of TEXT (`binlog/kernels/result_rows.py`)."""
 
 
 class SelectColumn(Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""Which key orders a table's rows for reading in pieces, its values as literals, and conditions on them.
+"""Which key orders a table's rows for reading in ranges, its values as literals, and conditions on them.
 
 Values are compared by the server alone, in SQL: no order of any collation is imitated here.
-Not here: reading (`rows.py`), how long a piece is (`mirrors/dump/`)."""
+Not here: reading (`rows.py`), how long a range is (`mirrors/dump/`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BORDERLESS: Final = frozenset({Family.DOCUMENT, Family.GEOMETRY, Family.VECTOR}
 
 
 class SelectKey(Struct, frozen=True):
-    """A key that tells rows apart, and by whose order they can be read in pieces."""
+    """A key that distinguishes all rows, and whose order allows to read them in ranges."""
 
     index: str
     columns: tuple[str, ...]

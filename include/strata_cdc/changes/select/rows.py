@@ -50,9 +50,9 @@ class ServerSelect(Struct, frozen=True):
 
     name: TableName
     definition: TableDefinition
-    """What the table is taken for; the server is asked for its columns by name, invisible ones included."""
+    """What the table is taken for; its columns are requested by name, invisible ones included."""
     tail: str = ""
-    """What stands behind the table's name: index hint, WHERE, ORDER BY, LIMIT."""
+    """What comes after the table's name: index hint, WHERE, ORDER BY, LIMIT."""
     border: tuple[str, ...] = ()
     """Columns whose last values are wanted as literals."""
     field_names: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class SelectedRows:
     """Rows of one SELECT, read once."""
 
     def __init__(self, connection: Client, selection: ServerSelect) -> None:
-        """Nothing is sent before the first batch is asked for."""
+        """Nothing is sent before the first batch is requested."""
         self.selection = selection
         self.rows = 0
         self.bytes = 0
@@ -88,7 +88,7 @@ class SelectedRows:
         self.invalid: dict[str, int] = {}
         """How many values of a column its Arrow type does not tell apart from others, as zero dates, which are NULL."""
         self.border: tuple[str, ...] | None = None
-        """After the last batch: literals of the last row's values of the columns asked for; None without rows."""
+        """After the last batch: the last row's values of the requested columns, as literals; None without rows."""
         self._connection = connection
         self._plans = tuple(map(plan_column, selection.definition.columns))
         names = selection.field_names or tuple(plan.name for plan in self._plans)
@@ -99,7 +99,7 @@ class SelectedRows:
         self._forms = np.array([(plan.form, plan.size) for plan in self._plans], np.int64).reshape(-1, FORM_FIELDS)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The batches; whoever stops early closes the iterator, which closes the connection."""
+        """The batches. A reader that stops early closes the iterator, which closes the connection."""
         statement = select_statement(self.selection.name, self._plans, self.selection.tail)
         result = ResultSet(self._connection, statement)
         try:
@@ -213,7 +213,7 @@ class _Cells:
         self.state[ROWS], self.state[USED] = 0, MARGIN
 
     def grow(self, size: int) -> None:
-        """Makes room for cells of so many bytes, while there are none."""
+        """Makes space for cells of so many bytes, while there are none."""
         self.out = np.empty(max(BATCH_BYTES, size + 32 * len(self.forms)), np.uint8)
         self.clear()
 
@@ -252,7 +252,7 @@ class _Packets:
                 return int(status)
 
     def next_row_bytes(self) -> int:
-        """Of the row that comes next, with all its pieces."""
+        """Bytes of the next row, with all its packets."""
         total, at = 0, self._begin
         while True:
             self._require(at - self._begin + PACKET_HEADER_BYTES)
@@ -263,7 +263,7 @@ class _Packets:
             at += PACKET_HEADER_BYTES + length
 
     def _walk_pieces(self, cells: _Cells) -> bool:
-        """Takes a row of several packets; False if the batch has no room for it."""
+        """Takes a row of several packets; False if the batch has no space for it."""
         total = self.next_row_bytes()
         if total > _LONGEST_ROW:
             raise SourceUnavailableError(f"a row says that it has {total:,} bytes")
@@ -304,7 +304,7 @@ class _Packets:
             self._read(size)
 
     def _read(self, size: int) -> None:
-        """Reads some bytes more; there is room for `size` bytes from `_begin` on."""
+        """Reads some bytes more; there is space for `size` bytes from `_begin` on."""
         left = self._end - self._begin
         if self._begin + max(size, left + _READ_BYTES) > len(self._data):
             data = self._data

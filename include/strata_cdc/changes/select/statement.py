@@ -1,4 +1,4 @@
-"""The session and the statement by which rows are asked for.
+"""The session and the statement that request rows.
 Not here: the columns' expressions (`forms.py`), conditions on keys (`keys.py`), what arrives (`rows.py`)."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def prepare_session(connection: pymysql.Connection[Any]) -> None:
 
 
 def select_statement(name: TableName, columns: Sequence[SelectColumn], tail: str = "") -> str:
-    """A SELECT of these columns; `tail` is what stands behind the table's name: index hint, WHERE, ORDER BY, LIMIT."""
+    """A SELECT of these columns; `tail` is what comes after the table's name: index hint, WHERE, ORDER BY, LIMIT."""
     listed = ", ".join(column.expression for column in columns)
     return f"SELECT {listed} FROM {quoted_table(name)} {tail}".rstrip()  # noqa: S608 - quoted names
 
