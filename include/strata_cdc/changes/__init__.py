@@ -1,2 +1,2 @@
-"""Row images and a schema version in, Arrow columns out.
+"""Decodes row images with a schema version to Arrow columns.
 Not here: files of the lake (`tables/`), what a version is (`schema/`)."""

@@ -33,10 +33,10 @@ TIMESTAMP_UTC = pa.timestamp("us", tz="UTC")
 UNSIGNED_BIGINT = pa.decimal128(20, 0)
 
 INVALID = pa.map_(pa.string(), pa.string())
-"""Column to what the binlog has for it. Columns of the before image are written `_before.NAME`."""
+"""From a column to the value that the binlog has for it. A column of the before image has the name `_before.NAME`."""
 
 MISSING = pa.list_(pa.string())
-"""Columns that the images lack."""
+"""The columns that the images lack."""
 
 BEFORE = "_before"
 
@@ -52,11 +52,12 @@ ROW_FIELDS = (
     pa.field("_missing", MISSING),
     pa.field("_invalid", INVALID),
 )
-"""What every change has beside its images; `_gtid` is NULL for anonymous transactions.
+"""The columns that every change has besides its images; `_gtid` is NULL for anonymous transactions.
 
-`_missing` names the columns that a partial image lacks (`_before.NAME` in the before image), NULL if none is;
-`_invalid` has the values that the column's Arrow type cannot express, which are NULL in the column, the numbers of
-labels whose text another number has, and the bytes of texts that are not their charset's usual form (`0xED40`).
+`_missing` has the names of the columns that a partial image lacks (`_before.NAME` in the before image); it is NULL if
+no column is missing. `_invalid` has the values that the column's Arrow type cannot express (these are NULL in the
+column), the numbers of labels with the same text as another number, and the bytes of texts that are not in their
+charset's usual form (`0xED40`).
 """
 
 
@@ -70,13 +71,13 @@ def arrow_type(column: Column) -> pa.DataType:
 
 
 def arrow_type_of(kind: ColumnType) -> pa.DataType:
-    """As `arrow_type`, for a type that has been taken apart."""
+    """As `arrow_type`, for a type that has been parsed."""
     return ARROW_TYPES[kind.kind](kind)
 
 
 def may_be_invalid(column: Column) -> bool:
-    """Whether a column may have values that `_invalid` has to tell from others: dates that are none (zero, impossible,
-    of the year 0), numbers of an ENUM or SET that have the text of another one, bytes that are the text of others.
+    """Whether a column may have values that only `_invalid` distinguishes from others: invalid dates (zero, impossible,
+    of the year 0), numbers of an ENUM or SET with the text of another number, bytes with the text of other bytes.
 
     Raises:
         BadData: The column's type is no type of MySQL.
@@ -118,7 +119,7 @@ def _bits(kind: ColumnType) -> pa.DataType:
 
 
 def _integer(signed: pa.DataType, unsigned: pa.DataType) -> Callable[[ColumnType], pa.DataType]:
-    """Spark and Delta have no unsigned integers, so these take the next wider type."""
+    """Spark and Delta have no unsigned integers, so an unsigned type becomes the next wider signed type."""
     return lambda kind: unsigned if kind.unsigned else signed
 
 
@@ -153,18 +154,18 @@ ARROW_TYPES: Final[dict[TypeKind, Callable[[ColumnType], pa.DataType]]] = {
 def change_schema(definition: TableDefinition, columns: Sequence[str] | None = None) -> pa.Schema:
     """The schema of a table's changes: the columns of the after image, `_before`, then `ROW_FIELDS`.
 
-    A column of MySQL's may be called like one of those: tell them apart by their place. `tables/` renames.
+    A MySQL column may have the name of one of those: distinguish them by their position. `tables/` renames them.
 
     Args:
         definition: The version that decodes the rows.
-        columns: Names of the columns that are wanted, in any order; None for all. The schema keeps the table's order.
+        columns: Names of the wanted columns, in any order; None for all. The schema keeps the table's order.
     """
     images = image_fields(definition, columns)
     return pa.schema([*images, pa.field(BEFORE, pa.struct(images)), *ROW_FIELDS])
 
 
 def image_fields(definition: TableDefinition, columns: Sequence[str] | None = None) -> list[pa.Field]:
-    """One field a column of an image, nullable since partial images lack columns."""
+    """One field for each column of an image, nullable because partial images lack columns."""
     wanted = None if columns is None else {name.casefold() for name in columns}
     return [
         pa.field(column.name, arrow_type(column))

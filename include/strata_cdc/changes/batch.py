@@ -1,5 +1,5 @@
-"""From a block of rows to a record batch: the decoder's second pass.
-Not here: where the blocks come from (`blocks.py`), one column's way (`gather.py` and its like)."""
+"""Turns a block of rows into a record batch: the decoder's second pass.
+Not here: where the blocks come from (`blocks.py`), how one column is converted (`gather.py` and similar modules)."""
 
 from __future__ import annotations
 
@@ -43,29 +43,29 @@ class Built(Struct, frozen=True):
 
     batch: pa.RecordBatch
     unreadable: tuple[tuple[str, CellFault], ...]
-    """Column and fault of each value that is not to be had; the column is `_before.NAME` in the before image."""
+    """Column and fault of each value that cannot be read; in the before image the column is `_before.NAME`."""
 
 
 class CorruptRow(Exception):
-    """A row with a value that cannot be held with those of its batch."""
+    """A row with a value that does not fit into its batch."""
 
     def __init__(self, seq: int, row: int, error: CorruptEventError) -> None:
         super().__init__(error.message)
         self.seq = seq
         self.row = row
-        """In its transaction."""
+        """Its number in its transaction."""
         self.error = error
 
 
 def build_batch(block: RowBlock, binlog_file: str) -> Built:
-    """The batch of a block of rows, with the columns that `arrow.change_schema` has.
+    """The batch of a block of rows, with the columns of `arrow.change_schema`.
 
     Args:
         block: The rows.
         binlog_file: The server's name for the file that they are in.
 
     Raises:
-        CorruptRow: The values of a column are more than a batch can hold; with the place of the first row event.
+        CorruptRow: The values of a column are larger than a batch allows; with the position of the first row event.
     """
     rows, plan = block.rows, block.plan
     faults: list[tuple[str, CellFault]] = []
@@ -120,7 +120,7 @@ def _before(block: RowBlock, faults: list[tuple[str, CellFault]]) -> pa.Array:
 
 
 def _facts(block: RowBlock, binlog_file: str) -> list[pa.Array]:
-    """The first of `ROW_FIELDS`, which say where rows come from."""
+    """The first of `ROW_FIELDS`: where the rows come from."""
     facts = block.rows.facts
     return [
         _OPERATIONS.chosen(facts[Fact.OP] + 1),
@@ -152,7 +152,7 @@ def _corrupt_row(block: RowBlock, error: CorruptCell, binlog_file: str) -> Corru
 
 
 def _there(rows: BufferedRows, flag: int) -> Cells:
-    """For a column that the log lacks: NULL where a row lacks the image, else some cell."""
+    """Cells for a column that the log lacks: NULL if a row lacks the image, else any cell."""
     lacking = Op.DELETE if flag == Has.AFTER else Op.INSERT
     return np.where(rows.facts[Fact.OP] == lacking, 0, 2).astype(np.uint32)
 
@@ -162,7 +162,7 @@ def _numbers(kind: pa.DataType, facts: Ints) -> pa.Array:
 
 
 def gtid_column(sids: Ints, gnos: Ints, servers: Sequence[Sid]) -> pa.Array:
-    """GTIDs as text, of columns as `TransactionBatch` has them; NULL where the server is -1."""
+    """GTIDs as text, from columns as in `TransactionBatch`; NULL where the server is -1."""
     count = len(sids)
     labels = Labels.of(tuple(f"{sid}:" for sid in servers))
     longest = int(np.diff(labels.starts).max(initial=0)) + _LONGEST_NUMBER

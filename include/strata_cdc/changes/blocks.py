@@ -1,5 +1,5 @@
-"""From events to blocks of rows: a walk over windows of events, which gives the rows of each table as its row buffer
-fills up, and why other rows are missing.
+"""Turns events into blocks of rows: a walk over windows of events. It yields the rows of each table when its row buffer
+is full, and reports why other rows are missing.
 Not here: the loop over the events (`binlog/kernels/stream.py`), what is in the rows (`batch.py`), bytes
 (`windows.py`)."""
 
@@ -46,46 +46,46 @@ if TYPE_CHECKING:
 
 
 class RowBlock(Struct, frozen=True, eq=False):
-    """Rows of one table in stream order, as places of their cells."""
+    """Rows of one table in stream order, as positions of their cells."""
 
     plan: DecodePlan
     rows: BufferedRows
     region: Region
-    """What the cells point into."""
+    """The bytes that the cells point into."""
     servers: tuple[Sid, ...]
-    """Who numbered the transactions."""
+    """The servers that numbered the transactions."""
 
     def in_front_of(self, seq: int, row: int) -> RowBlock:
-        """The part that stands in the stream before row number `row` of transaction `seq`."""
+        """The part that is in the stream before row number `row` of transaction `seq`."""
         return replace(self, rows=self.rows.in_front_of(seq, row))
 
 
 class Hole(Struct, frozen=True):
-    """Rows that changed and are not in the log."""
+    """Rows that were changed, but are not in the log."""
 
     error: StrataError
     """What is missing, with its position; a table only if it is known."""
     seq: int = 0
-    """Ordinal of the transaction that the walk was in; 0: of none."""
+    """Ordinal of the transaction that the walk was in; 0 if it was in none."""
 
 
 class Watermark(Struct, frozen=True):
-    """All rows before this point of the stream have been given."""
+    """All rows before this position of the stream have been yielded."""
 
     unended_seq: int
     """Ordinal of the first transaction that has not ended before it."""
     is_last: bool = False
-    """Whether no more is read, or can be."""
+    """Whether nothing more is read, or can be read."""
     missing_from: tuple[int, int] | None = None
-    """Transaction and row before which all rows have been given, if that row cannot be read. Rows of other tables
-    may have been given from after it."""
+    """Transaction and row before which all rows have been yielded, if that row cannot be read. Later rows of
+    other tables may have been yielded."""
 
 
 Step = RowBlock | Hole | Watermark
 
 
 class _WalkedFile(Struct, frozen=True):
-    """What a walk over a file goes by."""
+    """What a walk over a file needs to know about it."""
 
     path: str
     name: str
@@ -101,15 +101,15 @@ class _WalkedFile(Struct, frozen=True):
 
 
 class _WalkPlace:
-    """Where a walk is, as the kernels keep it, and the servers that it has met."""
+    """The position of a walk, as the kernels keep it, and the servers that it has seen."""
 
     def __init__(self) -> None:
-        """Before all events."""
+        """Begins before all events."""
         self.states = records(WalkState, 1)
         self.state = self.states[0]
         self.servers = ServerRegistry()
         self.key = np.zeros(GTID_BYTES, np.uint8)
-        """Of the server that is new."""
+        """Key of a new server, as the kernel found it."""
 
     def begin(self, start: RangeStart, *, is_piece: bool) -> None:
         """Goes to the beginning of a range."""
@@ -129,7 +129,7 @@ class _WalkPlace:
             state.keys = self.servers.count
 
     def add_server(self) -> None:
-        """Takes the new server in."""
+        """Adds the new server."""
         self.servers.add(self.key)
         self.state.keys = self.servers.count
 
@@ -145,13 +145,13 @@ class _PlannedBuffers:
     """The row buffers of a walk, each with the plan of its rows."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Has no buffers yet."""
         self.arrays = RowBuffers()
         self._numbers: dict[MapPlan, int] = {}
-        """The row buffer of each plan; `_plans` is the other way round."""
+        """The row buffer of each plan; `_plans` is the inverse."""
         self._plans: list[MapPlan] = []
         self.region: Region | None = None
-        """Of the rows in all buffers."""
+        """The region of the rows in all buffers."""
 
     def number_of(self, plan: MapPlan) -> int:
         """The row buffer of a plan."""
@@ -163,7 +163,7 @@ class _PlannedBuffers:
         return number
 
     def blocks(self, servers: Sequence[Sid], number: int | None = None) -> Iterator[RowBlock]:
-        """Takes what is in a row buffer, or in all."""
+        """Takes the rows out of one row buffer, or out of all."""
         for one in self.arrays.waiting() if number is None else (number,):
             plan = self._plans[one].decode
             if plan is not None and self.region is not None:
@@ -171,10 +171,10 @@ class _PlannedBuffers:
 
 
 class RowReader:
-    """Where a walk over one file stands.
+    """A walk over one file.
 
     Args:
-        binlog: The file; what is read of it comes from `read_windows`.
+        binlog: The file; its events come from `read_windows`.
         plans: Which rows are wanted, and how they are decoded.
     """
 
@@ -182,15 +182,15 @@ class RowReader:
         self._file, self._plans = _WalkedFile.of(binlog), plans
         self._place, self._maps, self._buffers = _WalkPlace(), MapsInForce(), _PlannedBuffers()
         self._range: Range | None = None
-        """The one that is walked over."""
+        """The range that is being read."""
         self._changed_seq = 0
         """Ordinal of the last transaction with a statement."""
 
     def read(self, source: Iterable[Source]) -> Iterator[Step]:
-        """Blocks in the order in which buffers fill up; then the fault that ended the walk, if there was one.
+        """Yields blocks in the order in which buffers become full, then raises the fault that ended the walk, if any.
 
         Raises:
-            StrataError: Bad data, with file, offset and, where it is known, GTID. All rows before it were given.
+            StrataError: Bad data, with file, offset and, if it is known, GTID. All rows before it were yielded.
         """
         fault: StrataError | None = None
         try:
@@ -213,7 +213,7 @@ class RowReader:
         return int(self._place.state.clock)
 
     def check_end(self) -> None:
-        """Says that the file ends with the last range, all of which has been walked.
+        """Checks that the file may end after the last range, which has been read completely.
 
         Raises:
             TruncatedEventError: A transaction has begun and not ended.
@@ -239,7 +239,7 @@ class RowReader:
     def _begin(self, start: RangeStart) -> None:
         """Goes to the beginning of a range."""
         before, self._range = self._range, start.range
-        # No TABLE_MAP is known by its bytes on the other side of a DDL, which may have changed what they mean.
+        # After a DDL no TABLE_MAP is identified by its bytes any more: the DDL may have changed what they mean.
         sides = (None if before is None else before.prepared_seq, start.range.prepared_seq)
         if any(seq is not None and seq < self._changed_seq for seq in sides):
             self._maps.forget()
@@ -279,7 +279,7 @@ class RowReader:
         )
 
     def _give(self, region: Region) -> Iterator[RowBlock]:
-        """The rows of the buffer that is full; of all, where the next row's cells lie in another region."""
+        """Takes the rows of the full buffer, or of all buffers if the next row's cells lie in another region."""
         state, servers = self._place.state, self._place.servers.sids
         buffer = int(state.buffer)
         if buffer >= 0:
@@ -296,7 +296,7 @@ class RowReader:
     # Rare events ------------------------------------------------------------------------------------
 
     def _located(self, status: int, window: Window) -> Iterator[Step]:
-        """As `_answer`, with the event's offset in what is wrong with it."""
+        """As `_answer`, with the event's offset in its errors."""
         at = int(self._place.state.event)
         try:
             yield from self._answer(status, window, at)
@@ -306,7 +306,7 @@ class RowReader:
             raise
 
     def _answer(self, status: int, window: Window, at: int) -> Iterator[Step]:
-        """Does what the walk asks for at event number `at`, and goes on after it, or with it once more."""
+        """Does what the walk requests at event number `at`; it continues after this event, or repeats it."""
         if status == Request.NEW_SERVER:
             self._place.add_server()
         elif status == Request.NEW_TABLE_MAP:
@@ -320,7 +320,7 @@ class RowReader:
             state.event = at + 1
 
     def _pass(self, status: int, window: Window, at: int) -> Iterator[Hole]:
-        """Does what an event asks for that is not met again. The inner events of a payload are the next windows."""
+        """Handles an event that is not repeated. The inner events of a payload are the next windows."""
         form = self._file.form
         if status == Request.READ_STATEMENT:
             # A DDL may have changed what any TABLE_MAP means.
@@ -341,7 +341,7 @@ class RowReader:
         return Hole(error.located(gtid=self._place.gtid(), file=self._file.name, offset=position), self.seq)
 
     def _take_table_map(self, body: bytes) -> StrataError | None:
-        """Puts a TABLE_MAP in force; gives the reason why its rows cannot be decoded as they are, the first time."""
+        """Puts a TABLE_MAP in force; returns, the first time only, why its rows cannot be decoded as they are."""
         table_map = parse_table_map(body, self._file.form.header_length(EventType.TABLE_MAP))
         prepared_seq = None if self._range is None else self._range.prepared_seq
         plan, refused = self._plans.find(table_map, self.seq if prepared_seq is None else prepared_seq)

@@ -1,4 +1,4 @@
-"""What the kernels need to turn a charset's bytes into UTF-8: tables of code points, as the server has them.
+"""Tables of code points, as the server has them: the kernels need them to turn a charset's bytes into UTF-8.
 Not here: which charset a column has (`schema/`), the loop (`binlog/kernels/charsets.py`)."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _THREE = frozenset({"ujis", "eucjpms"})
 _BASIC_PLANE_OF_FOUR_BYTES = 39_420
 """Characters of GB18030 in four bytes up to U+FFFF."""
 _COPIES_IN_CP932 = range(0xED40, 0xEEFD)
-"""NEC's rows of IBM's characters: the server, and Windows, write IBM's own (FA40 to FC4B)."""
+"""NEC's copies of IBM's characters: the server and Windows write IBM's own codes (FA40 to FC4B)."""
 
 
 @lru_cache(maxsize=64)
@@ -59,7 +59,7 @@ def charset_table(name: str) -> tuple[int, CodePoints]:
 
 @lru_cache(maxsize=len(MANY_TO_ONE))
 def characters_of_many_forms(name: str) -> str:
-    """The characters that a charset has more than once; none of most charsets."""
+    """The characters that a charset has more than once; most charsets have none."""
     if name not in MANY_TO_ONE:
         return ""
     table = plain_table(name)
@@ -67,8 +67,8 @@ def characters_of_many_forms(name: str) -> str:
 
 
 def _aliases(name: str, table: CodePoints) -> Ints:
-    """Places of characters that have another form, which is more usual: the first one (ASCII before all else), but in
-    cp932."""
+    """Positions of characters that have another, more usual form. The first form is the usual one (ASCII before all
+    others); in cp932, `_COPIES_IN_CP932` come after all others."""
     places = np.flatnonzero(table >= 0)
     if name == "cp932":
         is_copy = np.isin(places, _COPIES_IN_CP932)
@@ -77,7 +77,7 @@ def _aliases(name: str, table: CodePoints) -> Ints:
 
 
 def plain_table(name: str) -> CodePoints:
-    """The code points of a charset's characters, by their places."""
+    """The code points of a charset's characters, by their positions."""
     table = codec_table(name)
     for run in EXCEPTIONS.get(name, "").split():
         place, _, rest = run.partition("-")
@@ -96,7 +96,7 @@ def _family(name: str) -> int:
 
 
 def codec_table(name: str) -> CodePoints:
-    """The table of a charset by Python's codec; all -1 where Python has none."""
+    """The table of a charset by Python's codec; all -1 if Python has no codec."""
     sizes = {ONE_BYTE: 256, TWO_BYTES: 65536, THREE_BYTES: 2 * 65536}
     table = np.full(sizes.get(_family(name), FOUR_BYTES_AT + _BASIC_PLANE_OF_FOUR_BYTES), -1, np.int32)
     codec = CHARSETS[name].codec
@@ -111,7 +111,7 @@ def codec_table(name: str) -> CodePoints:
 
 
 def characters_of(name: str) -> Iterator[tuple[int, bytes]]:
-    """What could be a character of a charset: its place in the table, and its bytes."""
+    """Everything that may be a character of a charset: its position in the table, and its bytes."""
     family = _family(name)
     yield from ((byte, bytes([byte])) for byte in range(256))
     if family == ONE_BYTE:

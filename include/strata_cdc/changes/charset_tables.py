@@ -1,8 +1,8 @@
-"""Where MySQL 9.7 reads characters of a charset otherwise than Python's codecs do, or Python has no codec.
+"""Characters that MySQL 9.7 reads differently from Python's codecs, or for which Python has no codec.
 Not here: how tables are used (`charset.py`). Rewritten by `python -m tests.changes.record_charsets`.
 
-Entries are `PLACE-CODE*COUNT`, in hexadecimal but for the count: consecutive places have consecutive code points; `x`
-for none.
+Entries are `PLACE-CODE*COUNT`; all but the count are hexadecimal. Consecutive positions have consecutive code points;
+`x` means that they have none.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Which way each column goes from its cells to Arrow: decided once per table and TABLE_MAP.
-Not here: the ways (`gather.py` and its like), whether map and version agree (`table_map_check.py`)."""
+"""How each column is converted from its cells to Arrow: decided once per table and TABLE_MAP.
+Not here: the conversions (`gather.py` and similar modules), whether map and version agree (`table_map_check.py`)."""
 
 from __future__ import annotations
 
@@ -63,28 +63,28 @@ class ColumnPlan(Struct, frozen=True):
 
     name: str
     index: int
-    """In the row image; -1 if it is not there."""
+    """Its index in the row image; -1 if it is not there."""
     code: int
     """Type code in the TABLE_MAP; -1 if it is not there."""
     json_ordinal: int
-    """Which of the table's JSON columns it is, if it is one."""
+    """Its number among the table's JSON columns, if it is one."""
     type: pa.DataType
     gather: Gather
 
 
 class _Logged(Struct, frozen=True):
-    """A column's type, and what the TABLE_MAP has of it."""
+    """A column's type, and its entries in the TABLE_MAP."""
 
     type: ColumnType
     charset: str | None
     code: int
     metadata: int
     width: int
-    """Of a cell, as in `LoggedField.width`."""
+    """Width of a cell, as in `LoggedField.width`."""
 
     @property
     def target(self) -> pa.DataType:
-        """What it becomes."""
+        """Its type in Arrow."""
         return arrow_type_of(self.type)
 
 
@@ -94,13 +94,14 @@ def plan_columns(
     """A plan for each wanted column, in the table's order.
 
     Args:
-        columns: Of the version that names the row images' columns. Those after the map's last get their default.
+        columns: Columns of the version that names the row images' columns. Columns after the map's last one get their
+            default.
         table_map: Their physical types.
         cells: The same, compiled.
         wanted: Names in lower case; None for all.
 
     Raises:
-        UnsupportedEventError: A type or charset that is not read.
+        UnsupportedEventError: A type or charset is not supported.
     """
     plans = []
     for index, column in enumerate(columns):
@@ -135,7 +136,7 @@ def _integer(logged: _Logged) -> Gather:
         kernel, sign = _SMALL[FieldType(logged.code)]
         return GatherIntegers(target, kernel, 0 if logged.type.unsigned else sign, _DTYPES[target])
     if logged.code in (FieldType.ENUM, FieldType.SET):
-        # Without a version there are no labels, and their numbers are what is left.
+        # Without a version the labels are not known, only their numbers.
         return GatherUnsigned(target, logged.width)
     return GatherUnsigned(target, 8) if target == UNSIGNED_BIGINT else GatherLongs(target)
 
@@ -179,4 +180,5 @@ GATHERS: Final[dict[TypeKind, Callable[[_Logged], Gather | None]]] = {
     TypeKind.VECTOR: lambda logged: GatherVector(-logged.width),
     **dict.fromkeys(SPATIAL, lambda logged: GatherGeometry(-logged.width)),
 }
-"""How the cells of each column type become an array; None where a TABLE_MAP alone has a code that is not read."""
+"""How the cells of each column type become an array. The result is None for a code that is not supported, which only
+a TABLE_MAP without a version can have."""

@@ -1,4 +1,5 @@
-"""The decoder as a line: windows of events (`windows.py`), blocks of rows (`blocks.py`), record batches (`batch.py`).
+"""The decoder, step by step: windows of events (`windows.py`), blocks of rows (`blocks.py`), record batches
+(`batch.py`).
 Not here: cutting slices (`plan.py`), files of the lake (`tables/`)."""
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ class ChangeBatch(Struct, frozen=True):
 
     table: TableName
     version_id: int | None
-    """None where rows are decoded by their TABLE_MAP alone."""
+    """None if rows are decoded by their TABLE_MAP alone."""
     definition: TableDefinition
     batch: pa.RecordBatch
-    """Columns as `arrow.change_schema` has them."""
+    """Columns as in `arrow.change_schema`."""
 
     @property
     def kind(self) -> tuple[TableName, int | None, int]:
-        """What batches have in common whose rows are alike; as long as their definition is held."""
+        """The same for all batches with the same kind of rows; valid as long as their definition is referenced."""
         return self.table, self.version_id, id(self.definition)
 
 
@@ -49,20 +50,20 @@ class QuarantinedRows(Struct, frozen=True):
 
     table: TableName
     version_id: int | None
-    """Of the version that should have decoded them."""
+    """Id of the version that should have decoded them."""
     definition: TableDefinition
-    """Of the columns of `rows`."""
+    """The definition of the columns of `rows`."""
     error: StrataError
-    """Why, with the place of the first of them."""
+    """The reason, with the position of the first row."""
     rows: pa.RecordBatch
-    """What could be read: by the TABLE_MAP alone (`@1`, `@2`, ...) where that contradicts the version; else with NULL
-    instead of the values that cannot be read, and their bytes in `_invalid` (base64)."""
+    """What could be read. If the TABLE_MAP contradicts the version: columns `@1`, `@2`, ... by the map alone; else
+    NULL instead of the values that cannot be read, with their bytes in `_invalid` (base64)."""
     faults: pa.Array | None = None
-    """Of each row the values that cannot be read, as `VALUE_FAULTS`; None where the version is contradicted."""
+    """For each row the values that cannot be read, as `VALUE_FAULTS`; None if the TABLE_MAP contradicts the version."""
 
 
 VALUE_FAULTS: Final = pa.list_(pa.struct({"column": pa.string(), "error": pa.string(), "reason": pa.string()}))
-"""The name of a column (`_before.NAME` in the image before), of the error's class, and the reason."""
+"""The name of a column (`_before.NAME` in the before image), the name of the error's class, and the reason."""
 
 
 _ASIDE: Final = "The row is in quarantine, its bytes in `_invalid`. "
@@ -88,21 +89,21 @@ def decode_slice(
     on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
     columns: Mapping[TableName, frozenset[str]] | None = None,
 ) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
-    """The rows of a slice's tables, in batches of at most 8,192 rows; the same slice gives the same batches.
+    """Decodes the rows of a slice's tables, in batches of at most 8,192 rows; the same slice gives the same batches.
 
     Memory is bounded by the batches and by the number of tables, not by the sizes of events, transactions or files.
 
     Args:
         slice_: What to decode.
         binlog: The slice's segment, open.
-        on_mismatch: What to do where a TABLE_MAP contradicts the version.
-        columns: Names (lower case) of the columns that are wanted, for tables of which not all are.
+        on_mismatch: What to do if a TABLE_MAP contradicts the version.
+        columns: Names (lower case) of the wanted columns, for tables of which not all columns are wanted.
 
     Raises:
-        CorruptEventError: An event says of itself what cannot be, so that nobody knows where its rows are; after the
-            rows before it, with file, offset, table and GTID as far as known.
+        CorruptEventError: An event contradicts itself, so it is not known where its rows are. Raised after the rows
+            before it, with file, offset, table and GTID as far as they are known.
         SchemaMismatchError: Map and version disagree, and the policy is to fail.
-        UnsupportedEventError: An event or a charset that is not read.
+        UnsupportedEventError: An event or a charset is not supported.
     """
     versions = {table.name: TableVersion(table.version_id, table.read_definition()) for table in slice_.tables}
     plans = DecodePlans(
@@ -118,14 +119,14 @@ def decode_slice(
 
 
 def decode_blocks(steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
-    """The steps of a walk with rows as batches. After a watermark no row follows that comes before those given.
+    """The steps of a walk, with rows as batches. No row after a watermark is earlier in the stream than rows before it.
 
     Args:
-        steps: As `RowReader.read` gives them.
+        steps: As `RowReader.read` yields them.
         binlog_file: The server's name for the file.
 
     Raises:
-        StrataError: As the walk does, and CorruptEventError for values that no batch can hold.
+        StrataError: As in the walk, and CorruptEventError for values that do not fit into a batch.
     """
     for step in steps:
         if not isinstance(step, RowBlock):
@@ -140,8 +141,8 @@ def decode_blocks(steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
 
 
 def _in_front_of(fault: CorruptRow, block: RowBlock, steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
-    """All rows that come before a fault, then the fault. A block has rows of one table only, so the next ones may
-    have rows from before it, up to the watermark, and faults that come first."""
+    """Yields all rows before a fault, then raises the fault. A block has rows of one table only: the next blocks, up to
+    the watermark, may have rows before the fault, and also earlier faults."""
     blocks = [block, *_blocks_to_watermark(steps)]
     found: list[tuple[DecodePlan, Built]] | None = None
     while found is None:
@@ -157,7 +158,7 @@ def _in_front_of(fault: CorruptRow, block: RowBlock, steps: Iterator[Step], binl
 
 
 def _blocks_to_watermark(steps: Iterator[Step]) -> Iterator[RowBlock]:
-    # What else the walk meets lies after the fault.
+    # Any other fault of the walk is later than this one.
     with suppress(StrataError):
         for step in steps:
             if isinstance(step, Watermark):
@@ -167,7 +168,7 @@ def _blocks_to_watermark(steps: Iterator[Step]) -> Iterator[RowBlock]:
 
 
 def _sorted_out(plan: DecodePlan, built: Built) -> Iterator[ChangeBatch | QuarantinedRows]:
-    """The batch, without the rows that are to be quarantined, and those."""
+    """The batch without the rows that must be quarantined, then these rows."""
     if plan.mismatch is not None:
         yield QuarantinedRows(
             plan.table, plan.version_id, plan.definition, placed(plan.mismatch, built.batch), built.batch
@@ -180,7 +181,7 @@ def _sorted_out(plan: DecodePlan, built: Built) -> Iterator[ChangeBatch | Quaran
     faults: dict[int, list[tuple[str, str, str]]] = {}
     bad = np.zeros(built.batch.num_rows, np.bool_)
     for column, fault in sorted(built.unreadable, key=lambda each: each[1].row):
-        # A row is put aside once, for the first of its columns.
+        # A row is quarantined only once, for its first bad column.
         if not bad[fault.row]:
             reasons.setdefault((column, fault.kind, fault.reason), []).append(fault.row)
             bad[fault.row] = True
@@ -197,7 +198,7 @@ def _sorted_out(plan: DecodePlan, built: Built) -> Iterator[ChangeBatch | Quaran
 
 
 def placed(error: StrataError, rows: pa.RecordBatch) -> StrataError:
-    """A copy of an error with the place of the first row."""
+    """A copy of an error with the position of the first row."""
     placed = type(error)(error.message, remedy=error.remedy, table=error.table)
     names = rows.schema.names
     first = {

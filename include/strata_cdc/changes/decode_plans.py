@@ -33,12 +33,12 @@ class OnMismatch(Enum):
     """What to do with rows whose TABLE_MAP contradicts their schema version."""
 
     QUARANTINE = "quarantine"
-    """They are set aside, decoded by the map alone, with the reason; other tables go on."""
+    """The rows are quarantined with the reason, decoded by the map alone; other tables continue."""
     FAIL = "fail"
     """Decoding stops before them."""
     LENIENT = "lenient"
-    """Columns are matched from the first on: those that the version lacks are dropped, those that the map lacks get
-    their default, and a `Hole` says so. Rows whose columns differ in more than number are quarantined all the same."""
+    """Columns are matched from the first on: columns that the version lacks are dropped, columns that the map lacks get
+    their default, and a `Hole` reports it. Rows whose columns differ in more than their number are quarantined."""
 
 
 class DecodePlan(Struct, frozen=True, eq=False):
@@ -50,25 +50,25 @@ class DecodePlan(Struct, frozen=True, eq=False):
     definition: TableDefinition
     columns: tuple[ColumnPlan, ...]
     image: pa.StructType
-    """The columns of an image in Arrow."""
+    """The Arrow struct of an image's columns."""
     schema: pa.Schema
-    """Of the batches: as `arrow.change_schema`, of the wanted columns."""
+    """Schema of the batches: as `arrow.change_schema`, with the wanted columns."""
     no_image: pa.StructArray
-    """An image of no row, as long as the longest batch."""
+    """NULL images, as many as the longest batch has rows."""
     versions: pa.Array
-    """`version_id`, as often."""
+    """`version_id`, repeated as often."""
     mismatch: SchemaMismatchError | None = None
     """Why the rows are quarantined; `definition` is then that of the TABLE_MAP alone."""
     tolerated: SchemaMismatchError | None = None
-    """What the rows are decoded in spite of."""
+    """The mismatch that is tolerated: the rows are decoded all the same."""
 
 
 class MapPlan(Struct, frozen=True, eq=False):
-    """What becomes of the rows after a TABLE_MAP."""
+    """What is done with the rows that follow a TABLE_MAP."""
 
     cells: CellWidths
     targets: Ints
-    """Which wanted column each column of the TABLE_MAP is, -1 for none."""
+    """For each column of the TABLE_MAP the number of the wanted column, -1 if it is not wanted."""
     decode: DecodePlan | None
     """None if the rows are only counted."""
 
@@ -81,18 +81,18 @@ class TableVersion(Struct, frozen=True):
 
 
 Lookup = Callable[[TableName, int], TableVersion | None]
-"""The version of a table for the rows of a transaction, by its ordinal; None if the rows are not wanted. Raises
-SchemaGapError where the version is not known."""
+"""From a table and the ordinal of a transaction to the version for its rows; None if the rows are not wanted. Raises
+SchemaGapError if the version is not known."""
 
 
 class DecodePlans:
-    """Plans by table, TABLE_MAP and version, made when a TABLE_MAP is first met.
+    """Plans by table, TABLE_MAP and version, made when a TABLE_MAP is seen for the first time.
 
     Args:
-        lookup: Gives versions; None to decode by the TABLE_MAPs alone.
+        lookup: Returns versions; None to decode by the TABLE_MAPs alone.
         wanted: Which tables to decode; system databases never are.
-        on_mismatch: What to do where a TABLE_MAP contradicts the version.
-        columns: Names in lower case of the columns that are wanted, for tables of which not all are.
+        on_mismatch: What to do if a TABLE_MAP contradicts the version.
+        columns: Names (lower case) of the wanted columns, for tables of which not all columns are wanted.
     """
 
     def __init__(
@@ -115,16 +115,16 @@ class DecodePlans:
         return table.database not in SYSTEM_DATABASES and self._wanted(table)
 
     def find(self, table_map: TableMap, seq: int) -> tuple[MapPlan, StrataError | None]:
-        """The plan for the rows of a transaction after a TABLE_MAP: the same object for the same bytes and version.
+        """The plan for a transaction's rows that follow a TABLE_MAP: the same object for the same bytes and version.
 
         Returns:
-            Beside it why the table's rows cannot be decoded, or not as they are; None if they can, or if that has been
-            returned before.
+            The plan, and why the table's rows cannot be decoded as they are; None if they can, or if this reason has
+            been returned before.
 
         Raises:
             CorruptEventError: A column has a type that no server writes.
             SchemaMismatchError: Map and version disagree, and the policy is to fail.
-            UnsupportedEventError: A charset that is not read.
+            UnsupportedEventError: A charset is not supported.
         """
         name = TableName(table_map.database, table_map.table)
         version, refused = None, None

@@ -1,5 +1,5 @@
 """The columns `_missing` and `_invalid`: what the images of a batch lack or cannot express.
-Not here: noticing it (`binlog/kernels/row_images.py`, `gather.py`)."""
+Not here: detecting it (`binlog/kernels/row_images.py`, `gather.py`)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def missing_columns(rows: BufferedRows, names: Sequence[str]) -> pa.Array | None:
-    """Per row the names of the columns that its images lack, those of the before image as `_before.NAME`; None if no
-    image lacks any."""
+    """Per row the names of the columns that its images lack (`_before.NAME` in the before image); None if no image
+    lacks a column."""
     if not rows.flags & Has.ABSENT:
         return None
     ops = rows.facts[Fact.OP]
@@ -48,7 +48,7 @@ def _mark(absent: np.ndarray[tuple[int, int], np.dtype[np.bool_]], cells: Sequen
 
 
 def invalid_values(faults: Sequence[tuple[str, CellFault]], count: int) -> pa.Array:
-    """Per row a map from column to what the log has; NULL for rows without a fault."""
+    """Per row a map from column to the value that the log has; NULL for rows without a fault."""
     ordered = sorted(faults, key=lambda fault: fault[1].row)
     counts = np.bincount([fault.row for _, fault in ordered], minlength=count)
     offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)

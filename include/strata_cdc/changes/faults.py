@@ -1,5 +1,5 @@
 """Values that a column's Arrow type cannot express, found while its cells are gathered.
-Not here: what becomes of their rows (`batch.py`)."""
+Not here: what is done with their rows (`batch.py`)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class FaultKind(Enum):
-    """What follows from a fault."""
+    """The kind of a fault, which decides what is done with the row."""
 
     INVALID = "invalid"
-    """The row stays: a value that MySQL allows and Arrow does not, as a zero date."""
+    """The row stays: MySQL allows the value and Arrow does not, for example a zero date."""
     UNDECODABLE = "undecodable"
-    """The row is quarantined: the bytes are no text in the column's charset, or no label."""
+    """The row is quarantined: the bytes are not text in the column's charset, or not a label."""
     UNREADABLE = "unreadable"
     """The row is quarantined: the bytes contradict the column's type."""
 
@@ -34,15 +34,15 @@ class FaultKind(Enum):
 
 
 class CellFault(Struct, frozen=True):
-    """One value."""
+    """A value with a fault."""
 
     row: int
-    """In its batch."""
+    """Number of its row in the batch."""
     verbatim: str
-    """The text that MySQL prints, or base64 of the cell's bytes where it has none."""
+    """The text that MySQL prints, or base64 of the cell's bytes if there is no such text."""
     kind: FaultKind
     reason: str
-    """Without the value: it may be one that must not be shown."""
+    """Without the value, which may be secret."""
 
 
 class CorruptCell(Exception):
@@ -53,7 +53,7 @@ class CorruptCell(Exception):
         self.row = row
         self.reason = reason
         self.column = ""
-        """Its name, once it is known."""
+        """Name of the column, once it is known."""
 
 
 class Faults(Struct):
@@ -71,23 +71,23 @@ class Faults(Struct):
         """Notes the cells that are marked in `bad`, by base64 of their bytes.
 
         Args:
-            region: What the cells point into.
-            cells: All of the column.
-            bad: Not 0 for those at fault.
-            width: Bytes of a cell; below 0 those of the length before it.
+            region: The bytes that the cells point into.
+            cells: All cells of the column.
+            bad: Not 0 for cells with a fault.
+            width: Bytes of a cell; if below 0, bytes of the length before it.
             reason: Without the values.
-            kind: What follows.
+            kind: What is done with the rows.
         """
         for row in np.flatnonzero(bad).tolist():
             self.add(row, b64encode(_cell_bytes(region, int(cells[row]), width)).decode("ascii"), kind, reason)
 
     def add_forms(self, region: Region, cells: Cells, which: NDArray[np.bool_], width: int) -> None:
-        """Notes texts of which the column's charset has another form, by their bytes as MySQL writes such: `0xED40`.
+        """Notes texts that are not in the usual form of the column's charset, by their bytes in MySQL's form: `0xED40`.
 
         Args:
-            region: What the cells point into.
-            cells: All of the column.
-            which: Those that are such texts.
+            region: The bytes that the cells point into.
+            cells: All cells of the column.
+            which: The cells with such texts.
             width: As `add_cells`.
         """
         for row in np.flatnonzero(which).tolist():

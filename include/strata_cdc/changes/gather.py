@@ -34,19 +34,20 @@ _NO_DIGITS = "a DECIMAL has digits above 9"
 
 
 class Gather(Protocol):
-    """One column's way from cells to an Arrow array."""
+    """Turns one column's cells into an Arrow array."""
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
-        """The array of the column; values that it cannot express, or that cannot be read, are NULL and noted in
+        """The array of the column. Values that it cannot express, or that cannot be read, are NULL and noted in
         `faults`.
 
         Raises:
-            CorruptCell: The values of the batch are more than one array can hold.
+            CorruptCell: The values of the batch are larger than one array allows.
         """
 
 
 def validity(cells: Cells, bad: Bytes | None = None) -> tuple[pa.Buffer | None, int]:
-    """Arrow's bitmap of the cells that are there and not `bad`, and how many are not; no bitmap if all are."""
+    """Arrow's bitmap of the cells that exist and are not `bad`, and the number of the others; no bitmap if there are
+    none."""
     nulls = count_nulls(cells)
     if nulls == 0 and bad is None:
         return None, 0
@@ -65,7 +66,7 @@ def array_of(kind: pa.DataType, cells: Cells, values: NDArray[Any], bad: Bytes |
 
 
 class GatherIntegers(Struct, frozen=True):
-    """TINYINT to INT, FLOAT by its bits."""
+    """TINYINT to INT, and FLOAT as its bits."""
 
     type: pa.DataType
     kernel: Callable[[Bytes, int, Cells, int, NDArray[Any]], None]
@@ -80,7 +81,7 @@ class GatherIntegers(Struct, frozen=True):
 
 
 class GatherLongs(Struct, frozen=True):
-    """BIGINT, and DOUBLE by its bits."""
+    """BIGINT, and DOUBLE as its bits."""
 
     type: pa.DataType
 
@@ -105,7 +106,7 @@ class GatherUnsigned(Struct, frozen=True):
 
 
 class GatherBits(Struct, frozen=True):
-    """BIT; that of one bit becomes a boolean."""
+    """BIT; BIT(1) becomes a boolean."""
 
     type: pa.DataType
     bits: int
@@ -126,7 +127,7 @@ class GatherBits(Struct, frozen=True):
 
 
 def _unsigned_array(kind: pa.DataType, cells: Cells, values: Ints, bad: Bytes | None = None) -> pa.Array:
-    """Unsigned numbers by their bits, in a wider type where theirs has a sign."""
+    """Unsigned numbers from their bits, in a wider type if the array's type is signed."""
     if kind != UNSIGNED_BIGINT:
         return array_of(kind, cells, values, bad)
     wide = np.empty(2 * len(cells), np.int64)
@@ -238,13 +239,13 @@ class GatherTemporals(Struct, frozen=True):
 
 
 class GatherDefault(Struct, frozen=True):
-    """The default of a column that the log lacks: its literal where it has one of its type, else NULL."""
+    """The default of a column that the log lacks: its literal if it has one of the column's type, else NULL."""
 
     type: pa.DataType
     default: str | None
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
-        """As `Gather`; a cell says only whether the row has the image."""
+        """As `Gather`; a cell only shows whether the row has the image."""
         try:
             value = pa.scalar(self.default).cast(self.type)
         except pa.ArrowException:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from strata_cdc.changes.region import Region
 
 _ROOM = 256
-"""Bytes above twice the binary form that a text gets at first."""
+"""A text first gets twice the bytes of the binary form, plus these."""
 
 
 class GatherJson(Struct, frozen=True):
@@ -45,7 +45,7 @@ class GatherJson(Struct, frozen=True):
         return text_array(pa.string(), cells, offsets, data, bad if bad.any() else None)
 
     def _texts(self, region: Region, cells: Cells, bad: Bytes) -> tuple[Offsets, Bytes]:
-        """The texts and where they begin; those of documents that are marked in `bad` are empty."""
+        """The texts and where they begin; texts of documents that are marked in `bad` are empty."""
         offsets = np.empty(len(cells) + 1, np.int32)
         binary = int(strings.string_offsets(region.buffer, region.base, cells, self.prefix, 0, offsets))
         out = np.empty(2 * binary + _ROOM, np.uint8)

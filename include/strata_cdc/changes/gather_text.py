@@ -38,10 +38,10 @@ def text_array(kind: pa.DataType, cells: Cells, offsets: Offsets, data: Bytes, b
 
 
 def checked_length(total: int) -> int:
-    """`total` bytes of data, which an array must be able to hold.
+    """Returns `total`, the bytes of an array's data, if an array allows so many.
 
     Raises:
-        CorruptCell: They are more than 2 GiB.
+        CorruptCell: The data is larger than 2 GiB.
     """
     if total > LONGEST_DATA:
         raise CorruptCell(0, "one column of one batch has more than 2 GiB of data")
@@ -108,8 +108,8 @@ def _note_undecodable(region: Region, cells: Cells, bad: Bytes, prefix: int, fau
 
 
 def without(offsets: Offsets, data: Bytes, bad: Bytes) -> tuple[Offsets, Bytes]:
-    """Offsets and bytes without those of the values that are marked in `bad`: Arrow wants well-formed text below NULLs,
-    too."""
+    """Offsets and bytes, without the values that are marked in `bad`: Arrow requires well-formed text also where a
+    value is NULL."""
     sizes = np.diff(offsets)
     kept = np.repeat(bad == 0, sizes)
     sizes[bad != 0] = 0
@@ -125,7 +125,7 @@ class GatherText(Struct, frozen=True, eq=False):
     table: CodePoints
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
-        """As `Gather`; the bytes of a text that is usually written otherwise are noted in `faults`."""
+        """As `Gather`; the bytes of a text that is not in its usual form are noted in `faults`."""
         offsets, data = copied(region, cells, self.prefix)
         if self._has_ascii and strings.all_ascii(data):
             return text_array(pa.string(), cells, offsets, data)
@@ -147,7 +147,7 @@ class GatherText(Struct, frozen=True, eq=False):
 
 
 class Labels(Struct, frozen=True, eq=False):
-    """Texts that are chosen by number."""
+    """Texts that are selected by number."""
 
     starts: Ints
     text: Bytes
@@ -161,7 +161,7 @@ class Labels(Struct, frozen=True, eq=False):
 
     def chosen(self, numbers: Ints) -> pa.Array:
         """The texts with these numbers, counted from 1; 0 is the empty text."""
-        # Not by Arrow's functions: the first of them that sees a NumPy array imports pandas.
+        # Without Arrow's functions: the first one that gets a NumPy array imports pandas.
         count = len(numbers)
         offsets = np.empty(count + 1, np.int32)
         there = np.full(count, _SOME_CELL, np.uint32)
@@ -179,10 +179,10 @@ class GatherLabels(Struct, frozen=True, eq=False):
     measure: Callable[[Ints, Cells, Ints, Offsets, Bytes], int]
     copy: Callable[[Ints, Ints, Bytes, Offsets, Bytes], None]
     ambiguous: Callable[[Ints], NDArray[np.bool_]] | None = None
-    """Which numbers have the text of another one; None where none has."""
+    """Which numbers have the same text as another number; None if there are none."""
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
-        """As `Gather`; a number whose text another one has stays there, and is noted in `faults`."""
+        """As `Gather`; a number with the text of another number keeps its text, and is noted in `faults`."""
         values = np.empty(len(cells), np.int64)
         gather_little_endian(region.buffer, region.base, cells, self.size, values)
         offsets = np.empty(len(cells) + 1, np.int32)
@@ -211,7 +211,7 @@ def gather_enum(size: int, labels: tuple[str, ...]) -> GatherLabels:
 
 def gather_set(size: int, labels: tuple[str, ...]) -> GatherLabels:
     """SET in `size` bytes: a bit for each label."""
-    # Its number has 64 bits, and a sign here.
+    # Its number has 64 bits, and is signed here.
     members = np.uint64(sum(1 << at for at in _same_texts(labels))).astype(np.int64)
     has_empty = "" in labels
 
@@ -226,7 +226,7 @@ def gather_set(size: int, labels: tuple[str, ...]) -> GatherLabels:
 
 
 def _same_texts(labels: tuple[str, ...]) -> list[int]:
-    """Places of the labels that one before them is equal to: outside strict mode a table may have such."""
+    """Positions of the labels that are equal to an earlier label: without strict mode a table may have such labels."""
     return [at for at, label in enumerate(labels) if labels.index(label) < at]
 
 

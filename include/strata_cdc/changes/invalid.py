@@ -1,4 +1,4 @@
-"""The text that MySQL prints for dates and times, from the parts that the log has; for those that are none.
+"""The text that MySQL prints for invalid dates and times, made from their parts in the log.
 Not here: dates and times that Arrow can express (`binlog/kernels/temporal.py`)."""
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _KEPT = re.compile(rf"{_DATE}( {_CLOCK}(?:\.(?P<fraction>\d+))?)?")
 
 
 def is_kept(text: str, fsp: int) -> bool:
-    """Whether MySQL keeps such a DATE, DATETIME or TIMESTAMP: it may be zero, have zeros for its month or day, or be a
-    day that its month lacks (`ALLOW_INVALID_DATES`). There is no such TIME."""
+    """Whether MySQL stores such a DATE, DATETIME or TIMESTAMP: it may be zero, have a zero month or day, or be a day
+    that its month does not have (`ALLOW_INVALID_DATES`). There is no such TIME."""
     found = _KEPT.fullmatch(text)
     return found is not None and len(found["fraction"] or "") in {0, fsp}
 
 
 def temporal_text(code: int, fsp: int, cell: bytes) -> str:
-    """A cell of a date or time as MySQL prints it, whatever its parts say."""
+    """A cell of a date or time as MySQL prints it, whatever its parts are."""
     match code:
         case FieldType.DATE | FieldType.NEWDATE:
             packed = int.from_bytes(cell[:3], "little")
@@ -54,7 +54,7 @@ def _clock(packed: int) -> str:
 
 
 def _fraction(packed: bytes, fsp: int) -> str:
-    """Of `fsp` digits, which is how many MySQL prints; all that there are, where those are no fraction."""
+    """A fraction with the `fsp` digits that MySQL prints; all digits, if they are not a valid fraction."""
     if fsp == 0:
         return ""
     digits = f"{int.from_bytes(packed, 'big'):0{len(packed) * 2}}"

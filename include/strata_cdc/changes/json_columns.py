@@ -1,5 +1,6 @@
-"""Columns as the texts that JSON lines have for their values: a column at a time, in Arrow and kernels.
-Not here: lines (`streams/lines.py`), single values (`jsonl.py`), whose texts these are.
+"""The texts of a column's values in JSON lines: a column at a time, by Arrow and kernels. They are equal to those of
+`jsonl.py`.
+Not here: lines (`streams/lines.py`), single values (`jsonl.py`).
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ if TYPE_CHECKING:
 
 _LONGEST_TIME: Final = 17
 _MOST_PLAIN_SCALE: Final = 6
-"""Arrow writes a decimal with an exponent if its first digit is further after the point."""
+"""Arrow writes a decimal with an exponent if its first digit is further to the right of the point."""
 _COMMA: Final = ord(",")
 
 
 class TextColumn(Struct, frozen=True, eq=False):
-    """The text of each value; of NULL there may be any."""
+    """The text of each value; NULL may have any text."""
 
     texts: Texts
     is_quoted: bool = False
-    """Whether they stand between quotes."""
+    """Whether they must be put between quotes."""
 
 
 def _texts(column: pa.Array, *, quoted: bool = False) -> TextColumn:
-    """Texts that need no escapes, as they are."""
+    """Texts that need no escapes, unchanged."""
     return TextColumn(Texts.of_column(column), quoted)
 
 
@@ -82,7 +83,7 @@ def _bits(column: pa.Array) -> TextColumn:
 
 
 def _doubles(column: pa.Array) -> TextColumn:
-    """As msgspec writes them: all of them at once, and cut at the commas."""
+    """As msgspec writes them: all are written at once, and split at the commas."""
     count = len(column)
     if not count:
         return TextColumn(Texts.of([]))
@@ -96,7 +97,7 @@ def _doubles(column: pa.Array) -> TextColumn:
 
 
 def _singles(column: pa.Array) -> TextColumn:
-    """The shortest decimal that is each 32-bit float, as the 64-bit float that is nearest to it."""
+    """Each 32-bit float as its shortest decimal, written as the nearest 64-bit float."""
     return _doubles(column.cast(pa.string()).cast(pa.float64()))
 
 
@@ -142,7 +143,7 @@ def _times(kind: ColumnType) -> TextsOf:
 
 
 def _each(kind: ColumnType) -> TextsOf:
-    """Values that are few, one by one."""
+    """Values of rare types, one by one."""
     values = JSON_VALUES[kind.kind](kind)
 
     def texts(column: pa.Array) -> TextColumn:
@@ -174,5 +175,5 @@ _BY_KIND: Final[dict[TypeKind, Callable[[ColumnType], TextsOf]]] = {
 
 
 def texts_of(kind: ColumnType) -> TextsOf:
-    """What gives the texts of a column of a type."""
+    """The function that returns the texts of a column of a type."""
     return _BY_KIND.get(kind.kind, _each)(kind)

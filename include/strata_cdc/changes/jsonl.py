@@ -1,4 +1,4 @@
-"""Batches as JSON lines, one a row change, in stream order.
+"""Batches as JSON lines, one line for each row change, in stream order.
 Not here: opening the output, the command (`cli/decode.py`)."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class JsonLines:
     """Puts the rows of many batches into one order and writes a line for each.
 
-    Batches come table by table; `take` holds their rows until `drain` says that no earlier ones follow.
+    Batches come table by table; `take` keeps their rows until `drain` is called, when no earlier rows can follow.
     """
 
     def __init__(self) -> None:
@@ -40,19 +40,19 @@ class JsonLines:
         self._held += known.lines(batch, extra)
 
     def drain(self) -> Iterator[str]:
-        """The lines of all rows that are held, in stream order, without line ends."""
+        """The lines of all kept rows, in stream order, without line ends."""
         held, self._held = self._held, []
         held.sort()
         return (line for _, _, line in held)
 
 
 class TableLines:
-    """The lines of one version of a table, as values that JSON has."""
+    """The lines of one version of a table, as JSON values."""
 
     def __init__(self, table: TableName, definition: TableDefinition) -> None:
-        """Takes the definition that its batches are of."""
+        """Takes the definition of its batches."""
         self._table = table
-        # Kept, so that its id stays its own.
+        # Kept, so that no other object gets its id.
         self._definition = definition
         self._documents = {
             column.name for column in definition.columns if parse_column_type(column.column_type).kind is TypeKind.JSON
@@ -69,7 +69,7 @@ class TableLines:
             yield line["seq"], line["row"], json.dumps(line, ensure_ascii=False)
 
     def objects(self, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-        """The same before they are written."""
+        """The same, before they are written as text."""
         facts = dict(zip((field.name for field in ROW_FIELDS), batch.columns[-len(ROW_FIELDS) :], strict=True))
         ops = facts["_op"].to_pylist()
         befores, afters, diffs = self.images(batch)
@@ -84,11 +84,11 @@ class TableLines:
     def images(
         self, batch: pa.RecordBatch, values: Mapping[str, Value] | None = None
     ) -> tuple[list[dict[str, Any] | None], list[dict[str, Any] | None], list[dict[str, str]]]:
-        """Per row the image before and after the change, and what changed in documents that the log does not have.
+        """Per row the image before and after the change, and the changes of documents that the log does not have.
 
         Args:
             batch: Of the definition's columns.
-            values: What becomes of each column's values, by its name; None: what JSON has.
+            values: The functions that convert each column's values, by the column's name; None: to JSON values.
         """
         values = self._values if values is None else values
         own = batch.num_columns - len(ROW_FIELDS) - 1
@@ -123,8 +123,8 @@ def _images(
 def _leave_out(
     befores: list[dict[str, Any] | None], afters: list[dict[str, Any] | None], facts: dict[str, pa.Array]
 ) -> None:
-    """Takes away the columns that a partial image lacks; puts in the text of dates that are no dates. A label whose
-    number is noted stays what it is."""
+    """Removes the columns that a partial image lacks, and inserts the text of invalid dates. A label whose number is
+    noted stays unchanged."""
     for at, name in _entries(facts["_missing"]):
         _set(befores[at], afters[at], name, None)
     for at, (name, text) in _entries(facts["_invalid"]):
@@ -150,7 +150,7 @@ def _set(before: dict[str, Any] | None, after: dict[str, Any] | None, name: str,
 
 
 def _values_of(kind: ColumnType) -> Value:
-    """How a column's values become JSON: as MySQL prints them where JSON has no such type."""
+    """How a column's values become JSON: as MySQL prints them if JSON has no such type."""
     return JSON_VALUES[kind.kind](kind)
 
 
@@ -188,7 +188,7 @@ def _plain(column: pa.Array) -> list[Any]:
 
 
 def _single(value: float) -> float:
-    """The shortest decimal that is this 32-bit float."""
+    """The shortest decimal of this 32-bit float."""
     return float(str(np.float32(value)))
 
 

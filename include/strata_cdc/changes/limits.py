@@ -1,4 +1,4 @@
-"""How much of a binlog is decoded before its rows are given.
+"""How much of a binlog is decoded before its rows are yielded.
 Not here: how that is done (`windows.py`)."""
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DecodeLimits:
-    """Of one reader of events."""
+    """The limits of one reader of events."""
 
     window_bytes: int = 1 << 20
-    """Of events whose checksums are verified before they are walked, so that they are still in the cache."""
+    """Bytes of events whose checksums are verified before they are decoded, so that they are still in the cache."""
     first_bytes: int = 16 << 20
-    """After so many bytes of events all rows that wait are given for the first time; each time twice as many follow."""
+    """After this many bytes of events, all waiting rows are yielded for the first time; then after twice as many, and
+    so on."""
     flush_bytes: int = 16 << 20
-    """Up to so many, however few rows they have."""
+    """The largest such number of bytes, however few rows they have."""

@@ -1,4 +1,4 @@
-"""The TABLE_MAPs that a walk knows by their bytes, each with its row buffer: a hash table by table id.
+"""The TABLE_MAPs that a walk recognizes by their bytes, each with its row buffer: a hash table by table id.
 Not here: how their rows are decoded (`decode_plans.py`), looking them up (`binlog/kernels/stream.py`)."""
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 class MapsInForce:
-    """Filled when a TABLE_MAP is first met; a server changes the id of a table now and then."""
+    """The TABLE_MAPs that have been seen; a server sometimes changes the id of a table."""
 
     def __init__(self) -> None:
         self.entries = records(MapInForce, 64)
-        """This and the next are what the kernels take, to be read again after any call."""
+        """This and the next are arguments of the kernels; they must be read again after any call."""
         self.bodies: Bytes = np.zeros(0, np.uint8)
         self._count = 0
 
     def add(self, table_id: int, body: bytes, buffer: int, statement: int) -> None:
-        """Puts a TABLE_MAP in force for a statement, and lets the walk know it by its bytes from now on.
+        """Puts a TABLE_MAP in force for a statement; from now on the walk recognizes it by its bytes.
 
         Args:
-            table_id: As the server numbered the table.
-            body: Its bytes after table id and flags.
+            table_id: The server's number for the table.
+            body: Its bytes after the table id and flags.
             buffer: Number of the row buffer.
-            statement: As the walk counts them.
+            statement: Number of the statement, as the walk counts them.
         """
         place = self._place(table_id)
         if self.entries[place].key == 0:
@@ -43,7 +43,7 @@ class MapsInForce:
         self.bodies = np.concatenate((self.bodies, np.frombuffer(body, np.uint8)))
 
     def forget(self) -> None:
-        """Lets the walk stop at each TABLE_MAP again."""
+        """Makes the walk stop at each TABLE_MAP again."""
         self.entries[:] = 0
         self._count = 0
         self.bodies = self.bodies[:0]

@@ -1,8 +1,8 @@
-"""Partial updates of JSON: the after image rebuilt from the before image and the logged differences.
+"""Partial updates of JSON: rebuilds the after image from the before image and the logged differences.
 Not here: whole documents (`gather_json.py`).
 
-Format: `sql-common/json_diff.cc` (8.0.3). Documents are rebuilt from their texts: numbers and other scalars stay as the
-server prints them.
+Format: `sql-common/json_diff.cc` (8.0.3). Documents are rebuilt from their texts, so numbers and other scalars stay
+as the server prints them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _PREFIX_BYTES = 4
 _UNFIT: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
-"""What a difference raises that is none, or that goes where its document has nothing."""
+"""What is raised for a damaged difference, or for one whose path does not exist in its document."""
 _LEG = re.compile(r'\.("(?:[^"\\]|\\.)*"|[^.\[]+)|\[(?:(\d+)|last(?:-(\d+))?)\]')
 
 
@@ -41,7 +41,7 @@ class _Operation(IntEnum):
 
 
 class _Number(str):
-    """A number as it is printed."""
+    """A number, as it is printed."""
 
     __slots__ = ()
 
@@ -58,8 +58,8 @@ class JsonDiff(Struct, frozen=True):
 class GatherPartialJson(Struct, frozen=True, eq=False):
     """The JSON column number `ordinal` of a batch in which some rows are partial updates.
 
-    A partial value whose before image lacks the column cannot be rebuilt: it is NULL, and a fault has its differences
-    as text. Where there are none, it did not change, and its cell is marked as absent.
+    A partial value cannot be rebuilt if the before image lacks the column: it is NULL, and a fault has its differences
+    as text. If it has no differences, it did not change, and its cell is marked as absent.
     """
 
     ordinal: int
@@ -82,7 +82,7 @@ class GatherPartialJson(Struct, frozen=True, eq=False):
                 cells[row] = ABSENT_CELL
         texts = GatherJson(_PREFIX_BYTES)(region, whole, faults).to_pylist()
         rows = rows[~lost]
-        # What is wrong with them is noted for the before image.
+        # Their faults are noted for the before image.
         olds = GatherJson(_PREFIX_BYTES)(region, self.before[rows], Faults()).to_pylist()
         unfit = np.zeros(len(cells), np.uint8)
         for row, old in zip(rows.tolist(), olds, strict=True):
@@ -97,7 +97,7 @@ class GatherPartialJson(Struct, frozen=True, eq=False):
 
     @staticmethod
     def _differences(region: Region, cells: Cells, row: int, unread: Bytes) -> list[JsonDiff]:
-        """Those of a row; none if they cannot be read, which is marked."""
+        """The differences of a row; none if they cannot be read, which is marked in `unread`."""
         try:
             return _differences(region, int(cells[row]))
         except (CorruptEventError, *_UNFIT):
@@ -126,7 +126,7 @@ def _text(binary: bytes) -> str:
     """The text of one document.
 
     Raises:
-        ValueError: It cannot be read.
+        ValueError: The document cannot be read.
     """
     cell = len(binary).to_bytes(_PREFIX_BYTES, "little") + binary
     region = Region(np.frombuffer(bytearray(cell), np.uint8), -MARGIN)
@@ -138,7 +138,7 @@ def _text(binary: bytes) -> str:
 
 
 def differences_text(differences: list[JsonDiff]) -> str:
-    """As `_invalid` has them: `[{"op": "replace", "path": "$.a", "value": 1}]`, with MySQL's paths, in order."""
+    """Differences as in `_invalid`: `[{"op": "replace", "path": "$.a", "value": 1}]`, with MySQL's paths, in order."""
     parts = (
         f'{{"op": "{_Operation(each.operation).name.lower()}", "path": {json.dumps(each.path, ensure_ascii=False)}'
         + (f', "value": {each.value}}}' if each.value is not None else "}")
@@ -148,7 +148,7 @@ def differences_text(differences: list[JsonDiff]) -> str:
 
 
 def differences_of(text: str) -> list[JsonDiff]:
-    """What `differences_text` has written."""
+    """Reads the text that `differences_text` has written."""
     return [
         JsonDiff(_Operation[each["op"].upper()], each["path"], _dumps(each["value"]) if "value" in each else None)
         for each in _loads(text)
@@ -159,9 +159,9 @@ def rebuilt(document: str, differences: list[JsonDiff]) -> str:
     """A document's text after its differences have been applied in order.
 
     Raises:
-        LookupError: A path leads nowhere.
-        ValueError: A path is not understood.
-        TypeError: A path goes on where there is no container.
+        LookupError: A path does not exist.
+        ValueError: A path cannot be parsed.
+        TypeError: A path continues into a value that is not a container.
     """
     root = [_loads(document)]
     for difference in differences:
@@ -174,7 +174,7 @@ def _apply(root: list[Any], difference: JsonDiff) -> None:
     leg: int | str = 0
     for following in _legs(difference.path):
         child = parent[leg]
-        # `[0]` or `[last]` of what is no array means the value itself (Json_path_leg::is_autowrap).
+        # `[0]` or `[last]` of a value that is not an array means the value itself (Json_path_leg::is_autowrap).
         if isinstance(following, int) and not isinstance(child, list):
             if following not in {0, -1}:
                 raise LookupError(f"path {difference.path}")
@@ -193,7 +193,7 @@ def _apply(root: list[Any], difference: JsonDiff) -> None:
 
 
 def _legs(path: str) -> list[int | str]:
-    """Names of members, and indexes; those that count from the end are below 0, as Python has them."""
+    """Names of members, and indexes; indexes from the end are below 0, as in Python."""
     found: list[int | str] = []
     at = 1
     while at < len(path):

@@ -1,4 +1,4 @@
-"""A table as its TABLE_MAP alone shows it: columns `@1`, `@2`, ..., as mysqlbinlog has them.
+"""A table as its TABLE_MAP alone describes it: columns `@1`, `@2`, ..., as in mysqlbinlog.
 Not here: versions that know the names (`schema/`)."""
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _NUMBERED: dict[int, ColumnType] = {
 
 
 def physical_definition(table_map: TableMap) -> TableDefinition:
-    """Columns of the types that a TABLE_MAP has; ENUM and SET as their numbers, text whose charset is not written as
-    bytes."""
+    """Columns with the types of a TABLE_MAP; ENUM and SET as their numbers, and text as bytes if its charset is not
+    written."""
     return TableDefinition(tuple(_column(table_map, at) for at in range(len(table_map.types))))
 
 
@@ -33,7 +33,7 @@ def _column(table_map: TableMap, at: int) -> Column:
     collation = table_map.collations[at] if table_map.collations else 0
     charset = charset_of_collation(COLLATION_NAMES.get(collation, "binary")) if collation else "binary"
     if code == FieldType.STRING and not collation:
-        # A CHAR or a BINARY: a BINARY's zeros at the end are not to be had without knowing.
+        # A CHAR or a BINARY: without knowing which, the zeros at the end of a BINARY cannot be restored.
         code = FieldType.VARCHAR
     column_type = _type(code, metadata, is_text=charset != "binary")
     if table_map.unsigned is not None and table_map.unsigned[at] and code != FieldType.YEAR:
@@ -47,7 +47,7 @@ def _column(table_map: TableMap, at: int) -> Column:
 
 
 def _type(code: int, metadata: int, *, is_text: bool) -> ColumnType:
-    """Of text in bytes: `char(n)` of no characters that are known."""
+    """The type of a column; text has its length in bytes, `char(n)`, because its length in characters is not known."""
     try:
         return _NUMBERED.get(code) or type_logged_as(code, metadata, is_text=is_text)
     except KeyError:

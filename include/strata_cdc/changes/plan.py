@@ -1,4 +1,4 @@
-"""Cuts landed transactions into slices, each of which one task decodes without looking anything up.
+"""Cuts landed transactions into slices; one task decodes a slice without any look-up.
 Not here: which transactions belong to an interval (`pipeline/`), decoding (`decode.py`)."""
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableDefinition
 
     Lookup = Callable[[TableName, int], SchemaVersion]
-    """The version of a table for the rows of a transaction, by its ordinal; raises SchemaGapError."""
+    """From a table and the ordinal of a transaction to the version for its rows; raises SchemaGapError."""
     Lasts = Callable[[TableName, int], int]
-    """The last transaction for which that version is the same."""
+    """From the same to the last transaction with the same version."""
 
 TARGET_BYTES = 64 << 20
 MOST_RANGES = 4096
-"""Of one slice. Where applications commit in two phases, each prepared transaction is a range."""
+"""Ranges of one slice. If applications commit in two phases, each prepared transaction is a range."""
 
 
 class SliceTable(Struct, frozen=True):
@@ -51,7 +51,7 @@ class SliceTable(Struct, frozen=True):
 
 
 class Range(Struct, frozen=True, omit_defaults=True):
-    """Bytes of a segment that are decoded in one go: transactions in a row, a part of one, or one that was prepared."""
+    """Bytes of a segment that are decoded together: consecutive transactions, a part of one, or a prepared one."""
 
     begin: int
     """Offset in the segment (bytes) of the first event."""
@@ -62,16 +62,16 @@ class Range(Struct, frozen=True, omit_defaults=True):
     first_seq: int
     """Ordinal of the transaction that the range begins with."""
     clock: int
-    """The commit clock before the range, microseconds UTC; inside a transaction, that transaction's time."""
+    """The commit clock before the range, microseconds UTC; inside a transaction, the time of that transaction."""
     inside: str | None = None
-    """GTID of the transaction whose rows the range has, '' if it is anonymous: it begins in the middle of that one, or
-    that one is an XA COMMIT and they were prepared here. None for whole transactions, which say it themselves."""
+    """GTID of the transaction whose rows the range has, '' if it is anonymous: the range begins in the middle of it, or
+    it is an XA COMMIT and its rows were prepared here. None for whole transactions: they have their own GTID events."""
     first_row: int = 0
     """Ordinal of the range's first row in that transaction."""
     table_maps: tuple[int, ...] = ()
     """Offsets of the TABLE_MAP events that are in force at `begin`."""
     prepared_seq: int | None = None
-    """Ordinal of the prepared transaction, whose schemas count; None if it is none."""
+    """Ordinal of the prepared transaction, whose schemas apply; None if the range has no prepared transaction."""
 
     @classmethod
     def of_prepared(cls, prepared: TransactionRecord, commit: TransactionRecord) -> Self:
@@ -88,7 +88,7 @@ class Range(Struct, frozen=True, omit_defaults=True):
 
 
 class Slice(Struct, frozen=True):
-    """Ranges of a segment in which no table with rows changes its schema. The fields say it of the first range."""
+    """Ranges of a segment in which no table with rows changes its schema. The fields describe the first range."""
 
     source: str
     segment: str
@@ -108,22 +108,22 @@ class Slice(Struct, frozen=True):
     clock: int
     """The commit clock before the slice, microseconds UTC; inside a transaction, that transaction's time."""
     inside: str | None = None
-    """GTID of the transaction that the slice begins in the middle of, '' if it is anonymous; None if in none."""
+    """GTID of the transaction in the middle of which the slice begins, '' if it is anonymous; None if there is none."""
     table_maps: tuple[int, ...] = ()
     """Offsets of the TABLE_MAP events that are in force at `begin`."""
     tables: tuple[SliceTable, ...] = ()
-    """Rows of other tables are counted and passed over."""
+    """Rows of other tables are counted and skipped."""
     more: tuple[Range, ...] = ()
-    """What is decoded after the first range, in this order: what lies between belongs to no table of the slice, or is
-    prepared and takes effect elsewhere."""
+    """The ranges that are decoded after the first one, in this order. The bytes between them have no rows of the
+    slice's tables, or only prepared rows that take effect elsewhere."""
 
     @property
     def key(self) -> str:
-        """Names the slice, whatever run decodes it."""
+        """Name of the slice, the same in every run."""
         return f"{self.source}/{self.first_seq}/{self.first_row}/{self.binlog_file}/{self.binlog_pos}"
 
     def ranges(self) -> Iterator[Range]:
-        """All of them, in the order of decoding."""
+        """All ranges, in the order of decoding."""
         yield Range(
             self.begin,
             self.end,
@@ -138,7 +138,7 @@ class Slice(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """A table whose rows cannot be decoded from some transaction on, and how many there are."""
+    """A table whose rows cannot be decoded from some transaction on, and the number of these rows."""
 
     table: TableName
     error: StrataError
@@ -146,7 +146,7 @@ class Refusal(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """Slices in stream order, and what they leave out."""
+    """Slices in stream order, and what they exclude."""
 
     slices: tuple[Slice, ...]
     refused: tuple[Refusal, ...]
@@ -165,18 +165,19 @@ def plan_slices(
 ) -> Plan:
     """Cuts consecutive transactions of one segment.
 
-    A slice ends before a transaction whose rows need another version of a table than the slice has, and after the one
-    with which it has `target_bytes`. A transaction that is larger by itself is cut at its split points.
+    A slice ends before a transaction whose rows need another version of a table than the slice has, and after the
+    transaction with which it reaches `target_bytes`. A transaction that is itself larger is cut at its split points.
 
     Args:
         records: The transactions, in order.
-        lookup: Gives the version of a table.
+        lookup: Returns the version of a table.
         source: Name of the source.
         segment: Path or URL of the segment.
         clock: The commit clock before the first transaction, microseconds UTC.
         wanted: Which tables to decode; system databases never are.
         target_bytes: Size of a slice.
-        lasts: Says how long `lookup` need not be asked again, which takes a third of the time for small transactions.
+        lasts: Returns how long the result of `lookup` stays valid. `lookup` takes a third of the time for small
+            transactions.
     """
     planner = _Planner(lookup, source, segment, wanted, target_bytes, lasts, clock)
     for record in records:
@@ -187,11 +188,11 @@ def plan_slices(
 
 
 class _Known(Struct, frozen=True):
-    """A table as it is for some transactions."""
+    """The version of a table for some transactions."""
 
     table: SliceTable
     first: int
-    """Ordinals of the first and the last of them."""
+    """Ordinals of the first and the last of these transactions."""
     last: int
 
 
@@ -209,29 +210,29 @@ class _Planner(Struct):
     clock: int
     known: dict[TableName, _Known] = field(default_factory=dict)
     named: dict[TableRows, TableName | None] = field(default_factory=dict)
-    """What transactions did to tables -> the table; None if its rows are not wanted, or there are none."""
+    """From what a transaction did to a table to the table's name; None if its rows are not wanted, or it has none."""
     slices: list[Slice] = field(default_factory=list)
     errors: dict[TableName, StrataError] = field(default_factory=dict)
     refused_rows: dict[TableName, int] = field(default_factory=dict)
     place: str = ""
-    """Path or URL of the segment that the open slice is of."""
+    """Path or URL of the open slice's segment."""
     binlog_file: str = ""
     ranges: list[Range] = field(default_factory=list)
-    """Of the open slice, without the open one."""
+    """Ranges of the open slice, without the open range."""
     size: int = 0
     """Bytes of `ranges`."""
     tables: dict[TableName, SliceTable | None] = field(default_factory=dict)
-    """Of the open slice; None for a table that is refused."""
+    """Tables of the open slice; None for a table that is refused."""
     first: TransactionRecord | None = None
     """The transaction that the open range begins with."""
     end: int = 0
     clock_before: int = 0
     has_rows: bool = False
-    """Whether the open range has any that are wanted."""
+    """Whether the open range has wanted rows."""
 
     def add(self, record: TransactionRecord) -> None:
         if record.mark is not None and record.mark.step is XaStep.PREPARE:
-            # Its rows come with its XA COMMIT, if that comes.
+            # Its rows take effect with its XA COMMIT, if there is one.
             self.clock = record.committed_at
             return
         place = record.segment if isinstance(record, CommittedRecord) else self.segment
@@ -280,7 +281,7 @@ class _Planner(Struct):
         return size >= self.target_bytes or moved or place != self.place or len(self.ranges) >= MOST_RANGES
 
     def _is_apart(self, record: TransactionRecord) -> bool:
-        """Whether a transaction does not lie directly after the open range, or is another one's rows."""
+        """Whether a transaction is not directly after the open range, or has the rows of a prepared one."""
         return (
             isinstance(record, CommittedRecord) or isinstance(self.first, CommittedRecord) or record.begin != self.end
         )
@@ -315,7 +316,7 @@ class _Planner(Struct):
         if self.first is None or not self.has_rows:
             self.first = None
             return
-        # The first part takes with it what the slice had before.
+        # The first part includes what the slice had before.
         of, begin, point = self.first, self.first.begin, None
         for following in record.splits:
             if following.offset - begin >= self.target_bytes:

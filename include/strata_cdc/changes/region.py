@@ -1,5 +1,5 @@
 """The bytes that cells point into.
-Not here: reading them (`windows.py`), what is in the cells (`gather.py` and its like)."""
+Not here: reading them (`windows.py`), what is in the cells (`gather.py` and similar modules)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Bytes
 
 MARGIN = 2
-"""Cells 0 and 1 mean NULL and absent, so a region's base lies at least that far before its first event."""
+"""Cells 0 and 1 mean NULL and absent, so a region's base is at least this many bytes before its first event."""
 _FARTHEST_CELL = (1 << 32) - 1
 
 
 class Region(Struct, frozen=True, eq=False):
-    """A buffer, and the place in it that cells count from: a cell has 32 bits."""
+    """A buffer, and the position in it from which cells are counted: a cell has 32 bits."""
 
     buffer: Bytes
     base: int
-    """What cells are relative to."""
+    """The position that cells are relative to."""
 
     def cell(self, place: int, size: int) -> bytes:
         """`size` bytes of a cell."""

@@ -1,4 +1,4 @@
-"""The arrays in which rows are gathered until they make a block: a row buffer for each TABLE_MAP of each table.
+"""The arrays that collect rows until they are a block: a row buffer for each TABLE_MAP of each table.
 Not here: filling them (`binlog/kernels/stream.py`), which TABLE_MAP is in force (`maps_in_force.py`)."""
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", bound=np.generic)
 
 BATCH_ROWS = 8192
-"""Rows of a batch; more do not stay in the cache of a core."""
+"""Rows of a batch; more rows would not stay in the cache of a core."""
 FIRST_ROWS = 128
-"""Rows of a table's first batch: of many tables most have few rows."""
+"""Rows of a table's first batch: if there are many tables, most have few rows."""
 GROWTH = 8
 _PADDING = 16
-"""Places between two columns: with a power of two all columns would fall into the same sets of the cache."""
+"""Cells between two columns: with a power of two, all columns would be in the same sets of the cache."""
 _MOST_CELLS = 32 << 20
 """Cells of all row buffers together (128 MiB)."""
 
 
 class BufferedRows(Struct, frozen=True, eq=False):
-    """What a row buffer held: where each cell lies, and what each row has beside its images."""
+    """The content of a row buffer: where each cell lies, and what each row has besides its images."""
 
     count: int
     flags: int
-    """Bits of `Has`; the cells of an image that no row has are not there."""
+    """Bits of `Has`; if no row has an image, its cells do not exist."""
     after: tuple[Cells, ...]
-    """By wanted column."""
+    """Cells of each wanted column."""
     before: tuple[Cells, ...]
     facts: tuple[Ints, ...]
-    """By `Fact`."""
+    """Values of each `Fact`."""
 
     def in_front_of(self, seq: int, row: int) -> BufferedRows:
-        """Those that stand in the stream before row number `row` of transaction `seq`."""
+        """The rows that are in the stream before row number `row` of transaction `seq`."""
         seqs, numbers = self.facts[Fact.SEQ], self.facts[Fact.ROW]
         count = int(np.count_nonzero((seqs < seq) | ((seqs == seq) & (numbers < row))))
         return BufferedRows(
@@ -60,7 +60,8 @@ class RowBuffers:
 
     def __init__(self) -> None:
         self.entries = records(RowBuffer, 0)
-        """One a row buffer; this and the next four are what the kernels take, to be read again after any call."""
+        """One entry per row buffer. This and the next four are arguments of the kernels; they must be read again after
+        any call."""
         self.columns = records(BufferColumn, 0)
         self.scratch: IntBlocks = np.zeros((2, 1, SCRATCH_FIELDS), np.int64)
         self.cells: Cells = np.zeros(1, np.uint32)
@@ -71,9 +72,9 @@ class RowBuffers:
         """Adds a row buffer.
 
         Args:
-            widths: Of its rows' cells.
-            targets: Which wanted column each column is, -1 for none.
-            counted_only: Nobody wants the rows: they are passed over.
+            widths: Widths of its rows' cells.
+            targets: For each column the number of the wanted column, -1 if it is not wanted.
+            counted_only: The rows are not wanted: they are counted and skipped.
 
         Returns:
             Its number.
@@ -96,11 +97,11 @@ class RowBuffers:
         return number
 
     def waiting(self) -> list[int]:
-        """The row buffers that hold rows."""
+        """The row buffers that have rows."""
         return [int(number) for number in np.flatnonzero(self.entries["count"])]
 
     def take(self, number: int) -> BufferedRows:
-        """What a row buffer holds, which is then empty; one that was full gets more space."""
+        """Takes all rows out of a row buffer; a buffer that was full gets more space."""
         buffer = self.entries[number]
         count, stride, targets, has = (int(one) for one in (buffer.count, buffer.stride, buffer.targets, buffer.has))
         after_at = int(buffer.cells_at)
@@ -130,7 +131,7 @@ class RowBuffers:
 
 
 def _taken(array: NDArray[Number], begin: int, stride: int, columns: int, count: int) -> tuple[NDArray[Number], ...]:
-    """Copies of the first `count` places of some columns: the walk goes on in the same arrays."""
+    """Copies of the first `count` entries of some columns: the walk continues in the same arrays."""
     return tuple(array[at : at + count].copy() for at in range(begin, begin + columns * stride, stride))
 
 

@@ -1,4 +1,4 @@
-"""One hash a row of the values of some Arrow columns, and the memory that these lie in as NumPy sees it.
+"""One hash per row of the values of some Arrow columns, and the memory of these columns as NumPy arrays.
 Not here: what the hashes are compared for (`quality/checks/before_after.py`, `mirrors/key_index.py`)."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NONE = np.zeros(0, np.uint8)
 
 
 def offsets_of(column: pa.Array) -> npt.NDArray[np.int32]:
-    """Where each value of a column of texts, lists or maps begins, and where the last one ends."""
+    """Where each value of a column of texts, lists or maps begins, and where the last value ends."""
     content = column.buffers()[1]
     if not len(column) or content is None:
         return np.zeros(len(column) + 1, np.int32)
@@ -36,7 +36,7 @@ def bytes_of(column: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def hash_rows(columns: Iterable[Column], count: int) -> Ints:
-    """One hash a row of the values of some columns; NULL has a hash of its own, as no value has."""
+    """One hash per row of the values of some columns; NULL is distinguished from every value."""
     hashes = np.full(count, 0x5BD1E995, np.int64)
     for column in columns:
         begin = 0
@@ -82,7 +82,7 @@ def _nulls(column: pa.Array, known: pa.Buffer | None) -> npt.NDArray[np.uint8]:
 
 
 def bits_of(content: pa.Buffer | None, column: pa.Array) -> npt.NDArray[np.uint8]:
-    """One byte a row of a bitmap."""
+    """A bitmap as one byte per row."""
     begin, end = column.offset, column.offset + len(column)
     if content is None:
         return np.zeros(len(column), np.uint8)

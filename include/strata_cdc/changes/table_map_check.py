@@ -1,5 +1,5 @@
-"""Does a TABLE_MAP agree with the schema version that is to decode its rows?
-Not here: what becomes of rows where it does not (`stream.py`), finding versions (`schema/history/historian.py`)."""
+"""Checks that a TABLE_MAP agrees with the schema version that decodes its rows.
+Not here: what is done with the rows otherwise (`decode_plans.py`), finding versions (`schema/history/historian.py`)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SIGNED = kinds_of(Family.INTEGER, Family.DECIMAL, Family.FLOATING)
 
 
 class Disagreement(Struct, frozen=True):
-    """What a TABLE_MAP and a version say differently."""
+    """A difference between a TABLE_MAP and a version."""
 
     column: str
-    """Its name in the version; '' if it is about the table."""
+    """Name of the column in the version; '' if the difference is about the table."""
     says: str
-    """The version's side."""
+    """What the version has."""
     logged: str
-    """The TABLE_MAP's side."""
+    """What the TABLE_MAP has."""
 
     def __str__(self) -> str:
         what = f"column {self.column}" if self.column else "the table"
@@ -38,8 +38,8 @@ class Disagreement(Struct, frozen=True):
 def disagreements(definition: TableDefinition, table_map: TableMap) -> list[Disagreement]:
     """All differences between a version and a TABLE_MAP that make its rows unsafe to decode; none if they agree.
 
-    Compared are the number of columns, types with their metadata, nullability, signedness, charsets and, where the
-    server writes them (binlog_row_metadata=FULL), names.
+    It compares the number of columns, types with their metadata, nullability, signedness, charsets and, if the server
+    writes them (binlog_row_metadata=FULL), names.
     """
     columns = definition.columns
     if len(columns) != len(table_map.types):
@@ -53,7 +53,7 @@ def disagreements(definition: TableDefinition, table_map: TableMap) -> list[Disa
 
 
 def differing_values(definition: TableDefinition, table_map: TableMap) -> list[Disagreement]:
-    """The differences between the columns that both have, from the first on, that would give other values."""
+    """The differences that would give other values, among the columns that both have, from the first on."""
     both = min(len(definition.columns), len(table_map.types))
     columns = enumerate(definition.columns[:both])
     return [
@@ -83,7 +83,7 @@ def _type(column: Column, kind: ColumnType, table_map: TableMap, at: int) -> lis
 
 
 def _with_bits(logged: tuple[int, int]) -> tuple[int, int]:
-    """A BIT with its length in bits, which metadata could say in several ways."""
+    """A BIT with its length in bits, which metadata can express in several ways."""
     return logged[0], bit_length(logged[1])
 
 

@@ -1,4 +1,4 @@
-"""Some texts, one after the other, as lines of JSON are made of.
+"""Texts, one after the other, of which lines of JSON are made.
 Not here: which texts (`json_columns.py`, `streams`)."""
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
 
 class Texts(Struct, frozen=True, eq=False, dict=True):
-    """Some texts, one after the other."""
+    """Texts, one after the other."""
 
     data: Bytes
     starts: Ints
-    """Where each begins, and where the last one ends."""
+    """Where each text begins, and where the last one ends."""
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
     @cached_property
     def addresses(self) -> list[int]:
-        """Of the bytes, and how many there are; of the starts, and how many texts there are: as kernels take them."""
+        """Address and number of the bytes; address of the starts, and number of texts: as kernels need them."""
         data, starts = self.data, self.starts
         return [address_of(data, np.uint8), len(data), address_of(starts, np.int64), len(starts) - 1]
 
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> Texts:
-        """Those that are there already."""
+        """Existing texts."""
         starts = np.zeros(len(texts) + 1, np.int64)
         np.cumsum([len(text) for text in texts], out=starts[1:])
         return cls(np.frombuffer(b"".join(texts), np.uint8), starts)
 
     @classmethod
     def of_column(cls, column: pa.Array) -> Texts:
-        """Those of an Arrow array of strings or of binary values, without a copy; of null there may be any."""
+        """The texts of an Arrow array of strings or of binary values, without a copy; null may have any text."""
         _, offsets, data = column.buffers()
         count = len(column)
         if offsets is None or data is None or not count:
@@ -55,7 +55,7 @@ class Texts(Struct, frozen=True, eq=False, dict=True):
 
     @classmethod
     def joined(cls, parts: Sequence[Texts]) -> Texts:
-        """Those of each part, one part after the other."""
+        """The texts of all parts, one part after the other."""
         if len(parts) == 1:
             return parts[0]
         starts = np.zeros(sum(map(len, parts)) + 1, np.int64)
@@ -63,19 +63,19 @@ class Texts(Struct, frozen=True, eq=False, dict=True):
         return cls(np.concatenate([part.data for part in parts]), starts)
 
     def between(self, begin: int, end: int) -> Texts:
-        """Those from one on up to another one, without a copy."""
+        """The texts from number `begin` to before number `end`, without a copy."""
         starts = self.starts[begin : end + 1]
         return Texts(self.data[starts[0] : starts[-1]], starts - starts[0])
 
 
 def integer_texts_of(values: Ints) -> Texts:
-    """Integers in digits."""
+    """Integers as decimal digits."""
     starts, out = np.empty(len(values) + 1, np.int64), np.empty(LONGEST_INTEGER * len(values), np.uint8)
     return Texts(out[: integer_texts(values, starts, out)], starts)
 
 
 def moment_texts_of(values: Ints, separator: str, digits: int, end: str = "") -> Texts:
-    """Moments as `moment_texts` writes them, each with some letters after it."""
+    """Moments as `moment_texts` writes them, each followed by `end`."""
     size = SECOND_BYTES + (1 + digits if digits else 0)
     out = np.empty((len(values), size + len(end)), np.uint8)
     out[:, size:] = np.frombuffer(end.encode(), np.uint8)
@@ -85,5 +85,5 @@ def moment_texts_of(values: Ints, separator: str, digits: int, end: str = "") ->
 
 @lru_cache(1 << 12)
 def constant_texts(*texts: bytes) -> Texts:
-    """A few that are wanted again: keys, and what stands between values."""
+    """A few texts that are used many times: keys, and what is between values."""
     return Texts.of(texts)

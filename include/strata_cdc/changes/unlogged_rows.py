@@ -1,4 +1,4 @@
-"""Rows that changed and are not in the log: a statement changed them, or the server lost them.
+"""Rows that were changed, but are not in the log: a statement changed them, or the server lost them.
 Not here: where that is in the log (`blocks.py`).
 """
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def unlogged_rows(query: Query, form: FormatDescription, plans: DecodePlans) -> Iterator[StatementFormatError]:
-    """What a statement changed of tables whose rows are wanted, an error for each.
+    """One error for each wanted table that a statement changed.
 
     Args:
         query: The statement.
-        form: Of its file.
+        form: The format of its file.
         plans: Which rows are wanted.
     """
-    # Imported here: the grammar takes its time to load, and most slices have no statement.
+    # Imported here: the grammar takes long to load, and most slices have no statement.
     from strata_cdc.schema.ddl.context import context_of, statement_text  # noqa: PLC0415  see above
     from strata_cdc.schema.ddl.dml import tables_changed_by  # noqa: PLC0415  see above
 
@@ -38,7 +38,7 @@ def unlogged_rows(query: Query, form: FormatDescription, plans: DecodePlans) -> 
 
 
 def reported_loss(message: str) -> StreamHoleError:
-    """What the server says that it lost."""
+    """The error for a loss that the server reports."""
     return StreamHoleError(
         f"the server reports that it lost events here: {message}",
         remedy="What was changed is not in the binlog: take a new baseline behind this point.",

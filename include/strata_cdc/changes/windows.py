@@ -1,5 +1,5 @@
-"""From bytes to events: a file's ranges as windows of checked events, inflated where they were compressed.
-Not here: what the events say (`blocks.py`), the bytes of a payload (`binlog/bytes/payload.py`)."""
+"""Turns bytes into events: a file's ranges as windows of checked events, inflated if they were compressed.
+Not here: what the events mean (`blocks.py`), the bytes of a payload (`binlog/bytes/payload.py`)."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ if TYPE_CHECKING:
 
 WINDOW_EVENTS = 32768
 _INFLATED_BYTES = 8 << 20
-"""Inflated events that lie in one buffer, so that the rows of many small transactions make one batch."""
+"""Bytes of inflated events in one buffer, so that the rows of many small transactions are one batch."""
 
 _HEADS = frozenset({EventType.GTID, EventType.TAGGED_GTID, EventType.ANONYMOUS_GTID})
 
 
 class RangeStart(Struct, frozen=True, eq=False):
-    """The windows of a range follow."""
+    """The start of a range; its windows follow."""
 
     range: Range
     state: State
-    """Of the stream before them."""
+    """State of the stream before the windows."""
     table_maps: tuple[bytes, ...]
-    """Bodies of the TABLE_MAPs that are in force there."""
+    """Bodies of the TABLE_MAPs that are in force at the start."""
 
 
 class Window(Struct, frozen=True, eq=False):
-    """Consecutive events that are as they were written, and where."""
+    """Consecutive events whose bytes and positions were checked."""
 
     region: Region
     events: Events
     trailer: int
     """Bytes of the checksum after each event."""
     payload: int | None = None
-    """Offset of the compressed transaction that they were in, if they were."""
+    """Offset of the compressed transaction that they were in; None if they were in none."""
     fault: StrataError | None = None
-    """What is wrong with the bytes after them."""
+    """The fault of the bytes after them."""
 
     def __len__(self) -> int:
         return len(self.events.positions)
@@ -73,22 +73,22 @@ class Window(Struct, frozen=True, eq=False):
 
 
 class PayloadEnd(Struct, frozen=True):
-    """All events of the compressed transaction at this offset have been given."""
+    """All events of the compressed transaction at this offset have been yielded."""
 
     position: int
 
 
 class FlushPace:
-    """After how many bytes all rows that wait are given. Who waits for the first of many gets some soon: each time
-    twice as many as before, up to where more of them are not decoded faster."""
+    """After how many bytes all waiting rows are yielded. A reader that waits for the first rows gets some soon; then
+    the number of bytes is doubled each time, up to the size from which larger batches are not decoded faster."""
 
     def __init__(self, limits: DecodeLimits = DecodeLimits()) -> None:
-        """Begins with the first."""
+        """Begins with `first_bytes`."""
         self.limits = limits
         self._bytes = limits.first_bytes
 
     def is_due(self, unflushed: int) -> bool:
-        """Whether they are given now that so many bytes have been read since; if so, the next ones come later."""
+        """Whether rows are yielded now, after `unflushed` bytes; if so, the next time comes after more bytes."""
         if unflushed < self._bytes:
             return False
         self._bytes = min(2 * self._bytes, self.limits.flush_bytes)
@@ -96,7 +96,7 @@ class FlushPace:
 
 
 class FlushPoint(Struct, frozen=True):
-    """All rows so far must be given before the next window is requested: the memory of their bytes is released."""
+    """All rows so far must be yielded before the next window is requested: the memory of their bytes is released."""
 
 
 Source = RangeStart | Window | PayloadEnd | FlushPoint
@@ -111,12 +111,12 @@ def read_windows(
     Args:
         binlog: The open file.
         ranges: In the order of the stream; requested one at a time.
-        chain: Where the events of whole transactions must lie, over all of them; by default each range lies where it
-            says, whatever is between them.
-        pace: Goes on from file to file.
+        chain: Where the events of whole transactions must lie, over all ranges; by default each range lies where it
+            says, whatever is between the ranges.
+        pace: Continues from file to file.
 
     Raises:
-        StrataError: The bytes after the last window are no events, or a payload does not inflate; with the offset.
+        StrataError: The bytes after the last window are not events, or a payload does not inflate; with the offset.
     """
     reader = _WindowReader(binlog, chain, pace or FlushPace())
     for piece in ranges:
@@ -124,7 +124,7 @@ def read_windows(
 
 
 class _WindowReader:
-    """What goes on from range to range."""
+    """The state that continues from range to range."""
 
     def __init__(self, binlog: BinlogFile, chain: EventChain | None, pace: FlushPace) -> None:
         self._binlog, self._chain, self._pace = binlog, chain, pace
@@ -144,13 +144,13 @@ class _WindowReader:
             yield from self._checked(index, chain)
             if self._pace.is_due(self._unflushed + index.next - flushed):
                 yield FlushPoint()
-                # Not earlier: gathering the cells of rows reads them once more.
+                # Not earlier: gathering the cells of rows reads the pages again.
                 forget_pages(self._binlog.buffer, flushed, index.next)
                 flushed, self._unflushed = index.next, 0
         self._unflushed += piece.end - flushed
 
     def _behind_gtid(self, piece: Range) -> tuple[int, State]:
-        """After the GTID of a prepared transaction, as its rows belong to its XA COMMIT; and the state there."""
+        """Offset after the GTID of a prepared transaction, whose rows belong to its XA COMMIT, and the state there."""
         index = index_events(self._binlog.buffer, piece.begin, piece.end, self._binlog.format, 1)
         head = int(index.types[0]) if len(index) else -1
         # XA START, or the payload that it is in, follows a GTID; a split point is at neither.
@@ -175,7 +175,7 @@ class _WindowReader:
             index = index_events(self._binlog.buffer, at, limit, self._binlog.format, WINDOW_EVENTS)
             is_cut = index.status == codes.TRUNCATED and limit < end
             if is_cut and len(index) == 0:
-                # An event that is longer than the window.
+                # One event is longer than the window.
                 size *= 2
                 continue
             yield index
@@ -184,7 +184,7 @@ class _WindowReader:
             at, size = index.next, window
 
     def _checked(self, index: EventIndex, chain: EventChain) -> Iterator[Source]:
-        """The events before the first that was altered, or is not where it was written."""
+        """The events before the first one that was altered, or is not where it was written."""
         count, fault = count_right(self._binlog.buffer, index, self._binlog.format, chain)
         if len(index) and not self._region.reaches(int(index.positions[0]), index.next):
             self._region = Region(self._binlog.buffer, int(index.positions[0]) - MARGIN)
@@ -225,9 +225,9 @@ class _Inflated:
         self._used = 0
 
     def add(self, events: Bytes) -> tuple[Region, int, int]:
-        """Where some events are kept: the region, and between which offsets of its buffer."""
+        """Keeps some events; returns the region, and the offsets of its buffer where they begin and end."""
         if len(events) > _INFLATED_BYTES:
-            # Of a very long event there is no copy.
+            # A very long event is not copied.
             return Region(events, -MARGIN), 0, len(events)
         begin, end = self._used, self._used + len(events)
         if end > len(self._region.buffer):

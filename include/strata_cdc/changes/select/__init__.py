@@ -1,2 +1,2 @@
-"""Rows of a server's SELECT as Arrow, in the values that the decoder gives of the same rows in the binlog.
+"""Rows of a server's SELECT as Arrow, with the same values that the decoder returns for these rows in the binlog.
 Not here: which rows are wanted and why (`mirrors/dump/`, `pipeline/`), comparing them."""

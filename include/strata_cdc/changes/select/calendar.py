@@ -1,5 +1,5 @@
-"""Cells of dates and moments that a SELECT gives: Arrow's values, and the text of what is on no calendar.
-Not here: how they come into their cells (`binlog/kernels/result_rows.py`), the same of the binlog
+"""Cells of dates and moments from a SELECT: Arrow's values, and the text of invalid dates.
+Not here: how the cells are filled (`binlog/kernels/result_rows.py`), the same for the binlog
 (`changes/invalid.py`)."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FIRST_DAY: Final = -(1 << 30)
 _FIRST_MOMENT: Final = -(1 << 61)
-"""Far below all days and moments of the calendar, far above what stands for others."""
+"""Far below all days and moments of the calendar, and far above the numbers that represent invalid ones."""
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - a time without a zone, as DATETIME is
 _REASON: Final = "not a date of the calendar"
 
@@ -42,7 +42,7 @@ class GatherDays(Struct, frozen=True):
 
 
 class GatherMoments(Struct, frozen=True):
-    """DATETIME and TIMESTAMP with so many digits after the second."""
+    """DATETIME and TIMESTAMP with `digits` digits after the second."""
 
     type: pa.DataType
     digits: int
@@ -66,7 +66,7 @@ def day_text(cell: int) -> str:
 
 
 def moment_text(cell: int, digits: int) -> str:
-    """The value of a cell of a DATETIME or TIMESTAMP as MySQL prints it, with so many digits after the second."""
+    """The value of a cell of a DATETIME or TIMESTAMP as MySQL prints it, with `digits` digits after the second."""
     if cell >= _FIRST_MOMENT:
         text = (_EPOCH + timedelta(microseconds=cell)).isoformat(" ", "microseconds")
     else:

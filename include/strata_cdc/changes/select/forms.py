@@ -1,4 +1,4 @@
-"""How each column is requested, in which form the server sends it, and its way to Arrow: the decoder's own gathers.
+"""How each column is requested, in which form the server sends it, and which of the decoder's gathers converts it.
 Not here: the loop over rows (`binlog/kernels/result_rows.py`), the statement around the columns (`statement.py`)."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import Column
 
 _LENGTH_BYTES = 4
-"""Before a cell of TEXT (`binlog/kernels/result_rows.py`)."""
+"""Bytes of the length before a cell of TEXT (`binlog/kernels/result_rows.py`)."""
 
 
 class SelectColumn(Struct, frozen=True):
@@ -56,13 +56,13 @@ class SelectColumn(Struct, frozen=True):
 
     name: str
     expression: str
-    """What stands for it in the list of the SELECT."""
+    """Its expression in the list of the SELECT."""
     form: int
     size: int
     type_codes: frozenset[int]
-    """What the server calls its type in the result set: with another one the table is not what it was taken for."""
+    """Its type codes in the result set: with another code, the table is not the one that the definition describes."""
     is_unsigned: bool | None
-    """What it says of its sign; None where that has no meaning."""
+    """Whether the server reports it as unsigned; None if that has no meaning."""
     gather: Gather
 
 
@@ -86,7 +86,7 @@ class _Form(Struct, frozen=True):
 
 
 def plan_column(column: Column) -> SelectColumn:
-    """How to ask for a column.
+    """How to request a column.
 
     Raises:
         UnsupportedEventError: Its charset is not known.
@@ -95,7 +95,7 @@ def plan_column(column: Column) -> SelectColumn:
     kind = parse_column_type(column.column_type)
     found = FORMS[kind.kind](kind, column)
     name = quoted_name(column.name)
-    # The text of a label depends on charsets and on what the server makes of it; its number does not.
+    # The text of a label depends on charsets and on the server's conversions; its number does not.
     expression = f"CAST({name} AS UNSIGNED)" if kind.kind in LABELLED else name
     is_integer = kind.kind in INTEGERS
     return SelectColumn(

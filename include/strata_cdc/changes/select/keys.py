@@ -1,6 +1,6 @@
 """Which key orders a table's rows for reading in ranges, its values as literals, and conditions on them.
 
-Values are compared by the server alone, in SQL: no order of any collation is imitated here.
+Only the server compares values, in SQL: no order of any collation is imitated here.
 Not here: reading (`rows.py`), how long a range is (`mirrors/dump/`)."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SelectKey(Struct, frozen=True):
         return "ORDER BY " + ", ".join(f"{quoted_name(name)}{' DESC' if down else ''}" for name, down in parts)
 
     def hint(self) -> str:
-        """Makes the server read by this index: then it need not sort, and begins to send at once."""
+        """Makes the server read by this index: it need not sort then, and begins to send immediately."""
         return f"FORCE INDEX ({quoted_name(self.index)})"
 
     def behind(self, border: Sequence[str]) -> str:
@@ -51,7 +51,7 @@ class SelectKey(Struct, frozen=True):
         return self._beyond(border, ("<", ">"))
 
     def up_to(self, border: Sequence[str]) -> str:
-        """The condition that a row comes before these values or has them."""
+        """The condition that a row comes before these values, or has them."""
         beyond = self._beyond(border, (">", "<"))
         return f"({beyond} OR ({self.equal(border)}))" if border else ""
 
@@ -70,7 +70,7 @@ class SelectKey(Struct, frozen=True):
 
 
 def select_key(definition: TableDefinition) -> SelectKey | None:
-    """The key to read by: the primary one, else a unique one of whole columns that are NOT NULL; None without."""
+    """The key to read by: the primary key, else a unique key of whole NOT NULL columns; None if there is none."""
     found = [key for key in definition.keys if _serves(key, definition)]
     primary = [key for key in found if key.kind is KeyKind.PRIMARY]
     for key in primary or found:
@@ -95,13 +95,13 @@ def _serves(key: Key, definition: TableDefinition) -> bool:
 
 
 def literal(column: Column, plan: SelectColumn, region: Region, place: int) -> str:
-    """The value of a cell as SQL that the server reads as the same value, in the column's charset.
+    """The value of a cell as an SQL literal in the column's charset, which the server reads as the same value.
 
     Args:
-        column: Of the definition.
-        plan: How it was read.
+        column: The column of the definition.
+        plan: How the column was read.
         region: Where the cell lies.
-        place: Of the cell there; it is there.
+        place: Position of the cell in the region; it is neither NULL nor absent.
     """
     kind = parse_column_type(column.column_type)
     if kind.kind in INTEGERS or kind.kind in LABELLED or kind.kind is TypeKind.YEAR:
@@ -127,7 +127,7 @@ def _bytes(_: SelectColumn, region: Region, place: int) -> str:
 def _floating(plan: SelectColumn, region: Region, place: int) -> str:
     [value] = struct.unpack("<f" if plan.size == 4 else "<d", region.cell(place, plan.size))
     text = repr(float(value))
-    # With an exponent it is read as a double; without one it would be a decimal.
+    # With an exponent it is read as a double; without an exponent it would be a decimal.
     return text if "e" in text else f"{text}e0"
 
 

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 BATCH_ROWS: Final = 1 << 16
 BATCH_BYTES: Final = 8 << 20
-"""Of cells; a longer row gets what it needs."""
+"""Bytes of a batch's cells; a longer row gets what it needs."""
 _READ_BYTES: Final = 1 << 20
-"""At once: the server sends the next ones while these are taken apart."""
+"""Bytes of one read: the server sends the next bytes while these are parsed."""
 _LONGEST_ROW: Final = 4 << 30
-"""More than any server's `max_allowed_packet` lets pass, all columns together."""
+"""More than any server's `max_allowed_packet` allows for all columns together."""
 
 
 class ServerSelect(Struct, frozen=True):
@@ -50,15 +50,15 @@ class ServerSelect(Struct, frozen=True):
 
     name: TableName
     definition: TableDefinition
-    """What the table is taken for; its columns are requested by name, invisible ones included."""
+    """The expected definition; its columns are requested by name, invisible columns included."""
     tail: str = ""
     """What comes after the table's name: index hint, WHERE, ORDER BY, LIMIT."""
     border: tuple[str, ...] = ()
     """Columns whose last values are wanted as literals."""
     field_names: tuple[str, ...] = ()
-    """What the batches call the columns; as the table does, if empty."""
+    """Names of the columns in the batches; if empty, those of the table."""
     verbatim: Mapping[str, str] = {}
-    """Columns whose values no Arrow type may express -> the name of a column for the texts of those."""
+    """From columns with values that may fit no Arrow type to the name of a column with the texts of such values."""
 
 
 def select_rows(
@@ -84,9 +84,10 @@ class SelectedRows:
         self.selection = selection
         self.rows = 0
         self.bytes = 0
-        """Of packets, so far."""
+        """Bytes of packets so far."""
         self.invalid: dict[str, int] = {}
-        """How many values of a column its Arrow type does not tell apart from others, as zero dates, which are NULL."""
+        """How many values of a column its Arrow type cannot distinguish from others, for example zero dates, which are
+        NULL."""
         self.border: tuple[str, ...] | None = None
         """After the last batch: the last row's values of the requested columns, as literals; None without rows."""
         self._connection = connection
@@ -200,7 +201,7 @@ class _Cells:
 
     @property
     def count(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return int(self.state[ROWS])
 
     def column(self, at: int) -> Cells:
@@ -209,27 +210,27 @@ class _Cells:
         return self._places[at * stride : at * stride + self.count]
 
     def clear(self) -> None:
-        """Begins the next batch. The last one's arrays hold copies."""
+        """Begins the next batch. The arrays of the last batch are copies."""
         self.state[ROWS], self.state[USED] = 0, MARGIN
 
     def grow(self, size: int) -> None:
-        """Makes space for cells of so many bytes, while there are none."""
+        """Makes space for cells of `size` bytes; there must be no cells."""
         self.out = np.empty(max(BATCH_BYTES, size + 32 * len(self.forms)), np.uint8)
         self.clear()
 
 
 class _Packets:
-    """What has arrived and was not taken apart yet."""
+    """The bytes that have arrived and were not parsed yet."""
 
     def __init__(self, result: ResultSet) -> None:
         self._result = result
         self._data: Bytes = np.empty(2 * _READ_BYTES, np.uint8)
         self._begin = self._end = 0
         self.taken = 0
-        """Bytes that were taken apart."""
+        """Bytes that were parsed."""
 
     def walk(self, cells: _Cells) -> int:
-        """Takes rows until a batch is full or all are there: FULL or END_OF_STREAM.
+        """Takes rows until the batch is full or no rows are left; returns FULL or END_OF_STREAM.
 
         Raises:
             pymysql.err.MySQLError: The server ends the rows with an error, or goes away.
@@ -299,12 +300,12 @@ class _Packets:
         self.taken += size
 
     def _require(self, size: int) -> None:
-        """Reads until so many bytes from `_begin` on are there."""
+        """Reads until there are `size` bytes from `_begin` on."""
         while self._end - self._begin < size:
             self._read(size)
 
     def _read(self, size: int) -> None:
-        """Reads some bytes more; there is space for `size` bytes from `_begin` on."""
+        """Reads some more bytes; makes space for `size` bytes from `_begin` on."""
         left = self._end - self._begin
         if self._begin + max(size, left + _READ_BYTES) > len(self._data):
             data = self._data

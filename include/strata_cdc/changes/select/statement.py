@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
 
 SESSION: Final = (
-    # No PAD_CHAR_TO_FULL_LENGTH, no NO_UNSIGNED_SUBTRACTION, no ANSI_QUOTES; zero dates are dates, and so are days that
-    # no month has: a condition on a key may name one.
+    # No PAD_CHAR_TO_FULL_LENGTH, no NO_UNSIGNED_SUBTRACTION, no ANSI_QUOTES; zero dates and days that no month has are
+    # allowed: a condition on a key may have one.
     "SET SESSION sql_mode = 'ALLOW_INVALID_DATES'",
-    # Text comes in the bytes that its column has, as it is in the binlog.
+    # Text arrives in the bytes of its column, as in the binlog.
     "SET SESSION character_set_results = NULL",
     "SET SESSION net_write_timeout = 3600",
 )
-"""What a session needs besides (`binlog/protocol/session.py`) so that values do not depend on the server's settings."""
+"""What a session sets in addition to `binlog/protocol/session.py`, so that values do not depend on the server's
+settings."""
 
 
 def prepare_session(connection: pymysql.Connection[Any]) -> None:
