@@ -1,4 +1,4 @@
-"""The transaction index on disk: one Parquet file beside each segment, one row a transaction.
+"""The transaction index on disk: one Parquet file beside each segment, one row per transaction.
 Not here: finding a segment (`landing/landed.py`), making transactions from events (`scanner.py`)."""
 
 from __future__ import annotations

@@ -157,8 +157,8 @@ def _first_gtid_event_of(binlog: BinlogFile, places: npt.NDArray[np.int64]) -> i
 
 
 def _shift(binlog: BinlogFile, begin: int, end: int) -> int | None:
-    """How much larger than their offsets the positions in the server's file are, modulo 2**32; None if no event tells
-    it."""
+    """How much larger than their offsets the positions in the server's file are, modulo 2**32; None if no event
+    shows it."""
     index = index_events(binlog.buffer, begin, end, binlog.format, _SHIFT_EVENTS)
     placed = np.flatnonzero(index.log_positions)
     if not len(placed):

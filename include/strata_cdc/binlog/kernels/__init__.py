@@ -1,2 +1,2 @@
-"""Numbers only: compiled loops over bytes that report by status code.
+"""Compiled loops over bytes. They handle only numbers, and report by status codes.
 Not here: errors, names, Arrow (`binlog/bytes/`, `changes/`)."""

@@ -1,5 +1,5 @@
 """Multiplication without carries, in one instruction where the processor has it (`intrinsics.py`).
-Not here: what it is good for (`crc.py`)."""
+Not here: what it is used for (`crc.py`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Word
 
 HAS_CARRYLESS: Final[bool] = "pclmulqdq" in processor_features() and not is_plain_python()
-"""Whether `carryless` is one instruction. Machine code is kept by processor, so it may rely on this."""
+"""Whether `carryless` is one instruction. Machine code is stored per processor, so it may rely on this."""
 
 
 def carryless(left: Word, right: Word) -> tuple[Word, Word]:

@@ -1,4 +1,4 @@
-"""Images of equal keys, one after the other: the first and the last of each key, and those that do not go on.
+"""Follows the images of each key in the order of the stream: the first and the last image of each key, and the breaks.
 Not here: what a key and an image are (`quality/checks/before_after.py`)."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HAS_FOUND, HAS_LEFT = 1, 2
 
 @kernel
 def place_in_order(seq: Ints, row: Ints) -> tuple[Int, Int]:
-    """How many rows do not come after the one before them, by transaction and row, and the first of these, or -1."""
+    """The number of rows that are not later than the row before them, and the first of these rows, or -1."""
     count, first = np.int64(0), np.int64(-1)
     for i in range(1, min(seq.shape[0], row.shape[0])):
         if seq[i] < seq[i - 1] or (seq[i] == seq[i - 1] and row[i] <= row[i - 1]):
@@ -44,20 +44,20 @@ def interleave(
     events: IntRows,
     event_sides: Bytes,
 ) -> Int:
-    """Puts the images of changes one after the other, that before a change first.
+    """Writes the images of changes one after the other, the before image of each change first.
 
     Args:
         sides: Per row `HAS_FOUND`, `HAS_LEFT`, or both.
-        found_keys: Hashes of keys before, of all rows or only of those that have one.
-        found_images: Hashes of images before, likewise.
-        left_keys: As `found_keys`, of images after.
-        left_images: As `found_images`.
-        so_far: How many changes came before these, and how many images they had; changed.
-        events: Three rows, changed: hash of the key, of the image, number of the change.
-        event_sides: As long as these; changed: `FOUND` or `LEFT`.
+        found_keys: Hashes of the keys of before images, for all rows or only for those that have a before image.
+        found_images: Hashes of before images, likewise.
+        left_keys: As `found_keys`, for after images.
+        left_images: As `found_images`, for after images.
+        so_far: The number of earlier changes, and the number of their images; changed.
+        events: Three rows, changed: hash of the key, hash of the image, number of the change.
+        event_sides: As long as `events`; changed: `FOUND` or `LEFT`.
 
     Returns:
-        How many images there are now; -1 for arrays of other lengths.
+        The number of images now; -1 if the lengths of the arrays do not fit.
     """
     if so_far.shape[0] != 2 or so_far[1] < 0 or events.shape[0] != 3:
         return np.int64(-1)
@@ -88,7 +88,7 @@ def interleave(
 
 @part
 def find_key(keys: Ints, slots: Slots, first: Ints, key: Int) -> Int:
-    """The slot of a key, or the free one where it belongs; there is one, as there are more than keys."""
+    """The slot of a key, or the free slot where it belongs; there is one, because there are more slots than keys."""
     mask = np.int64(slots.shape[0] - 1)
     at = stir(np.int64(0), key) & mask
     while slots[at] and keys[first[slots[at] - 1]] != key:
@@ -98,7 +98,7 @@ def find_key(keys: Ints, slots: Slots, first: Ints, key: Int) -> Int:
 
 @part
 def find_rising(keys: Ints, first: Ints, met: Int, key: Int) -> Int:
-    """The number of a key among keys that rise, or -1."""
+    """The number of a key among ascending keys, or -1."""
     low, high = np.int64(0), met
     while low < high:
         middle = (low + high) >> np.int64(1)
@@ -111,14 +111,14 @@ def find_rising(keys: Ints, first: Ints, met: Int, key: Int) -> Int:
 
 @part
 def enter_keys(keys: Ints, slots: Slots, first: Ints, met: Int) -> None:
-    """Puts the keys that have been met into the hash table."""
+    """Puts the keys so far into the hash table."""
     for entry in range(met):
         slots[find_key(keys, slots, first, keys[first[entry]])] = entry + np.int64(1)
 
 
 @part
 def goes_on(first_image: Int, first_side: Int, last_image: Int, last_side: Int) -> Int:
-    """Whether an image may come after another one of the same key."""
+    """Whether an image may follow another image of the same key."""
     return first_side != last_side and (first_side != FOUND or first_image == last_image)
 
 
@@ -133,24 +133,24 @@ def follow_keys(
     places: IntRows,
     broken: Ints,
 ) -> tuple[Int, Int]:
-    """Follows the keys of places in the order of the stream; each place has a first and a last image.
+    """Follows the keys of entries in the order of the stream; each entry has a first and a last image.
 
-    A place does not go on where its first image has the side of the one before it of the same key, or is one before a
-    change and another than that.
+    Between an entry and the previous one with the same key there is a break in two cases: its first image has the same
+    side as the previous last image, or it is a before image that differs from the previous last image.
 
     Args:
-        keys: One a place.
-        first_images: Hashes, likewise; may be the same array as `last_images`.
+        keys: One per entry.
+        first_images: Hashes, one per entry; may be the same array as `last_images`.
         first_sides: `FOUND` or `LEFT`.
         last_images: As `first_images`.
         last_sides: As `first_sides`.
-        slots: A hash table with zeros; a power of two, more than places; changed.
-        places: Two rows, as long as `keys`; changed: of each key, in the order in which they are met, its first place
-            and its last one.
-        broken: As long as `keys`; changed: the places that do not go on, rising.
+        slots: A hash table of zeros; its size is a power of two, and larger than the number of entries; changed.
+        places: Two rows, as long as `keys`; changed: the first and the last entry of each key, in the order of the
+            keys' first entries.
+        broken: As long as `keys`; changed: the entries with a break before them, ascending.
 
     Returns:
-        How many keys there are, and how many places do not go on; -1 twice for arrays of other lengths.
+        The number of keys and the number of breaks; -1 twice if the lengths of the arrays do not fit.
     """
     count, met, odd = np.int64(keys.shape[0]), np.int64(0), np.int64(0)
     images, sides = min(first_images.shape[0], last_images.shape[0]), min(first_sides.shape[0], last_sides.shape[0])
@@ -158,7 +158,7 @@ def follow_keys(
     if places.shape[0] != 2 or count > min(images, sides, room) or slots.shape[0] & (slots.shape[0] - 1):
         return np.int64(-1), np.int64(-1)
     first, last = places[0], places[1]
-    # New keys mostly rise: as long as all do, they are looked up where they are.
+    # New keys are mostly ascending: as long as all are, they are looked up without the hash table.
     is_rising = True
     for i in range(count):
         key, entry, at = keys[i], np.int64(-1), np.int64(0)

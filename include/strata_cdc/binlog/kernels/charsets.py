@@ -1,9 +1,9 @@
-"""Cells of text in other charsets into UTF-8.
+"""Converts cells of text from other charsets to UTF-8.
 Not here: which table a charset has (`changes/charset.py`), text that is UTF-8 already (`strings.py`).
 
-A table holds a code point for each character, or -1. Places 0 to 255 are characters of one byte. A byte without one
-begins a longer character: of two bytes at 256 * first + second; of three at 65536 + 256 * second + third; of four by
-GB18030's linear order. Where other bytes are the usual form of a code point, it has `ALIAS` added.
+A table has a code point for each character, or -1. Positions 0 to 255 are characters of one byte. A byte without such a
+character begins a longer one: one of two bytes is at 256 * first + second; one of three at 65536 + 256 * second +
+third; one of four in GB18030's linear order. If other bytes are the usual form of a code point, `ALIAS` is added to it.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ UTF16LE: Final = 7
 UTF32: Final = 8
 
 ALIAS: Final = 1 << 24
-"""In a table: the usual form of this character is another one."""
+"""In a table: this is not the usual form of the character."""
 BAD: Final = 1
-"""A value with a character that the charset does not have."""
+"""Mark of a value with a character that the charset does not have."""
 ALIASED: Final = 2
-"""A value that is not its charset's usual form of its text."""
+"""Mark of a value that is not in its charset's usual form."""
 
 MOST_GROWTH: Final = 3
-"""Bytes of UTF-8 for a byte of any charset."""
+"""At most this many bytes of UTF-8 for a byte of any charset."""
 FOUR_BYTES_AT: Final = 65536
-"""Where the table of GB18030 goes on with the characters of four bytes in the basic plane."""
+"""Where the table of GB18030 continues with the characters of four bytes in the basic plane."""
 BEYOND_BASIC: Final = 189_000
 """Linear number of 0x90308130, the first character beyond the basic plane."""
 
 
 @kernel
 def write_utf8(code: Int, out: Bytes, to: Int) -> Int:
-    """Writes a code point; returns the position after it, -1 for what is no character."""
+    """Writes a code point; returns the position after it, -1 if it is not a character."""
     if code < 0x80:
         if code < 0:
             return np.int64(-1)
@@ -90,7 +90,7 @@ def four_byte_character(buf: Bytes, at: Int, table: CodePoints) -> Int:
 
 @kernel
 def table_character(buf: Bytes, at: Int, end: Int, family: Int, table: CodePoints) -> tuple[Int, Int]:
-    """Code point (-1 if there is none) and bytes of the character at `at` of a charset that has a table."""
+    """Code point (-1 if there is none) and number of bytes of the character at `at`, for a charset with a table."""
     first = np.int64(buf[at])
     code, size = np.int64(table[first]), np.int64(1)
     if code >= 0 or family == ONE_BYTE:
@@ -111,7 +111,7 @@ def table_character(buf: Bytes, at: Int, end: Int, family: Int, table: CodePoint
 
 @kernel
 def wide_character(buf: Bytes, at: Int, end: Int, family: Int) -> tuple[Int, Int]:
-    """Code point (-1 if there is none) and bytes of the character at `at` of UCS-2, UTF-16 or UTF-32."""
+    """Code point (-1 if there is none) and number of bytes of the character at `at`, for UCS-2, UTF-16 or UTF-32."""
     if family == UTF32:
         if at + 4 > end:
             return np.int64(-1), np.int64(1)

@@ -1,5 +1,5 @@
-"""Compiles kernels with Numba: for a machine without a linked library, and for arguments that it has no code for.
-Not here: kernels. Nothing imports this, and with it Numba, before something has to be compiled."""
+"""Compiles kernels with Numba: for a machine without a linked library, and for arguments for which it has no code.
+Not here: kernels. This module, and with it Numba, is imported only when something must be compiled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _NUMBERS = ("grammar.py", "layout.py", "records.py", "status.py", "words.py")
 _CONSTANTS = frozenset([*(str(Path(__file__).with_name(name)) for name in _NUMBERS), processor.__file__])
-"""Files whose numbers are frozen into kernels of other files."""
+"""Files whose numbers become constants in kernels of other files."""
 
 
 def compiled(function: Callable[..., Any], *, inline: bool) -> Any:
@@ -26,7 +26,7 @@ def compiled(function: Callable[..., Any], *, inline: bool) -> Any:
 
     Args:
         function: Called functions that are kernels must have been compiled before.
-        inline: It becomes a part of each function that calls it.
+        inline: Whether it becomes a part of each function that calls it.
     """
     options = {"forceinline": True} if inline else {}
     kernel: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
@@ -41,10 +41,10 @@ def _content(path: str) -> bytes:
 
 
 def _stamp_with_callees(compiled: Any, function: Callable[..., object]) -> None:
-    """Makes the cache depend on the source of the kernels that this one calls.
+    """Makes the cache depend on the source of the kernels that this kernel calls.
 
-    Numba 0.68 stamps a cached kernel with the hash of its own file, so an edit of a callee in another file would leave
-    the old callee inlined in the new program (numba/core/caching.py, `_CacheLocator.get_source_stamp`).
+    Numba 0.68 stamps a cached kernel with the hash of its own file. After an edit of a callee in another file, the old
+    callee would stay inlined in the new program (numba/core/caching.py, `_CacheLocator.get_source_stamp`).
     """
     sources = {function.__code__.co_filename, intrinsics.__file__, *_CONSTANTS}
     for name in function.__code__.co_names:

@@ -1,5 +1,5 @@
-"""CRC32 of events, 64 bytes a step where the processor multiplies without carries, else sixteen.
-Not here: which events have one (`binlog/bytes/frames.py`)."""
+"""CRC32 of events: 64 bytes per step if the processor multiplies without carries, else 16.
+Not here: which events have a CRC32 (`binlog/bytes/frames.py`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Bytes, CrcRows, Int, Ints, Word
 
 _POLYNOMIAL = 0xEDB88320
-"""IEEE 802.3, reflected: the CRC32 of zlib, which is what MySQL writes."""
+"""IEEE 802.3, reflected: the CRC32 of zlib, which MySQL writes."""
 
 _FORMAT_DESCRIPTION = 15
 _IN_USE = 1
@@ -38,7 +38,7 @@ def _tables() -> CrcRows:
 
 
 CRC_TABLES = _tables()
-"""To be handed to the kernels: a global array would be frozen into each of them."""
+"""An argument of the kernels: a global array would be copied into each of them as a constant."""
 
 
 # x**n mod the polynomial, reflected, for a step of 64 bytes and one of 16 (Gopal et al., "Fast CRC Computation for
@@ -54,7 +54,7 @@ def _load_word(buffer: Bytes, at: Int) -> Word:
 
 @kernel
 def _shift(low: Word, high: Word, factors: tuple[int, int], next_low: Word, next_high: Word) -> tuple[Word, Word]:
-    """The remainder of 16 bytes moved over a step, with the bytes that stand there."""
+    """The remainder of 16 bytes, moved over a step and combined with the bytes that are there."""
     a, b = carryless(low, np.uint64(factors[0]))
     c, d = carryless(high, np.uint64(factors[1]))
     return a ^ c ^ next_low, b ^ d ^ next_high
@@ -62,7 +62,7 @@ def _shift(low: Word, high: Word, factors: tuple[int, int], next_low: Word, next
 
 @kernel
 def _fold(buffer: Bytes, begin: Int, end: Int, crc: Word) -> tuple[Int, Word, Word]:
-    """How far whole blocks of 16 bytes go, and two words with the same CRC; at least 64 bytes must be there."""
+    """Where the whole blocks of 16 bytes end, and two words with the same CRC; there must be at least 64 bytes."""
     a, b = _load_word(buffer, begin) ^ np.uint64(crc), _load_word(buffer, begin + 8)
     c, d = _load_word(buffer, begin + 16), _load_word(buffer, begin + 24)
     e, f = _load_word(buffer, begin + 32), _load_word(buffer, begin + 40)
@@ -95,7 +95,7 @@ def _step(tables: CrcRows, low: Word, high: Word) -> Word:
 
 @kernel
 def crc32(tables: CrcRows, buffer: Bytes, begin: Int, end: Int, start: Int) -> Int:
-    """The CRC32 of bytes `begin` to `end`, going on from the CRC32 `start` (0 for none)."""
+    """The CRC32 of bytes `begin` to `end`, continued from the CRC32 `start` (0 for none)."""
     crc = np.uint32(start) ^ np.uint32(0xFFFFFFFF)
     at = begin
     if HAS_CARRYLESS and end - at >= 64:
@@ -129,8 +129,8 @@ def verify_events(
     """Compares the last four bytes of each event with the CRC32 of the rest.
 
     Returns:
-        DONE and the number of events, or BAD_CHECKSUM and which event it was. The caller knows by `scan_events` that
-        each event lies within the buffer and is long enough to hold a checksum.
+        DONE and the number of events, or BAD_CHECKSUM and the number of the event. The caller knows from `scan_events`
+        that each event lies within the buffer and is long enough for a checksum.
     """
     for i in range(len(positions)):
         begin = positions[i]

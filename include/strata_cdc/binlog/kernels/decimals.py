@@ -1,8 +1,8 @@
-"""Cells of DECIMAL into 128-bit numbers and into text.
+"""Converts cells of DECIMAL to 128-bit numbers and to text.
 Not here: how many bytes a DECIMAL takes (`binlog/events/cell_widths.py`).
 
-Format: `strings/decimal.cc`, `decimal2bin`. Groups of nine digits in four bytes, the highest first; the first group and
-the last may have fewer digits in fewer bytes. The top bit is flipped; all bits are if the number is negative.
+Format: `strings/decimal.cc`, `decimal2bin`. Groups of nine digits in four bytes, the highest first; the first and the
+last group may have fewer digits in fewer bytes. The top bit is inverted; for a negative number, all bits are inverted.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LIMB: Final = 0xFFFFFFFF
 ONE_LIMB_DIGITS: Final = 18
 """Digits that fit into 64 bits with space for a sign."""
 MOST_GROUPS: Final = 9
-"""Of a number that is being calculated with (DECIMAL_BUFF_LENGTH, strings/decimal.h). What a calculation gave has whole
-groups before the point, so it may have more than the 65 digits that a column may have."""
+"""Groups of a number in a calculation (DECIMAL_BUFF_LENGTH, strings/decimal.h). The result of a calculation has whole
+groups before the point, so it may have more than the 65 digits that are allowed in a column."""
 
 
 @part
@@ -72,12 +72,12 @@ def group_digits(k: Int, count: Int, precision: Int, scale: Int) -> Int:
 
 @kernel
 def gather_decimals(buf: Bytes, base: Int, cells: Cells, precision: Int, scale: Int, out: Ints, bad: Bytes) -> Int:
-    """DECIMAL of up to 38 digits: two places of `out` each, the lower half first.
+    """DECIMAL of up to 38 digits: two entries of `out` each, the lower half first.
 
-    Cells with a group of more digits than it has space for are marked in `bad`.
+    Cells with a group of too many digits are marked in `bad`.
 
     Returns:
-        How many there are.
+        The number of marked cells.
     """
     count, wrong = count_groups(precision, scale), np.int64(0)
     for i in range(cells.shape[0]):
@@ -122,7 +122,7 @@ def write_decimal(buf: Bytes, at: Int, precision: Int, scale: Int, out: Bytes, t
     """Writes a DECIMAL as MySQL prints it; `out` has space for precision + 3 bytes after `to`.
 
     Returns:
-        The position after the text, -1 for a group of more digits than it has space for.
+        The position after the text, -1 if a group has too many digits.
     """
     count = count_groups(precision, scale)
     negative = load_u8(buf, at) < 0x80
@@ -164,12 +164,12 @@ def write_decimal(buf: Bytes, at: Int, precision: Int, scale: Int, out: Bytes, t
 def gather_decimal_texts(
     buf: Bytes, base: Int, cells: Cells, precision: Int, scale: Int, offsets: Offsets, out: Bytes, bad: Bytes
 ) -> Int:
-    """DECIMAL of any precision as text; `out` has space for precision + 3 bytes a cell.
+    """DECIMAL of any precision as text; `out` has space for precision + 3 bytes per cell.
 
-    Cells with a group of more digits than it has space for are marked in `bad`, and are empty.
+    Cells with a group of too many digits are marked in `bad`, and their text is empty.
 
     Returns:
-        How many there are.
+        The number of marked cells.
     """
     to, wrong = np.int64(0), np.int64(0)
     offsets[0] = 0

@@ -1,4 +1,4 @@
-"""Doubles as the text that MySQL prints: the shortest that reads back as the same number.
+"""Doubles as the text that MySQL prints: the shortest text that is read as the same number.
 Not here: where doubles lie (`jsonb.py`).
 
 Algorithm: Raffaello Giulietti, "The Schubfach way to render doubles" (2021). Layout: `my_gcvt` in
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Bytes, Int, Word, WordRows
 
 LONGEST_DOUBLE: Final = 36
-"""Bytes that the text of a double takes at most."""
+"""The text of a double has at most this many bytes."""
 
 _LEAST_EXPONENT: Final = -324
 _MOST_EXPONENT: Final = 292
@@ -29,11 +29,11 @@ _HIDDEN_BIT: Final = 1 << 52
 _FIFTEEN_DIGITS: Final = 1e15
 _MOST_FRACTION: Final = 6
 _PLAIN_DIGITS: Final = 15
-"""DBL_DIG: how far from the first digit the point may lie in plain notation."""
+"""DBL_DIG: how far from the first digit the point may be in plain notation."""
 
 
 def _powers() -> WordRows:
-    """For each k, floor(10 ** -k * 2 ** -r) + 1 in 126 bits, as two halves of 63."""
+    """For each k, floor(10 ** -k * 2 ** -r) + 1 in 126 bits, as two halves of 63 bits."""
     found = np.empty((_MOST_EXPONENT - _LEAST_EXPONENT + 1, 2), np.uint64)
     for k in range(_LEAST_EXPONENT, _MOST_EXPONENT + 1):
         shift = (-k * 913124641741 >> 38) - 125
@@ -44,7 +44,7 @@ def _powers() -> WordRows:
 
 
 POWERS = _powers()
-"""To be handed to the kernels: a global array would be frozen into each of them."""
+"""An argument of the kernels: a global array would be copied into each of them as a constant."""
 
 
 @part
@@ -72,7 +72,7 @@ def scale(powers: WordRows, row: Int, value: Word) -> Word:
 
 @part
 def shortest(powers: WordRows, mantissa: Int, power: Int) -> tuple[Int, Int]:
-    """The decimal d * 10 ** e, as (d, e), closest to mantissa * 2 ** power among the shortest that round to it."""
+    """The decimal d * 10 ** e, as (d, e): of the shortest that round to mantissa * 2 ** power, the closest to it."""
     odd = np.uint64(mantissa & 1)
     one, two = np.uint64(1), np.uint64(2)
     middle = np.uint64(mantissa) << two
@@ -110,7 +110,7 @@ def shortest(powers: WordRows, mantissa: Int, power: Int) -> tuple[Int, Int]:
 
 @part
 def few_digits(bits: Int) -> tuple[Int, Int]:
-    """A positive double as d * 10 ** e with d < 10 ** 15 and e from -6 to 0, if it is one; else d is 0.
+    """A positive double as d * 10 ** e with d < 10 ** 15 and e from -6 to 0, if that is possible; else d is 0.
 
     A decimal of at most 15 digits that rounds to a double is the only one of its length, so the first is the shortest.
     """

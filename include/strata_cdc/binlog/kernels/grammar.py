@@ -1,10 +1,10 @@
-"""The grammar of a binlog: which event may come where, and what it does to the transaction around it.
+"""The grammar of a binlog: which event is allowed where, and what it does to the transaction around it.
 Not here: the words (`words.py`), what is in the events (`gtid.py`, `row_images.py`, `widths.py`), the walks
 (`transactions.py`, `stream.py`).
 
-Every event is a *word*. A word and the state that the stream is in give one *step*: the next state, whether a
-transaction opens before the event, whether one closes after it, or the fault that the event is. The index, the
-tracker and the decoder take their steps from here, so that no input can make them differ.
+Every event is a *word*. A word and the state of the stream determine one *step*: the next state, whether a
+transaction begins before the event, and whether one ends after it; or the fault of the event. The index, the tracker
+and the decoder take their steps from here, so that no input can make them differ.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Bytes, Int, Ints
 
 _IGNORABLE_FLAG: Final = 0x80
-"""Of an event's header: a reader that does not know the type may skip it (`LOG_EVENT_IGNORABLE_F`)."""
+"""Flag in an event's header: a reader that does not know the type may skip the event (`LOG_EVENT_IGNORABLE_F`)."""
 
 
 _CODES: Final[dict[Word, tuple[int, ...]]] = {
     Word.STATEMENT: (EventCode.QUERY, EventCode.EXECUTE_LOAD_QUERY),
     # INTVAR, APPEND_BLOCK, DELETE_FILE, RAND, USER_VAR, BEGIN_LOAD_QUERY, ROWS_QUERY.
     Word.PART: (5, 9, 11, 13, 14, 17, 29),
-    # With those that nobody asks for by name: DELETE_ROWS of both versions.
+    # Including those that no code uses by name: DELETE_ROWS of both versions.
     Word.ROWS: (23, 24, 25, 30, 31, 32, 39),
     # HEARTBEAT, IGNORABLE, TRANSACTION_CONTEXT, VIEW_CHANGE, HEARTBEAT_V2.
     Word.PASSED: (27, 28, 36, 37, 41),
@@ -48,7 +48,7 @@ _CODES: Final[dict[Word, tuple[int, ...]]] = {
 
 
 def _words() -> Bytes:
-    """The word of each type code; QUERY's is STATEMENT until its text is read."""
+    """The word of each type code; the word of QUERY is STATEMENT until its text is read."""
     words = np.full(256, Word.UNKNOWN, np.uint8)
     for word, codes in _CODES.items():
         words[list(codes)] = word
@@ -56,7 +56,7 @@ def _words() -> Bytes:
 
 
 _INSIDE: Final = (Word.PASSED, Word.FRAME, Word.PART, Word.ROWS, Word.TABLE_MAP, Word.STATEMENT)
-"""What a transaction consists of."""
+"""The words of which a transaction consists."""
 
 _RULES: Final[dict[State, dict[int, tuple[Word, ...]]]] = {
     State.BETWEEN: {
@@ -89,7 +89,7 @@ _RULES: Final[dict[State, dict[int, tuple[Word, ...]]]] = {
         State.BETWEEN | Step.CLOSES: (Word.PAYLOAD_END,),
     },
 }
-"""The words that are allowed in each state, by the step that they take."""
+"""The words that are allowed in each state, by their step."""
 
 
 _REFUSED: Final = {
@@ -103,7 +103,7 @@ _REFUSED: Final = {
     Word.FILE: Fault.UNFINISHED,
     Word.FILE_END: Fault.UNFINISHED,
 }
-"""The fault that a word is in a state in which it is not allowed; OUTSIDE for others."""
+"""The fault of a word in a state in which it is not allowed; OUTSIDE for other words."""
 
 
 def _refusal(state: State, word: Word) -> int:
@@ -146,7 +146,7 @@ def request_of(word: Int) -> Int:
 
 @part
 def goes_on(status: Int) -> bool:
-    """Whether a walk takes the step of the event that it has this status for, and does not meet it again."""
+    """Whether a walk takes the step of an event with this status, and does not repeat the event."""
     return bool(status == DONE or Request.INFLATE <= status <= Request.REPORT_LOSS)
 
 
@@ -157,7 +157,7 @@ def word_of(buf: Bytes, event_type: Int, flags: Int, body: Int, end: Int, post_h
     Args:
         buf: The event's buffer.
         event_type: Its type code.
-        flags: Of its header.
+        flags: The flags in its header.
         body: Offset after the header.
         end: Offset before the checksum.
         post_header: Bytes of the post-header of its type.
@@ -188,7 +188,7 @@ def read_table_id(buf: Bytes, body: Int, post_header: Int) -> Int:
 
 @part
 def ends_statement(buf: Bytes, body: Int, post_header: Int) -> bool:
-    """Whether a row event is the last one of its statement: the next writes the TABLE_MAPs that it needs again."""
+    """Whether a row event is the last one of its statement; the next statement has its own TABLE_MAPs again."""
     return bool(read_u16(buf, body + (4 if post_header == 6 else 6)) & _STATEMENT_END)
 
 
@@ -196,8 +196,8 @@ def ends_statement(buf: Bytes, body: Int, post_header: Int) -> bool:
 def is_dummy(table_id: Int, post_header: Int) -> bool:
     """Whether a row event without a TABLE_MAP has no rows, and only ends its statement.
 
-    The server writes ~0UL there (5.1 and 5.5, sql/log_event.cc, Rows_log_event::Rows_log_event), of 8 bytes, or of 4
-    on 32-bit systems, cut to the width of a table id. 0xFFFFFF, which the internals manual gives, is an id like others.
+    The server writes ~0UL as its table id (5.1 and 5.5, sql/log_event.cc, Rows_log_event::Rows_log_event): 8 bytes, or
+    4 on 32-bit systems, cut to the width of a table id. 0xFFFFFF, the value in the internals manual, is a normal id.
     """
     return bool(table_id == 0xFFFFFFFF or (post_header != 6 and table_id == 0xFFFFFFFFFFFF))
 

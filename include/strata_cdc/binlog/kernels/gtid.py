@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 KEY_BYTES = 49
 """A server's UUID (16), the length of a tag (1) and the tag (32)."""
 KEY_NUMBER = KEY_BYTES
-"""Where the number (8) comes after them in what `read_gtid` fills."""
+"""Position of the number (8 bytes) after them in the key that `read_gtid` fills."""
 GTID_BYTES = KEY_BYTES + 8
 _CLOCK_TYPE = 2
 _ORIGINAL_FOLLOWS = 1 << 55
@@ -33,14 +33,14 @@ def read_gtid(buffer: Bytes, at: Int, end: Int, event_type: Int, key: Bytes) -> 
 
     Args:
         buffer: Bytes of the file.
-        at: After the event's header.
-        end: Before its checksum.
+        at: Offset after the event's header.
+        end: Offset before its checksum.
         event_type: Its type code.
-        key: Takes `GTID_BYTES`: UUID, length of tag, tag and number; all 0 for an anonymous transaction.
+        key: Gets `GTID_BYTES` bytes: UUID, length of tag, tag and number; all 0 for an anonymous transaction.
 
     Returns:
-        The time of the commit (microseconds since 1970 UTC; 0 where the server does not write it), or -1 if the event
-        is not whole or has impossible values.
+        The time of the commit (microseconds since 1970 UTC; 0 if the server does not write it), or -1 if the event
+        is incomplete or has impossible values.
     """
     for k in range(_UUID_BYTES, GTID_BYTES):
         key[k] = 0
@@ -55,7 +55,7 @@ def read_gtid(buffer: Bytes, at: Int, end: Int, event_type: Int, key: Bytes) -> 
             key[KEY_NUMBER + k] = buffer[at + 17 + k]
         if read_i64(key, KEY_NUMBER) < 1:
             return np.int64(-1)
-    # 5.7.5 added the logical clock after that, 8.0.1 the time of the commit.
+    # After that, 5.7.5 added the logical clock, and 8.0.1 the time of the commit.
     if end - at >= 49 and buffer[at + 25] == _CLOCK_TYPE:
         stamp = read_u48(buffer, at + 42) | (np.int64(buffer[at + 48]) << 48)
         return stamp & ~np.int64(_ORIGINAL_FOLLOWS)
@@ -116,7 +116,7 @@ def _read_tag(buffer: Bytes, at: Int, end: Int, length: Int, key: Bytes) -> Int:
 @kernel
 def _read_tagged(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:
     stamp = np.int64(0)
-    field = np.int64(-3)  # Version, size and last field that must be understood come before the fields.
+    field = np.int64(-3)  # Before the fields are the version, the size and the last field that must be understood.
     seen = np.int64(0)
     while at < end:
         number, at = read_varint(buffer, at, end)
@@ -125,7 +125,7 @@ def _read_tagged(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:
         if field < 0:
             field += 1
             continue
-        if number > 6:  # After the time of the commit there is nothing that a stream is cut by.
+        if number > 6:  # After the time of the commit there is nothing that is needed to cut a stream.
             break
         if number == 1:
             at = _read_uuid(buffer, at, end, key)
@@ -146,7 +146,7 @@ def _read_tagged(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:
 
 @kernel
 def key_row(keys: ByteRows, count: Int, hint: Int, key: Bytes) -> Int:
-    """Which of the first `count` rows of `keys` equals `key`, trying `hint` first; -1 if none does."""
+    """The row of `keys` that equals `key`, among the first `count`, trying `hint` first; -1 if there is none."""
     for step in range(count + 1):
         row = hint if step == 0 else step - 1
         if row < 0 or row >= count:
@@ -188,16 +188,16 @@ def read_gtids(
 
     Args:
         buf: The bytes that they are in.
-        events: GTID and TAGGED_GTID events, no others.
-        trailer: Bytes of the checksum after each.
-        first: The first one to take.
-        keys: As in `key_row`; so the next two.
-        count: As above.
-        key: As above.
-        found: Takes the row of `keys` and the number of each.
+        events: Only GTID and TAGGED_GTID events.
+        trailer: Bytes of the checksum after each event.
+        first: The first event to read.
+        keys: As in `key_row`.
+        count: As in `key_row`.
+        key: As in `key_row`.
+        found: Gets the row of `keys` and the number of each event.
 
     Returns:
-        Status and the event that it is about: DONE, BAD_GTID, or NEW_SERVER (add `key`, and go on with that event).
+        Status and the event that it is about: DONE, BAD_GTID, or NEW_SERVER (add `key`, and continue with that event).
     """
     row = np.int64(-1)
     for i in range(first, len(events.positions)):

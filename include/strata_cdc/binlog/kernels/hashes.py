@@ -1,7 +1,7 @@
-"""Hashes of the values of Arrow columns, one column after the other into one hash a row.
+"""Hashes of the values of Arrow columns: one column after the other is added to one hash per row.
 Not here: which columns belong together (`quality/checks/before_after.py`).
 
-The hashes are compared within a run and never stored. They are good against chance, not against an adversary.
+The hashes are compared within a run and never stored. They protect against chance, not against an adversary.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LANE = np.int64(0x1B873593CC9E2D51)
 
 @part
 def stir(found: Int, word: Int) -> Int:
-    """A hash with 64 more bits in it; numbers wrap around."""
+    """A hash with 64 more bits added; numbers wrap around."""
     found = (found ^ word) * _FIRST
     found ^= found >> np.int64(32)
     found *= _SECOND
@@ -34,16 +34,16 @@ def stir(found: Int, word: Int) -> Int:
 
 @part
 def _folded(data: Bytes, at: Int, other: Int, found: Int) -> Int:
-    """A hash with the words from `at` and from `other` in it."""
+    """A hash with the words at `at` and at `other` added."""
     return fold_product(load_i64(data, at) ^ _FIRST, load_i64(data, other) ^ found)
 
 
 @part
 def bytes_hash(data: Bytes, at: Int, size: Int, found: Int) -> Int:
-    """A hash with `size` bytes from `at` in it, and with their number.
+    """A hash with `size` bytes from `at` on added, and with their number.
 
-    Words are folded in by twos, those of long values in two lanes: a product waits for the one before it in its lane.
-    The last two may share bytes with those before them. A fold forgets what it has found where the first word is
+    Two words at a time are folded in, for long values in two lanes: a product waits for the previous one of its lane.
+    The last two words may share bytes with those before them. A fold loses the hash so far if its first word is
     `_FIRST`.
     """
     found, end = stir(found, size), at + size
@@ -55,7 +55,7 @@ def bytes_hash(data: Bytes, at: Int, size: Int, found: Int) -> Int:
         return stir(found, rest)
     if size < 16:
         return _folded(data, at, end - np.int64(8), found)
-    # Lanes that began alike would be alike, and gone, wherever the words repeat.
+    # If the lanes began equal, they would be equal for repeated words, and cancel each other.
     other = found ^ _LANE
     while at + 32 <= end:
         found = _folded(data, at, at + np.int64(8), found)
@@ -75,9 +75,9 @@ def hash_texts(data: Bytes, offsets: Offsets, nulls: Bytes, hashes: Ints) -> Int
 
     Args:
         data: The bytes of all values.
-        offsets: One more than rows: where each begins.
-        nulls: Per row whether it is NULL, or nothing if none is.
-        hashes: One a row; changed.
+        offsets: One more than rows: where each value begins.
+        nulls: Per row whether it is NULL; empty if no row is.
+        hashes: One per row; changed.
 
     Returns:
         -1, or the first row whose bytes are not in `data`.

@@ -1,6 +1,5 @@
-"""The machine instructions that Numba puts instead of the functions of `memory.py`, `carryless.py` and
-`folds.py`.
-Not here: when Numba compiles (`compiler.py`, the one place that imports this)."""
+"""The machine instructions that Numba uses instead of the functions of `memory.py`, `carryless.py` and `folds.py`.
+Not here: when Numba compiles (`compiler.py`, the only module that imports this)."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 _SOURCES = frozenset({__file__, memory.__file__, carryless.__file__, folds.__file__})
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
-"""As `compiler.py` has them."""
+"""The same as in `compiler.py`."""
 
 
 def _pointer(context: Any, builder: Any, kind: Any, value: Any, offset: Any) -> Any:
@@ -79,7 +78,7 @@ def _compiled_copy(source: Any, at: Any, target: Any, to: Any, size: Any) -> Any
 
 
 def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    """A value without the words by which Numba counts references to its arrays."""
+    """A value without the words that Numba uses to count references to its arrays."""
     if isinstance(kind, types.Array):
         array = context.make_array(kind)(context, builder, value=value)
         array.meminfo, array.parent = (cgutils.get_null_value(word.type) for word in (array.meminfo, array.parent))

@@ -1,6 +1,6 @@
 """The decorators that make a function a kernel: machine code from the linked library, else from the compiler.
-Not here: kernels. They take numbers and arrays only, check each bound first, allocate nothing, and return a code of
-`status.py`."""
+Not here: kernels. A kernel takes only numbers and arrays, checks each bound first, allocates nothing, and returns a
+code of `status.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 class _Written(NamedTuple):
-    """A kernel as it is written, and what its module shows in its place."""
+    """A kernel as it is written, and the object that its module has instead."""
 
     function: Callable[..., Any]
     inline: bool
@@ -31,7 +31,7 @@ _lock = RLock()
 
 
 def compile_now(name: str) -> Callable[..., Any]:
-    """The kernel `file.name` from the compiler: for arguments of other types than those in the linked library."""
+    """Compiles the kernel `file.name`, for arguments of other types than in the linked library."""
     with _lock:
         if name not in _compiled:
             _compile_written()
@@ -45,15 +45,16 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Machine code for a function.
 
     Kernels release the GIL. `NUMBA_DISABLE_JIT=1` leaves them plain Python, `NUMBA_BOUNDSCHECK=1` adds a check to each
-    access; the tests run in all three modes. A global that a kernel reads is frozen into the machine code.
+    access; the tests run in all three modes. A global that a kernel reads becomes a constant in the machine
+    code.
     """
     return _machine_code(function, inline=False)
 
 
 def part(function: Callable[P, R]) -> Callable[P, R]:
-    """A kernel that becomes a part of each one that calls it.
+    """A kernel that becomes a part of each kernel that calls it.
 
-    A call hands over seven words for each array, which costs more than a small kernel's work.
+    A call passes seven words for each array, which costs more than the work of a small kernel.
     """
     return _machine_code(function, inline=True)
 
@@ -77,7 +78,7 @@ def _compiled_when_called(name: str) -> Callable[..., Any]:
 
 
 def _compile_written() -> None:
-    """Compiles every kernel so far, and lets them call each other: Numba knows its own functions only."""
+    """Compiles every kernel so far, and lets them call each other: Numba can only call its own functions."""
     from strata_cdc.binlog.kernels.compiler import compiled  # noqa: PLC0415 - as above
 
     modules = [vars(module) for name, module in list(sys.modules.items()) if name.startswith(f"{__package__}.")]

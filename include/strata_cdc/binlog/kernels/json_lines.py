@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Bytes, Int, IntRows, Ints
 
 SAME, OWN, CHOSEN = 0, 1, 2
-"""Which of the texts of a part a line has: the first, that of its own number, the one that is chosen for it."""
+"""Which text of a part a line has: the first, the text with the line's number, or the text that is chosen for it."""
 DATA, DATA_BYTES, STARTS, TEXTS, WAY, CHOSEN_TEXTS, LINES, ABSENT, ABSENT_TEXTS = range(9)
 """The fields of a part of lines: the address and the size of its bytes; the address of the positions where each text
 begins and the last text ends, and the number of texts; one of the ways above; the address of the numbers of the chosen
@@ -24,12 +24,12 @@ FIRST_PART, END_PART, FIRST_LINE, END_LINE = range(4)
 """The fields of a group of lines."""
 _QUOTE, _BACKSLASH, _SPACE = 34, 92, 32
 _SHORT = 16
-"""Bytes that are copied for a text that is not longer, where the line has space for as many."""
+"""For a text of at most this many bytes, this many bytes are copied if the line has space for them."""
 
 
 @part
 def escape_of(byte: Int) -> Int:
-    """What comes after the backslash for a byte that has a short escape; 0 if it has none."""
+    """The character after the backslash, for a byte that has a short escape; 0 if it has none."""
     if byte in (_QUOTE, _BACKSLASH):
         return np.int64(byte)
     if byte == 8:
@@ -45,11 +45,11 @@ def escape_of(byte: Int) -> Int:
 
 @kernel
 def escaped_sizes(data: Bytes, offsets: Ints, sizes: Ints) -> None:
-    """The bytes of each text as JSON has it, without its quotes (RFC 8259, 7)."""
+    """The number of bytes of each text in JSON, without its quotes (RFC 8259, 7)."""
     for i in range(sizes.shape[0]):
         begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
         special = np.int64(0)
-        # Mostly there is none: this loop has no branch, and becomes vector instructions.
+        # Mostly there is no escape: this loop has no branch, and becomes vector instructions.
         for k in range(begin, end):
             byte = load_u8(data, k)
             special += np.int64((byte < _SPACE) | (byte == _QUOTE) | (byte == _BACKSLASH))
@@ -89,9 +89,9 @@ def put_escaped(data: Bytes, begin: Int, end: Int, out: Bytes, to: Int) -> Int:
 
 @kernel
 def escaped_texts(data: Bytes, offsets: Ints, starts: Ints, out: Bytes) -> Int:
-    """Each text with its escapes; `starts` are the places of the texts and their end, which the caller has counted.
+    """Each text with its escapes; `starts` has the positions of the texts and their end, as the caller has counted.
 
-    Returns -1, or the text that would not fit.
+    Returns -1, or the number of the text that does not fit.
     """
     for i in range(offsets.shape[0] - 1):
         begin, end, size = offsets[i], offsets[i + 1], starts[i + 1] - starts[i]
@@ -106,7 +106,7 @@ def escaped_texts(data: Bytes, offsets: Ints, starts: Ints, out: Bytes) -> Int:
 
 @part
 def text_of(way: Int, texts: Int, chosen: Ints, i: Int) -> Int:
-    """Which of the texts of a part line `i` has; -1 if there is none."""
+    """The number of the text of a part that line `i` has; -1 if there is none."""
     text: Int = np.int64(0)
     if way == OWN:
         text = np.int64(i)
@@ -117,16 +117,16 @@ def text_of(way: Int, texts: Int, chosen: Ints, i: Int) -> Int:
 
 @kernel
 def count_lines(parts: IntRows, groups: IntRows, counts: Ints) -> Int:
-    """Adds the bytes of the parts of lines to those of each line.
+    """Adds the sizes of the parts of lines to the size of each line.
 
     Args:
-        parts: Of all lines, group by group.
-        groups: Of each group of lines that are made of the same parts: its first part and the one after its last, its
-            first line and the one after its last.
-        counts: Of each line.
+        parts: The parts of all lines, group by group.
+        groups: A group has lines with the same parts. For each group: its first part and the part after its last one,
+            its first line and the line after its last one.
+        counts: Bytes of each line.
 
     Returns:
-        -1, or the part that has no text for a line.
+        -1, or the number of the part that has no text for a line.
     """
     for g in range(groups.shape[0]):
         first, end = groups[g, FIRST_LINE], groups[g, END_LINE]
@@ -147,20 +147,20 @@ def count_lines(parts: IntRows, groups: IntRows, counts: Ints) -> Int:
 def put_lines(
     parts: IntRows, groups: IntRows, borders: IntRows, front: Int, places: Ints, ends: Ints, out: Bytes
 ) -> Int:
-    """Writes some lines, a part of the lines of a group at a time: the bytes of a part are mostly as many in each line.
+    """Writes some lines, part by part for the lines of a group: a part mostly has the same size in all lines.
 
     Args:
         parts: As `count_lines` takes them.
-        groups: Likewise.
+        groups: As `count_lines` takes them.
         borders: The lines that are written, in chunks of the output that stay in the processor's cache: one row per
             border of two chunks, with the first line after the border in each group.
         front: How many bytes are before the output.
-        places: Where each line begins; moves to its end.
-        ends: Where it ends.
+        places: Where each line begins; changed to its end.
+        ends: Where each line ends.
         out: Where the lines go.
 
     Returns:
-        -1, or the line whose parts do not fill its place.
+        -1, or the number of the line whose parts do not have its size.
     """
     for piece in range(borders.shape[0] - 1):
         for g in range(groups.shape[0]):
@@ -174,12 +174,12 @@ def put_lines(
 def put_some(
     parts: IntRows, group: Ints, begin: Int, end: Int, front: Int, places: Ints, ends: Ints, out: Bytes
 ) -> Int:
-    """Writes lines of one group, from one to the one before another."""
+    """Writes the lines `begin` to before `end` of one group."""
     room, lines = np.int64(out.shape[0]), np.int64(min(places.shape[0], ends.shape[0]))
     if begin < group[FIRST_LINE] or end > group[END_LINE] or begin < 0 or end > lines:
         return np.int64(max(begin, 0))
     for p in range(group[FIRST_PART], group[END_PART]):
-        # In names of their own: for all that the compiler knows, what is written could be in the table.
+        # In local names: else the compiler must assume that each write may change the table.
         way, texts, known = parts[p, WAY], parts[p, TEXTS], parts[p, DATA_BYTES]
         data, starts = bytes_at(parts[p, DATA], known), ints_at(parts[p, STARTS], texts + 1)
         chosen = ints_at(parts[p, CHOSEN_TEXTS], parts[p, LINES])
@@ -196,7 +196,7 @@ def put_some(
             if at < 0 or size < 0 or at + size > known or to < 0 or to + size > behind or behind > room:
                 return np.int64(i)
             if size <= _SHORT and at + _SHORT <= known and to + _SHORT <= behind:
-                # Two moves and no call: what is too much is written over by the next part of the line.
+                # Two moves and no call: the next part of the line overwrites the surplus bytes.
                 copy_bytes(data, at, out, to, np.int64(_SHORT))
             else:
                 copy_bytes(data, at, out, to, size)
@@ -221,7 +221,7 @@ def letter(value: Int) -> Int:
 
 @kernel
 def base64_texts(data: Bytes, offsets: Ints, ends: Ints, out: Bytes) -> Int:
-    """Bytes in base64 with padding; `ends` are the texts' offsets, which the caller has counted."""
+    """Bytes in base64 with padding; `ends` has the texts' offsets, as the caller has counted."""
     for i in range(offsets.shape[0] - 1):
         at, end, to = np.int64(offsets[i]), np.int64(offsets[i + 1]), np.int64(ends[i])
         if to + (end - at + 2) // 3 * 4 > out.shape[0]:

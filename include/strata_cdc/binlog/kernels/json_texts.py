@@ -1,5 +1,5 @@
 """Whether texts are JSON (RFC 8259), byte by byte.
-Not here: making such text from what the log has (`jsonb.py`, `json_values.py`): this one judges that."""
+Not here: making such text from the log (`jsonb.py`, `json_values.py`), which is checked here."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _ARRAY, _ARRAY_END, _OBJECT, _OBJECT_END = 91, 93, 123, 125
 
 @part
 def is_space(byte: Int) -> bool:
-    """Whether it stands between tokens."""
+    """Whether a byte is white space between tokens."""
     return bool(byte == 32 or 9 <= byte <= 10 or byte == 13)
 
 
 @part
 def is_digit(data: Bytes, at: Int, end: Int) -> bool:
-    """Whether a digit stands there."""
+    """Whether there is a digit at `at`."""
     return bool(at < end and _ZERO <= load_u8(data, at) <= _NINE)
 
 
 @part
 def digits_end(data: Bytes, at: Int, end: Int) -> Int:
-    """After the digits from `at` on; -1 if there is none."""
+    """Position after the digits from `at` on; -1 if there is none."""
     if not is_digit(data, at, end):
         return np.int64(-1)
     while is_digit(data, at, end):
@@ -42,7 +42,7 @@ def digits_end(data: Bytes, at: Int, end: Int) -> Int:
 
 @part
 def escape_end(data: Bytes, at: Int, end: Int) -> Int:
-    """After the escape whose backslash is before `at`; -1 if it is none."""
+    """Position after the escape whose backslash is before `at`; -1 if it is not an escape."""
     if at >= end:
         return np.int64(-1)
     byte = load_u8(data, at)
@@ -62,7 +62,7 @@ def escape_end(data: Bytes, at: Int, end: Int) -> Int:
 
 @part
 def text_end(data: Bytes, at: Int, end: Int) -> Int:
-    """After the closing quote of the text that begins at `at`, after its quote; -1 if it is none."""
+    """Position after the closing quote of a text; `at` is after its opening quote; -1 if it is not a text."""
     while at < end:
         byte = load_u8(data, at)
         if byte == _QUOTE:
@@ -79,7 +79,7 @@ def text_end(data: Bytes, at: Int, end: Int) -> Int:
 
 @part
 def number_end(data: Bytes, at: Int, end: Int) -> Int:
-    """After a number; -1 if there is none."""
+    """Position after a number; -1 if there is none."""
     if at < end and load_u8(data, at) == _MINUS:
         at += np.int64(1)
     first = at
@@ -98,7 +98,7 @@ def number_end(data: Bytes, at: Int, end: Int) -> Int:
 
 @part
 def word_end(data: Bytes, at: Int, end: Int) -> Int:
-    """After `true`, `false` or `null`; -1 if there is none."""
+    """Position after `true`, `false` or `null`; -1 if there is none."""
     for size, word in ((4, 0x65757274), (5, 0x736C6166), (4, 0x6C6C756E)):
         if at + size <= end:
             found = np.int64(0)
@@ -111,7 +111,7 @@ def word_end(data: Bytes, at: Int, end: Int) -> Int:
 
 @part
 def scalar_end(data: Bytes, at: Int, end: Int) -> Int:
-    """After a text, number or word; -1 if there is none."""
+    """Position after a text, number or word; -1 if there is none."""
     byte = load_u8(data, at)
     if byte == _QUOTE:
         return text_end(data, at + 1, end)
@@ -136,8 +136,8 @@ def closes(byte: Int, wanted: Int, kind: Int) -> bool:
 
 @part
 def step(data: Bytes, at: Int, end: Int, wanted: Int) -> tuple[Int, Int]:
-    """After the token at `at`, which neither closes nor opens anything, and what is expected then; -1 if it must not
-    stand there. `_DONE` stands for a whole value."""
+    """Position after the token at `at`, which neither opens nor closes anything, and what is expected then; -1 if it is
+    not allowed there. `_DONE` means a whole value."""
     byte = load_u8(data, at)
     if wanted in (_VALUE, _VALUE_OR_END):
         return scalar_end(data, at, end), np.int64(_DONE)
@@ -182,16 +182,16 @@ def is_json(data: Bytes, at: Int, end: Int, stack: Bytes) -> bool:
 
 @kernel
 def find_no_json(data: Bytes, offsets: Offsets, stack: Bytes, bad: Bytes) -> Int:
-    """Sets a byte for each text that is no JSON.
+    """Sets a byte for each text that is not JSON.
 
     Args:
         data: The bytes of all texts.
-        offsets: One more than texts: where each begins.
+        offsets: One more than texts: where each text begins.
         stack: As many bytes as values may be nested.
-        bad: One a text, zero.
+        bad: One byte per text, all zero.
 
     Returns:
-        How many are none.
+        The number of texts that are not JSON.
     """
     found = np.int64(0)
     for i in range(bad.shape[0]):

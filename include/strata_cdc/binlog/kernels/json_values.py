@@ -1,4 +1,4 @@
-"""JSON's scalars and strings into the text that the server prints.
+"""Converts JSON's scalars and strings to the text that the server prints.
 Not here: objects and arrays (`jsonb.py`), partial updates of JSON (`changes/partial_json.py`).
 
 Format: `sql-common/json_binary.h`; text: `sql-common/json_dom.cc`, `Json_wrapper::to_string` (9.7). Every offset is
@@ -35,16 +35,16 @@ OPAQUE: Final = 15
 
 _DATE, _TIME, _DATETIME, _TIMESTAMP, _NEWDECIMAL, _VAR_STRING = 10, 11, 12, 7, 246, 253
 BASE64 = np.frombuffer(bytearray(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"), np.uint8)
-"""To be handed to the kernels."""
+"""An argument of the kernels."""
 _BASE64_LINE: Final = 57
 """Bytes after which the server begins a new line of base64 (mysys/base64.cc), which JSON escapes."""
 LITERAL_ROOM: Final = 40
-"""Bytes that any number, date or literal with what surrounds it takes at most; decimals need more."""
+"""A number, date or literal, with what surrounds it, has at most this many bytes; decimals need more."""
 
 
 @part
 def variable_length(buf: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
-    """A length of seven bits a byte, the lowest first, and the offset after it; -1 if there is none before `end`."""
+    """A length in seven bits per byte, the lowest first, and the offset after it; -1 if it runs past `end`."""
     size = np.int64(0)
     for k in range(5):
         if at + k >= end:
@@ -139,7 +139,7 @@ def put_integer(value: Int, out: Bytes, to: Int) -> Int:
 
 @kernel
 def put_unsigned(value: Int, out: Bytes, to: Int) -> Int:
-    """Writes an unsigned number, given by its bits."""
+    """Writes an unsigned number, passed as its bits."""
     high, low = (value >> 32) & 0xFFFFFFFF, value & 0xFFFFFFFF
     rest = ((high % 10) << 32) | low
     quotient = ((high // 10) << 32) + rest // 10
@@ -176,7 +176,7 @@ def put_clock(packed: Int, hour: Int, micros: Int, out: Bytes, to: Int) -> Int:
 
 @kernel
 def put_temporal(kind: Int, packed: Int, out: Bytes, to: Int) -> Int:
-    """Writes an opaque date or time in quotes: the packed form of `my_time.cc`, 24 bits of microseconds below."""
+    """Writes an opaque date or time in quotes: the packed form of `my_time.cc`, microseconds in the low 24 bits."""
     out[to] = ord('"')
     to += 1
     if packed < 0:
@@ -229,7 +229,7 @@ def put_base64(alphabet: Bytes, kind: Int, buf: Bytes, at: Int, size: Int, out: 
 
 @kernel
 def put_decimal(buf: Bytes, at: Int, size: Int, out: Bytes, to: Int) -> Int:
-    """Writes an opaque DECIMAL of `size` bytes: its precision, its scale, its digits; -1 if that is none."""
+    """Writes an opaque DECIMAL of `size` bytes: its precision, its scale, its digits; -1 if it is not a DECIMAL."""
     if size < 2:
         return np.int64(-1)
     precision, scale = np.int64(buf[at]), np.int64(buf[at + 1])
@@ -253,7 +253,7 @@ def put_opaque(alphabet: Bytes, buf: Bytes, at: Int, limit: Int, out: Bytes, to:
     if out.shape[0] - to < 6 * size + 4 * LITERAL_ROOM:
         return FULL, to, behind
     if kind == _VAR_STRING:
-        # Text of UCS-2, UTF-16 or UTF-32, which is kept, and printed, as its bytes (json_dom.cc, wrapper_to_string).
+        # Text of UCS-2, UTF-16 or UTF-32, which is stored and printed as its bytes (json_dom.cc, wrapper_to_string).
         return DONE, put_quoted(buf, at, size, out, to), behind
     if kind == _NEWDECIMAL:
         to = put_decimal(buf, at, size, out, to)
@@ -274,7 +274,7 @@ def decimal_size(precision: Int, scale: Int) -> Int:
 
 @kernel
 def put_long_number(powers: WordRows, kind: Int, buf: Bytes, at: Int, out: Bytes, to: Int) -> Int:
-    """Writes a number of four or eight bytes, which are there; -1 for a double that is no number."""
+    """Writes a number of four or eight bytes, which must exist; -1 for a double that is infinite or NaN."""
     if kind == INT32:
         return put_integer((little_endian(buf, at, 4) ^ 0x80000000) - 0x80000000, out, to)
     if kind == UINT32:
@@ -312,7 +312,7 @@ def number_size(kind: Int) -> Int:
 def put_scalar(
     powers: WordRows, alphabet: Bytes, kind: Int, buf: Bytes, at: Int, limit: Int, out: Bytes, to: Int
 ) -> tuple[Int, Int, Int]:
-    """Writes a value that is no container.
+    """Writes a value that is not a container.
 
     Returns:
         DONE, FULL (`out` has no space) or CORRUPT; the position after the text; the offset after the value.

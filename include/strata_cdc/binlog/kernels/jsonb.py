@@ -1,9 +1,9 @@
-"""JSON cells into the text that the server prints.
-Not here: what objects and arrays hold in the end (`json_values.py`), partial updates (`changes/partial_json.py`).
+"""Converts JSON cells to the text that the server prints.
+Not here: the scalars in objects and arrays (`json_values.py`), partial updates (`changes/partial_json.py`).
 
 Format: `sql-common/json_binary.h`; text: `sql-common/json_dom.cc`, `Json_wrapper::to_string` (9.7). Every offset is
-checked before the read. What a document's values take together is counted against its length, so that a document whose
-offsets point to the same value again and again ends in CORRUPT instead of growing without bound.
+checked before the read. The sizes of a document's values are added and compared with its length: a document whose
+offsets point to the same value again and again ends in CORRUPT instead of growing without limit.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ def value_entry(start: Int, kind: Int, length: Int, number: Int) -> Int:
 
 @part
 def value_at(buf: Bytes, start: Int, kind: Int, entry: Int) -> Int:
-    """Offset of a value; it may be out of its container."""
+    """Offset of a value; it may be outside of its container."""
     child = load_u8(buf, entry)
     large = kind in (LARGE_OBJECT, LARGE_ARRAY)
-    # Literals and short numbers lie in the entry itself.
+    # Literals and short numbers are in the entry itself.
     if child in (LITERAL, INT16, UINT16) or (large and child in (INT32, UINT32)):
         return entry + 1
     return start + little_endian(buf, entry + 1, container_width(kind))
@@ -120,7 +120,7 @@ def open_member(
 
 @part
 def empty_text(out: Bytes, to: Int) -> tuple[Int, Int]:
-    """As `json_text`, of no bytes: a NOT NULL column that never got a value (sql/field.cc, Field_json::val_json)."""
+    """As `json_text`, for no bytes: a NOT NULL column that never got a value (sql/field.cc, Field_json::val_json)."""
     if out.shape[0] - to < LITERAL_ROOM:
         return FULL, to
     return DONE, put_literal(np.int64(0), out, to)
@@ -130,7 +130,7 @@ def empty_text(out: Bytes, to: Int) -> tuple[Int, Int]:
 def json_text(
     powers: WordRows, alphabet: Bytes, buf: Bytes, at: Int, end: Int, out: Bytes, to: Int, frames: IntRows
 ) -> tuple[Int, Int]:
-    """Writes the document between `at` and `end`, at least a byte: DONE, FULL or CORRUPT, and the position after it.
+    """Writes the document between `at` and `end`, at least one byte; DONE, FULL or CORRUPT, and the position after it.
 
     Args:
         powers: Powers of ten, for doubles.
@@ -138,7 +138,7 @@ def json_text(
         buf: The buffer of the cell.
         at: Offset of the document's type byte.
         end: Offset after the document.
-        out: For the text.
+        out: Gets the text.
         to: Where in `out` it begins.
         frames: Space for MOST_DEPTH containers.
     """
@@ -204,22 +204,22 @@ def gather_json(  # noqa: PLR0913, PLR0917 - arrays have no other way in
     offsets: Offsets,
     out: Bytes,
 ) -> tuple[Int, Int]:
-    """Texts of JSON cells from row `first` on, whose offset is set.
+    """Writes the texts of JSON cells from row `first` on; the offset of that row is already set.
 
     Args:
         powers: `doubles.POWERS`.
         alphabet: `BASE64`.
         buf: The buffer of the cells.
-        base: What cells are relative to.
+        base: The position that cells are relative to.
         cells: Where the documents lie.
         prefix: Bytes of the length before each.
-        first: The row to go on with.
+        first: The row to continue with.
         frames: Space for MOST_DEPTH containers.
-        offsets: Of the texts.
+        offsets: Offsets of the texts.
         out: The texts.
 
     Returns:
-        Status and row: DONE; FULL, to go on with that row and a longer `out`; CORRUPT for that row.
+        Status and row: DONE; FULL, to continue with that row and a longer `out`; CORRUPT for that row.
     """
     for i in range(first, cells.shape[0]):
         to = np.int64(offsets[i])

@@ -1,4 +1,4 @@
-"""What the walks over events share with their callers: groups of arrays, and the records that lie in them.
+"""What the walks over events share with their callers: groups of arrays, and the records in them.
 Not here: the walks (`transactions.py`, `stream.py`, `row_images.py`, `packets.py`), the codes (`words.py`)."""
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ class Events(NamedTuple):
 
 
 class IndexState(Record):
-    """Where the index stands; the counts are of rows in the arrays of `Notes`."""
+    """The state of the index; the counts are of rows in the arrays of `Notes`."""
 
     place: Int
     """A `State` of the stream."""
     begin: Int
-    """Offset of the open transaction; so the next six are of it."""
+    """Offset of the open transaction; the next six belong to it, too."""
     sid: Int
-    """Who numbered it: its number among the known servers; -1 for an anonymous transaction."""
+    """The server that numbered it: its number among the known servers; -1 for an anonymous transaction."""
     gno: Int
     stamp: Int
     log_begin: Int
     incident: Int
     xa: Int
     row: Int
-    """Rows of it so far."""
+    """Its rows so far."""
     split: Int
     """Offset of its last split point."""
     transactions: Int
@@ -52,14 +52,14 @@ class IndexState(Record):
     split_maps: Int
     maps: Int
     first_entry: Int
-    """Of the open transaction, as the next."""
+    """Belongs to the open transaction, like the next one."""
     first_statement: Int
     keys: Int
     """How many rows of `Known.keys` are in use."""
 
 
 class Transaction(Record):
-    """A finished transaction; the last three say where its rows in the other arrays end."""
+    """A finished transaction; the last three are where its rows in the other arrays end."""
 
     begin: Int
     end: Int
@@ -69,10 +69,10 @@ class Transaction(Record):
     gno: Int
     stamp: Int
     incident: Int
-    """Offset of an INCIDENT; -1 without."""
+    """Offset of an INCIDENT; -1 if there is none."""
     xa: Int
-    """Offset of the event that says what it has to do with XA: XA_PREPARE, a QUERY that is all of it, or the payload
-    that XA_PREPARE is in; -1 without. Not each of them is a step of two phases (`binlog/events/xa.py`)."""
+    """Offset of the event that may have its XA step: XA_PREPARE, a QUERY that is the whole transaction, or the payload
+    that has XA_PREPARE; -1 if there is none. Not each of them is a step of two phases (`binlog/events/xa.py`)."""
     entries_end: Int
     statements_end: Int
     splits_end: Int
@@ -87,7 +87,7 @@ class Entry(Record):
 
 
 class Split(Record):
-    """A point at which a transaction can be decoded from."""
+    """A point from which a transaction can be decoded."""
 
     offset: Int
     row: Int
@@ -104,14 +104,14 @@ class OpenMap(Record):
 
 
 class KnownMap(Record):
-    """A TABLE_MAP that the index has met; one more row says where the bytes and widths of the last one end."""
+    """A TABLE_MAP that the index has seen; one more row has the end of the bytes and widths of the last one."""
 
     body: Int
     """Where its bytes start in `Known.bodies`, without table id and flags."""
     widths: Int
     """Where its widths start in `Known.widths`."""
     table: Int
-    """Number of the table that it is of."""
+    """Number of its table."""
     json_columns: Int
 
 
@@ -120,18 +120,18 @@ class Form(NamedTuple):
 
     checksum_bytes: Int
     payload: Int
-    """Offset of the payload that the events are in; -1 outside of one."""
+    """Offset of the payload that has the events; -1 outside of payloads."""
     split_bytes: Int
-    """A larger transaction gets points to split it at, this many bytes from each other."""
+    """A larger transaction gets split points, this many bytes from each other."""
     post_headers: Ints
-    """Bytes of the post-header by event type; -1 where the file's format lists none."""
+    """Bytes of the post-header by event type; -1 if the file's format lists none."""
 
 
 class Known(NamedTuple):
-    """What the index has met so far, by `binlog/events/registry.py`."""
+    """What the index has seen so far, kept by `binlog/events/registry.py`."""
 
     keys: ByteRows
-    """UUIDs and tags, one a row, as in `gtid.py`."""
+    """UUIDs and tags, one per row, as in `gtid.py`."""
     bodies: Bytes
     """This and the next three: TABLE_MAPs, as in `table_maps.py`."""
     table_maps: Records[KnownMap]
@@ -143,20 +143,20 @@ class Notes(NamedTuple):
     """What the index writes to."""
 
     state: Records[IndexState]
-    """One."""
+    """One record."""
     key: Bytes
-    """Takes the GTID that was read last."""
+    """Gets the GTID that was read last."""
     maps: Records[OpenMap]
-    """TABLE_MAPs in force, with space for one more a event; so the next four."""
+    """TABLE_MAPs in force, with space for one more per event; the same for the next four."""
     transactions: Records[Transaction]
     entries: Records[Entry]
     statements: Ints
-    """Offsets of QUERY events, or of the payloads that they are in."""
+    """Offsets of QUERY events, or of the payloads that have them."""
     splits: Records[Split]
     split_maps: Ints
-    """Offsets of TABLE_MAPs in force at split points; may run out."""
+    """Offsets of TABLE_MAPs in force at split points; its space may run out."""
     present: Ints
-    """As `widths.count_image_rows` has it."""
+    """As in `widths.count_image_rows`."""
 
 
 # The decoder: a walk that notes where each cell lies ----------------------------------------------
@@ -165,12 +165,12 @@ HEADER: Final = 19
 
 
 class WalkState(Record):
-    """Where the decoder's walk stands."""
+    """The state of the decoder's walk."""
 
     event: Int
-    """Index of the event to go on with."""
+    """Index of the event to continue with."""
     at: Int
-    """Offset of the row to go on with in that event; 0 for its start."""
+    """Offset of the row to continue with in that event; 0 for its start."""
     seq: Int
     row: Int
     """Ordinal of the next row in its transaction."""
@@ -181,15 +181,15 @@ class WalkState(Record):
     place: Int
     """A `State` of the stream."""
     following: Int
-    """That after the current event, once the caller has done what the walk asks for."""
+    """The state after the current event, once the caller has done what the walk requests."""
     statement: Int
-    """Counts statements; a TABLE_MAP is in force for one."""
+    """Counts statements; a TABLE_MAP is in force for one statement."""
     position: Int
     """Where the current event starts in the server's file."""
     delta: Int
     """Offset in the server's file minus offset in the buffer, as far as it is known."""
     is_piece: Int
-    """1 if events may be missing between those of the buffer, so that only their end positions tell where they were."""
+    """1 if events may be missing between those of the buffer, so that only their end positions show where they were."""
     buffer: Int
     """The row buffer that is full when the status is FULL; -1 for all."""
     foreign: Int
@@ -204,11 +204,11 @@ class BufferColumn(Record):
     width: Int
     """As in `events.cell_widths.CellWidths`."""
     target: Int
-    """Which wanted column it is; -1 for none."""
+    """Number of the wanted column; -1 if it is not wanted."""
 
 
 class RowBuffer(Record):
-    """The rows of one table after one TABLE_MAP that wait for their second pass."""
+    """The rows of one table, of one TABLE_MAP, that wait for their second pass."""
 
     cells_at: Int
     """Where its part of `cells` begins: targets x stride of the after images, then of the before images."""
@@ -226,16 +226,16 @@ class RowBuffer(Record):
     wanted: Int
     """0 if rows are only counted."""
     has: Int
-    """`Has` of all its rows."""
+    """The bits of `Has` of all its rows together."""
     waiting_bytes: Int
-    """Of its rows."""
+    """Bytes of its rows."""
 
 
 class MapInForce(Record):
     """A registered TABLE_MAP, found by hash of its table id."""
 
     key: Int
-    """The table id + 1; 0 for a free place."""
+    """The table id + 1; 0 for a free slot."""
     buffer: Int
     statement: Int
     body_at: Int
@@ -252,7 +252,7 @@ class Has(IntEnum):
 
 
 class Fact(IntEnum):
-    """What each row has beside its images."""
+    """What each row has besides its images."""
 
     SEQ = 0
     ROW = 1
@@ -278,33 +278,33 @@ class Op(IntEnum):
 
 NULL_CELL: Final = 0
 ABSENT_CELL: Final = 1
-"""Cells that are no places: every kernel of a type compares with this one."""
+"""Cells up to this one are not positions: the kernels of all types compare with it."""
 
 MOST_BYTES: Final = 16 << 20
-"""Bytes of row images that make a batch, however few rows they are."""
+"""Bytes of row images that are enough for a batch, however few rows they are."""
 
 SCRATCH_FIELDS: Final = 3
-"""Of a column in `Tables.scratch`."""
+"""Fields of a column in `Tables.scratch`."""
 
 
 class Tables(NamedTuple):
-    """All that the decoder's walk keeps from call to call."""
+    """Everything that the decoder's walk keeps from call to call."""
 
     state: Records[WalkState]
     """One."""
     keys: ByteRows
-    """UUIDs and tags of the transactions so far, one a row, as in `gtid.py`."""
+    """UUIDs and tags of the transactions so far, one per row, as in `gtid.py`."""
     key: Bytes
     """UUID, tag and number of the GTID that was read last."""
     maps: Records[MapInForce]
     """A hash table."""
     bodies: Bytes
-    """The bytes of the TABLE_MAPs after table id and flags."""
+    """The bytes of the TABLE_MAPs after the table id and flags."""
     buffers: Records[RowBuffer]
     columns: Records[BufferColumn]
-    """Of all row buffers."""
+    """The cells of all row buffers."""
     scratch: IntBlocks
-    """For the columns of one event's two images: index, width, place of the first cell."""
+    """For the columns of one event's two images: index, width, position of the first cell."""
     cells: Cells
     facts: Ints
     post_headers: Ints
@@ -315,15 +315,15 @@ class Tables(NamedTuple):
 
 
 class PacketState(Record):
-    """Where `packets.split_packets` stands."""
+    """The state of `packets.split_packets`."""
 
     left: Int
     """Bytes of the current packet that are still to come."""
     continues: Int
-    """1 if the event goes on in the next packet."""
+    """1 if the event continues in the next packet."""
     number: Int
-    """What the next packet has to be numbered, modulo 256; from `UNNUMBERED` on it may have any number."""
+    """The number that the next packet must have, modulo 256; from `UNNUMBERED` on any number is allowed."""
     event_left: Int
     """Bytes of the current event that are still to come."""
     largest: Int
-    """Bytes that an event may have; set by the caller."""
+    """The most bytes that an event may have; set by the caller."""

@@ -1,9 +1,9 @@
-"""Reads numbers and copies bytes at any offset in one machine instruction or call; arrays by their addresses.
+"""Reads numbers and copies bytes at any offset in one machine instruction or call; reads arrays by their addresses.
 Not here: bounds. Callers check them first, as for an index; `NUMBA_BOUNDSCHECK=1` checks the last byte here too.
 
-A compiled index of a signed type costs a test for negative values at each access, and the bytes of a number cost one
-access each; that keeps loops over bytes from being vectorised. What is here is plain Python; in its place the compiler
-puts what `intrinsics.py` has.
+A compiled index of a signed type costs a test for negative values at each access, and each byte of a number costs one
+access; this prevents loops over bytes from being vectorised. The code here is plain Python; the compiler replaces it
+with that of `intrinsics.py`.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ def copy_bytes(source: Bytes, at: Int, target: Bytes, to: Int, size: Int) -> Non
 
 
 def borrowed(arrays: Arrays) -> Arrays:
-    """The same array, or arrays of a tuple, for a kernel's own use while its caller holds them: they are not counted.
+    """The same array, or arrays of a tuple, without counted references: for a kernel, while its caller holds them.
 
-    Numba counts who holds an array wherever one is handed on, taken out of a tuple or cut, with two locked
-    instructions; within loops it cannot be optimised away.
+    Wherever an array is passed on, taken out of a tuple or cut, Numba counts the reference with two locked
+    instructions; within loops this cannot be optimised away.
     """
     return arrays
 
 
 def address_of(array: NDArray[Any], kind: type[np.generic]) -> int:
-    """Where an array begins; it has to be held for as long as anybody reads there.
+    """Where an array begins; a reference to it must be held as long as these bytes are read.
 
     Raises:
         TypeError: It is not of that type, or has gaps.
@@ -72,7 +72,7 @@ def address_of(array: NDArray[Any], kind: type[np.generic]) -> int:
 
 
 def bytes_at(address: Int, size: Int) -> Bytes:
-    """`size` bytes at an address, which the caller has from `address_of`: arrays whose number is not known before."""
+    """`size` bytes at an address that the caller has from `address_of`: for a variable number of arrays."""
     return _at(address, size, np.uint8)
 
 

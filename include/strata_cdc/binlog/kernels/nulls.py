@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @kernel
 def count_nulls(cells: Cells) -> Int:
-    """How many cells are NULL or absent."""
+    """The number of cells that are NULL or absent."""
     found = np.int64(0)
     for i in range(cells.shape[0]):
         found += np.int64(cells[i] <= ABSENT_CELL)
@@ -25,7 +25,7 @@ def count_nulls(cells: Cells) -> Int:
 
 @kernel
 def cell_validity(cells: Cells, out: Bytes) -> None:
-    """Sets a bit for each cell that is there; `out` has a byte for every eight, zero in all."""
+    """Sets a bit for each cell that is neither NULL nor absent; `out` has one byte for eight cells, all zero."""
     for i in range(cells.shape[0]):
         out[i >> 3] |= np.uint8(np.int64(cells[i] > ABSENT_CELL) << np.int64(i & 7))
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 LONGEST_INTEGER: Final = 20
 """Bytes of -9223372036854775808."""
 SECOND_BYTES: Final = 19
-"""Of `2024-02-29 12:34:56`."""
+"""Bytes of `2024-02-29 12:34:56`."""
 _MINUS, _DASH, _COLON, _POINT, _ZERO = 45, 45, 58, 46, 48
 
 
 @part
 def put_two(value: Int, out: Bytes, to: Int) -> None:
-    """Two digits."""
+    """Writes two digits."""
     out[to] = 48 + value // 10
     out[to + 1] = 48 + value % 10
 
@@ -32,7 +32,7 @@ def put_two(value: Int, out: Bytes, to: Int) -> None:
 def time_texts(values: Ints, digits: Int, offsets: Ints, out: Bytes) -> Int:
     """TIMEs in microseconds as MySQL prints them, `[-]HH:MM:SS[.ffffff]`, hours up to 838.
 
-    `out` has 17 bytes for each. Returns the length of the data.
+    `out` has 17 bytes for each text. Returns the length of the data.
     """
     to = np.int64(0)
     offsets[0] = 0
@@ -66,15 +66,15 @@ def time_texts(values: Ints, digits: Int, offsets: Ints, out: Bytes) -> Int:
 
 @kernel
 def integer_texts(values: Ints, starts: Ints, out: Bytes) -> Int:
-    """Integers in digits; `starts` are the places where the texts begin, and the last one's end.
+    """Integers as digits; `starts` gets the positions where the texts begin, and where the last one ends.
 
-    `out` has LONGEST_INTEGER bytes for each. Returns the length of the data.
+    `out` has LONGEST_INTEGER bytes for each text. Returns the length of the data.
     """
     to = np.int64(0)
     starts[0] = 0
     for i in range(values.shape[0]):
         value = values[i]
-        # The last digit is taken off first: what is left has a number of the other sign, whatever it is.
+        # The last digit is removed first: the rest can be negated, whatever the number is.
         rest, last = value // 10, value % 10
         if value < 0:
             out[to] = _MINUS
@@ -100,12 +100,12 @@ def integer_texts(values: Ints, starts: Ints, out: Bytes) -> Int:
 
 @part
 def digits_of(value: Int) -> Int:
-    """How many digits a number has that is not negative; 0 of 0."""
+    """The number of digits of a number that is not negative; 0 for the number 0."""
     count, most = np.int64(0), np.int64(1)
     while most <= value:
         count += np.int64(1)
         if count == LONGEST_INTEGER - 2:
-            # The next power of ten would be too large; what a last digit was taken off is not.
+            # The next power of ten would be too large; a number whose last digit was removed never needs it.
             return count
         most *= np.int64(10)
     return count
@@ -116,18 +116,18 @@ def moment_texts(values: Ints, separator: Int, digits: Int, size: Int, out: Byte
     """Moments in microseconds since 1970 as `2024-02-29 12:34:56[.ffffff]`, of years 0 to 9999.
 
     Args:
-        values: The moments. Of others than those years the texts mean nothing.
+        values: The moments. For other years the texts are meaningless.
         separator: The byte between date and time.
-        digits: After the second, 0 to 6.
-        size: Bytes of each text; what is after it in that is not written.
-        out: So many for each.
+        digits: Digits after the second, 0 to 6.
+        size: Bytes for each text in `out`; those after the text are not written.
+        out: Gets the texts.
     """
     known, written = np.int64(0), np.int64(-1)
     for i in range(values.shape[0]):
         micros = values[i]
         second, fraction, to = micros // 1_000_000, micros % 1_000_000, i * size
         if written >= 0 and second == known:
-            # What is committed one after the other mostly is so in the same second.
+            # Consecutive commits are mostly in the same second.
             copy_bytes(out, written, out, to, np.int64(SECOND_BYTES))
         else:
             put_second(second, separator, out, to)
@@ -143,7 +143,7 @@ def moment_texts(values: Ints, separator: Int, digits: Int, size: Int, out: Byte
 
 @part
 def put_second(second: Int, separator: Int, out: Bytes, to: Int) -> None:
-    """A second since 1970: the year is counted from March, so that the leap day is its last (Howard Hinnant,
+    """Writes a second since 1970. The year is counted from March, so that the leap day is its last day (Howard Hinnant,
     chrono-compatible algorithms, `civil_from_days`)."""
     days, of_day = second // 86_400 + 719_468, second % 86_400
     era = days // 146_097

@@ -1,7 +1,7 @@
-"""Cells of numbers into Arrow buffers.
+"""Copies cells of numbers to Arrow buffers.
 Not here: decimals (`decimals.py`), dates and times (`temporal.py`).
 
-Every cell was found by `row_images.py`, which has checked that it lies in its event. NULL cells become 0.
+`row_images.py` has found every cell, and checked that it lies in its event. NULL cells become 0.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def big_endian(buf: Bytes, at: Int, size: Int) -> Int:
 
 @kernel
 def gather_1(buf: Bytes, base: Int, cells: Cells, sign: Int, out: Integers) -> None:
-    """One byte; `sign` is 0x80 for signed numbers and 0 for unsigned ones, here and below the top bit of the width."""
+    """One byte; `sign` is the top bit (0x80) for signed numbers, 0 for unsigned ones; likewise for wider numbers."""
     for i in range(cells.shape[0]):
         value = np.int64(0)
         if cells[i] > ABSENT_CELL:
@@ -85,7 +85,7 @@ def gather_3(buf: Bytes, base: Int, cells: Cells, sign: Int, out: Integers) -> N
 
 @kernel
 def gather_4(buf: Bytes, base: Int, cells: Cells, sign: Int, out: Integers) -> None:
-    """Four bytes; also FLOAT, by its bits."""
+    """Four bytes; also FLOAT, as its bits."""
     for i in range(cells.shape[0]):
         value = np.int64(0)
         if cells[i] > ABSENT_CELL:
@@ -95,7 +95,7 @@ def gather_4(buf: Bytes, base: Int, cells: Cells, sign: Int, out: Integers) -> N
 
 @kernel
 def gather_8(buf: Bytes, base: Int, cells: Cells, out: Ints) -> None:
-    """Eight bytes, signed or by their bits; also DOUBLE."""
+    """Eight bytes, signed or as their bits; also DOUBLE."""
     for i in range(cells.shape[0]):
         value = np.int64(0)
         if cells[i] > ABSENT_CELL:
@@ -105,7 +105,7 @@ def gather_8(buf: Bytes, base: Int, cells: Cells, out: Ints) -> None:
 
 @kernel
 def gather_little_endian(buf: Bytes, base: Int, cells: Cells, size: Int, out: Ints) -> None:
-    """Unsigned numbers of 1 to 8 bytes (SET by its bits)."""
+    """Unsigned numbers of 1 to 8 bytes (SET as its bits)."""
     for i in range(cells.shape[0]):
         value = np.int64(0)
         if cells[i] > ABSENT_CELL:
@@ -125,7 +125,7 @@ def gather_big_endian(buf: Bytes, base: Int, cells: Cells, size: Int, out: Ints)
 
 @kernel
 def gather_years(buf: Bytes, base: Int, cells: Cells, out: Shorts) -> None:
-    """YEAR: a byte that counts from 1900, but for 0, the year 0000."""
+    """YEAR: a byte that counts from 1900; 0 is the year 0000."""
     for i in range(cells.shape[0]):
         value = np.int64(0)
         if cells[i] > ABSENT_CELL:
@@ -137,7 +137,7 @@ def gather_years(buf: Bytes, base: Int, cells: Cells, out: Shorts) -> None:
 
 @kernel
 def widen_unsigned(values: Ints, out: Ints) -> None:
-    """Unsigned 64-bit numbers, by their bits, to 128-bit ones: two places each in `out`."""
+    """Unsigned 64-bit numbers, as their bits, to 128-bit numbers: two entries of `out` each."""
     for i in range(values.shape[0]):
         out[2 * i] = values[i]
         out[2 * i + 1] = 0

@@ -1,4 +1,4 @@
-"""Takes events out of the packets of the client protocol.
+"""Extracts events from the packets of the client protocol.
 Not here: the socket (`binlog/protocol/replication.py`), what is in the events."""
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 class Packet(IntEnum):
-    """Why `split_packets` stops, apart from the codes of `status.py`."""
+    """Why `split_packets` stops, besides the codes of `status.py`."""
 
     MORE = 30
-    """All of the input was used but for the beginning of a packet; read on."""
+    """All input was used, except the beginning of a packet; read more."""
     CONTROL = 31
-    """A whole ROTATE, FORMAT_DESCRIPTION, PREVIOUS_GTIDS or HEARTBEAT; it was not copied."""
+    """A whole ROTATE, FORMAT_DESCRIPTION, PREVIOUS_GTIDS or HEARTBEAT, which was not copied."""
     END_OF_STREAM = 32
-    """The server has sent all that it has (EOF packet)."""
+    """The server has sent everything (EOF packet)."""
     ERROR_PACKET = 33
     """The server ended the stream with an error; the whole packet is there."""
     TOO_LARGE = 34
-    """An event says that it has more bytes than `PacketState.largest`; nothing of it was copied."""
+    """By its header, an event has more bytes than `PacketState.largest`; nothing of it was copied."""
 
 
 UNNUMBERED = -(1 << 62)
-"""For the compressed protocol, where the server lets numbers jump with each packet around them (`net_flush`)."""
+"""For the compressed protocol: there, numbers jump with each outer packet (`net_flush`)."""
 
 PACKET_HEADER_BYTES = 4
 _LARGEST = 0xFFFFFF
@@ -46,7 +46,7 @@ _ROTATE, _FORMAT_DESCRIPTION, _HEARTBEAT, _PREVIOUS_GTIDS, _HEARTBEAT_V2 = 4, 15
 
 @part
 def _copy_piece(data: Bytes, at: Int, end: Int, out: Bytes, count: Int, state: PacketState) -> tuple[Int, Int]:
-    """Copies what is there of the open packet; DONE, MORE or CORRUPT, and how many bytes."""
+    """Copies the available bytes of the open packet; DONE, MORE or CORRUPT, and the number of bytes."""
     size = min(state.left, end - at)
     if size == 0:
         return np.int64(Packet.MORE), np.int64(0)
@@ -77,7 +77,7 @@ def _begin_event(data: Bytes, event: Int, length: Int, whole: bool, state: Packe
 
 @part
 def _begin_packet(data: Bytes, at: Int, end: Int, length: Int, state: PacketState) -> Int:
-    """As `_begin_event`, for a packet that continues none; also END_OF_STREAM and ERROR_PACKET."""
+    """As `_begin_event`, for a packet that does not continue an event; also END_OF_STREAM and ERROR_PACKET."""
     first = data[at + PACKET_HEADER_BYTES]
     whole = end - at >= PACKET_HEADER_BYTES + length
     if first == _ERROR or (first == _EOF and length < 9):
@@ -93,20 +93,20 @@ def _begin_packet(data: Bytes, at: Int, end: Int, length: Int, state: PacketStat
 
 @kernel
 def split_packets(data: Bytes, begin: Int, end: Int, out: Bytes, states: Records[PacketState]) -> tuple[Int, Int, Int]:
-    """Copies the bytes of events, without what packets put around them, to the front of `out`.
+    """Copies the bytes of events, without those of the packets around them, to the beginning of `out`.
 
-    An event is copied as it arrives, so neither buffer needs to hold a whole one, but for those of CONTROL.
+    An event is copied as it arrives, so neither buffer must have space for a whole event, except for those of CONTROL.
 
     Args:
-        data: What was read from the socket.
-        begin: First byte that was not used yet.
-        end: After the last byte.
+        data: The bytes that were read from the socket.
+        begin: The first byte that was not used yet.
+        end: Offset after the last byte.
         out: At least as long as `data`.
-        states: One, which goes on from call to call.
+        states: One record, which is kept from call to call.
 
     Returns:
-        Status, bytes in `out`, and the first byte that was not used. With CONTROL, END_OF_STREAM and ERROR_PACKET that
-        is where the packet begins; the caller goes on after it.
+        Status, bytes in `out`, and the first byte that was not used. With CONTROL, END_OF_STREAM and ERROR_PACKET, that
+        byte is where the packet begins; the caller continues after the packet.
     """
     state = states[0]
     at = np.int64(begin)

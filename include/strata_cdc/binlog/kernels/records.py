@@ -1,5 +1,5 @@
-"""Arrays of records: what a walk keeps and writes, by name in Python and in machine code alike.
-Not here: which records there are (`layout.py`)."""
+"""Arrays of records: what a walk keeps and writes, with the same names in Python and in machine code.
+Not here: which records exist (`layout.py`)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
     _Void = object
 else:
-    # Final to the checkers; numpy itself has `np.record` below it.
+    # It is final for the type checkers, although numpy itself derives `np.record` from it.
     _Void = np.void
 
 
 class Record(_Void):
-    """Integers of 64 bits, each by its name; a subclass lists them. An object of it is a place in an array."""
+    """Integers of 64 bits with names; a subclass lists them. An object of it is an element of an array."""
 
     kind: ClassVar[np.dtype[Any]]
-    """The type of an array of them."""
+    """The type of an array of records."""
 
     def __init_subclass__(cls) -> None:
-        """Names the fields. `np.record` does it, too, in four times the time."""
+        """Names the fields. `np.record` does this, too, but takes four times as long."""
         for name in cls.__annotations__:
             setattr(cls, name, _field(name))
-        # Aligned, or the compiler reads them byte by byte where a processor wants it so.
+        # Aligned: else the compiler reads them byte by byte on some processors.
         fields = np.dtype([(name, np.int64) for name in cls.__annotations__], align=True)
         cls.kind = np.dtype((cls, fields))
 
@@ -44,7 +44,7 @@ Kind = TypeVar("Kind", bound=Record)
 if TYPE_CHECKING:
 
     class Records(np.ndarray[tuple[int], np.dtype[np.void]], Generic[Kind]):
-        """One dimension of records of a kind that `layout.py` has."""
+        """A one-dimensional array of records of one kind, as in `layout.py`."""
 
         @overload  # type: ignore[override]
         def __getitem__(self, at: int) -> Kind: ...
@@ -61,5 +61,5 @@ def records(kind: type[Kind], count: int) -> Records[Kind]:
 
 
 def joined(first: Records[Kind], second: Records[Kind]) -> Records[Kind]:
-    """A new array of both."""
+    """A new array with the records of both."""
     return cast("Records[Kind]", np.concatenate((first, second)))

@@ -1,9 +1,9 @@
-"""Takes the rows of a result set out of the packets of the client protocol, as cells that the decoder's gathers read.
+"""Extracts the rows of a result set from the packets of the client protocol, as cells that the decoder's gathers read.
 Not here: the socket (`binlog/protocol/result_sets.py`), which form a column has (`changes/select/forms.py`), the
 gathers (`changes/`).
 
-Format: rows of the binary protocol (manual, "Binary Protocol Resultset Row"; sql/protocol_classic.cc): a zero, a bit a
-column for NULL from bit 2 on, then the values. Values are copied, so that the packets may go.
+Format: rows of the binary protocol (manual, "Binary Protocol Resultset Row"; sql/protocol_classic.cc): a zero, one
+bit per column for NULL from bit 2 on, then the values. Values are copied, so that the packets can be dropped.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 # Forms of a value -------------------------------------------------------------------------------
 FIXED: Final = 0
-"""So many bytes as they are."""
+"""A fixed number of bytes, unchanged."""
 TEXT: Final = 1
 """A length and bytes; the cell has the length in four bytes."""
 EXACT: Final = 2
-"""The same, but of a length that is known; the cell has the bytes alone."""
+"""The same with a known length; the cell has only the bytes."""
 DATE: Final = 3
-"""The cell has days since 1970 in four bytes; of a day that no calendar has `NO_DAY` and its parts."""
+"""The cell has days since 1970 in four bytes; for a day that no calendar has, `NO_DAY` and its parts."""
 MOMENT: Final = 4
-"""The cell has microseconds since 1970 in eight bytes; on such a day `NO_MOMENT`, its parts and the time of day."""
+"""The cell has microseconds since 1970 in eight bytes; for such a day, `NO_MOMENT`, its parts and the time of day."""
 TIME: Final = 5
 """The cell has microseconds in eight bytes."""
 DECIMAL: Final = 6
-"""Digits with so many after the point; the cell is a 128-bit number."""
+"""Digits, with a fixed number of them after the point; the cell is a 128-bit number."""
 DIGITS: Final = 7
-"""Digits as text, without what ZEROFILL puts before them; the cell is as that of TEXT."""
+"""Digits as text, without the zeros of ZEROFILL; the cell is as for TEXT."""
 
 FORM: Final = 0
 SIZE: Final = 1
@@ -47,15 +47,15 @@ FORM_FIELDS: Final = 2
 
 # Entries of the state ---------------------------------------------------------------------------
 ROWS: Final = 0
-"""Rows whose cells are there."""
+"""Number of rows whose cells were written."""
 USED: Final = 1
-"""Bytes of `out` that are taken."""
+"""Bytes of `out` that are used."""
 STATE_FIELDS: Final = 2
 
 NO_DAY: Final = -(1 << 31)
 """Added to year << 9 | month << 5 | day. All days of the calendar up to the year 9999 are far above it."""
 NO_MOMENT: Final = -(1 << 63)
-"""Added to the same << CLOCK_BITS | microseconds of the day."""
+"""Added to (the same as for `NO_DAY`) << CLOCK_BITS | microseconds of the day."""
 CLOCK_BITS: Final = 37
 
 LONGEST_PIECE: Final = 0xFFFFFF
@@ -63,7 +63,7 @@ LONGEST_PIECE: Final = 0xFFFFFF
 IN_PIECES: Final = 35
 """The row is in several packets: the caller joins them."""
 ROOM_PER_CELL: Final = 17
-"""Bytes that a cell may take more than its value does in the packet."""
+"""A cell may be larger than its value in the packet by this many bytes."""
 _EOF, _ERROR = 0xFE, 0xFF
 
 
@@ -101,7 +101,7 @@ def _parts_of_day(data: Bytes, at: Int, size: Int) -> Int:
 
 @part
 def _days(data: Bytes, at: Int, size: Int) -> Int:
-    """The day of such a date; NO_DATE if the calendar has none such."""
+    """The day of such a date; NO_DATE if the calendar has no such day."""
     if size == 0:
         return np.int64(NO_DATE)
     return days_from_civil(load_u16(data, at), load_u8(data, at + 2), load_u8(data, at + 3))
@@ -164,7 +164,7 @@ def _add_group(limbs: tuple[Int, Int, Int, Int], group: Int, power: Int) -> tupl
 
 @part
 def _decimal(data: Bytes, at: Int, end: Int, scale: Int, out: Bytes, to: Int) -> Int:
-    """Writes digits as a 128-bit number; DONE, or CORRUPT if they are none or have another scale."""
+    """Writes digits as a 128-bit number; DONE, or CORRUPT if they are not digits or have another scale."""
     negative = at < end and load_u8(data, at) == ord("-")
     at += np.int64(negative)
     limbs = (np.int64(0), np.int64(0), np.int64(0), np.int64(0))
@@ -197,7 +197,7 @@ def _decimal(data: Bytes, at: Int, end: Int, scale: Int, out: Bytes, to: Int) ->
 
 @part
 def _digits(data: Bytes, at: Int, end: Int, out: Bytes, to: Int) -> Int:
-    """Writes a text of digits without zeros in front, but for the one before a point; returns its length."""
+    """Writes a text of digits without leading zeros, except one before a point; returns its length."""
     begin = to
     if at < end and load_u8(data, at) == ord("-"):
         out[to] = ord("-")
@@ -227,7 +227,7 @@ def _temporal(data: Bytes, at: Int, size: Int, form: Int, out: Bytes, to: Int) -
 
 @part
 def _sized(data: Bytes, at: Int, size: Int, form: Int, width: Int, out: Bytes, to: Int) -> Int:
-    """Writes the cell of a value of `size` bytes at `at`; its length, -1 if it contradicts its form."""
+    """Writes the cell of a value of `size` bytes at `at`; returns its length, -1 if the value contradicts its form."""
     if form == TEXT:
         _store(size, np.int64(4), out, to)
         copy_bytes(data, at, out, to + 4, size)
@@ -248,7 +248,7 @@ def _sized(data: Bytes, at: Int, size: Int, form: Int, width: Int, out: Bytes, t
 
 @kernel
 def walk_row(data: Bytes, at: Int, end: Int, forms: IntRows, cells: Cells, out: Bytes, state: Ints) -> Int:
-    """The cells of one row, which lies between `at` and `end`; arguments as in `walk_rows`.
+    """Writes the cells of one row, which lies between `at` and `end`; arguments as in `walk_rows`.
 
     Returns:
         DONE, or CORRUPT.
@@ -292,16 +292,16 @@ def walk_row(data: Bytes, at: Int, end: Int, forms: IntRows, cells: Cells, out: 
 def walk_rows(
     data: Bytes, begin: Int, end: Int, forms: IntRows, cells: Cells, out: Bytes, state: Ints
 ) -> tuple[Int, Int]:
-    """The cells of all rows that are whole.
+    """Writes the cells of all complete rows.
 
     Args:
-        data: What was read from the socket.
+        data: The bytes that were read from the socket.
         begin: Where a packet begins.
-        end: After the last byte.
-        forms: `FORM_FIELDS` numbers a column.
-        cells: Takes where each cell begins in `out`, column by column.
-        out: Takes the cells; its first bytes are not used, since places 0 and 1 mean something else.
-        state: `STATE_FIELDS` numbers that go on from call to call.
+        end: Offset after the last byte.
+        forms: `FORM_FIELDS` numbers per column.
+        cells: Gets the positions where each cell begins in `out`, column by column.
+        out: Gets the cells; its first bytes are not used, because cells 0 and 1 mean NULL and absent.
+        state: `STATE_FIELDS` numbers that are kept from call to call.
 
     Returns:
         MORE, FULL (of rows, or of bytes), IN_PIECES, END_OF_STREAM, ERROR_PACKET or CORRUPT, and the first byte that
@@ -334,7 +334,7 @@ def walk_rows(
 
 @kernel
 def gather_16(buf: Bytes, base: Int, cells: Cells, out: Ints) -> None:
-    """Sixteen bytes: two places of `out` each."""
+    """Sixteen bytes: two entries of `out` each."""
     for i in range(cells.shape[0]):
         low, high = np.int64(0), np.int64(0)
         if cells[i] > ABSENT_CELL:

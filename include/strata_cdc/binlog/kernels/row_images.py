@@ -1,5 +1,5 @@
 """Walks row images and notes where each cell lies: the first of the decoder's two passes.
-Not here: which events hold them (`stream.py`), what is in the cells (`numbers.py`, ...)."""
+Not here: which events have them (`stream.py`), what is in the cells (`numbers.py`, ...)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class RowBytes(NamedTuple):
 
     buf: Bytes
     end: Int
-    """Offset after them."""
+    """Offset after the rows."""
     base: Int
-    """What cells are relative to."""
+    """The position that cells are relative to."""
     event_type: Int
 
 
 class Images(NamedTuple):
-    """The columns that the images of an event have, by `image_columns`; the second is the after image of an update."""
+    """The columns of the images of an event, from `image_columns`; the second image is the after image of an update."""
 
     first: IntRows
     second: IntRows
@@ -44,7 +44,7 @@ class Images(NamedTuple):
 def mark_absent(
     buffer: RowBuffer, columns: Records[BufferColumn], image: IntRows, present: Int, cells: Cells, out: Int
 ) -> None:
-    """Marks the wanted columns that an image lacks; `out` is the place of the row's first cell."""
+    """Marks the wanted columns that an image lacks; `out` is the position of the row's first cell."""
     k = 0
     for column in range(buffer.columns):
         target = columns[buffer.columns_at + column].target
@@ -64,7 +64,7 @@ def clear_cells(cells: Cells, begin: Int, buffer: RowBuffer, rows: Int) -> None:
 
 @kernel
 def clear_other_image(cells: Cells, buffer: RowBuffer, op: Int, flags: Int) -> None:
-    """Makes the image that a row lacks NULL; none is written as long as no row of the buffer has it."""
+    """Makes the image that a row lacks NULL. Nothing is written as long as no row of the buffer has that image."""
     row = buffer.count
     before_at = buffer.cells_at + buffer.targets * buffer.stride
     new = flags & ~buffer.has
@@ -106,7 +106,7 @@ def partial_bits(buf: Bytes, at: Int, end: Int, buffer: RowBuffer) -> tuple[Int,
 
 @kernel
 def note_facts(facts: Ints, buffer: RowBuffer, state: WalkState, op: Int, first: Int, first_row: Int) -> None:
-    """Writes what the rows of one event from number `first` of the buffer on have beside their images."""
+    """Writes what the rows of one event have besides their images, from row `first` of the buffer on."""
     out, stride = buffer.facts_at + first, buffer.stride
     count = buffer.count - first
     fill(facts, out + Fact.SEQ * stride, count, state.seq)
@@ -132,10 +132,10 @@ def fill(facts: Ints, at: Int, count: Int, value: Int) -> None:
 def image_columns(
     buf: Bytes, bitmap: Int, buffer: RowBuffer, columns: Records[BufferColumn], image_at: Int, out: IntRows
 ) -> Int:
-    """For each column of an image its index, its width and the place of its first cell, -1 if nobody wants it.
+    """Writes for each column of an image its index, width and the position of its first cell (-1 if it is not wanted).
 
     Returns:
-        How many columns the image has.
+        The number of the image's columns.
     """
     found = np.int64(0)
     for column in range(buffer.columns):
@@ -153,7 +153,7 @@ def read_images(rows: RowBytes, body: Int, op: Int, buffer: RowBuffer, tables: T
     """Reads which columns the images of an event have; `body` is the offset of the column count.
 
     Returns:
-        Offset of the first row, -1 if these are not the TABLE_MAP's columns or they run past the end.
+        Offset of the first row; -1 if the columns are not those of the TABLE_MAP, or run past the end.
     """
     buf, end, _, _ = rows
     first, second = tables.scratch[0], tables.scratch[1]
@@ -174,7 +174,7 @@ def read_images(rows: RowBytes, body: Int, op: Int, buffer: RowBuffer, tables: T
 
 @part
 def image_flags(images: Images, op: Int, columns: Int) -> Int:
-    """Which images the rows of an event have, and whether those lack columns: `HAS_*`."""
+    """Which images the rows of an event have, and whether the images lack columns: bits of `Has`."""
     flags = np.int64(Has.BEFORE | Has.AFTER)
     if op == Op.INSERT:
         flags = np.int64(Has.AFTER)
@@ -187,7 +187,7 @@ def image_flags(images: Images, op: Int, columns: Int) -> Int:
 
 @part
 def begin_row(cells: Cells, buffer: RowBuffer, op: Int, flags: Int) -> bool:
-    """Whether the buffer has place for a row; the images are then NULL that it, or those before it, lack."""
+    """Whether the buffer has space for a row. If so, images that this row or earlier rows lack are made NULL."""
     images = np.int64(Has.AFTER | Has.BEFORE)
     has_place: bool = buffer.count != buffer.capacity and buffer.waiting_bytes < MOST_BYTES
     if has_place and (buffer.has & flags != flags or buffer.has & images != flags & images):
@@ -200,15 +200,15 @@ def walk_image(rows: RowBytes, at: Int, image: IntRows, count: Int, row: Int, ce
     """Notes the cells of one image.
 
     Args:
-        rows: Where it lies.
+        rows: The rows that have it.
         at: Offset of its null bits.
         image: Its columns.
-        count: How many they are.
-        row: Place of the row in its buffer.
-        cells: Of all buffers.
+        count: The number of its columns.
+        row: Number of the row in its buffer.
+        cells: The cells of all buffers.
 
     Returns:
-        The offset after it; beyond the end if it is not whole.
+        The offset after it; beyond the end if it is incomplete.
     """
     buf, end, base, _ = rows
     nulls = at
@@ -223,7 +223,7 @@ def walk_image(rows: RowBytes, at: Int, image: IntRows, count: Int, row: Int, ce
             cells[out + row] = at - base
         width = image[k, 1]
         if width < 0:
-            # Of a length that is not whole it is enough that it goes beyond the end.
+            # For an incomplete length it is enough that the result is beyond the end.
             width = prefix_value(buf, at, -width) - width if at - width <= end else end + 1 - at
         at += width
         if at > end:
@@ -233,7 +233,7 @@ def walk_image(rows: RowBytes, at: Int, image: IntRows, count: Int, row: Int, ce
 
 @part
 def walk_row(rows: RowBytes, at: Int, images: Images, buffer: RowBuffer, cells: Cells) -> tuple[Int, Int]:
-    """Notes the cells of a row; the offset of its partial bits (0: none), and that after it as of `walk_image`."""
+    """Notes the cells of a row; returns the offset of its partial bits (0: none), and that after it (`walk_image`)."""
     partial, end = np.int64(0), rows.end
     at = walk_image(rows, at, images.first, images.in_first, buffer.count, cells)
     if at <= end and rows.event_type == EventCode.PARTIAL_UPDATE:
@@ -258,7 +258,7 @@ def mark_lacking(images: Images, op: Int, buffer: RowBuffer, columns: Records[Bu
 
 @part
 def keep_row(images: Images, op: Int, flags: Int, partial: Int, size: Int, buffer: RowBuffer, tables: Tables) -> None:
-    """Counts a row of `size` bytes that was found whole."""
+    """Counts a complete row of `size` bytes."""
     if flags & Has.ABSENT:
         mark_lacking(images, op, buffer, tables.columns, tables.cells)
     tables.facts[buffer.facts_at + Fact.PARTIAL * buffer.stride + buffer.count] = partial
@@ -268,14 +268,14 @@ def keep_row(images: Images, op: Int, flags: Int, partial: Int, size: Int, buffe
 
 @part
 def walk_rows(rows: RowBytes, body: Int, buffer: RowBuffer, tables: Tables) -> Int:
-    """Notes the rows of one event from `state.at` on; DONE, FULL (go on after the buffer was emptied) or CORRUPT.
+    """Notes the rows of one event from `state.at` on; DONE, FULL (empty the buffer, then continue) or CORRUPT.
 
-    A row is counted only when all of it was found to lie in the event.
+    A row is counted only if it lies completely in the event.
 
     Args:
-        rows: Where they lie.
+        rows: The rows.
         body: Offset of the column count.
-        buffer: Of the rows' table and shape.
+        buffer: The buffer for the rows' table and TABLE_MAP.
         tables: What the walk keeps.
     """
     state, cells, facts = tables.state[0], tables.cells, tables.facts

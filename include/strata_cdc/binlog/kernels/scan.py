@@ -1,4 +1,4 @@
-"""Walks the chain of event headers.
+"""Reads the headers of consecutive events.
 Not here: what is in the events (`binlog/events/`), packets of the replication protocol (`packets.py`)."""
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ def scan_events(  # noqa: PLR0913, PLR0917 - a struct of arrays has no other for
     log_positions: Ints,
     flags: Flags,
 ) -> tuple[Int, Int, Int]:
-    """Fills the arrays, one entry an event, from byte `begin` to `end` of `buffer`.
+    """Fills the arrays, one entry per event, from byte `begin` to `end` of `buffer`.
 
     Args:
         buffer: The bytes of a file, or of an inflated payload.
         begin: Where a header starts.
         end: Nothing is read from here on.
-        least: The shortest event there can be: a header, and a checksum where the file has them.
+        least: The size of the shortest possible event: a header, and a checksum if the file has them.
         positions: Where each event starts in `buffer`.
         lengths: Bytes of each event, header and checksum included.
         types: Type code of each.
         timestamps: Seconds since 1970 UTC of each.
-        log_positions: Where the server's file goes on after each, modulo 2**32.
+        log_positions: Where the server's file continues after each, modulo 2**32.
         flags: Flags of each.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Tells the QUERY events that only frame a transaction from those that change something.
+"""Distinguishes the QUERY events that only begin or end a transaction from those that change something.
 Not here: what they change (`schema/ddl/`)."""
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def statement_begin(buffer: Bytes, at: Int, end: Int, post_header: Int) -> Int:
 
     Args:
         buffer: Bytes of the file.
-        at: After the event's header.
-        end: Before its checksum.
-        post_header: Bytes of the post-header, as the file's format has it.
+        at: Offset after the event's header.
+        end: Offset before its checksum.
+        post_header: Bytes of the post-header, as in the file's format.
     """
     if post_header < _FIXED_BYTES or end - at < post_header:
         return np.int64(-1)
@@ -65,7 +65,7 @@ def statement_begin(buffer: Bytes, at: Int, end: Int, post_header: Int) -> Int:
 
 @kernel
 def classify(buffer: Bytes, at: Int, end: Int, post_header: Int) -> Int:
-    """The word that a QUERY is: STATEMENT, BEGIN, END, FRAME or BROKEN_QUERY; arguments as in `statement_begin`.
+    """The word of a QUERY: STATEMENT, BEGIN, END, FRAME or BROKEN_QUERY; arguments as in `statement_begin`.
 
     The server writes these statements itself, in one form each (sql/binlog.cc, sql/xa.cc).
     """

@@ -1,4 +1,4 @@
-"""Status codes that kernels return; the packages above turn them into errors with coordinates.
+"""Status codes that kernels return; their callers turn them into errors with file and offset.
 Not here: messages, which need to know what was read (`binlog/bytes/frames.py`, `changes/`)."""
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ FULL: Final = 1
 TRUNCATED: Final = 2
 """The range ends inside the item."""
 CORRUPT: Final = 3
-"""A length or a value contradicts what is around it."""
+"""A length or a value contradicts its context."""
 BAD_CHECKSUM: Final = 4
-"""The CRC32 differs from the one that is written."""
+"""The CRC32 differs from the stored CRC32."""
 UNSUPPORTED: Final = 5
-"""A type code or a form that is not understood."""
+"""A type code or a form is not known."""

@@ -1,4 +1,4 @@
-"""Walks events in stream order: transactions, table maps, rows; hands every rare event back to its caller.
+"""Walks over events in stream order: transactions, table maps, rows; returns to its caller at every rare event.
 Not here: the cells of a row (`row_images.py`), rare events (`changes/blocks.py`)."""
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 @kernel
 def find_map(maps: Records[MapInForce], table_id: Int) -> Int:
-    """Place of a table id in the hash table: its own, or the free one where it would go.
+    """The slot of a table id in the hash table: its own, or the free slot where it belongs.
 
-    `maps` has a power of two of places and is never full.
+    The number of slots is a power of two, and the table is never full.
     """
     mask = len(maps) - 1
     place = (((table_id & 0xFFFFFFF) * np.int64(0x9E3779B1)) >> 16) & mask
@@ -56,7 +56,7 @@ def same_bytes(left: Bytes, at: Int, right: Bytes, other: Int, length: Int) -> b
 
 @part
 def known_map(buf: Bytes, at: Int, end: Int, post_header: Int, tables: Tables) -> Int:
-    """Puts a TABLE_MAP in force that was registered with equal bytes: DONE; else NEW_TABLE_MAP or BAD_TABLE_MAP."""
+    """Puts a TABLE_MAP in force if one with equal bytes is registered: DONE; else NEW_TABLE_MAP or BAD_TABLE_MAP."""
     if not has_table_id(at, end, post_header):
         return np.int64(Fault.BAD_TABLE_MAP)
     maps = tables.maps
@@ -91,8 +91,8 @@ def begin(buf: Bytes, body: Int, end: Int, event_type: Int, word: Int, timestamp
         body: Offset after its header.
         end: Offset before its checksum.
         event_type: Its type code.
-        word: The word that it is.
-        timestamp: Of its header, seconds; the transaction's time where the server is older than 8.0.1.
+        word: Its word.
+        timestamp: Seconds, from its header; the transaction's time if the server is older than 8.0.1.
         tables: What the walk keeps.
     """
     state, key = tables.state[0], tables.key
@@ -111,19 +111,19 @@ def begin(buf: Bytes, body: Int, end: Int, event_type: Int, word: Int, timestamp
 
 @part
 def place_in_file(state: WalkState, position: Int, length: Int, log_position: Int) -> None:
-    """Notes where an event starts in the server's file; of an inner event of a payload, the outer one has been."""
+    """Notes where an event starts in the server's file; for an inner event of a payload, the outer event was noted."""
     if state.place >= State.PACKED:
         return
     expected = position + state.delta
     if state.is_piece and log_position:
-        # Its own end position, whose upper half is lost.
+        # From its own end position, of which only the lower 32 bits are known.
         expected += (log_position - length - expected) & np.int64(0xFFFFFFFF)
     state.position = expected
 
 
 @part
 def take_rows(rows: RowBytes, body: Int, post_header: Int, tables: Tables) -> Int:
-    """Takes the rows of an event; DONE, FULL, BAD_ROWS or NO_TABLE_MAP."""
+    """Adds the rows of an event; DONE, FULL, BAD_ROWS or NO_TABLE_MAP."""
     buf, end, _, event_type = rows
     state, maps = tables.state[0], tables.maps
     if not has_table_id(body, end, post_header):
@@ -152,19 +152,19 @@ def take_rows(rows: RowBytes, body: Int, post_header: Int, tables: Tables) -> In
 
 @kernel
 def walk_events(buf: Bytes, base: Int, trailer: Int, events: Events, tables: Tables) -> Int:
-    """Goes on from event `state.event` of `events`.
+    """Continues with event `state.event` of `events`.
 
     Args:
         buf: The bytes of a file, or of inflated payloads.
-        base: What cells are relative to; no event lies before it.
+        base: The position that cells are relative to; no event lies before it.
         trailer: Bytes of the checksum after each event.
         events: Where events start, and what they are.
         tables: What the walk keeps.
 
     Returns:
         DONE: all events were walked. FULL: buffer `state.buffer` must be emptied first. Else a request or a fault of
-        `words.py` about event `state.event`: with a request that lets the stream go on, `state.following` is the
-        state after it.
+        `words.py` about event `state.event`: for a request after which the stream continues, `state.following` is the
+        state after the event.
     """
     buf, tables = borrowed(buf), borrowed(tables)
     positions, lengths, types, timestamps, log_positions, flags = borrowed(events)

@@ -1,7 +1,7 @@
-"""Cells of text and bytes into Arrow buffers: first the offsets, then the bytes.
+"""Copies cells of text and bytes to Arrow buffers: first the offsets, then the bytes.
 Not here: text in another charset than UTF-8 (`charsets.py`), JSON (`jsonb.py`).
 
-Cells with a length before them have it in `prefix` bytes. Offsets are 32 bits wide: the caller bounds a batch.
+A length before a cell has `prefix` bytes. Offsets are 32 bits wide: the caller bounds a batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @kernel
 def string_offsets(buf: Bytes, base: Int, cells: Cells, prefix: Int, skip: Int, offsets: Offsets) -> Int:
-    """Where each value starts in the data, without its first `skip` bytes, which it has.
+    """Where each value starts in the data, without its first `skip` bytes; each value has at least so many.
 
     Returns:
         The length of the data.
@@ -49,12 +49,12 @@ def copy_strings(buf: Bytes, base: Int, cells: Cells, prefix: Int, skip: Int, of
 def copy_padded(
     buf: Bytes, base: Int, cells: Cells, prefix: Int, width: Int, offsets: Offsets, out: Bytes, bad: Bytes
 ) -> Int:
-    """BINARY(width): the log has no trailing zeros, the value does.
+    """BINARY(width): the log does not have the trailing zeros that the value has.
 
     Values that are longer than `width` are marked in `bad`, and are empty.
 
     Returns:
-        How many there are.
+        The number of marked values.
     """
     to, wrong = np.int64(0), np.int64(0)
     offsets[0] = 0
@@ -87,7 +87,7 @@ def all_ascii(data: Bytes) -> Int:
 
 @part
 def _second_byte(first: Int) -> tuple[Int, Int]:
-    """The lowest and the highest second byte after a first one."""
+    """The lowest and the highest second byte that may follow a first byte."""
     if first == 0xE0:
         return np.int64(0xA0), np.int64(0xBF)
     if first == 0xED:
@@ -124,7 +124,7 @@ def utf8_length(data: Bytes, at: Int, end: Int) -> Int:
 
 @kernel
 def find_bad_utf8(data: Bytes, offsets: Offsets, bad: Bytes) -> Int:
-    """Marks the values that are not well-formed UTF-8; returns how many there are."""
+    """Marks the values that are not well-formed UTF-8; returns their number."""
     found = np.int64(0)
     for i in range(offsets.shape[0] - 1):
         at, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
@@ -140,7 +140,7 @@ def find_bad_utf8(data: Bytes, offsets: Offsets, bad: Bytes) -> Int:
 
 @kernel
 def label_offsets(values: Ints, cells: Cells, starts: Ints, offsets: Offsets, bad: Bytes) -> Int:
-    """Offsets of labels chosen by number: 0 is '', n the n-th, which lies between `starts[n - 1]` and `starts[n]`.
+    """Offsets of labels by number: 0 is '', n is the n-th label, which lies between `starts[n - 1]` and `starts[n]`.
 
     Numbers without a label are marked in `bad` and take no bytes. Returns the length of the data.
     """
@@ -170,7 +170,7 @@ def copy_labels(values: Ints, starts: Ints, text: Bytes, offsets: Offsets, out: 
 
 @kernel
 def set_offsets(values: Ints, cells: Cells, starts: Ints, offsets: Offsets, bad: Bytes) -> Int:
-    """Offsets of the texts of SET values: the labels of the bits, joined by commas. As `label_offsets` else."""
+    """Offsets of the texts of SET values: the labels of the bits, joined by commas. Otherwise as `label_offsets`."""
     total = np.int64(0)
     offsets[0] = 0
     labels = starts.shape[0] - 1
@@ -222,7 +222,7 @@ def write_number(value: Int, out: Bytes, to: Int) -> Int:
 
 @kernel
 def gtid_texts(sids: Ints, gnos: Ints, starts: Ints, text: Bytes, offsets: Offsets, out: Bytes) -> Int:
-    """`UUID:NUMBER` or `UUID:TAG:NUMBER` of each row; nothing where the source identifier is -1.
+    """`UUID:NUMBER` or `UUID:TAG:NUMBER` for each row; an empty text if the source identifier is -1.
 
     `text` has the identifiers with their last colon. Returns the length of the data.
     """

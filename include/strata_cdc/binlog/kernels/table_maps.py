@@ -1,4 +1,4 @@
-"""Finds the TABLE_MAP that equals one seen before, by its bytes.
+"""Finds an earlier TABLE_MAP with the same bytes.
 Not here: compiling a table_map from it (`binlog/events/table_map.py`)."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def hash_bytes(buffer: Bytes, begin: Int, end: Int) -> Int:
 
 @kernel
 def free_place(places: Ints, buffer: Bytes, begin: Int, end: Int) -> Int:
-    """Where an unknown body belongs in `places`, an open-addressing hash table of table_map + 1, 0 where free.
+    """The slot for an unknown body in `places`: a hash table with open addressing of table_map + 1, 0 if free.
 
     Its size is a power of two, at least twice the number of table_maps.
     """
@@ -51,7 +51,7 @@ def free_place(places: Ints, buffer: Bytes, begin: Int, end: Int) -> Int:
 
 @kernel
 def find_equal(bodies: Bytes, table_maps: Records[KnownMap], places: Ints, buffer: Bytes, begin: Int, end: Int) -> Int:
-    """Which table_map has exactly the bytes `begin` to `end` of `buffer`; NO_MAP if none has."""
+    """The table_map with exactly the bytes `begin` to `end` of `buffer`; NO_MAP if there is none."""
     mask = len(places) - 1
     place = hash_bytes(buffer, begin, end) & mask
     while places[place] != 0:

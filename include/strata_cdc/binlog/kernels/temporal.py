@@ -1,10 +1,10 @@
-"""Cells of dates and times into microseconds and days.
-Not here: the text of those that are none (`changes/invalid.py`).
+"""Converts cells of dates and times to microseconds and days.
+Not here: the text of invalid ones (`changes/invalid.py`).
 
-Formats: MySQL 5.6 and later `mysys/my_time.cc` (`my_datetime_packed_from_binary` and its like), before that
-`sql/field.cc`. NULL cells become 0. A value that is no date of the proleptic Gregorian calendar of the years 1 to 9999,
-as zero dates and 30 February, or no time of a clock, becomes 0 and its place in `bad` 1; the kernels return how many
-there are.
+Formats: MySQL 5.6 and later `mysys/my_time.cc` (`my_datetime_packed_from_binary` and similar), before that
+`sql/field.cc`. NULL cells become 0. A value is invalid if it is not a date of the proleptic Gregorian calendar in the
+years 1 to 9999 (zero dates, 30 February) or not a time of a clock. An invalid value becomes 0, and its entry in `bad`
+1; the kernels return the number of invalid values.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ DAY: Final = 86_400 * SECOND
 NO_DATE: Final = -(1 << 62)
 NO_FRACTION: Final = -1
 MOST_HOURS: Final = 838
-"""Of a TIME."""
+"""The most hours of a TIME."""
 
 
 @kernel
 def days_from_civil(year: Int, month: Int, day: Int) -> Int:
     """Days since 1970-01-01, NO_DATE if there is no such day.
 
-    The year is counted from March, so that the leap day is its last (Howard Hinnant, chrono-compatible algorithms).
+    The year is counted from March, so that the leap day is its last day (Howard Hinnant, chrono-compatible algorithms).
     """
     if year < 1 or year > 9999 or month < 1 or month > 12 or day < 1 or day > 31:
         return np.int64(NO_DATE)
@@ -63,8 +63,8 @@ def micros_of(year: Int, month: Int, day: Int, hour: Int, minute: Int, second: I
 
 @kernel
 def fraction_micros(stored: Int, fsp: Int) -> Int:
-    """A fraction of a second, stored in hundredths, in hundreds of microseconds or in microseconds; NO_FRACTION if it
-    is a second or more, or has more digits than `fsp` (1 to 6)."""
+    """Microseconds of a fraction of a second. It is stored in hundredths, hundreds of microseconds or microseconds.
+    NO_FRACTION if it is a second or more, or has more digits than `fsp` (1 to 6)."""
     if fsp & 1 and stored % 10 != 0:
         return np.int64(NO_FRACTION)
     micros = stored

@@ -1,7 +1,7 @@
 """Where the texts of a Parquet page begin: levels of definition and lengths, unpacked (Encodings.md of parquet-format).
 Not here: finding pages and decompressing them (`quality/checks/text_pages.py`).
 
-What is not well formed gives -1; nothing is read beyond the page.
+The result is -1 if something is not well formed; nothing is read beyond the page.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Bytes, Int, Ints, Offsets
 
 _MOST_BITS = 32
-"""Of a delta between lengths, which are signed numbers of 32 bits."""
+"""Bits of a delta between lengths; lengths are signed numbers of 32 bits."""
 _MOST_BLOCK = 1 << 20
 
 
 @part
 def varint_end(page: Bytes, at: Int, end: Int) -> Int:
-    """After the number (ULEB128) at `at`, of nine bytes at most; -1 if there is none."""
+    """Position after the number (ULEB128) at `at`, of at most nine bytes; -1 if there is none."""
     for k in range(9):
         if at < 0 or at + k >= end:
             return np.int64(-1)
@@ -34,7 +34,7 @@ def varint_end(page: Bytes, at: Int, end: Int) -> Int:
 
 @part
 def varint_value(page: Bytes, at: Int, end: Int) -> Int:
-    """The number that ends before `end`; 0 where there is none."""
+    """The number from `at` to `end`; 0 if there are no bytes."""
     value = np.int64(0)
     for k in range(end - at):
         value |= (load_u8(page, at + k) & np.int64(127)) << np.int64(7 * k)
@@ -43,13 +43,13 @@ def varint_value(page: Bytes, at: Int, end: Int) -> Int:
 
 @part
 def unzigzag(value: Int) -> Int:
-    """The number with a sign that a number without one stands for."""
+    """The signed number that an unsigned number represents (zigzag)."""
     return (value >> np.int64(1)) ^ -(value & np.int64(1))
 
 
 @part
 def word_before(page: Bytes, at: Int) -> Int:
-    """Eight bytes from `at` on; zeros for those after the page."""
+    """Eight bytes from `at` on; bytes after the page are zero."""
     size = np.int64(page.shape[0])
     if at + 8 <= size:
         return load_i64(page, at)
@@ -67,10 +67,10 @@ def known_rows(page: Bytes, begin: Int, end: Int, known: Bytes) -> Int:
         page: The page.
         begin: Where the levels begin in it.
         end: Where they end.
-        known: One a row; changed: 1 where there is a value.
+        known: One per row; changed: 1 if the row has a value.
 
     Returns:
-        How many rows have a value; -1 if these are no such levels.
+        The number of rows with a value; -1 if these are not such levels.
     """
     at, row, rows, found = begin, np.int64(0), np.int64(known.shape[0]), np.int64(0)
     if begin < 0 or end > page.shape[0]:
@@ -96,7 +96,7 @@ def known_rows(page: Bytes, begin: Int, end: Int, known: Bytes) -> Int:
 
 @part
 def unpack_some(page: Bytes, at: Int, width: Int, least: Int, lengths: Ints, done: Int, most: Int) -> Int:
-    """Unpacks a miniblock after `done` lengths, of which there is one at least; returns how many there are then."""
+    """Unpacks a miniblock after `done` lengths (at least one); returns the new number of lengths."""
     value, mask = lengths[done - 1], (np.int64(1) << width) - np.int64(1)
     count = min(most, np.int64(lengths.shape[0]) - done)
     for k in range(count):
@@ -109,7 +109,7 @@ def unpack_some(page: Bytes, at: Int, width: Int, least: Int, lengths: Ints, don
 
 @part
 def unpack_block(page: Bytes, at: Int, lengths: Ints, done: Int, minis: Int, each: Int) -> tuple[Int, Int]:
-    """Unpacks a block; returns where the next one begins, or -1, and how many lengths there are then."""
+    """Unpacks a block; returns where the next block begins, or -1, and the new number of lengths."""
     size = np.int64(page.shape[0])
     widths = varint_end(page, at, size)
     if widths < 0 or widths + minis > size:
@@ -129,15 +129,15 @@ def unpack_block(page: Bytes, at: Int, lengths: Ints, done: Int, minis: Int, eac
 
 @kernel
 def unpack_lengths(page: Bytes, begin: Int, lengths: Ints) -> Int:
-    """Unpacks as many lengths as there is space for (DELTA_BINARY_PACKED).
+    """Unpacks lengths (DELTA_BINARY_PACKED) until `lengths` is full.
 
     Args:
         page: The page.
         begin: Where they begin in it.
-        lengths: Changed; what stands in it may be below zero.
+        lengths: Changed; the results may be below zero.
 
     Returns:
-        Where they end; -1 if there are not so many, or they are no such numbers.
+        Where they end; -1 if there are fewer, or they are not such numbers.
     """
     size, count = np.int64(page.shape[0]), np.int64(lengths.shape[0])
     one = varint_end(page, begin, size)
@@ -163,12 +163,13 @@ def place_texts(lengths: Ints, known: Bytes, offsets: Offsets) -> Int:
     """Where each text begins among the bytes of all of them.
 
     Args:
-        lengths: Of those that there are.
-        known: One a row: 1 where there is one; nothing if all rows have one.
+        lengths: Lengths of the existing texts.
+        known: One per row: 1 if the row has a text; empty if all rows have one.
         offsets: One more than rows; changed.
 
     Returns:
-        Where the last one ends; -1 if there are others than the rows have, below zero, or too long in sum.
+        Where the last text ends; -1 if the number of lengths is not that of the rows with a text, if a length is below
+        zero, or if their sum is too large.
     """
     end, met, count = np.int64(0), np.int64(0), np.int64(lengths.shape[0])
     rows = np.int64(offsets.shape[0]) - 1

@@ -1,5 +1,5 @@
-"""The texts of tokens that differ in some numbers only: what is packed, its CRC32, base64.
-Not here: what is packed (`streams/token_texts.py`), the form of a text (`position/token_text.py`)."""
+"""The texts of tokens that differ only in some numbers: packed bytes and their CRC32, in base64.
+Not here: which values are packed (`streams/token_texts.py`), the form of a text (`position/token_text.py`)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _CRC_BYTES = 4
 
 @part
 def width_of(number: Int) -> Int:
-    """How many bytes MessagePack writes a number of 0 or more in, after its head; of one byte below 128 there is no
-    head."""
+    """Bytes in which MessagePack writes a number >= 0, without its head; a number below 128 has no head."""
     if number < 1 << 8:
         return np.int64(1)
     if number < 1 << 16:
@@ -30,7 +29,7 @@ def width_of(number: Int) -> Int:
 
 @part
 def head_of(number: Int) -> Int:
-    """The byte before a number; 0: there is none."""
+    """The head: the byte before a number; 0 if there is none."""
     if number < 1 << 7:
         return np.int64(0)
     if number < 1 << 8:
@@ -42,7 +41,7 @@ def head_of(number: Int) -> Int:
 
 @part
 def put_letters(row: Bytes, begin: Int, end: Int, letters: Bytes, text: Bytes, front: Int) -> None:
-    """Writes the groups of three bytes that bytes `begin` to `end` are in as four letters each."""
+    """Writes the groups of three bytes that have the bytes `begin` to `end`, as four letters per group."""
     for group in range(begin // 3, (end + 2) // 3):
         at, to = 3 * group, front + 4 * group
         bits = load_u8(row, at) << 16 | load_u8(row, at + 1) << 8 | load_u8(row, at + 2)
@@ -54,15 +53,15 @@ def put_letters(row: Bytes, begin: Int, end: Int, letters: Bytes, text: Bytes, f
 
 @kernel
 def lay_out(alike: Bytes, borders: Ints, numbers: IntRows, i: Int, row: Bytes, spots: Ints) -> Int:
-    """Puts what is alike and the heads of the numbers of one text into its row; returns the row's size.
+    """Writes the common bytes and the heads of the numbers of one text to its row; returns the row's size.
 
     Args:
-        alike: The bytes that all have, one after the other.
-        borders: Where what comes before each number begins in these, and what comes after the last one; and
-            their end.
-        numbers: A row for each number, with a place for each text.
-        i: Which text.
-        row: Is written, from the position after the CRC on, with zeros up to a whole group of three bytes.
+        alike: The bytes that are the same in all texts, one after the other.
+        borders: Where in `alike` the bytes before each number begin, where those after the last number begin, and where
+            they end.
+        numbers: A row for each number, with an entry for each text.
+        i: Number of the text.
+        row: Written from the position after the CRC on, with zeros up to a whole group of three bytes.
         spots: Where the bytes of each number end.
     """
     to = np.int64(_CRC_BYTES)
@@ -92,22 +91,22 @@ def seal_texts(
     starts: Ints,
     crcs: Ints,
 ) -> Int:
-    """Writes some texts; each is made of the one before, of which only what differs is written anew.
+    """Writes some texts; each is made from the text before, of which only the differences are written again.
 
     Args:
         tables: `CRC_TABLES`.
-        letters: Those of base64.
-        pattern: How many bytes come before the base64 in each text; what is alike and its borders, as for
-            `lay_out`; what comes after the base64.
+        letters: The letters of base64.
+        pattern: The number of bytes before the base64 in each text; `alike` and `borders` of `lay_out`; the bytes after
+            the base64.
         numbers: As for `lay_out`.
-        scratch: For what is packed, with its CRC and two bytes more; for a text, with what comes before it there
-            already; for a place for each number.
-        out: Where the texts go.
-        starts: Takes where each begins, and where the last one ends.
-        crcs: Takes the CRC32 of what each has packed.
+        scratch: Space for the packed bytes, with their CRC and two more bytes; space for a text, which already has the
+            bytes before the base64; space for a position for each number.
+        out: Gets the texts.
+        starts: Gets the positions where each text begins, and where the last one ends.
+        crcs: Gets the CRC32 of the packed bytes of each text.
 
     Returns:
-        -1, or the text that would not fit.
+        -1, or the number of the text that does not fit.
     """
     front, alike, borders, end = pattern
     row, text, spots = scratch
@@ -122,7 +121,7 @@ def seal_texts(
             used = front + (4 * size + 2) // 3
         for j in range(numbers.shape[0]):
             at = last = spots[j]
-            # From the last byte on, up to the first that is another one than in the text before.
+            # From the last byte backwards, up to the first byte that differs from the text before.
             begin = last - width_of(numbers[j, i])
             number, other = numbers[j, i], np.int64(0) if is_new else numbers[j, i - 1]
             while at > begin and (is_new or number != other):

@@ -1,4 +1,4 @@
-"""Groups events into transactions and counts what each did to which table, in one walk.
+"""Groups events into transactions, and counts what each transaction did to which table, in one walk.
 Not here: what the numbers mean (`binlog/events/scanner.py`), decoding rows (`changes/`)."""
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _open(buf: Bytes, position: Int, end: Int, word: Int, log_begin: Int, known:
 
 @kernel
 def _add_statement(statements: Ints, position: Int, payload: Int, state: IndexState) -> None:
-    # The next statement writes the TABLE_MAPs that it needs again.
+    # The next statement has its own TABLE_MAPs again.
     state.maps = 0
     count = state.statements
     if payload >= 0:
@@ -109,7 +109,7 @@ def _take_other(word: Int, position: Int, payload: Int, statements: Ints, state:
     elif word == Word.STATEMENT:
         _add_statement(statements, position, payload, state)
     elif word == Word.XA_PREPARE or (word == Word.END and state.place in (State.BETWEEN, State.HEADED, State.PACKED)):
-        # XA COMMIT and XA ROLLBACK of what was prepared: nothing else ends what did not begin.
+        # XA COMMIT or XA ROLLBACK of a prepared transaction: nothing else ends a transaction that did not begin.
         state.xa = position
     else:
         return request_of(word)
@@ -147,7 +147,7 @@ def _find_map(maps: Records[OpenMap], count: Int, table_id: Int) -> Int:
 
 @kernel
 def _entry_of(table: Int, entries: Records[Entry], state: IndexState) -> Int:
-    """The entry of a table among those that the transaction touches; a new one if it has none."""
+    """The entry of a table among the entries of the transaction; a new one if it has none."""
     for k in range(state.entries - 1, state.first_entry - 1, -1):
         if entries[k].table == table:
             return np.int64(k)
@@ -214,19 +214,19 @@ def _take_rows(buf: Bytes, position: Int, end: Int, post_header: Int, known: Kno
 
 @kernel
 def group_events(buf: Bytes, events: Events, first: Int, form: Form, known: Known, notes: Notes) -> tuple[Int, Int]:
-    """Walks over events from number `first` on; what it notes goes on from call to call.
+    """Walks over events from number `first` on; its notes are kept from call to call.
 
     Args:
         buf: The bytes that the events are in; all of them lie within it.
         events: Where they start, and what they are.
-        first: The first event to take.
+        first: The first event to read.
         form: How they are laid out.
-        known: What has been met so far.
-        notes: What it finds; the state is all 0 at the start.
+        known: Servers and TABLE_MAPs that have been seen so far.
+        notes: Its results; the state is all 0 at the start.
 
     Returns:
         Status and the event that it is about: DONE, FULL (`split_maps`), a request or a fault of `words.py`. After
-        INFLATE and COMPARE_FORMAT the stream goes on with the next event, else with the same once more.
+        INFLATE and COMPARE_FORMAT the stream continues with the next event, else the same event is repeated.
     """
     buf, post_headers, known, notes = borrowed(buf), borrowed(form.post_headers), borrowed(known), borrowed(notes)
     positions, lengths, types, timestamps, log_positions, flags = borrowed(events)

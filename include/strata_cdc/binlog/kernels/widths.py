@@ -19,9 +19,9 @@ PARTIAL_JSON_UPDATES = 1
 """Bit of the value options of an after image: partial values follow (8.0.3, rows_event.h)."""
 
 MOST_COLUMNS = 4096
-"""Of a table (sql/sql_const.h, MAX_FIELDS)."""
+"""The most columns of a table (sql/sql_const.h, MAX_FIELDS)."""
 PRESENT_COLUMNS = 2 * MOST_COLUMNS
-"""Of two images."""
+"""The most columns of two images."""
 
 
 @kernel
@@ -99,7 +99,7 @@ def image_end(buf: Bytes, at: Int, end: Int, widths: Ints, columns: Ints, presen
         end: Offset after the rows of the event.
         widths: Per column of the table.
         columns: Indexes of the columns in the image.
-        present: How many of `columns` count.
+        present: The number of entries of `columns` that are used.
     """
     nulls = at
     at += (present + 7) >> 3
@@ -131,7 +131,7 @@ def skip_value_options(buf: Bytes, at: Int, end: Int, json_columns: Int) -> Int:
 def count_image_rows(
     buf: Bytes, body: Int, end: Int, widths: Ints, json_columns: Int, event_type: Int, present: Ints
 ) -> tuple[Int, Int]:
-    """Status and number of rows of one event; CORRUPT if the images do not fit the shape or the event.
+    """Status and number of rows of one event; CORRUPT if the images do not fit the widths or the event.
 
     Args:
         buf: The event's buffer, to which `end` belongs.

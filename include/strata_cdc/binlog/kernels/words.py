@@ -1,4 +1,4 @@
-"""The numbers of the grammar, each set by its own name: words, states, steps, requests, faults.
+"""The numbers of the grammar, with a name for each: words, states, steps, requests, faults.
 Not here: which word is allowed where (`grammar.py`), what all kernels return (`status.py`).
 
 They are enums of integers: machine code has them as constants, and Python shows their names.
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class EventCode(IntEnum):
-    """Types of events that kernels ask for by name (libs/mysql/binlog/event/binlog_event.h)."""
+    """Types of events that kernels use by name (libs/mysql/binlog/event/binlog_event.h)."""
 
     QUERY = 2
     EXECUTE_LOAD_QUERY = 18
@@ -25,26 +25,26 @@ class EventCode(IntEnum):
 
 
 class Word(IntEnum):
-    """What an event is to the grammar. A QUERY is one of the first four, by its text (`statements.py`)."""
+    """The words of the grammar. A QUERY is one of the first four, depending on its text (`statements.py`)."""
 
     STATEMENT = 0
     """DDL, or rows changed in statement format; also EXECUTE_LOAD_QUERY."""
     BEGIN = 1
     """BEGIN, XA START."""
     END = 2
-    """COMMIT, ROLLBACK, XA PREPARE; XA COMMIT and XA ROLLBACK where they stand alone."""
+    """COMMIT, ROLLBACK, XA PREPARE; XA COMMIT and XA ROLLBACK if they are alone."""
     FRAME = 3
     """SAVEPOINT, ROLLBACK TO, RELEASE SAVEPOINT, XA END: neither begins nor ends anything."""
     PASSED = 4
-    """Says nothing about rows or transactions."""
+    """Has no effect on rows or transactions."""
     GTID = 5
     PART = 6
-    """Belongs to a statement that is still to come: INTVAR, RAND, USER_VAR, ROWS_QUERY, the blocks of LOAD DATA."""
+    """Belongs to a statement that follows: INTVAR, RAND, USER_VAR, ROWS_QUERY, the blocks of LOAD DATA."""
     TABLE_MAP = 7
     ROWS = 8
     XID = 9
     XA_PREPARE = 10
-    """Ends a transaction whose rows take effect with the XA COMMIT, which may come later in one of its own."""
+    """Ends a transaction whose rows take effect with its XA COMMIT, which may follow later as a transaction."""
     PAYLOAD = 11
     """A compressed transaction; its inner events follow as words of their own, then PAYLOAD_END."""
     PAYLOAD_END = 12
@@ -52,10 +52,10 @@ class Word(IntEnum):
     """The server lost events: a transaction by itself, also without a GTID (5.1 to 5.5)."""
     FORMAT = 14
     FILE = 15
-    """ROTATE, STOP, PREVIOUS_GTIDS: stand between transactions."""
+    """ROTATE, STOP, PREVIOUS_GTIDS: come between transactions."""
     FILE_END = 16
     UNKNOWN = 17
-    """Of a type that is not read: pre-releases, LOAD DATA before 5.0.3, and whatever is newer than this."""
+    """A type that is not supported: pre-releases, LOAD DATA before 5.0.3, and everything newer than this program."""
     BROKEN_QUERY = 18
     """A QUERY whose lengths contradict each other."""
 
@@ -66,11 +66,11 @@ class State(IntEnum):
     BETWEEN = 0
     """Between two transactions."""
     HEADED = 1
-    """After a GTID event, or after what belongs to a statement that is still to come."""
+    """After a GTID event, or after an event that belongs to a statement that follows."""
     INSIDE = 2
     """After BEGIN or a TABLE_MAP."""
     PACKED = 3
-    """At the front of a payload; so or further in a payload are this state and all after it."""
+    """At the beginning of a payload; this state and all states after it are inside a payload."""
     PACKED_INSIDE = 4
     ENDED = 5
     """After the last inner event of a payload."""
@@ -82,21 +82,21 @@ class Step(IntEnum):
     NEXT = 0xFF
     """These bits are the next state."""
     OPENS = 0x100
-    """A transaction opens before the event."""
+    """A transaction begins before the event."""
     CLOSES = 0x200
-    """One closes after it."""
+    """A transaction ends after the event."""
 
 
 FAULT_SHIFT = 16
-"""The bits of a step from here on are a fault; 0 for none."""
+"""The bits of a step from this bit on are a fault; 0 if there is none."""
 
 
 class Request(IntEnum):
-    """What a walk asks of its caller."""
+    """What a walk requests from its caller."""
 
     INFLATE = 10
-    """Walk over the inner events of a payload, then take PAYLOAD_END. After this and the next three, the caller goes
-    on with the step's next state."""
+    """Walk over the inner events of a payload, then take PAYLOAD_END. After this request and the next three, the caller
+    continues with the step's next state."""
     COMPARE_FORMAT = 11
     """Compare another FORMAT_DESCRIPTION with the one in force."""
     READ_STATEMENT = 12
@@ -108,7 +108,7 @@ class Request(IntEnum):
 
 
 class Fault(IntEnum):
-    """What is wrong with an event, apart from the codes of `status.py`."""
+    """The fault of an event, besides the codes of `status.py`."""
 
     NESTED = 20
     OUTSIDE = 21

@@ -18,7 +18,7 @@ class ServerLimits:
     answer_bytes: int = 1 << 30
     """The protocol's largest packet; more than the schema of any server."""
     lock_seconds: float = 60
-    """For an answer about a lock, besides the time that the server was asked to wait for it."""
+    """For an answer about a lock, besides the time that the server itself waits for it."""
     silence_seconds: float = 60
     """A stream that brings nothing for this time, not even heartbeats, is dead."""
     idle_seconds: float = 600

@@ -52,10 +52,10 @@ _COM_BINLOG_DUMP_GTID = 0x1E
 _NON_BLOCKING = 0x01
 _BY_GTID = 0x04
 _HEARTBEAT_SECONDS = 5
-"""By them the server also notices that nobody listens any more. Each wakes a reader that otherwise waits."""
+"""With heartbeats the server also notices that its reader is gone. Each heartbeat wakes a waiting reader."""
 _WAIT_SECONDS = 0.5
-"""If nothing arrives, the reader is asked at each multiple of this on the machine's clock whether to wait on: for all
-servers at the same moments, and independently of heartbeats."""
+"""If nothing arrives, the reader decides at each multiple of this on the machine's clock whether to wait longer: for
+all servers at the same moments, and independently of heartbeats."""
 _OFFSETS = 1 << 32
 """COM_BINLOG_DUMP has four bytes for an offset; only the command for GTID sets has eight."""
 _MADE_UP = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})

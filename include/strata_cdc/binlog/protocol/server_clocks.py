@@ -1,5 +1,5 @@
 """The clocks of a group's servers, and what a server's position proves.
-Not here: the merge (`groups/merge.py`), who asks when (`groups/readers.py`).
+Not here: the merge (`groups/merge.py`), when clocks are measured (`groups/readers.py`).
 
 The group's time is that of its middle clock, as it was when a reader began: it continues evenly if that clock is
 set, or if another clock is the middle one after a switchover. Another server's clock is corrected by its difference
