@@ -1,7 +1,6 @@
 """Words that say less than they seem to: each has a plainer one, and none comes back where it is gone.
 
-The table grows with the packages: a word gets a line when the documents and all packages that are not in `UNFINISHED`
-are free of it; a package leaves `UNFINISHED` when it is free of all words."""
+A word gets a line when the documents and all packages are free of it."""
 
 from __future__ import annotations
 
@@ -44,13 +43,6 @@ WORDS = {
     "lets nobody": "refuses, fails if",
     "happening, happenings": "schema event",
 }
-UNFINISHED = frozenset(
-    {
-    }
-)
-"""Packages in which some words are still to be replaced."""
-FINISHED_WITHIN = ("groups/cuts",)
-"""Packages within unfinished ones that are free of all words."""
 PATTERNS = {
     entry: re.compile(rf"\b({'|'.join(map(re.escape, entry.split(', ')))})\b", re.IGNORECASE) for entry in WORDS
 }
@@ -97,15 +89,10 @@ def test_documents(document: Path) -> None:
     assert not found, explained({document.name: found})
 
 
-@pytest.mark.parametrize("folder", [name for name in FOLDERS if name not in UNFINISHED] + list(FINISHED_WITHIN))
-def test_finished_packages(folder: str) -> None:
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_packages(folder: str) -> None:
     found = {path: words for path, prose in prose_of_package(folder) if (words := words_in(prose))}
     assert not found, explained(found)
-
-
-@pytest.mark.parametrize("folder", sorted(UNFINISHED))
-def test_an_unfinished_package_still_has_such_a_word(folder: str) -> None:
-    assert any(words_in(prose) for _, prose in prose_of_package(folder)), f"take {folder!r} out of UNFINISHED"
 
 
 @pytest.mark.parametrize("entry", WORDS)

@@ -153,7 +153,7 @@ def test_status_prints_them_flat(
     assert {field.name for field in fields(SourceMetrics)} <= line.keys()
     assert line["published_rows"] == 1
     assert run(["status"]) == 0
-    assert "behind" in capsys.readouterr().out
+    assert "readers lag by" in capsys.readouterr().out
 
 
 def test_a_mirror_that_cannot_be_read_hides_no_other_number(

@@ -212,8 +212,8 @@ def test_a_run_does_not_begin_with_a_version_that_there_is_not(tmp_path: Path, s
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"owner": 7}, "line 4: expectations[0].owner is not the name of who is asked"),
-        ({"owner": ""}, "line 4: expectations[0].owner is not the name of who is asked"),
+        ({"owner": 7}, "line 4: expectations[0].owner is not the person to ask when the rule fails"),
+        ({"owner": ""}, "line 4: expectations[0].owner is not the person to ask when the rule fails"),
         ({"versions": 7}, "line 4: expectations[0].versions is not a range of schema versions"),
         ({"versions": {"from": "3"}}, "line 4: expectations[0].versions is not a range of schema versions"),
         ({"versions": {"from": 0}}, "line 4: expectations[0].versions is not a range of schema versions"),
