@@ -345,10 +345,13 @@ class Writer:
         """The conditions under which it is not known what conversions made of a value, each with the reason."""
         if not place.steps:
             return []
+        shown = " and ".join(step.shown for step in place.steps)
+        if not place.physical:
+            # No file has the values before the conversions: a row that has one all the same is refused.
+            return [(exp.true(), f"{shown}: {_ONLY_A_MIRROR}")]
         column = ViewColumn("", "", _kind_behind(place))
         is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
         lost = exp.Is(this=self._converted(replace(place, of_null=None), column, inside), expression=exp.null())
-        shown = " and ".join(step.shown for step in place.steps)
         why = _ONLY_A_MIRROR if place.made is None else _NEW_VALUE
         doubts: list[tuple[exp.Expr, str]] = [(exp.and_(exp.not_(is_null), lost), f"{shown}: {why}")]
         if place.loses_texts:
