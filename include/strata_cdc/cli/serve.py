@@ -33,7 +33,8 @@ def serve(
     tls_cert: Annotated[Path | None, typer.Option(help="The server's certificate (PEM): answers by HTTPS.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM), readable to this user only.")] = None,
     client_ca: Annotated[
-        Path | None, typer.Option(help="Certificates (PEM): only who has one that these have signed is let in.")
+        Path | None,
+        typer.Option(help="Certificates (PEM): only clients with a certificate that these have signed are admitted."),
     ] = None,
 ) -> None:
     """Serves the schema history and the update streams to browsers and programs, read only, until it is stopped.
@@ -47,6 +48,7 @@ def serve(
     from strata_cdc.serve.app import make_app
     from strata_cdc.serve.around import Around
     from strata_cdc.serve.bounded_connections import BoundedConnections
+    from strata_cdc.serve.memory import release_memory_often
     from strata_cdc.serve.numbers import Numbers
     from strata_cdc.serve.sources import Sources
     from strata_cdc.serve.streaming.routes import add_streams
@@ -80,6 +82,7 @@ def serve(
         timeout_graceful_shutdown=_GRACE_SECONDS,
         **tls,
     )
+    release_memory_often()
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])
 
@@ -109,7 +112,7 @@ def _token() -> str:
     if len(given) < _LEAST_CHARACTERS:
         raise Usage(
             f"{_TOKEN} is shorter than {_LEAST_CHARACTERS} characters",
-            remedy="`openssl rand -hex 32` makes one that nobody guesses.",
+            remedy="`openssl rand -hex 32` makes a token that cannot be guessed.",
         )
     return given
 
