@@ -91,7 +91,7 @@ def test_a_proxy_that_cuts(server, tmp_path):
 
 
 def test_tls_that_cannot_be_had(server, tmp_path):
-    with pytest.raises(SourceSettingsError, match=r"does not speak TLS as asked for.*Check `ssl_mode`"):
+    with pytest.raises(SourceSettingsError, match=r"does not speak TLS as requested.*Check `ssl_mode`"):
         land_binlog(address_of(server, tls=TlsMode.REQUIRED), lake=str(tmp_path), source="s")
     address = address_of(server, tls=TlsMode.VERIFY_CA, tls_ca=str(tmp_path / "nowhere.pem"))
     with pytest.raises(SettingsError, match=r"ssl_ca.*nowhere\.pem"):

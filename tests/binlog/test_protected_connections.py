@@ -99,7 +99,7 @@ def test_a_certificate(protected, certificates, mode, authority, host, refused_f
     strictness = list(TlsMode)
     if refused_from is not None and strictness.index(mode) >= strictness.index(refused_from):
         for opened in (connect, lambda found: open_store(found.to_url("strata"))):
-            with pytest.raises(SourceSettingsError, match="does not speak TLS as asked for") as caught:
+            with pytest.raises(SourceSettingsError, match="does not speak TLS as requested") as caught:
                 opened(one)
             assert PASSWORD not in str(caught.value)
     else:
@@ -123,7 +123,7 @@ def test_a_server_without_tls(bare, certificates, mode):
         assert cipher(one) == ""
         return
     for opened in (connect, lambda found: open_store(found.to_url("strata"))):
-        with pytest.raises(SourceSettingsError, match="does not speak TLS as asked for"):
+        with pytest.raises(SourceSettingsError, match="does not speak TLS as requested"):
             opened(one)
 
 
@@ -189,7 +189,7 @@ def test_every_command_keeps_to_it(command, which, bare, protected, certificates
     assert b"strata" not in sent, bytes(sent)
     assert PASSWORD not in said
     if command[0] != "publish":
-        assert "does not speak TLS as asked for" in said
+        assert "does not speak TLS as requested" in said
     assert len(said.splitlines()) < 30
 
 

@@ -297,7 +297,7 @@ def load(world: Any, stop: threading.Event) -> None:
 
 
 def test_three_under_load_and_readers_that_stop_anywhere(shards: Shards):
-    """What several readers had, one behind the other, is what one has who reads it all later."""
+    """What several readers had, one after the other, is what one has who reads it all later."""
     stop = threading.Event()
     writers = [threading.Thread(target=load, args=(world, stop)) for world in shards.sources]
     with Following(shards) as first:

@@ -161,7 +161,7 @@ def test_a_line_a_minute(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     notes = LandNotes(str(tmp_path), "s", "the server", Doing.LANDING, log_seconds=0.0)
     notes.tell(LandProgress(1200, 3000, 5 << 20, 1_800_000_000_000_000, 7.25))
-    line = "s: 1,200 of 3,000 transactions, 5.0 MB, committed until 2027-01-15 08:00:00 UTC, 7.2 s behind the server"
+    line = "s: 1,200 of 3,000 transactions, 5.0 MB, committed until 2027-01-15 08:00:00 UTC, 7.2 s late"
     assert line in caplog.text
     state = read_state(str(tmp_path), "s")
     assert (state.doing, state.origin, state.transactions) == (Doing.LANDING, "the server", 1200)

@@ -67,9 +67,22 @@ def prose_of_module(source: str) -> str:
 
 
 def prose_of_package(folder: str) -> Iterator[tuple[str, str]]:
-    """The path of each module, and its prose."""
+    """The path of each module, and its prose: docstrings, comments and messages."""
     for path in sorted((PACKAGES / folder).rglob("*.py")):
-        yield str(path.relative_to(REPOSITORY)), prose_of_module(path.read_text())
+        source = path.read_text()
+        yield str(path.relative_to(REPOSITORY)), f"{prose_of_module(source)}\n{messages_of_module(source)}"
+
+
+def messages_of_module(source: str) -> str:
+    """The sentences of a module that people read on a screen: its strings with a blank that are no docstrings."""
+    tree = ast.parse(source)
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = (
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+    )
+    return re.sub(r"`[^`]*`", "", "\n".join(text for text in texts if " " in text))
 
 
 def words_in(prose: str) -> Counter[str]:
@@ -100,6 +113,7 @@ def test_each_word_is_found_where_people_read_it(entry: str) -> None:
     for word in entry.split(", "):
         module = f'"""A head\n{word}."""\n\n\ndef f():\n    """Does it, {word.title()}."""\n    return 1  # {word}\n'
         assert words_in(prose_of_module(module)) == Counter({entry: 3})
+        assert words_in(messages_of_module(f'"""Not this: {word}."""\nprint("It is {word}.")\n')) == Counter({entry: 1})
         assert words_in(prose_of_document(f"A sentence, {word.replace(' ', chr(10))}.\n")) == Counter({entry: 1})
 
 

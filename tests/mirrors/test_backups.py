@@ -261,7 +261,7 @@ def test_without_a_mysqld_it_is_told(backups):
 
 
 def test_a_backup_of_another_server(backups):
-    with pytest.raises(Usage, match=r"does not have|begins behind"):
+    with pytest.raises(Usage, match=r"does not have|begins after"):
         backups.take(MysqldumpFile(backups.of_another_server(backups.folder / "other.sql")))
 
 

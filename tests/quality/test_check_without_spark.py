@@ -82,7 +82,7 @@ def test_a_plan_that_was_edited_after_decoding_is_refused(tmp_path: Path) -> Non
     write_plan(folder, replace(plan, intervals=(replace(plan.intervals[0], last_seq=8),)))
     for step in (lambda: checked(tmp_path),
                  lambda: publish_interval(str(tmp_path), SOURCE, RUN)):  # fmt: skip
-        with pytest.raises(DamagedFileError, match="the plan is not the one that was decoded"):
+        with pytest.raises(DamagedFileError, match="the plan is not the plan that was decoded"):
             step()
     assert published_tables(str(tmp_path), SOURCE) == []
 

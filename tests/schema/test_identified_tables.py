@@ -21,7 +21,7 @@ from tests.schema.test_lineage import GH_OST, PT_OSC
 
 
 class Tables:
-    """Statements applied one behind the other, from an empty server on."""
+    """Statements applied one after the other, from an empty server on."""
 
     def __init__(self, *statements: str) -> None:
         self.catalog = Catalog()

@@ -329,7 +329,7 @@ class TestWithoutGtids:
         tracker.begin_file(replace(stream.start(), begin_pos=157))
         tracker.take(stream.transaction())
         tracker.end_file(stream.position)
-        assert "begins behind" in tracker.finish().examples[-1]
+        assert "begins after" in tracker.finish().examples[-1]
         refuses(store, 1)
 
     @pytest.mark.parametrize(("uuid", "waits"), [(A, 0), ("", 0), (B, 1)])

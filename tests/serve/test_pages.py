@@ -203,9 +203,9 @@ def test_the_first_page_says_what_needs_attention_first_and_with_which_command(c
     assert "strata snapshot --source s" in said
     assert "untouched nothing has been tracked yet strata run --source untouched" in said
     urgent = [
-        "the server may purge what has not landed, in 2 h strata land --source s",
+        "the server may purge transactions that have not landed, in 2 h strata land --source s",
         "no landing has looked and no run has stored anything for 1 h 30 min strata run --source s",
-        "a mirror is behind by 1 d 2 h strata mirror update --source s",
+        "a mirror is late by 1 d 2 h strata mirror update --source s",
         "7 rows of d.lost",
         "the schema of d.lost is not known",
     ]
@@ -226,7 +226,7 @@ def test_the_first_page_names_mirrors_that_wait_for_a_dump(client, store):
 def test_the_first_page_has_the_numbers_of_each_source(client):
     said = text(client.get("/"))
     for number in (
-        "readers are behind by 5 min 12 s",
+        "readers are late by 5 min 12 s",
         "the server may purge what is not here in 2 h",
         "last progress 1 h 30 min ago",
         "last interval ends 1 minute ago 2023-11-14 22:13:45 UTC",
@@ -234,7 +234,7 @@ def test_the_first_page_has_the_numbers_of_each_source(client):
         "in quarantine or held 7 rows",
         "versions 13",
         "gaps 1 table",
-        "mirrors 2 the oldest 1 d 2 h behind",
+        "mirrors 2 the oldest 1 d 2 h late",
         "position binlog.000001:",
     ):
         assert number in said, number

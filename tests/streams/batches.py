@@ -25,7 +25,7 @@ def batch_of_gtids(
     binlog_file: str = "b.000002",
     first_pos: int = 4,
 ) -> TransactionBatch:
-    """Transactions without rows and statements, one behind the other in a file."""
+    """Transactions without rows and statements, one after the other in a file."""
     count = len(gtids)
     sids = tuple(dict.fromkeys(gtid.sid for gtid in gtids if gtid is not None))
     begins = first_pos + BYTES * np.arange(count, dtype=np.int64)

@@ -77,4 +77,4 @@ def test_who_follows_is_told_from_where(world: World, environment: dict[str, str
         started.send_signal(signal.SIGTERM)
         assert started.wait(60) == 0
     assert said.startswith("strata: s after ")
-    assert "(now); goes on with what comes until Ctrl-C" in said
+    assert "(now); continues with new changes until Ctrl-C" in said

@@ -75,12 +75,12 @@ def test_a_gap_is_refused_with_the_command(world: World, tmp_path):
 
 def test_what_has_been_purged_is_refused_with_what_can_be_had(world: World, tmp_path):
     purge(world)
-    with pytest.raises(BinlogPurgedError, match="begins behind") as caught:
+    with pytest.raises(BinlogPurgedError, match="begins after") as caught:
         world.lines("beginning")
     assert "strata stream --source s --from" in caught.value.remedy
     behind = World(world.server, tmp_path)
     behind.land()
-    with pytest.raises(BinlogPurgedError, match="earliest that can be had is behind"):
+    with pytest.raises(BinlogPurgedError, match="earliest position that can still be read is after"):
         behind.lines("")
     with pytest.raises(BinlogPurgedError, match="nowhere any more; the first"):
         behind.lines(LONG_AGO)

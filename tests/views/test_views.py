@@ -243,7 +243,7 @@ def test_a_value_that_no_log_tells_is_an_error(server: MysqlServer, tmp_path: Pa
         for statement in [statement for one in made for statement in one.statements]:
             connection.execute(statement)
         assert connection.execute("SELECT id FROM told.t ORDER BY id").fetchall() == [(1,), (2,)]
-        with pytest.raises(duckdb.InvalidInputException, match="what rows that were there got in the new column made"):
+        with pytest.raises(duckdb.InvalidInputException, match="which values existing rows got in the new column made"):
             connection.execute("SELECT made FROM told.t").fetchall()
         assert connection.execute("SELECT n FROM told.t ORDER BY id").fetchall() == [("a",), ("b",)]
         with pytest.raises(duckdb.InvalidInputException, match=r"m was int, and is enum.*: what the server made"):

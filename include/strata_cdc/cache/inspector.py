@@ -99,7 +99,7 @@ class Inspector:
         sets = [one[name] for one in records for name in ("before", "checkpoint") if name in one]
         if state is None or not sets:
             raise Usage(
-                "the cache has no log of what was done to it",
+                "the cache has no log of its operations",
                 remedy="Run its invalidator with a log: `strata cache follow --log 100000`.",
             )
         found = self._found

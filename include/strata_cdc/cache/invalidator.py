@@ -181,7 +181,7 @@ class Invalidator:
             if begun is not Start.CHECKPOINT and self.report.transactions == before and not is_passable:
                 raise
             # Anything may have been changed by what the stream does not have.
-            self._on_remark(f"the cache begins anew, as the stream does not go on: {error}")
+            self._on_remark(f"the cache begins anew, as the stream cannot continue: {error}")
             return Start.EPOCH
         return None
 

@@ -33,7 +33,7 @@ def unlogged_rows(query: Query, form: FormatDescription, plans: DecodePlans) -> 
             yield StatementFormatError(
                 f"rows of {table} were changed by a statement, so the binlog does not hold them",
                 table=str(table),
-                remedy="Set `binlog_format=ROW` on the server; take a new baseline behind this point.",
+                remedy="Set `binlog_format=ROW` on the server; take a new baseline after this point.",
             )
 
 
@@ -41,5 +41,5 @@ def reported_loss(message: str) -> StreamHoleError:
     """The error for a loss that the server reports."""
     return StreamHoleError(
         f"the server reports that it lost events here: {message}",
-        remedy="What was changed is not in the binlog: take a new baseline behind this point.",
+        remedy="The changed rows are not in the binlog: take a new baseline after this point.",
     )

@@ -38,7 +38,7 @@ Url = Annotated[
         help="redis://[user:password@]host:port/[database]. Other users of the machine see what is written here.",
     ),
 ]
-File = Annotated[Path, typer.Option("--shapes", help="TOML file of what is cached.")]
+File = Annotated[Path, typer.Option("--shapes", help="TOML file with the shapes that are cached.")]
 Name = Annotated[str, typer.Option(help="Name of the cache: several may be on one Redis.")]
 
 
@@ -62,7 +62,7 @@ def follow(  # noqa: PLR0913  each is an option of the command
     name: Name = "strata",
     back: Annotated[
         float | None,
-        typer.Option(min=0, help="Invalidates what has changed in the last SECONDS once more, before going on."),
+        typer.Option(min=0, help="Invalidates the changes of the last SECONDS once more, before it continues."),
     ] = None,
     log: Annotated[
         int, typer.Option(min=0, help="Records that the cache keeps for `strata cache inspect`; 0 for none.")
@@ -72,7 +72,10 @@ def follow(  # noqa: PLR0913  each is an option of the command
         bool, typer.Option("--anew", help="Nothing that the cache holds counts any more, whatever it is of.")
     ] = False,
     once: Annotated[
-        bool, typer.Option("--once", help="Ends with what the server has executed by now, instead of following.")
+        bool,
+        typer.Option(
+            "--once", help="Ends with the transactions that the server has executed by now, instead of following."
+        ),
     ] = False,
 ) -> None:
     """Invalidates entries as their rows change, until SIGTERM or Ctrl-C; started again, it continues where it was.
@@ -80,7 +83,7 @@ def follow(  # noqa: PLR0913  each is an option of the command
     A cache or a server that does not answer is tried again each second.
     """
     if anew and back is not None:
-        raise Usage("--anew forgets all that was invalidated, and --back goes on from it", remedy="Give one of them.")
+        raise Usage("--anew forgets all invalidations, and --back continues from them", remedy="Give one of them.")
     if back is not None and not back <= _LONGEST_BACK_SECONDS:
         raise Usage(f"--back {back} is no time that a server has been there for", remedy="Give seconds, as in 3600.")
     from strata_cdc.cache.invalidator import Invalidator, Start
@@ -142,7 +145,7 @@ def inspect(
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     group = typer.Typer(
-        help="Caches on Redis that never serve what an invalidation has made old.", no_args_is_help=True
+        help="Caches on Redis that never serve a value that an invalidation has made old.", no_args_is_help=True
     )
     group.command("follow")(follow)
     group.command("inspect")(inspect)

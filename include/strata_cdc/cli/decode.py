@@ -62,7 +62,9 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     output_format: Annotated[OutputFormat, typer.Option("--format", help="What to write.")] = OutputFormat.JSONL,
     source: Annotated[str | None, typer.Option(help="Name of the source in the store; of a run as everywhere.")] = None,
     store: Annotated[str | None, typer.Option(help="URL of the store that has the versions.")] = None,
-    baseline: Annotated[str | None, typer.Option(help="CREATE TABLE statements: what there was before.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="CREATE TABLE statements: the tables before the first file.")
+    ] = None,
     lower_case_table_names: Annotated[
         int | None, typer.Option(min=0, max=2, help="The server's setting, which no binlog holds; 0 by default.")
     ] = None,

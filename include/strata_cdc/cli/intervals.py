@@ -31,9 +31,9 @@ def intervals(
     table: Tables = None,
     start: Annotated[str | None, typer.Option(help="Only intervals that start then or later (ISO 8601, UTC).")] = None,
     end: Annotated[str | None, typer.Option(help="Only intervals that start before.")] = None,
-    owed: Annotated[bool, typer.Option("--owed", help="Only what a run is still to publish.")] = False,  # noqa: FBT002  switches of the command line
-    failed: Annotated[bool, typer.Option("--failed", help="Only what failed.")] = False,  # noqa: FBT002
-    held: Annotated[bool, typer.Option("--held", help="Only what is blocked.")] = False,  # noqa: FBT002
+    owed: Annotated[bool, typer.Option("--owed", help="Only intervals that a run is still to publish.")] = False,  # noqa: FBT002  switches of the command line
+    failed: Annotated[bool, typer.Option("--failed", help="Only intervals that failed.")] = False,  # noqa: FBT002
+    held: Annotated[bool, typer.Option("--held", help="Only intervals that are blocked.")] = False,  # noqa: FBT002
 ) -> None:
     """Lists tables by interval: how many rows each has there, what became of them, and why.
 

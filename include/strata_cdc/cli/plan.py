@@ -28,11 +28,13 @@ def plan(
     context: typer.Context,
     source: SourceName = None,
     start: Annotated[str | None, typer.Option(help="Commit time (ISO 8601, UTC unless it says otherwise).")] = None,
-    end: Annotated[str | None, typer.Option(help="End of the span; what is committed then is not in it.")] = None,
+    end: Annotated[
+        str | None, typer.Option(help="End of the span; rows committed at this moment are not in it.")
+    ] = None,
     gtid_set: Annotated[str | None, typer.Option(help="Instead of a span of time.")] = None,
     table: Tables = None,
     failed: Annotated[  # noqa: FBT002  a switch of the command line
-        bool, typer.Option("--failed", help="Without a span: also what failed or is blocked (held).")
+        bool, typer.Option("--failed", help="Without a span: also rows that failed or are blocked (held).")
     ] = False,
 ) -> None:
     """Cuts what has landed into slices: of a span, everything, as often as you like; without a span, all that is

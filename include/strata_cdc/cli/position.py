@@ -19,8 +19,10 @@ def position(
     context: typer.Context,
     source: SourceName = None,
     time: Annotated[str | None, typer.Option(help="What had been committed before it (ISO 8601, UTC).")] = None,
-    gtid_set: Annotated[str | None, typer.Option(help="A GTID set: what had been executed.")] = None,
-    file: Annotated[str | None, typer.Option(help="FILE:OFFSET in the server's binlog: what begins before it.")] = None,
+    gtid_set: Annotated[str | None, typer.Option(help="A GTID set: the transactions that had been executed.")] = None,
+    file: Annotated[
+        str | None, typer.Option(help="FILE:OFFSET in the server's binlog: the transactions that begin before it.")
+    ] = None,
 ) -> None:
     """Shows where a point of the landed stream is: the last transaction before it, its time, its file and offset."""
     from strata_cdc.progress.find_position import find_position

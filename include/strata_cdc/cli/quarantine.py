@@ -36,11 +36,13 @@ _SHOWN_EXAMPLES = 3
 _Interval = Annotated[str | None, typer.Option("--interval", help="Only the interval that has this time (ISO 8601).")]
 _Reason = Annotated[
     str | None,
-    typer.Option("--reason", help="Only what has this reason, as `list` shows it; a pattern, as in '*null'."),
+    typer.Option("--reason", help="Only rows with this reason, as `list` shows it; a pattern, as in '*null'."),
 ]
-_Because = Annotated[str, typer.Option("--because", help="Why, in a sentence: kept with who and when.")]
+_Because = Annotated[
+    str, typer.Option("--because", help="The reason, in a sentence: it is kept with the user's name and the time.")
+]
 _By = Annotated[str | None, typer.Option("--by", help="Who decides; by default the account of the system.")]
-_All = Annotated[bool, typer.Option("--all", help="Everything, where nothing else says what.")]
+_All = Annotated[bool, typer.Option("--all", help="Everything, if no other option selects rows.")]
 
 
 def list_all(
@@ -71,7 +73,7 @@ def list_all(
         )
     Terminal(markup=False).print(shown if entries else "nothing is withheld")
     if entries:
-        say(f"`strata quarantine show --source {found.name}` tells more of each, and what can be done.")
+        say(f"`strata quarantine show --source {found.name}` shows more of each, and the choices.")
 
 
 def show(
@@ -224,10 +226,10 @@ def _decide(
 
 def _require_choice(chosen: _Chosen, done: str) -> None:
     if not chosen.because.strip():
-        raise Usage("--because is empty", remedy="Say why: it is kept with who and when.")
+        raise Usage("--because is empty", remedy="Give the reason: it is kept with the user's name and the time.")
     if not (chosen.table or chosen.interval or chosen.reason or chosen.everything):
         raise Usage(
-            "nothing says what is to be " + done,
+            "no option selects what is to be " + done,
             remedy="Choose it with --table, --interval or --reason, or give --all.",
         )
 
@@ -329,9 +331,7 @@ def _time(micros: int) -> str:
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    group = typer.Typer(
-        name="quarantine", help="Rows that were withheld, and what becomes of them.", no_args_is_help=True
-    )
+    group = typer.Typer(name="quarantine", help="Rows that were withheld, and decisions on them.", no_args_is_help=True)
     group.command("list")(list_all)
     group.command()(show)
     group.command()(release)

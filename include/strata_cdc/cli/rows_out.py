@@ -77,7 +77,9 @@ class _Output:
     @property
     def quarantine(self) -> str:
         """Where the rows in quarantine are."""
-        return str(self._quarantine) if self._quarantine else "nowhere: give --out a file to have them beside it"
+        return (
+            str(self._quarantine) if self._quarantine else "nowhere: give --out a file, and they are written beside it"
+        )
 
     def count(self, step: Step) -> None:
         """Counts rows, and records why others are excluded."""

@@ -34,19 +34,20 @@ def run(  # noqa: PLR0913  one for each option
     since: Annotated[
         str | None,
         typer.Option(
-            "--from", help="Instead of what is pending: all that was committed from this time (ISO 8601, UTC) on."
+            "--from", help="Instead of the pending rows: all that were committed from this time (ISO 8601, UTC) on."
         ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(help="Only what was committed before this time (ISO 8601, UTC); what is later stays.")
+        str | None,
+        typer.Option(help="Only rows that were committed before this time (ISO 8601, UTC); later rows stay pending."),
     ] = None,
     table: Tables = None,
     gtid_set: Annotated[
-        str | None, typer.Option(help="Instead of what is pending: the time from the first to the last of these.")
+        str | None, typer.Option(help="Instead of the pending rows: the time from the first to the last of these.")
     ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Also what failed or is blocked (held).")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Also rows that failed or are blocked (held).")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Says what a run would take; nothing is written anywhere.")
+        bool, typer.Option("--dry-run", help="Shows what a run would publish; nothing is written anywhere.")
     ] = False,
     master: Master = LOCAL,
 ) -> None:

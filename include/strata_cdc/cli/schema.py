@@ -53,7 +53,9 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
     store: _Store = None,
     gtid_set: Annotated[str | None, typer.Option(help="A GTID set: after exactly these transactions.")] = None,
     position: Annotated[str | None, typer.Option(help="FILE:OFFSET: after all events that start before it.")] = None,
-    time: Annotated[str | None, typer.Option(help="After what had been committed before it (ISO 8601, UTC).")] = None,
+    time: Annotated[
+        str | None, typer.Option(help="After the transactions committed before it (ISO 8601, UTC).")
+    ] = None,
     table: _Table = None,
     output: _Format = Format.TABLE,
     dialect: Annotated[Dialect | None, typer.Option(help="As CREATE TABLE for this engine, instead.")] = None,
@@ -199,7 +201,9 @@ def _is_jsonl(context: typer.Context, output: Format) -> bool:
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    group = typer.Typer(name="schema", help="What tables looked like, and what changed them.", no_args_is_help=True)
+    group = typer.Typer(
+        name="schema", help="The schema history: what tables looked like, and what changed them.", no_args_is_help=True
+    )
     group.command()(show)
     group.command()(history)
     group.command()(diff)

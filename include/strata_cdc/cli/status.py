@@ -140,7 +140,9 @@ def _ages(numbers: SourceMetrics) -> list[str]:
     left = numbers.purge_distance_seconds
     if left is not None and left < _SOON_SECONDS:
         purging = f"may be purged in {_length(left)}" if left > 0 else "may have been purged"
-        lines.append(f"[red]purge:[/red] what the server has and has not landed {purging}: run `strata land`")
+        lines.append(
+            f"[red]purge:[/red] transactions that the server has and that have not landed {purging}: run `strata land`"
+        )
     return lines
 
 

@@ -59,7 +59,8 @@ def stream(  # noqa: PLR0913  one for each option
         str,
         typer.Option(
             "--from",
-            help="now, beginning, a token, a GTID set, a time (ISO 8601, UTC) or FILE:OFFSET: what follows it.",
+            help="now, beginning, a token, a GTID set, a time (ISO 8601, UTC) or FILE:OFFSET: the stream begins "
+            "after it.",
         ),
     ] = "now",
     until: Annotated[
@@ -76,7 +77,7 @@ def stream(  # noqa: PLR0913  one for each option
     ] = None,
     *,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Goes on with what comes, until --until, SIGTERM or Ctrl-C.")
+        bool, typer.Option("--follow", help="Continues with new changes, until --until, SIGTERM or Ctrl-C.")
     ] = False,
     output_format: Annotated[StreamFormat, typer.Option("--format", help="JSON lines.")] = StreamFormat.JSONL,
 ) -> None:
@@ -99,7 +100,7 @@ def stream(  # noqa: PLR0913  one for each option
     # A line that has begun is written to its end.
     signal.signal(signal.SIGTERM, lambda *_: changes.close())
     if follow and not context.obj["json"]:
-        say(f"strata: {begins}; goes on with what comes until {until or 'Ctrl-C'}", err=True)
+        say(f"strata: {begins}; continues with new changes until {until or 'Ctrl-C'}", err=True)
     _write(changes)
 
 

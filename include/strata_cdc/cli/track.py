@@ -39,7 +39,7 @@ def track(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(help="CREATE statements of what there was before the first file: a `mysqldump --no-data`."),
+        typer.Option(help="CREATE statements of the tables before the first file: a `mysqldump --no-data`."),
     ] = None,
     lower_case_table_names: Annotated[
         int | None, typer.Option(min=0, max=2, help="The server's setting, which no binlog holds; 0 by default.")

@@ -244,7 +244,7 @@ class Writer:
 
     def _old(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
         """The value before a change, of a column that distinguishes rows."""
-        lacks = exp.Literal.string(f"{column.name}: an image before a change lacks it, by which rows are told apart")
+        lacks = exp.Literal.string(f"{column.name}: an image before a change lacks this column of the key")
         is_missing = self._lists("_missing", f"{BEFORE}.{place.missing}")
         fails = exp.If(this=is_missing, true=self._fails(lacks, column))
         return exp.Case(ifs=[fails], default=self._known(place, column, BEFORE))

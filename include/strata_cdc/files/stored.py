@@ -56,7 +56,9 @@ def decode_stored(
         return msgspec.json.decode(content, type=kind)
     # Deep nesting raises a RecursionError.
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DamagedFileError(f"the file is not what was written: {error}", file=file, remedy=remedy) from None
+        raise DamagedFileError(
+            f"the file has been changed since it was written: {error}", file=file, remedy=remedy
+        ) from None
 
 
 def take_stored(value: Any, kind: type[Found], *, newest: int, file: str, remedy: str) -> Found:

@@ -113,7 +113,7 @@ def _positions(token: str) -> dict[str, GtidSet]:
             raise Usage(
                 "a hop is between transactions of sources that have GTIDs",
                 source=place.source,
-                remedy="Take a token that stands behind a line with `commit`.",
+                remedy="Take a token from a line with `commit`.",
             )
         found[place.source] = place.position
     return found

@@ -73,7 +73,7 @@ class GroupStatus(Struct, frozen=True):
         if not self.watermark:
             return f"group {self.group}: no watermark yet: {self.held_by} has no interval{why}{unmatched}"
         return (
-            f"group {self.group}: watermark {_time(self.watermark)} UTC, {self.behind_seconds:,.1f} s behind, skew "
+            f"group {self.group}: watermark {_time(self.watermark)} UTC, {self.behind_seconds:,.1f} s late, skew "
             f"{self.skew_seconds:,.1f} s; held by {self.held_by}{why} since {_time(self.held_since)}{unmatched}"
         )
 

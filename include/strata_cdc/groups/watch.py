@@ -57,7 +57,7 @@ class Watch:
         holder = merge.holder or "nobody"
         why = f" ({self.gone[holder][0].message})" if holder in self.gone else ""
         return (
-            f"group {self._group}: the watermark stands at {time_text(merge.watermark or 0)} since "
+            f"group {self._group}: the watermark is at {time_text(merge.watermark or 0)} since "
             f"{time_text(int(self.since * 1e6))}, held by {holder}{why}; skew {merge.skew / 1e6:.1f} s"
         )
 

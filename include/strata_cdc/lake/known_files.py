@@ -47,7 +47,7 @@ def begin_with_file(source: str, files: Sequence[TrackedFile], server_uuid: str,
     mine = [part for part in files if part.identity == server_uuid]
     if not mine:
         raise SourceDivergedError(
-            f"the server is {server_uuid}, and what the store knows is from another one: transactions without a GTID "
+            f"the server is {server_uuid}, and the store's knowledge is of another server: transactions without a GTID "
             "cannot be found on another server",
             source=source,
             remedy=f"Point the connection at the old server. {NEW_NAME}",

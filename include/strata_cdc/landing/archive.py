@@ -87,7 +87,7 @@ def _read_events(url: str, stream: BinaryIO) -> ArchivedFile:
     previous_event = _read_event(stream)
     if previous_event[4] != EventType.PREVIOUS_GTIDS:
         raise Usage(
-            "the file does not say what had been executed before it",
+            "the file does not say which transactions had been executed before it",
             remedy="Servers write that since MySQL 5.6; decode older files with `strata decode FILES --out FILE`.",
         )
     end = len(previous_event) - form.checksum_bytes

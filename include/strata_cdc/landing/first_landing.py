@@ -102,7 +102,7 @@ def begin_by_file(begins: Sequence[FirstMoment], files: ServerFiles) -> FileBegi
 
 def _purged(gtid: str | None) -> BinlogPurgedError:
     return BinlogPurgedError(
-        'land_from = "snapshot", and the server has purged what follows the newest snapshot',
+        'land_from = "snapshot", and the server has purged the transactions after the newest snapshot',
         gtid=gtid,
         remedy="`strata snapshot` takes a new snapshot to begin with.",
     )

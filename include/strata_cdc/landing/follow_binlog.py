@@ -81,7 +81,7 @@ def wait_for_follower(address: ServerAddress, lake: str, source: str, *, seconds
     while not goal.is_reached(LandedStream.open(lake, source)):
         if time.monotonic() > until:
             raise AlreadyRunningError(
-                f"`strata land --follow` has not landed what was executed {seconds:.0f} s ago",
+                f"`strata land --follow` has not landed the transactions that were executed {seconds:.0f} s ago",
                 source=source,
                 remedy="`strata status` shows how far it is.",
             )

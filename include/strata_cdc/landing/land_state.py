@@ -53,7 +53,7 @@ class LandProgress(Struct, frozen=True):
     """Seconds after a binlog's last event until the server may delete it; None: it does not delete it, or for files."""
 
     def __str__(self) -> str:
-        lag = "" if self.lag_seconds is None else f", {self.lag_seconds:.1f} s behind the server"
+        lag = "" if self.lag_seconds is None else f", {self.lag_seconds:.1f} s late"
         until = f", committed until {from_micros(self.clock):%Y-%m-%d %H:%M:%S} UTC" if self.clock else ""
         return (
             f"{self.transactions:,} of {counted(self.of_transactions, 'transaction')}, {self.bytes / _MEGABYTE:,.1f} MB"

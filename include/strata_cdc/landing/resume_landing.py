@@ -178,7 +178,7 @@ def check_sets(landed: GtidSet, server: ServerState) -> None:
     gone = server.purged - landed
     if gone:
         raise BinlogPurgedError(
-            f"the server purged transactions before they landed; what it still has begins after {server.purged}",
+            f"the server purged transactions before they landed; those that it still has begin after {server.purged}",
             gtid=str(gone),
             remedy="Land them from a replica that still has them, or from copies of the files: `strata land "
             "--files DIR`. Otherwise land under another source name, which begins where the server's binlog does, "
@@ -262,8 +262,8 @@ def check_files(tail: LastTransaction, server: ServerState, files: ServerFiles) 
     size = files.size(tail.end.file)
     if size is None and tail.end < files.begin:
         raise BinlogPurgedError(
-            f"the server purged what comes next; the first file that it still has is {files.begin.file}, and what it "
-            f"wrote between {tail.end} and there is lost to this source",
+            f"the server purged the next transactions; the first file that it still has is {files.begin.file}, and "
+            f"what it wrote between {tail.end} and there is lost to this source",
             file=tail.end.file,
             offset=tail.end.offset,
             remedy=f"{NEW_NAME} Keep binlogs longer: `SET PERSIST binlog_expire_logs_seconds = 604800`.",

@@ -110,7 +110,7 @@ def _one_by_one(events: ImageChanges, key: Sequence[str], state: pa.Table) -> pa
 def _values(old: Row | None, names: Sequence[str], events: ImageChanges, at: int) -> Row:
     """The values that an image lacks, from the row before the change."""
     if names and old is None:
-        raise Usage("an image lacks columns, and there is no row in front of it to take them from")
+        raise Usage("an image lacks columns, and there is no earlier row to take them from")
     return {name: _document((old or {})[name], events, name, at) for name in names}
 
 

@@ -72,7 +72,7 @@ class MirrorLocks:
     def _take(self, stack: ExitStack, table: TableName, purpose: str) -> None:
         if "://" in self._lake:
             if self._address is None:
-                raise ValueError("a lake behind a URL has its locks on the source's server")
+                raise ValueError("a lake with a URL has its locks on the source's server")
             name = f"strata-mirror-{self._lake}-{self._source}-{lock_name(table)}"
             lock = SourceLock(self._address, name, "writes to the same mirror", wait_seconds=self._wait_seconds)
             stack.callback(lock.release)

@@ -187,7 +187,7 @@ def plan(
         gtid_set: Instead of a span.
         take: What of the time span to process; by default a span is processed whole, and without one all that is
             pending.
-        failed: Also what failed or is blocked (held).
+        failed: Also rows that failed or are blocked (held).
 
     Raises:
         SettingsError: The folder of users' own expectations is not there, or a file has mistakes; or the settings want
@@ -310,7 +310,7 @@ def _housekeep(source: Source, engine: sa.Engine, report: PublishReport | None =
         delete_due(source, find_due(source, engine, now=now_micros()))
     except StrataError as error:
         # What is published is published; the next run tries again.
-        _LOG.warning("what runs have left could not be cleared: %s", error)
+        _LOG.warning("files of earlier runs could not be deleted: %s", error)
 
 
 def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:

@@ -46,7 +46,7 @@ class SourceRequest(Struct, frozen=True):
     gtid_set: str | None = None
     """Instead: from the first to the last of these transactions, whatever became of them before."""
     failed: bool = False
-    """Also what failed or is blocked (held)."""
+    """Also rows that failed or are blocked (held)."""
     since: int | None = None
     """Instead: all from this time on (microseconds UTC, `until` is its end), whatever became of it before."""
     again: bool = False

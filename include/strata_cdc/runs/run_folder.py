@@ -154,7 +154,7 @@ def refuse_other_plan(folder: Folder, decoded: Decoded) -> None:
     """
     if decoded.plan and not decoded.cleared and plan_digest(folder) != decoded.plan:
         raise DamagedFileError(
-            "the plan is not the one that was decoded",
+            "the plan is not the plan that was decoded",
             file=folder.join(PLAN),
             remedy=f"Decode the run again, {_decode(folder)}, then check it.",
         )

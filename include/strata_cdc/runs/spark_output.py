@@ -56,7 +56,7 @@ def job_failure(code: int, report: str, output: str) -> StrataError:
         return _as_error(ErrorFacts(name, message.rstrip(".")))
     last = "\n".join(line for line in output.splitlines() if line.strip())[-_SHOWN_CHARACTERS:]
     end = f"Spark was killed by signal {-code}" if code < 0 else f"Spark ended with exit code {code}"
-    return Permanent(f"{end}; it said last:\n{last}" if last else f"{end} and said nothing")
+    return Permanent(f"{end}; its last output:\n{last}" if last else f"{end} without any output")
 
 
 def _as_error(facts: ErrorFacts) -> StrataError:

@@ -161,10 +161,10 @@ def _of_times(name: str, numbers: Mapping[str, float | None]) -> Iterator[Attent
         yield Attention(f"{text}deleted of it", f"strata status --source {name}", None, Urgency.LOSS)
     left = numbers.get("purge_distance_seconds")
     if left is not None and left <= 0:
-        text = "the server may have purged what has not landed, since"
+        text = "the server may have purged transactions that have not landed, since"
         yield Attention(text, f"strata land --source {name}", None, Urgency.LOSS, -left)
     elif left is not None and left < _PURGE_SECONDS:
-        text = "the server may purge what has not landed, in"
+        text = "the server may purge transactions that have not landed, in"
         yield Attention(text, f"strata land --source {name}", None, Urgency.LOSS, left)
     still = numbers.get("progress_age_seconds")
     if still is not None and still > _STILL_SECONDS:
@@ -172,7 +172,7 @@ def _of_times(name: str, numbers: Mapping[str, float | None]) -> Iterator[Attent
         yield Attention(text, f"strata run --source {name}", None, Urgency.STILL, still)
     behind = numbers.get("mirror_lag_seconds")
     if behind is not None and behind > _MIRROR_SECONDS:
-        yield Attention("a mirror is behind by", f"strata mirror update --source {name}", None, Urgency.STILL, behind)
+        yield Attention("a mirror is late by", f"strata mirror update --source {name}", None, Urgency.STILL, behind)
     elif behind is None and numbers.get("mirror_count"):
         yield Attention("a mirror cannot be read", f"strata mirror update --source {name}")
 

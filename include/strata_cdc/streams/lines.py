@@ -99,7 +99,7 @@ class Composition:
         """Bytes of each line, group by group."""
         failed = count_lines(self._parts, self._groups, self.sizes)
         if failed >= 0:
-            raise RuntimeError(f"piece {failed} has no text for a line")
+            raise RuntimeError(f"part {failed} has no text for a line")
 
     def split(self, lines: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
         """Splits an array with an element for each line into the groups."""

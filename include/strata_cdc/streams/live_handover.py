@@ -330,8 +330,8 @@ class LiveHandover:
         gone = server.purged - executed
         if gone:
             raise BinlogPurgedError(
-                "the server has purged what comes next, and it has not landed; what the server still has begins "
-                f"behind {server.purged}",
+                "the server has purged the next transactions, and they have not landed; what the server still has "
+                f"begins after {server.purged}",
                 source=self._source,
                 gtid=str(gone),
                 remedy=f"`strata land --source {self._source}` says how to land it; "
@@ -362,7 +362,7 @@ class LiveHandover:
             ).beginning(files.begin)
         if size is None or size < reached.at.offset:
             raise SourceDivergedError(
-                f"the server's binlog ends at {files.end}, in front of where the stream is",
+                f"the server's binlog ends at {files.end}, before the position of the stream",
                 source=self._source,
                 file=reached.at.file,
                 offset=reached.at.offset,

@@ -168,7 +168,7 @@ class OpenedStream:
             self.stopped_at = next((one for one in places if one.gtid == error.gtid and error.gtid), None)
             if self.stopped_at is not None and "--from" not in (error.remedy or ""):
                 error.remedy = (
-                    f"{error.remedy or ''} To leave it out, go on behind its transaction: `strata stream --source "
+                    f"{error.remedy or ''} To skip it, continue after its transaction: `strata stream --source "
                     f"{self._request.source.name} --from {self.stopped_at.after_text}`."
                 ).strip()
             raise

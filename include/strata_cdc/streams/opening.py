@@ -167,10 +167,10 @@ def _behind_set(landed: LandedStream, asked: _AskedServer, position: GtidSet, ex
     lost = ahead - asked.state().executed if ahead else GtidSet()
     if lost:
         raise SourceDivergedError(
-            "the server has not executed what the position stands for",
+            "the server has not executed the transactions of the position",
             source=landed.source,
             gtid=str(lost),
-            remedy="A replica may be behind: wait for it with `strata_cdc.tokens.wait`. Else it is another history.",
+            remedy="A replica may be late: wait for it with `strata_cdc.tokens.wait`. Else it is another history.",
         )
     if not landed.segments or landed.executed() <= position:
         return landed.last_seq
@@ -190,7 +190,8 @@ def _refuse_missing(landed: LandedStream, position: GtidSet, asked: _AskedServer
     if not gone:
         return
     raise BinlogPurgedError(
-        f"what follows the position is nowhere any more; the earliest that can be had is behind {earliest}",
+        "the transactions after the position are no longer stored anywhere; the earliest position that can still be "
+        f"read is after {earliest}",
         source=landed.source,
         gtid=str(gone),
         remedy=f"`strata stream --source {landed.source} --from beginning` begins there. Load what is missing once "

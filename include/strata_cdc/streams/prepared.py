@@ -74,11 +74,11 @@ class PreparedAlong:
             return None
         if before is None:
             raise StreamHoleError(
-                f"{record.mark} has no XA PREPARE in the stream, which begins behind it: rows are missing",
+                f"{record.mark} has no XA PREPARE in the stream, which begins after it: rows are missing",
                 gtid=str(record.gtid) if record.gtid else None,
                 file=record.binlog_file,
                 offset=record.binlog_pos,
-                remedy="Begin in front of its XA PREPARE, if that can still be had.",
+                remedy="Begin before its XA PREPARE, if that can still be read.",
             )
         return _rows_of(before, record)
 

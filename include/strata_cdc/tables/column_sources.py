@@ -140,7 +140,7 @@ def converted_place_of(
     if not origin.steps:
         return replace(place, lacking=_place_of_given(given, column))
     if column.is_key and (column.has_texts or not all(map(stay_apart, origin.steps))):
-        return ColumnSource(unknown=f"what tells rows apart that had {origin.column.column_type} in {column.name}")
+        return ColumnSource(unknown=f"what distinguishes rows that had {origin.column.column_type} in {column.name}")
     lacking = given if given.unknown else given_since(given.given, origin.column, origin.steps)
     of_null = given_since(None, origin.column, origin.steps)
     return replace(

@@ -98,10 +98,11 @@ def publish(
                 f"interval {interval_key(interval)} cannot be committed: {error}", source=source, table=str(table)
             ) from error
     raise LakeUnavailableError(
-        f"interval {interval_key(interval)} could not be committed in {ATTEMPTS} attempts, others came first each time",
+        f"interval {interval_key(interval)} could not be committed in {ATTEMPTS} attempts: other writers committed "
+        "first each time",
         source=source,
         table=str(table),
-        remedy="Run the step again; it goes on where it stopped.",
+        remedy="Run the step again; it continues where it stopped.",
     )
 
 

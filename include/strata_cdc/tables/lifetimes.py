@@ -169,7 +169,7 @@ def _filled(column: Column, effect: RowEffect) -> Value:
     """What existing rows got in a column that a statement added."""
     unknown = NoFill(effect.reason or "no statement in the log added it")
     value: str | NoFill | None = next((one.value for one in effect.filled if one.column == column.name), unknown)
-    return _given(column, value, f"what rows that were there got in the new column {column.name}")
+    return _given(column, value, f"which values existing rows got in the new column {column.name}")
 
 
 def left_out(column: Column) -> Value:

@@ -177,7 +177,7 @@ def _folding(column: Column) -> Callable[[str], str]:
         return str.lower
     if _CASE.fullmatch(collation):
         return str
-    raise _unknown(column, f"the server alone knows what is equal in {collation or 'its collation'}")
+    raise _unknown(column, f"only the server knows which values are equal in {collation or 'its collation'}")
 
 
 def _texts(values: pa.Array, column: Column, fold: Callable[[str], str]) -> NDArray[np.object_]:

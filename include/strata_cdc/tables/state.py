@@ -140,7 +140,7 @@ def _with_default(after: pa.Table, column: Column, absent: dict[str, Codes], ins
     absent[name] = where[~np.isin(where, left_out)]
     value = fill_of(column)
     if isinstance(value, NoFill):
-        raise Usage(f"inserted rows lack {column.name}, and the log does not tell what they have there")
+        raise Usage(f"inserted rows lack {column.name}, and the log does not have their values there")
     text = verbatim_name(column.name)
     if text in after.schema.names:
         after = with_values(after, text, left_out, pa.chunked_array([constant_text(column, value, len(left_out))]))
@@ -168,7 +168,7 @@ def refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.
     lacking = set(missing.combine_chunks().flatten().unique().to_pylist()) & wanted
     if lacking:
         raise Usage(
-            f"images before changes lack {', '.join(sorted(lacking))}, by which rows are told apart",
+            f"images before changes lack {', '.join(sorted(lacking))}, which identify a row",
             remedy="Let the server log whole rows (binlog_row_image = FULL), and dump the table again.",
         )
 
@@ -215,7 +215,7 @@ def filled(state: pa.Table, events: ImageChanges, key: Sequence[str]) -> pa.Tabl
         )
     )
     if not np.array_equal(both[: len(in_after)], both[len(in_after) :]):
-        raise Usage("rows whose images lack columns have changed their key; their other values cannot be told")
+        raise Usage("rows whose images lack columns have changed their key; their other values are not known")
     images = pa.concat_tables([state, after])
     codes = row_codes(images.select(key))
     inserted = events.put[~np.isin(events.put, events.taken)]

@@ -126,7 +126,7 @@ def wait(connection: Connection, token: Token, timeout: float, *, source: str | 
     )
     if str(mode).upper() == "OFF":
         raise SourceSettingsError(
-            "the server has gtid_mode OFF, and never executes what the token covers",
+            "the server has gtid_mode OFF, and never executes the transactions of the token",
             source=place.source,
             remedy="Ask a server with GTIDs; `strata doctor` shows how to switch them on.",
         )

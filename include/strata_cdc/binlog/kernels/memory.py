@@ -67,7 +67,7 @@ def address_of(array: NDArray[Any], kind: type[np.generic]) -> int:
         TypeError: It is not of that type, or has gaps.
     """
     if array.dtype != kind or not array.flags.c_contiguous:
-        raise TypeError(f"an array of {array.dtype} cannot be read as {kind.__name__} one behind the other")
+        raise TypeError(f"an array of {array.dtype} cannot be read as {kind.__name__} one after the other")
     return array.ctypes.data
 
 

@@ -268,7 +268,7 @@ def as_unsafe_error(error: object, where: str) -> SourceSettingsError | None:
     code = error.args[0] if isinstance(error, Exception) and error.args else 0
     if code == _TLS_FAILED or isinstance(getattr(error, "original_exception", None), ssl.SSLError):
         return SourceSettingsError(
-            f"{where} does not speak TLS as asked for: {_said(error)}",
+            f"{where} does not speak TLS as requested: {_said(error)}",
             remedy="Check `ssl_mode` and `ssl_ca` in the connection's URL, and the certificates of the server.",
         )
     if code == _CLEAR_PASSWORD:

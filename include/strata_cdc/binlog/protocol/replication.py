@@ -144,7 +144,7 @@ class Until(Enum):
     """Where a stream ends."""
 
     END_OF_BINLOG = "the server has sent all that it has"
-    CLOSED = "the reader closes it; what the server executes in the meantime follows"
+    CLOSED = "the reader closes it; transactions that the server executes in the meantime follow"
 
 
 class BinlogStream:
@@ -381,12 +381,12 @@ class BinlogStream:
             return as_strata_error(RuntimeError(code, said), self._address)
         if "purge" in said:
             return BinlogPurgedError(
-                f"{self._address} purged what comes next while it was requested: {said}",
+                f"{self._address} purged the next events while they were requested: {said}",
                 remedy="Run the same again: it says from where on the server still has its binlog.",
             )
         if said.startswith(_MIXED):
             return SourceSettingsError(
-                f"{self._address} does not send what comes next: {said}",
+                f"{self._address} does not send the next events: {said}",
                 remedy="It sends transactions with and without a GTID where gtid_mode is OFF_PERMISSIVE or "
                 "ON_PERMISSIVE: leave it there until they have landed.",
             )

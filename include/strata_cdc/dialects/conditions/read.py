@@ -384,7 +384,7 @@ class _Reader:
         return found
 
 
-_HINT: Final = f": write COLLATE {BINARY} behind the column to compare by characters"
+_HINT: Final = f": write COLLATE {BINARY} after the column to compare by characters"
 _CONDITIONS: Final[dict[type[exp.Expr], Callable[[_Reader, exp.Expr], Node]]] = {
     exp.Paren: lambda reader, node: reader.condition(node.this),
     exp.And: _Reader.every,

@@ -130,7 +130,7 @@ class TableReader:
                 return bounds
             self._snapshot.end()
         raise Usage(
-            "the table has no key by which its rows could be told apart, and was changed in each of "
+            "the table has no key that identifies its rows, and was changed in each of "
             f"{_ATTEMPTS_FOR_QUIET} moments in which its rows were to be read",
             table=str(self.manifest.name),
             remedy="Give it a primary key, or dump it while fewer write to it.",

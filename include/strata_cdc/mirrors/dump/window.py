@@ -100,7 +100,7 @@ def _contained(stream: LandedStream, executed: GtidSet, unnumbered: int = 0) -> 
     """The last transaction such that the set has it and everything in the stream before it."""
     if not stream.executed_before() <= executed:
         raise Usage(
-            "the landed stream begins behind the moment at which rows were read",
+            "the landed stream begins after the moment at which rows were read",
             source=stream.source,
             gtid=str(executed),
             remedy="Dump again: what is older than the stream cannot be brought up to it.",

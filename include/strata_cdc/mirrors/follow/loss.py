@@ -25,7 +25,7 @@ _LOG: Final = logging.getLogger("strata.mirror")
 _MADE: Final = "CREATE TABLE AS SELECT"
 NEVER_DUMPED: Final = "its rows from before the landed stream were never dumped"
 _LACKS_OLDER: Final = (
-    "it was made behind an ALTER TABLE of a table that is older than the landed stream, without its rows"
+    "it was made at an ALTER TABLE of a table that is older than the landed stream, without that table's rows"
 )
 
 

@@ -292,7 +292,7 @@ class _Frame:
 
     def _old(self, place: ColumnSource, column: ViewColumn) -> pl.Expr:
         """The value before a change, of a column by which rows are identified."""
-        lacks = self._why(column, "an image before a change lacks it, by which rows are told apart")
+        lacks = self._why(column, "an image before a change lacks this column of the key")
         return pl.when(_lists(f"{BEFORE}.{place.missing}")).then(lacks).otherwise(self._told(place, column, BEFORE))
 
     def _has_text(self, column: ViewColumn) -> bool:

@@ -32,7 +32,7 @@ def check_lake(lake: str, source: str) -> Finding:
         folder.write(name, _CONTENT)
         try:
             if name not in folder.names() or folder.read(name) != _CONTENT:
-                return error("lake", f"{lake}: what was just written is not there", f"{_MEND}.")
+                return error("lake", f"{lake}: a file that was just written is not there", f"{_MEND}.")
         finally:
             folder.delete(name)
         OUTPUT.open(f"{changes_url(lake, source)}/strata-doctor/{name}")

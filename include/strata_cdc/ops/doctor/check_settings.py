@@ -177,7 +177,7 @@ def _updates_of_replica(variables: Mapping[str, str]) -> Finding | None:
         return ok(name, "ON")
     return error(
         name,
-        "OFF: what this replica takes from its source is not in its own binlog",
+        "OFF: the changes that this replica takes from its source are not in its own binlog",
         f"In my.cnf under [mysqld]: {name} = ON; restart the server. Or use its source.",
     )
 

@@ -182,7 +182,7 @@ def _check_server(connection: pymysql.Connection[Any], source: Source) -> list[F
         found.append(
             error(
                 "super_read_only",
-                "ON, and the store lives on this server",
+                "ON, and the store is on this server",
                 "Name a store elsewhere: `store` or `store_connection` in the settings of the source.",
             )
         )

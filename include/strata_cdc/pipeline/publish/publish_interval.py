@@ -148,7 +148,7 @@ def in_quarantine(lake: str, source: str, run: str, interval: int) -> str:
     return (
         f"The rows are in quarantine, in {quarantine_folder(lake, source, interval, run)}. Once the check holds, or is "
         f"corrected, `strata run --source {source} --failed` takes them from the binlog again; `strata quarantine show "
-        f"--source {source}` tells what else can be done. "
+        f"--source {source}` shows the other choices. "
     )
 
 
@@ -178,7 +178,7 @@ class Publication:
             ChecksFailedError: An interval with rows has no verdict, or one on other files.
             Usage: There is no such run, or it has not been decoded.
             LakeUnavailableError: The storage does not answer.
-            DamagedFileError: A file of the run is not whole, or the plan is not the one that was decoded.
+            DamagedFileError: A file of the run is not whole, or the plan is not the plan that was decoded.
         """
         self._folder = run_folder(lake, source, run)
         self._is_published = is_published
@@ -253,7 +253,7 @@ class Publication:
             raise AlreadyRunningError(
                 "another publication of the run was done first, and has cleared its staged files",
                 source=self.plan.source,
-                remedy="Publish the run again: it tells what is published.",
+                remedy="Publish the run again: it reports which tables are published.",
             )
 
     def _failed(self, planned: PlannedTable, failures: Sequence[Failure], files: Sequence[StagedFile]) -> ErrorFacts:
@@ -287,7 +287,7 @@ class Publication:
         verdict = self.verdicts.get(interval.start)
         if verdict is None:
             raise ChecksFailedError(
-                "there is no verdict on what was decoded",
+                "there is no verdict on the decoded files",
                 source=self.plan.source,
                 remedy=f"Run {check}, then publish again.",
             )

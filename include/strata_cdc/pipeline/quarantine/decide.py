@@ -199,7 +199,7 @@ def _not_checked(
     source: Source, piece: TableInterval, why: str, again: str, file: str | None = None
 ) -> DamagedFileError:
     return DamagedFileError(
-        f"what is in quarantine of {moment_key(piece.start)} is not what was checked: {why}",
+        f"the rows in quarantine of {moment_key(piece.start)} are not the rows that were checked: {why}",
         source=source.name,
         table=piece.name,
         file=file,

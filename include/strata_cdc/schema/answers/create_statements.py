@@ -114,7 +114,7 @@ def _notes_of(definition: TableDefinition) -> list[str]:
     """The facts that are not exact byte for byte, because of how they are stored."""
     notes = []
     if definition.options:
-        notes.append("the partitioning stands as it was written")
+        notes.append("the partitioning is shown as it was written")
     is_functional = any(part.column is None for key in definition.keys for part in key.parts)
     if (
         is_functional

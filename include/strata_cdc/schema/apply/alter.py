@@ -206,7 +206,7 @@ class _Altering:
         else:
             place = next((n for n, one in enumerate(self.placed) if _is_named(one.column, after)), None)
             if place is None:
-                raise DdlError(f"column {after}, behind which another is placed, is not in the table")
+                raise DdlError(f"column {after}, named by AFTER, is not in the table")
             self.placed.insert(place + 1, placed)
 
     def without_width(self, column: Column) -> Column:

@@ -156,7 +156,7 @@ class TokenCursor:
         else:
             database, table = self.context.default_database, first
         if not database:
-            self.fail("no default database for a table without one")
+            self.fail("no default database for a table name without a database")
         return self.folded(database, table)
 
     def skip_qualified_name(self) -> None:

@@ -73,7 +73,7 @@ def _national_kind(cursor: TokenCursor) -> TypeKind:
         if cursor.take_any("VARCHAR", "VARCHARACTER"):
             return TypeKind.VARCHAR
         if not cursor.take_any("CHAR", "CHARACTER"):
-            cursor.fail("expected CHAR or VARCHAR behind NATIONAL")
+            cursor.fail("expected CHAR or VARCHAR after NATIONAL")
         return TypeKind.VARCHAR if cursor.take("VARYING") else TypeKind.CHAR
     return TypeKind.VARCHAR if cursor.take_any("VARCHAR", "VARCHARACTER", "VARYING") else TypeKind.CHAR
 

@@ -105,7 +105,7 @@ def advance(connection: sa.Connection, wanted: TrackedPosition) -> TrackedPositi
     busy = AlreadyRunningError(
         "another tracker is at work on the same source",
         source=wanted.source,
-        remedy="Wait for it to end, then run the same again; it goes on where the other stopped.",
+        remedy="Wait for it to end, then run the same again; it continues where the other stopped.",
     )
     if wanted.revision == 0:
         try:

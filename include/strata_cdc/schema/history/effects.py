@@ -193,7 +193,7 @@ def effect_of_removal(change: RemoveRows, name: TableName, partitioning: Partiti
         return ALL_ROWS_GO
     if change.gone is RowsGone.IMPORTED:
         return read_again("IMPORT TABLESPACE brings rows that no log has")
-    held, reason = None, f"which rows partition {', '.join(change.partitions)} held is in no log"
+    held, reason = None, f"which rows partition {', '.join(change.partitions)} contained is in no log"
     if not isinstance(partitioning, str) and partitioning.names(change.partitions):
         held, reason = HeldRows(partitioning.around(change.partitions), change.partitions), ""
     elif isinstance(partitioning, str) and partitioning:
@@ -330,7 +330,7 @@ def _of_new_table(changes: Sequence[Change]) -> RowEffect:
     if not changes:
         return read_again("the table was there before anything is known of it")
     if not any(isinstance(change, (CreateTable, CreateTableLike)) for change in changes):
-        return read_again("what the table was before is not known")
+        return read_again("the table's definition before is not known")
     return NEW_TABLE
 
 

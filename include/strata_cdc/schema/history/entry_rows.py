@@ -43,7 +43,7 @@ _ENTRIES: Final = (
     .join(schema_version, schema_version.c.id == table_version.c.version_id)
     .order_by(*STREAM_ORDER, table_version.c.database_name, table_version.c.table_name)
 )
-_UNDECIDED: Final = read_again("nobody has decided what became of the rows")
+_UNDECIDED: Final = read_again("the effect on the rows has not been decided")
 
 
 def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:

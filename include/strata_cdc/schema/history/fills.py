@@ -69,7 +69,7 @@ def _implicit(column: Column, kind: ColumnType) -> str | NoFill | None:
     if family is Family.DOCUMENT:
         return "null"
     if family in _NO_LITERAL:
-        return NoFill(f"the new column {column.name} is NOT NULL without a default: what it holds is not known here")
+        return NoFill(f"the new column {column.name} is NOT NULL without a default: its values are not known here")
     if family in {Family.BYTES, Family.BLOB}:
         return "0x" + "00" * (kind.length or 0 if kind.kind is TypeKind.BINARY else 0)
     if family is Family.DECIMAL and kind.decimals:

@@ -139,7 +139,7 @@ class MemoryStore:
 
     def partitions(self, source: str, table: TableName) -> Partitioning | str:  # noqa: ARG002 - the contract's
         """Not known: only a permanent store knows what happened to the rows of partitions."""
-        return "what was done to partitions is not kept"
+        return "changes of partitions are not kept"
 
     def ddl(self, version_id: int) -> str | None:
         """As `VersionStore.ddl`."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.model.partitions import Partitioning
 
-FOUND: Final = "a snapshot found the table, and its partitions are not in the log"
+FOUND: Final = "the table is known from a snapshot, and its partitions are not in the log"
 _OTHER: Final = "which rows such a partition has is not known here"
 _NONE: Final = "the table has no partitions that are known"
 NOT_NOTED: Final = "its partitions were changed before they were noted"

@@ -342,7 +342,7 @@ class StoredEntry(Struct, frozen=True, gc=False):
             DamagedFileError: The stored text is not valid.
         """
         if self.effect_text is None:
-            return read_again("nobody has decided what became of the rows")
+            return read_again("the effect on the rows has not been decided")
         return RowEffect.from_text(self.effect_text)
 
     @property

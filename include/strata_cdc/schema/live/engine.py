@@ -50,7 +50,7 @@ class ReadingMoment(Enum):
     """How the moment of a reading is given."""
 
     BY_SERVER = "the GTID set where the server numbers all transactions, else file and offset"
-    BY_FILE = "file and offset, because transactions without a GTID may be in front of it"
+    BY_FILE = "file and offset, because transactions without a GTID may lie before it"
 
 
 class _Listed(NamedTuple):
@@ -283,7 +283,7 @@ class LiveSchema(_Dictionary):
         before that position could be missing in the reading."""
         if not locked:
             raise SourceSettingsError(
-                "gtid_mode is not ON, and DDL could not be locked out while a snapshot read its place in the binlog",
+                "gtid_mode is not ON, and DDL could not be locked out while a snapshot read its binlog position",
                 remedy="Grant BACKUP_ADMIN (MySQL 8.0 and later) and run it again while no long DDL runs; or set "
                 "gtid_mode=ON; or track binlog files with `--baseline FILE.sql`.",
             )

@@ -43,7 +43,7 @@ _REFUSALS: Final = {
     1064: "servers before 8.0 do not tell it",
     1146: "it is gone",
     1205: "somebody else holds it locked",
-    1265: "its labels are others by now",
+    1265: "its labels have changed since",
     1412: "it was altered",
 }
 """MySQL's error numbers (share/messages_to_clients.txt) for failures of one table, after which other tables can be

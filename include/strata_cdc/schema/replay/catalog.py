@@ -206,7 +206,9 @@ class Catalog:
             if self.get(name) is not None or self._is_view(name):
                 return []
             if not self._knows_all_of(name.database):
-                return self._set(name, Unknown("CREATE TABLE IF NOT EXISTS, and what was there before is not known"))
+                return self._set(
+                    name, Unknown("CREATE TABLE IF NOT EXISTS, and whether a table was there before is not known")
+                )
         return self._set(name, self._made(change))
 
     def _made(self, change: CreateTable | CreateTableLike) -> TableDefinition | Unknown:
@@ -254,7 +256,7 @@ class Catalog:
 
     def _altered(self, change: AlterTable, before: TableDefinition | Unknown | None) -> TableDefinition | Unknown:
         if before is None:
-            return Unknown("the table was altered, and what it was before is not known")
+            return Unknown("the table was altered, and its definition before is not known")
         if isinstance(before, Unknown):
             return before
         try:

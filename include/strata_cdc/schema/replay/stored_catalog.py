@@ -163,7 +163,7 @@ class Replay:
         if isinstance(found, Unknown):
             return TableEntry(name, gap=found.reason)
         if found is None and not self._is_covered(name.database):
-            return TableEntry(name, gap="the stream has not said yet what it is")
+            return TableEntry(name, gap="the stream has not yet shown what it is")
         return TableEntry(name, found)
 
     def load_all(self, names: Iterable[TableName]) -> None:

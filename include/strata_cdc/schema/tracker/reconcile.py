@@ -141,7 +141,7 @@ def _reconcile_at(
     """Like `reconcile`, for a snapshot of one position in the files of the server that has this stream."""
     begin = entries[0] if entries and entries[0].seq == 0 else None
     if begin and is_at_or_behind(begin.binlog_file or "", (begin.binlog_pos or 0) - 1, position):
-        return _useless(f"the stream begins behind {position}, and any DDL in between may have come after it")
+        return _useless(f"the stream begins after {position}, and any DDL in between may have come after it")
     touched = {
         entry.name
         for entry in entries

@@ -34,7 +34,8 @@ _From = Annotated[
     Query(
         alias="from",
         max_length=_TOKEN_CHARACTERS,
-        description="now, beginning, landed, a token, a GTID set, a time (UTC) or FILE:OFFSET: what follows it.",
+        description="now, beginning, landed, a token, a GTID set, a time (UTC) or FILE:OFFSET: the stream begins "
+        "after it.",
     ),
 ]
 _Until = Annotated[
@@ -61,7 +62,10 @@ _STREAM_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     400: {"description": "A token that is damaged, or of another source; a position that is none."},
     404: {"description": "The settings have no such source."},
     409: {"description": "A position of another history; rows that cannot be decoded."},
-    410: {"description": "The position is nowhere any more; `earliest` is what can be had, as `from` takes it."},
+    410: {
+        "description": "The position is no longer stored anywhere; `earliest` is the first that can still be read, in "
+        "the form that `from` takes."
+    },
     503: {"description": "The server, the store or the lake does not answer, or too many readers are catching up."},
 }
 

@@ -101,7 +101,7 @@ def _converted(texts: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
         return pc.binary_join_element_wise(texts, _zero(after).removeprefix(_ZERO_DAY), "")
     without_null = before if after.nullable else replace(before, nullable=False)
     if pair.one.kind is not pair.other.kind or not keeps_values(without_null, after):
-        pair.refuse("values are on no calendar, or of labels whose text others have")
+        pair.refuse("values are on no calendar, or have labels whose text other labels have")
     return texts
 
 
@@ -109,7 +109,7 @@ def _numbers(texts: pa.ChunkedArray, values: pa.ChunkedArray, before: Column, af
     """Texts of labels after a statement that gave some labels the text of another one."""
     pair = Pair.of(before, after)
     if len(set(pair.other.labels)) < len(pair.other.labels) and before.column_type != after.column_type:
-        pair.refuse("labels have one text")
+        pair.refuse("labels have the same text")
     if may_be_invalid(before) and pair.one.kind in LABELLED:
         return texts
     if "" not in pair.other.labels or pair.one.kind is TypeKind.ENUM is not pair.other.kind:

@@ -37,7 +37,9 @@ def read_notice(payload: Any) -> DdlNotice:
     Raises:
         DamagedFileError: The payload is no notice.
     """
-    return take_stored(payload, DdlNotice, newest=1, file="payload of an asset event", remedy="Look who wrote it.")
+    return take_stored(
+        payload, DdlNotice, newest=1, file="payload of an asset event", remedy="Find out which program wrote it."
+    )
 
 
 class VersionNotice(Struct, frozen=True):

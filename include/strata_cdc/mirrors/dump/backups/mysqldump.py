@@ -79,7 +79,7 @@ class MysqldumpFile:
                 last = line
             yield line
         if not last.startswith(b"-- Dump completed"):
-            raise BadData("the file ends in front of its end: rows are missing", file=str(self._path))
+            raise BadData("the file has no end mark: rows are missing", file=str(self._path))
 
     def _wanted_lines(self) -> Iterator[bytes]:
         """All lines, except those for the server as a whole: its own database, its replication, its GTIDs."""

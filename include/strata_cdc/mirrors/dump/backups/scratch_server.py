@@ -72,8 +72,8 @@ class ScratchServer:
                 said = log.read().decode(errors="replace").strip()[-_LOG_CHARACTERS:]
                 raise BadData(
                     f"the backup cannot be loaded: {said}",
-                    remedy="The server that loads it should be of the version of the one that was dumped, and have "
-                    "room in TMPDIR for all of it.",
+                    remedy="The server that loads the dump should have the version of the dumped server, and enough "
+                    "space in TMPDIR for the whole dump.",
                 )
 
 
