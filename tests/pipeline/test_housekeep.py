@@ -18,6 +18,7 @@ from strata_cdc.runs.run_folder import DECODED, PLAN, VERDICT, run_folder, runs_
 from strata_cdc.runs.run_past import PAST
 from strata_cdc.store.tables import table_interval
 from strata_cdc.tables.quarantine import in_quarantine
+from tests.interposed import interposed
 from tests.pipeline.owed_world import MINUTE, Died, World, dying_before_write
 from tests.pipeline.test_what_is_owed import live
 
@@ -167,12 +168,12 @@ def test_its_failure_fails_no_publication(tmp_path: Path, caplog: pytest.LogCapt
     delete_due(world.source, find_due(world.source, world.engine, now=ingest.now_micros()))
 
 
-def test_names_save_looking_into_folders(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_save_looking_into_folders(world: World) -> None:
     live(world, "a")
     finish(world, begin(world))
 
     def refuse(*_: object) -> None:
         raise AssertionError("the span of the run ended later than that")
 
-    monkeypatch.setattr(clean_runs, "_is_older", refuse)
-    assert find_due(world.source, world.engine, now=world.now + 6 * DAY).runs == ()
+    with interposed(refuse, (clean_runs, "_is_older")):
+        assert find_due(world.source, world.engine, now=world.now + 6 * DAY).runs == ()

@@ -86,7 +86,12 @@ class World:
         return TableSubject(ORDERS, files, facts, self.definitions)
 
     def compare(
-        self, subject: TableSubject, past: EarlierTable | None = None, keys: int | None = None, **earlier: TableSubject
+        self,
+        subject: TableSubject,
+        past: EarlierTable | None = None,
+        keys: int | None = None,
+        most: int = 32,
+        **earlier: TableSubject,
     ) -> ComparedImages | None:
         """What comes of a table now; `earlier` are intervals of the same run, by their number behind the first."""
         subjects = {INTERVAL + int(name[1:]) * FIVE_MINUTES: one for name, one in earlier.items()} | {NOW: subject}
@@ -99,7 +104,12 @@ class World:
         )
         past = past or EarlierTable("shop", "orders")
         work = EarlierImages(
-            self.lake, plan, Decoded(()), RunPast((past,)), {start: [one] for start, one in subjects.items()}
+            self.lake,
+            plan,
+            Decoded(()),
+            RunPast((past,)),
+            {start: [one] for start, one in subjects.items()},
+            limits=reasons.SearchLimits(files=most),
         )
         tasks = [task_of(one, file, sampling_of(keys, start)) for start, one in subjects.items() for file in one.files]
         passed, looked = (Passed.of((task, read(task)) for task in tasks) for read in (pass_over, look_at))
@@ -322,26 +332,23 @@ def test_a_file_that_somebody_has_rewritten_ends_the_search(tmp_path: Path) -> N
     assert world.says(delete(21, image(1))) == (0, 0, {reasons.UNREADABLE: 1})
 
 
-def test_keys_are_sampled_and_the_work_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_sampled_and_the_work_is_bounded(world: World) -> None:
     for number in range(6):
         world.publish([insert(10 * number + key, image(10 * number + key)) for key in range(9)], OLD + number)
     rows = [update(100 + number, image(10 * number), image(10 * number, 1)) for number in range(6)]
     assert world.says(*rows) == (6, 0, {})
     assert world.says(*rows, keys=2) == (2, 0, {})
     assert world.compare(world.subject((1, rows)), keys=0) is None
-    monkeypatch.setattr(reasons, "BUDGET_FILES", 2)
-    assert world.says(*rows) == (6, 0, {})
-    assert world.says(*rows, keys=6) == (2, 0, {reasons.ENOUGH: 4})
-    monkeypatch.setattr(reasons, "BUDGET_FILES", 0)
-    assert world.says(*rows, keys=5) == (0, 0, {reasons.ENOUGH: 5})
+    assert world.says(*rows, most=2) == (6, 0, {})
+    assert world.says(*rows, keys=6, most=2) == (2, 0, {reasons.ENOUGH: 4})
+    assert world.says(*rows, keys=5, most=0) == (0, 0, {reasons.ENOUGH: 5})
 
 
-def test_what_is_read_of_the_interval_itself_costs_no_budget(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_read_of_the_interval_itself_is_not_limited(world: World) -> None:
     world.publish([insert(1, image(1)), insert(2, image(2))])
-    monkeypatch.setattr(reasons, "BUDGET_FILES", 1)
     parts = [[insert(21, image(3))], [update(22, image(3), image(3, 1)), update(23, image(1), image(1, 1))], [
         update(24, image(2, 5), image(2)), update(25, image(1, 1), image(1))]]  # fmt: skip
-    found = world.compare(world.subject(*((1, part) for part in parts)), keys=5)
+    found = world.compare(world.subject(*((1, part) for part in parts)), keys=5, most=1)
     # Of key 3 the image before is in the interval, and so it is of the second change of key 1.
     assert numbers(found) == (2, 1, {})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,9 @@ from strata_cdc.quality.checks.subject import JudgedFile, TableSubject
 from strata_cdc.quality.checks.suite import Judge
 from strata_cdc.runs.verdict import Failure, Severity
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.tables import encodings
+from strata_cdc.tables import row_groups
+from strata_cdc.tables.encodings import Encodings
+from tests.interposed import interposed
 from tests.spark_session import spark
 from tests.tables.changes import INTERVAL, Batch, changes, definition, stage
 
@@ -260,26 +263,20 @@ def named(failures: list[Failure]) -> set[tuple[str, str | None, Severity]]:
     return {(failure.check, failure.column, failure.severity) for failure in failures}
 
 
-@pytest.fixture
-def text_pages(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Called, it lets all texts be written apart from their lengths, as those of large tables mostly are."""
-
-    def write_apart() -> None:
-        monkeypatch.setattr(encodings, "_LEAST_VALUES", 0)
-        monkeypatch.setattr(encodings, "_is_dense", lambda _: True)
-
-    return write_apart
+def apart(choose: Callable[[pa.Table], Encodings], rows: pa.Table) -> Encodings:
+    """All texts are written apart from their lengths, as those of large tables mostly are."""
+    chosen = choose(rows)
+    texts = [field.name for field in rows.schema if field.type in (pa.string(), pa.binary()) and field.name[0] != "_"]
+    dictionary = [path for path in chosen.dictionary if path not in texts]
+    return Encodings(dictionary, {**chosen.others, **dict.fromkeys(texts, "DELTA_LENGTH_BYTE_ARRAY")})
 
 
 @pytest.mark.parametrize("texts", ["plain", "apart"])
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_each_corruption_is_named(
-    tmp_path: Path, text_pages: Callable[[], None], name: str, parts: int, texts: str
-) -> None:
-    if texts == "apart":
-        text_pages()
-    found = by_pass(mutated(tmp_path, name, parts))
+def test_each_corruption_is_named(tmp_path: Path, name: str, parts: int, texts: str) -> None:
+    with interposed(apart, (row_groups, "choose_encodings")) if texts == "apart" else nullcontext():
+        found = by_pass(mutated(tmp_path, name, parts))
     expected = MUTATIONS[name][1]
     if parts > 1 and name in {"order", "row doubled"}:
         # What goes wrong from one file to the next is no order within a file.
