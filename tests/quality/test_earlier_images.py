@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from strata_cdc.changes.arrow import image_fields
 from strata_cdc.quality.check.earlier_files import EarlierImages, sampling_of
 from strata_cdc.quality.checks import earlier_images as reasons
-from strata_cdc.quality.checks.one_pass import look_at, pass_over
+from strata_cdc.quality.checks.one_pass import pass_over
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
 from strata_cdc.quality.checks.passed import Passed
 from strata_cdc.quality.checks.rules import StreamFacts
 from strata_cdc.quality.checks.run import judge_table
-from strata_cdc.quality.checks.spark_engine import SparkEngine
 from strata_cdc.quality.checks.subject import JudgedFile, TableSubject
 from strata_cdc.runs.run_folder import Decoded
 from strata_cdc.runs.run_past import EarlierTable, RunPast
@@ -112,12 +111,8 @@ class World:
             limits=reasons.SearchLimits(files=most),
         )
         tasks = [task_of(one, file, sampling_of(keys, start)) for start, one in subjects.items() for file in one.files]
-        passed, looked = (Passed.of((task, read(task)) for task in tasks) for read in (pass_over, look_at))
-        firsts = passed.firsts()
-        assert {url: one.key.tolist() for url, one in firsts.items()} == {
-            url: one.key.tolist() for url, one in looked.firsts().items()
-        }
-        return work.compare(firsts, passed.profiles(), keys).get((NOW, str(ORDERS)))
+        passed = Passed.of((task, pass_over(task)) for task in tasks)
+        return work.compare(passed.firsts(), passed.profiles(), keys).get((NOW, str(ORDERS)))
 
     def says(self, *rows: dict[str, Any], past: EarlierTable | None = None, **more: Any) -> Any:
         """Images that were compared, those that are not what was left, and why others were not."""
@@ -148,23 +143,15 @@ def test_the_verdict_says_so(world: World) -> None:
     subject = world.subject((1, [update(21, image(1, 7), image(1, 2)), delete(22, image(2)), delete(23, image(3))]))
     found = world.compare(subject)
     tasks = [task_of(subject, file) for file in subject.files]
-    passed, looked = (Passed.of((task, read(task)) for task in tasks) for read in (pass_over, look_at))
-
-    class Quiet(SparkEngine):
-        """Great Expectations takes no part in it."""
-
-        def judge(self, *_: Any) -> Any:
-            return 0, []
-
-    for engine in (PassEngine(passed, lambda *_: []), Quiet(None, lambda _: None, looked.profiles())):  # type: ignore[arg-type]
-        (failure,) = judge_table(engine, "now", subject, found).failures
-        assert (failure.check, str(failure.severity), failure.unexpected_rows) == (reasons.CHECK, "warning", 1)
-        assert failure.message == (
-            "what the first change of a row found is what an earlier interval left; 1 row does not comply "
-            f"of 2 compared (1 not compared: {reasons.OLDER})"
-        )
-        (example,) = failure.examples
-        assert {"_seq": 21, "_row": 0, "id": 1}.items() <= json.loads(example).items()
+    passed = Passed.of((task, pass_over(task)) for task in tasks)
+    (failure,) = judge_table(PassEngine(passed, lambda *_: []), "now", subject, found).failures
+    assert (failure.check, str(failure.severity), failure.unexpected_rows) == (reasons.CHECK, "warning", 1)
+    assert failure.message == (
+        "what the first change of a row found is what an earlier interval left; 1 row does not comply "
+        f"of 2 compared (1 not compared: {reasons.OLDER})"
+    )
+    (example,) = failure.examples
+    assert {"_seq": 21, "_row": 0, "id": 1}.items() <= json.loads(example).items()
 
 
 def test_keys_that_changed(world: World) -> None:

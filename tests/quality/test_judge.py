@@ -12,16 +12,17 @@ import pyarrow as pa
 import pytest
 
 from strata_cdc.changes.arrow import image_fields
-from strata_cdc.quality.checks.one_pass import look_at, pass_over
+from strata_cdc.quality.checks.one_pass import pass_over
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
 from strata_cdc.quality.checks.passed import Passed
 from strata_cdc.quality.checks.rules import Rule, StreamFacts
 from strata_cdc.quality.checks.run import judge_interval
-from strata_cdc.quality.checks.spark_engine import SparkEngine, frame_of
+from strata_cdc.quality.checks.spark_frames import frame_of
 from strata_cdc.quality.checks.subject import JudgedFile, Suite, TableSubject
 from strata_cdc.quality.checks.suite import Judge
 from strata_cdc.runs.verdict import Failure, IntervalVerdict, Severity
 from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
+from tests.quality.second_witness import SparkEngine
 from tests.spark_session import spark
 from tests.tables.changes import Batch, changes, definition, stage
 
@@ -177,7 +178,7 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[TableSubject]:
 
 
 def by_spark(spark: Any, judge: Judge, subjects: list[TableSubject]) -> IntervalVerdict:
-    profiles = {file.url: look_at(task_of(one, file)).profile for one in subjects for file in one.files}
+    profiles = {file.url: pass_over(task_of(one, file)).profile for one in subjects for file in one.files}
     engine = SparkEngine(judge, lambda urls: spark.read.parquet(*urls), profiles)
     return judge_interval(engine, "shop", 0, "now", subjects)
 

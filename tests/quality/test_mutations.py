@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +23,11 @@ from strata_cdc.changes.arrow import image_fields
 from strata_cdc.files.storage import content_digest
 from strata_cdc.quality.check.progress import CheckProgress
 from strata_cdc.quality.check.run_pass import pass_in_spark
-from strata_cdc.quality.checks.one_pass import look_at, pass_over
+from strata_cdc.quality.checks.one_pass import pass_over
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
 from strata_cdc.quality.checks.passed import Passed
 from strata_cdc.quality.checks.rules import StreamFacts
 from strata_cdc.quality.checks.run import judge_interval
-from strata_cdc.quality.checks.spark_engine import SparkEngine
 from strata_cdc.quality.checks.subject import JudgedFile, TableSubject
 from strata_cdc.quality.checks.suite import Judge
 from strata_cdc.runs.verdict import Failure, Severity
@@ -36,6 +35,7 @@ from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables import row_groups
 from strata_cdc.tables.encodings import Encodings
 from tests.interposed import interposed
+from tests.quality.second_witness import SparkEngine
 from tests.spark_session import spark
 from tests.tables.changes import INTERVAL, Batch, changes, definition, stage
 
@@ -263,7 +263,7 @@ def named(failures: list[Failure]) -> set[tuple[str, str | None, Severity]]:
     return {(failure.check, failure.column, failure.severity) for failure in failures}
 
 
-def apart(choose: Callable[[pa.Table], Encodings], rows: pa.Table) -> Encodings:
+def texts_apart(choose: Callable[[pa.Table], Encodings], rows: pa.Table) -> Encodings:
     """All texts are written apart from their lengths, as those of large tables mostly are."""
     chosen = choose(rows)
     texts = [field.name for field in rows.schema if field.type in (pa.string(), pa.binary()) and field.name[0] != "_"]
@@ -271,11 +271,16 @@ def apart(choose: Callable[[pa.Table], Encodings], rows: pa.Table) -> Encodings:
     return Encodings(dictionary, {**chosen.others, **dict.fromkeys(texts, "DELTA_LENGTH_BYTE_ARRAY")})
 
 
+def written(*, apart: bool) -> AbstractContextManager[None]:
+    """Within the block, files are written with all texts apart, or as usual."""
+    return interposed(texts_apart, (row_groups, "choose_encodings")) if apart else nullcontext()
+
+
 @pytest.mark.parametrize("texts", ["plain", "apart"])
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_each_corruption_is_named(tmp_path: Path, name: str, parts: int, texts: str) -> None:
-    with interposed(apart, (row_groups, "choose_encodings")) if texts == "apart" else nullcontext():
+    with written(apart=texts == "apart"):
         found = by_pass(mutated(tmp_path, name, parts))
     expected = MUTATIONS[name][1]
     if parts > 1 and name in {"order", "row doubled"}:
@@ -309,16 +314,15 @@ def test_every_corruption_is_judged_by_both() -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_great_expectations_says_the_same(spark: Any, tmp_path: Path, text_pages: Callable[[], None]) -> None:
+def test_great_expectations_says_the_same(spark: Any, tmp_path: Path) -> None:
     subjects = []
     for number, group in enumerate(GROUPS):
-        if number == len(GROUPS) // 2:
-            text_pages()
         rows = story()
         for name in group:
             rows = MUTATIONS[name][0](rows)
-        subjects.append(judged(tmp_path, f"t{number}", rows, parts=1 + 2 * (number % 2)))
-    profiles = {file.url: look_at(task_of(one, file)).profile for one in subjects for file in one.files}
+        with written(apart=number >= len(GROUPS) // 2):
+            subjects.append(judged(tmp_path, f"t{number}", rows, parts=1 + 2 * (number % 2)))
+    profiles = {file.url: pass_over(task_of(one, file)).profile for one in subjects for file in one.files}
     engine = SparkEngine(Judge(), lambda urls: spark.read.parquet(*urls), profiles)
     theirs = judge_interval(engine, "shop", INTERVAL, "now", subjects)
     ours = judge_interval(PassEngine(passed(subjects), lambda *_: []), "shop", INTERVAL, "now", subjects)
