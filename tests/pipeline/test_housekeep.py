@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import pytest
@@ -132,16 +134,20 @@ def test_a_plan_that_cannot_be_read_stays(world: World) -> None:
 
 
 def test_killed_before_any_of_its_deletions_it_goes_on(tmp_path: Path) -> None:
-    died = 0
+    begun, folder, died = World(tmp_path / "w"), tmp_path / "w", 0
+    live(begun, "a", "b")
+    run = begin(begun, "b")
+    finish(begun, run)
+    begun.publish(begun.plan(RunRequest(tables=("d.c",))))
+    again = begin(begun, request=RunRequest(failed=True))
+    for name in ("docs/index.html", "docs/more/a.html"):
+        write_file(f"{begun.source.lake}/runs/s/{run}/{name}", b"")
+    shutil.copytree(folder, tmp_path / "begun")
     for last in range(1, 100):
-        world = World(tmp_path / str(last))
-        live(world, "a", "b")
-        run = begin(world, "b")
-        finish(world, run)
-        world.publish(world.plan(RunRequest(tables=("d.c",))))
-        again = begin(world, request=RunRequest(failed=True))
-        for name in ("docs/index.html", "docs/more/a.html"):
-            write_file(f"{world.source.lake}/runs/s/{run}/{name}", b"")
+        # All of it again under the same path, which a run's files name.
+        shutil.rmtree(folder)
+        shutil.copytree(tmp_path / "begun", folder)
+        world = deepcopy(begun)
         try:
             with dying_before_write(last):
                 finish(world, again)

@@ -312,16 +312,22 @@ def test_every_corruption_is_judged_by_both() -> None:
     assert sorted(name for group in GROUPS for name in group) == sorted(MUTATIONS)
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_great_expectations_says_the_same(spark: Any, tmp_path: Path) -> None:
+def grouped(folder: Path, most_parts: int = 3) -> list[TableSubject]:
+    """All corruptions in few tables, of one file and of several in turn."""
     subjects = []
     for number, group in enumerate(GROUPS):
         rows = story()
         for name in group:
             rows = MUTATIONS[name][0](rows)
         with written(apart=number >= len(GROUPS) // 2):
-            subjects.append(judged(tmp_path, f"t{number}", rows, parts=1 + 2 * (number % 2)))
+            subjects.append(judged(folder, f"t{number}", rows, parts=most_parts if number % 2 else 1))
+    return subjects
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_great_expectations_says_the_same(spark: Any, tmp_path: Path) -> None:
+    subjects = grouped(tmp_path)
     profiles = {file.url: pass_over(task_of(one, file)).profile for one in subjects for file in one.files}
     engine = SparkEngine(Judge(), lambda urls: spark.read.parquet(*urls), profiles)
     theirs = judge_interval(engine, "shop", INTERVAL, "now", subjects)
@@ -336,7 +342,7 @@ def test_great_expectations_says_the_same(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_spark_says_what_threads_say(spark: Any, tmp_path: Path) -> None:
-    subjects = [mutated(tmp_path, name, 3) for name in MUTATIONS]
+    subjects = grouped(tmp_path, 4)
     tasks = [task_of(one, file) for one in subjects for file in one.files]
     found = pass_in_spark(tasks, spark.sparkContext, CheckProgress())
     engine = PassEngine(found, lambda *_: [])
