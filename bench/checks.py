@@ -1,6 +1,6 @@
-"""How long the checks of a run take, by either engine, beside the decoding of the same run.
+"""How long the checks of a run take, beside the decoding of the same run.
 
-Run it: `python -m bench checks [WORK|all] [ROUNDS] [ENGINE...]` (defaults: all, 3, one_pass). Seconds are those of
+Run it: `python -m bench checks [WORK|all] [ROUNDS]` (defaults: all, 3). Seconds are those of
 `spark-submit`, JVM and imports included; for `narrow` those without start-up, both steps in one Spark session.
 """
 
@@ -101,11 +101,11 @@ def decode(folder: Path) -> tuple[str, int]:
     return url, store_decoded(url, files).rows
 
 
-def submitted(url: str, engine: str) -> Run:
+def submitted(url: str) -> Run:
     """One check as Airflow starts it."""
     options = ["--master", "local[2]", "--conf", "spark.log.level=WARN", "--driver-java-options", short_job()]
     os.environ["PYTHONPATH"] = f"{REPOSITORY}/include:{REPOSITORY}"
-    return run([SUBMIT, *options, JOB, "--run-url", url, "--engine", engine])
+    return run([SUBMIT, *options, JOB, "--run-url", url])
 
 
 _INSIDE = "import sys; from bench.checks import measure_inside; measure_inside(sys.argv[1])"
@@ -132,7 +132,7 @@ def measure_inside(folder: str) -> None:
 def main(arguments: list[str]) -> None:
     """Measures each work, in processes that are told what Airflow and the command tell theirs."""
     os.environ.update({**LIBRARIES, **os.environ})
-    wanted, rounds, *engines = [*arguments, *("all", "3")[len(arguments) :]]
+    wanted, rounds = [*arguments, *("all", "3")[len(arguments) :]]
     with tempfile.TemporaryDirectory() as folder, start_server(Path(folder) / "server") as server:
         for name in WORKS if wanted == "all" else [wanted]:
             lake = make_lake(Path(folder) / name, *WORKS[name](server))
@@ -144,10 +144,8 @@ def main(arguments: list[str]) -> None:
                 )
                 continue
             url, rows = decode(lake)
-            for engine in engines or ["one_pass"]:
-                runs = [submitted(url, engine) for _ in range(int(rounds))]
-                seconds = statistics.median(one.seconds for one in runs)
-                print(f"{name:10} {engine:20} {rows:10,} rows {seconds:7.1f} s", flush=True)
+            seconds = statistics.median(submitted(url).seconds for _ in range(int(rounds)))
+            print(f"{name:10} {rows:10,} rows {seconds:7.1f} s", flush=True)
 
 
 def _pair(found: Run) -> tuple[float, float]:

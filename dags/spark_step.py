@@ -217,11 +217,7 @@ class CheckStep(SparkStep):
 
     def arguments(self, planned: PlannedRun) -> list[str]:
         """The settings of checks: the job itself reads no settings."""
-        return [
-            *("--checks", planned.checks),
-            *("--engine", planned.checks_engine),
-            *("--compare-keys", planned.compare_keys),
-        ]
+        return ["--checks", planned.checks, "--compare-keys", planned.compare_keys]
 
     def request(self, planned: PlannedRun) -> str:
         """The numbers of the run."""

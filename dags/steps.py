@@ -224,7 +224,6 @@ def plan(source: str) -> Xcom:
     planned = PlannedRun(
         **asdict(report),
         checks=source_settings.checks or "",
-        checks_engine=source_settings.checks_engine,
         compare_keys=str(source_settings.compare_keys),
     )
     return to_plain(planned)

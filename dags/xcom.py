@@ -25,8 +25,6 @@ class PlannedRun(PlanReport, frozen=True, kw_only=True):
 
     checks: str = ""
     """Folder or URL of the users' own checks: the Spark job that runs them has no settings."""
-    checks_engine: str = "one_pass"
-    """The engine of the other checks, likewise."""
     compare_keys: str = "100"
     """For how many keys images are compared with those of earlier intervals, likewise."""
     format: int = PLANNED_FORMAT

@@ -74,9 +74,9 @@ async def pages(scope: _Message, receive: Callable[[], Awaitable[_Message]], sen
 @cache
 def _app() -> Any:
     # Imported here: see the head of this file.
-    from airflow.api_fastapi.auth.managers.models.resource_details import AccessView  # noqa: PLC0415  see above
-    from airflow.api_fastapi.core_api.security import requires_access_view  # noqa: PLC0415  see above
-    from fastapi import Depends, FastAPI, Response  # noqa: PLC0415  see above
+    from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+    from airflow.api_fastapi.core_api.security import requires_access_view
+    from fastapi import Depends, FastAPI, Response
 
     app = FastAPI(dependencies=[Depends(requires_access_view(AccessView.PLUGINS))], openapi_url=None)
 

@@ -29,9 +29,9 @@ class SpanStart(BaseDeadlineReference):
 
     def _evaluate_with(self, *, session: Session, dag_id: str, run_id: str) -> datetime | None:
         """The scheduler calls it when it makes a run."""
-        from airflow.models.dagrun import DagRun  # noqa: PLC0415  every process of Airflow loads the plugins
-        from airflow.utils.types import DagRunType  # noqa: PLC0415  see above
-        from sqlalchemy import select  # noqa: PLC0415  see above
+        from airflow.models.dagrun import DagRun
+        from airflow.utils.types import DagRunType
+        from sqlalchemy import select
 
         is_this_run = (DagRun.dag_id == dag_id, DagRun.run_id == run_id, DagRun.run_type == DagRunType.SCHEDULED)
         return session.scalar(select(DagRun.data_interval_start).where(*is_this_run))

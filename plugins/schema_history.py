@@ -42,13 +42,13 @@ class _Page:
 
     @cached_property
     def _app(self) -> FastAPI:
-        from airflow.api_fastapi.auth.managers.models.resource_details import AccessView  # noqa: PLC0415  see above
-        from airflow.api_fastapi.core_api.security import requires_access_view  # noqa: PLC0415  see above
+        from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+        from airflow.api_fastapi.core_api.security import requires_access_view
 
-        from strata_cdc.serve.app import make_app  # noqa: PLC0415  see above
-        from strata_cdc.serve.around import Around  # noqa: PLC0415  see above
-        from strata_cdc.serve.numbers import Numbers  # noqa: PLC0415  see above
-        from strata_cdc.serve.sources import Sources  # noqa: PLC0415  see above
+        from strata_cdc.serve.app import make_app
+        from strata_cdc.serve.around import Around
+        from strata_cdc.serve.numbers import Numbers
+        from strata_cdc.serve.sources import Sources
 
         around = Around(Numbers(_read_numbers), _find_runs, _find_task, DATA_DOCS)
         return make_app(Sources(_settings), requires_access_view(AccessView.PLUGINS), _now, around)
@@ -59,7 +59,7 @@ def _now() -> int:
 
 
 def _settings() -> Settings:
-    from strata_cdc.config.settings import load_settings  # noqa: PLC0415  see above
+    from strata_cdc.config.settings import load_settings
 
     return load_settings(os.environ, _find_connection)
 
@@ -72,8 +72,8 @@ def _read_numbers(source: str) -> Mapping[str, float | None]:
 
 def _find_connection(name: str) -> str | None:
     """The URL of a connection, from whichever backend Airflow uses; the web server cannot read it as a task does."""
-    from airflow.models.connection import Connection  # noqa: PLC0415  only the web server asks
-    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415  see above
+    from airflow.models.connection import Connection
+    from airflow.sdk.exceptions import AirflowNotFoundException
 
     try:
         return Connection.get_connection_from_secrets(name).get_uri()
@@ -83,12 +83,12 @@ def _find_connection(name: str) -> str | None:
 
 def _find_runs(dag_id: str, run_id: str, map_index: int | None) -> list[Planned] | None:
     """The planned runs of a run of Airflow, source by source, or for the source of one mapped task."""
-    from airflow.models.dagrun import DagRun  # noqa: PLC0415  only the web server asks
-    from airflow.models.xcom import XComModel  # noqa: PLC0415  see above
-    from airflow.utils.session import create_session  # noqa: PLC0415  see above
-    from sqlalchemy import select  # noqa: PLC0415  see above
+    from airflow.models.dagrun import DagRun
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
 
-    from strata_cdc.serve.run_page import Planned  # noqa: PLC0415  see above
+    from strata_cdc.serve.run_page import Planned
 
     this_run = select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
     planned = select(XComModel.value).where(
@@ -108,11 +108,11 @@ def _find_runs(dag_id: str, run_id: str, map_index: int | None) -> list[Planned]
 
 def _find_task(run: str) -> AirflowTask | None:
     """The task that planned a run; it is looked up only when somebody follows a link."""
-    from airflow.models.xcom import XComModel  # noqa: PLC0415  only the web server asks
-    from airflow.utils.session import create_session  # noqa: PLC0415  see above
-    from sqlalchemy import String, cast, select  # noqa: PLC0415  see above
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import String, cast, select
 
-    from strata_cdc.serve.around import AirflowTask  # noqa: PLC0415  see above
+    from strata_cdc.serve.around import AirflowTask
 
     query = (
         select(XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.map_index)

@@ -1,4 +1,4 @@
-"""Checks what a run has staged: `spark-submit check_interval.py --run-url URL [--checks FOLDER] [--engine NAME]
+"""Checks what a run has staged: `spark-submit check_interval.py --run-url URL [--checks FOLDER]
 [--compare-keys NUMBER|all]`.
 Not here: the checks (`strata_cdc.quality`), the session (`session.py`).
 
@@ -17,7 +17,7 @@ from spark_jobs.decode_slices import REFUSED, UNAVAILABLE
 from spark_jobs.lifeline import end_with_task
 from spark_jobs.session import open_session
 from strata_cdc.errors import StrataError, Transient
-from strata_cdc.quality.check.check_interval import Checking, ChecksEngine, check_interval
+from strata_cdc.quality.check.check_interval import Checking, check_interval
 from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS
 from strata_cdc.quality.check.progress import CheckProgress
 from strata_cdc.values import to_plain
@@ -31,7 +31,6 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run-url", required=True, help="<lake>/runs/<source>/<run>")
     parser.add_argument("--checks", help="folder of users' own expectations, one file a table")
-    parser.add_argument("--engine", choices=list(ChecksEngine), default=ChecksEngine.ONE_PASS)
     parser.add_argument("--compare-keys", default=str(DEFAULT_KEYS), help="a number, or all")
     given = parser.parse_args(arguments)
     end_with_task()
@@ -41,7 +40,7 @@ def main(arguments: list[str]) -> int:
     def open_spark() -> SparkSession:
         return open_session(f"strata check {run}")
 
-    checking = Checking.of(given.checks, given.engine, given.compare_keys)
+    checking = Checking.of(given.checks, given.compare_keys)
     try:
         report = check_interval(lake, source, run, open_spark, checking, CheckProgress(_write))
         sys.stdout.write(json.dumps(report.to_json(), ensure_ascii=False) + "\n")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata_cdc.binlog.events.gtid import encode_gtid_set
-from strata_cdc.binlog.protocol import replication
 from strata_cdc.binlog.protocol.compression import ZLIB, ZSTD, CompressedSocket
 from strata_cdc.binlog.protocol.connection import ProtocolCompression, ServerAddress, TlsMode, connect
 from strata_cdc.binlog.protocol.replication import BinlogStream, Until
@@ -25,6 +24,7 @@ from strata_cdc.errors import (
 )
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.position.sets import GtidSet
+from tests.interposed import interposed
 from tests.landing.landing import address_of, assert_is_the_servers, executed, land
 from tests.mysql_server import MysqlServer, start_server
 
@@ -155,15 +155,15 @@ def test_a_damaged_compressed_packet(algorithm, damage):
             CompressedSocket(ours, algorithm).read(len(data))
 
 
-def test_a_replica_identity_that_is_in_use(server, tmp_path, monkeypatch):
+def test_a_replica_identity_that_is_in_use(server, tmp_path):
     """Landings take a new one each; a clash ends the older stream with what the server says of it."""
-    monkeypatch.setattr(replication.uuid, "uuid4", lambda: uuid.UUID(int=7))
     first, second = BinlogStream.open(address_of(server)), BinlogStream.open(address_of(server))
     seen = encode_gtid_set(executed(server))
     try:
         items = first.read(seen, Until.CLOSED)
-        next(items)
-        next(second.read(seen, Until.CLOSED))
+        with interposed(lambda _: uuid.UUID(int=7), (uuid, "uuid4")):
+            next(items)
+            next(second.read(seen, Until.CLOSED))
         with pytest.raises(SourceUnavailableError, match="replica with the same server_uuid"):
             for _ in items:
                 pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from dataclasses import replace
 
@@ -18,7 +19,6 @@ from strata_cdc.errors import (
     SourceUnavailableError,
     StrataError,
 )
-from strata_cdc.files import storage
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.store.database import open_store
 from tests.binlog.hostile import (
@@ -35,6 +35,7 @@ from tests.binlog.hostile import (
     rotate,
     source,
 )
+from tests.interposed import interposed
 
 ESCAPES = "\x1b]0;owned\x07\x1b[31m\x9b2J\r\nstrata: all is well"
 
@@ -270,10 +271,9 @@ def test_an_event_without_end(length, tmp_path):
     assert not list(tmp_path.rglob("*.part"))
 
 
-def test_an_event_that_would_fill_the_disk(tmp_path, monkeypatch):
-    disk = storage.shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(storage.shutil, "disk_usage", lambda _: disk._replace(free=500 << 20))
+def test_an_event_that_would_fill_the_disk(tmp_path):
     with (
+        interposed(lambda usage, path: usage(path)._replace(free=500 << 20), (shutil, "disk_usage")),
         hostile(source(lambda peer: begins(peer, 400 << 20))) as (address, _),
         pytest.raises(LakeUnavailableError, match="no space for"),
     ):

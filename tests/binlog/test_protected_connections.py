@@ -16,6 +16,7 @@ from strata_cdc.cli.main import run
 from strata_cdc.errors import SourceSettingsError, StoreUnavailableError, StrataError
 from strata_cdc.store.database import open_store, reading
 from tests.binlog.certificates import make_authority, make_certificate
+from tests.interposed import interposed
 from tests.mysql_server import MysqlServer, start_server
 
 if TYPE_CHECKING:
@@ -74,10 +75,10 @@ def cipher(one: ServerAddress) -> str:
 
 
 @pytest.mark.parametrize("mode", [TlsMode.PREFERRED, TlsMode.REQUIRED])
-def test_what_is_not_checked_is_not_loaded(protected, monkeypatch, mode):
+def test_what_is_not_checked_is_not_loaded(protected, mode):
     """The machine's certificates: 35 ms for each connection."""
-    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda *_: pytest.fail("certificates were loaded"))
-    with connect(address(protected.port, tls=mode)) as connection, connection.cursor() as cursor:
+    refused = interposed(lambda *_: pytest.fail("certificates were loaded"), (ssl.SSLContext, "load_default_certs"))
+    with refused, connect(address(protected.port, tls=mode)) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
         assert cursor.fetchone()[1]
 

@@ -313,9 +313,9 @@ def test_a_replica_of_the_cache_that_lacks_writes_takes_over(world: World, tmp_p
     replica.kill()
 
 
-def test_the_first_heartbeat_sees_the_table_as_it_is_then(scene: Scene, monkeypatch: pytest.MonkeyPatch):
-    """What a stream reads to track it, in front of where it begins, is behind the heartbeat."""
-    monkeypatch.setattr("strata_cdc.cache.invalidator._HEARTBEAT_SECONDS", 0.0)
+def test_the_first_heartbeat_sees_the_table_as_it_is_then(scene: Scene):
+    """What a stream reads to track it, before where it begins, is after the heartbeat."""
+    scene.follower = scene.invalidator(heartbeat_seconds=0.0)
     scene.sql("ALTER TABLE names MODIFY name VARCHAR(40) COLLATE utf8mb4_0900_ai_ci")
     scene.step()
     scene.sql("INSERT INTO names VALUES ('bob', 1)")

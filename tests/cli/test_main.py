@@ -11,24 +11,19 @@ from strata_cdc.cli import main as command
 from strata_cdc.errors import BinlogPurgedError, CorruptEventError, UnknownSourceError
 
 
-@pytest.fixture
-def failing(monkeypatch):
-    """A command line whose only commands are ones that fail, each in its own way."""
+def failing(error):
+    """Makes a command line whose commands are one that fails with this error, and one that does nothing."""
+    app = typer.Typer()
 
-    def build(error):
-        app = typer.Typer()
+    @app.command()
+    def fail(often: int = 1) -> None:
+        print("row before the fault")
+        raise error
 
-        @app.command()
-        def fail(often: int = 1) -> None:
-            print("row before the fault")
-            raise error
+    @app.command()
+    def other() -> None: ...
 
-        @app.command()
-        def other() -> None: ...
-
-        monkeypatch.setattr(command, "build_app", lambda _: app)
-
-    return build
+    return lambda _: app
 
 
 @pytest.mark.parametrize(
@@ -39,17 +34,16 @@ def failing(monkeypatch):
         (BinlogPurgedError("gone"), 3),
     ],
 )
-def test_an_error_is_one_line_on_stderr_and_its_exit_code(failing, capsys, error, code):
-    failing(error)
-    assert command.run(["fail"]) == code
+def test_an_error_is_one_line_on_stderr_and_its_exit_code(capsys, error, code):
+    assert command.run(["fail"], failing(error)) == code
     printed = capsys.readouterr()
     assert printed.out == "row before the fault\n"
     assert printed.err == f"strata: {error}\n"
 
 
-def test_with_json_the_last_line_of_stderr_is_the_error(failing, capsys):
-    failing(CorruptEventError("bad", file="binlog.000001", offset=1934, gtid="u:1"))
-    assert command.run(["fail", "--json"]) == 1
+def test_with_json_the_last_line_of_stderr_is_the_error(capsys):
+    build = failing(CorruptEventError("bad", file="binlog.000001", offset=1934, gtid="u:1"))
+    assert command.run(["fail", "--json"], build) == 1
     assert json.loads(capsys.readouterr().err.splitlines()[-1]) == {
         "error": "CorruptEventError",
         "message": "bad",
@@ -60,17 +54,16 @@ def test_with_json_the_last_line_of_stderr_is_the_error(failing, capsys):
 
 
 @pytest.mark.parametrize("words", [["fail", "--often", "x"], ["fail", "--nothing"], ["nothing"]])
-def test_wrong_words_are_usage(failing, capsys, words):
-    failing(CorruptEventError("not reached"))
-    assert command.run(words) == 2
-    assert command.run([*words, "--json"]) == 2
+def test_wrong_words_are_usage(capsys, words):
+    build = failing(CorruptEventError("not reached"))
+    assert command.run(words, build) == 2
+    assert command.run([*words, "--json"], build) == 2
     assert json.loads(capsys.readouterr().err.splitlines()[-1])["error"] == "Usage"
 
 
-def test_a_bug_is_not_dressed_up_as_an_error(failing):
-    failing(ZeroDivisionError())
+def test_a_bug_is_not_dressed_up_as_an_error():
     with pytest.raises(ZeroDivisionError):
-        command.run(["fail"])
+        command.run(["fail"], failing(ZeroDivisionError()))
 
 
 def test_the_version_and_wrong_words_are_one_line(capsys):

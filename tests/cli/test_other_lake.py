@@ -19,6 +19,7 @@ from strata_cdc.cli.main import run
 from strata_cdc.lake import rebuild
 from strata_cdc.store.lakes import LakeLedger
 from tests.cli.lakes import assert_complete, held_rows, history, lake, lose, published, use_lake, write
+from tests.interposed import interposed
 from tests.quality.spark_in_process import in_process
 
 __all__ = ["in_process", "lake"]
@@ -232,7 +233,7 @@ def test_an_older_copy_is_completed(server, lake, in_process, capsys):
     assert_complete(server, lake)
 
 
-def test_a_rebuild_that_is_killed_goes_on(server, lake, in_process, monkeypatch):
+def test_a_rebuild_that_is_killed_goes_on(server, lake, in_process):
     write(server, random.Random(1))
     assert run(["run"]) == 0
     lose(lake)
@@ -244,10 +245,8 @@ def test_a_rebuild_that_is_killed_goes_on(server, lake, in_process, monkeypatch)
         raise Killed
 
     for owner, name in ((rebuild, "_verify"), (LakeLedger, "replace"), (rebuild, "write_mark")):
-        with monkeypatch.context() as patched:
-            patched.setattr(owner, name, die)
-            with pytest.raises(Killed):
-                run(["lake", "rebuild"])
+        with interposed(die, (owner, name)), pytest.raises(Killed):
+            run(["lake", "rebuild"])
         if name != "write_mark":
             assert run(["run"]) == 3
     assert run(["lake", "rebuild"]) == 0

@@ -16,6 +16,7 @@ from strata_cdc.lake.known_lake import FILE
 from strata_cdc.landing import recorder
 from strata_cdc.store.lakes import LakeLedger
 from tests.cli.lakes import assert_complete, held_rows, history, lake, lose, published, write
+from tests.interposed import interposed
 from tests.quality.spark_in_process import in_process
 
 __all__ = ["in_process", "lake"]
@@ -30,40 +31,29 @@ class Killed(BaseException):
     """As the end of the process."""
 
 
-@pytest.fixture
-def killed(monkeypatch):
-    """Runs a command that dies in front of one of its writes to lake and store."""
+def run_killed(words: list[str], chance: random.Random) -> int | None:
+    """Runs a command that dies before one of its writes to lake and store; None if it was killed, else its exit
+    code."""
+    left = chance.randint(0, 2)
 
-    def run_killed(words: list[str], chance: random.Random) -> int | None:
-        """None if it was killed, else its exit code."""
-        left = chance.randint(0, 2)
+    def dying(write, *given, **named):
+        nonlocal left
+        left -= not isinstance(given[0], Folder) or given[1] == FILE
+        if left < 0:
+            raise Killed
+        return write(*given, **named)
 
-        def dying(write, counts=lambda *_: True):
-            def die(*arguments, **options):
-                nonlocal left
-                left -= counts(*arguments)
-                if left < 0:
-                    raise Killed
-                return write(*arguments, **options)
-
-            return die
-
-        with monkeypatch.context() as patched:
-            patched.setattr(recorder, "publish_file", dying(recorder.publish_file))
-            patched.setattr(Folder, "write", dying(Folder.write, lambda _, name, __: name == FILE))
-            for name in ("replace", "note_written"):
-                patched.setattr(LakeLedger, name, dying(getattr(LakeLedger, name)))
-            try:
-                return run(words)
-            except Killed:
-                return None
-
-    return run_killed
+    writes = ((recorder, "publish_file"), (Folder, "write"), (LakeLedger, "replace"), (LakeLedger, "note_written"))
+    with interposed(dying, *writes):
+        try:
+            return run(words)
+        except Killed:
+            return None
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files that the dead had open
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_it_comes_again_whatever_is_killed(server, lake, in_process, killed, capsys, seed):
+def test_it_comes_again_whatever_is_killed(server, lake, in_process, capsys, seed):
     """All of it, or an older copy completed; a server with all of its files, or that has purged some."""
     chance = random.Random(seed)
     copy_at, runs = chance.randrange(-2, 2), chance.randint(2, 3)
@@ -81,7 +71,7 @@ def test_it_comes_again_whatever_is_killed(server, lake, in_process, killed, cap
         server.run_sql(f"PURGE BINARY LOGS TO '{chance.choice(server.binlogs()).name}'")
     assert run(["run"]) == (3 if copy_at < runs - 1 else 0)
     capsys.readouterr()
-    while killed(["lake", "rebuild"], chance) is None:
+    while run_killed(["lake", "rebuild"], chance) is None:
         pass
     assert run(["run"]) == 0
     after, held = published(lake), held_rows(capsys)

@@ -88,7 +88,7 @@ def test_a_check_is_told_what_the_settings_say(step: Step) -> None:
     report = json.dumps({"source": "s", "run": "r", "checks": 7, "errors": 0, "warnings": 1, "docs": "lake/index.html"})
     said = step.run(f"echo \"$@\" > {step.folder}/given; echo '{report}'", CheckStep)
     assert "done in N s: 7 checks, 0 errors, 1 warning; Data Docs: /strata-docs/s/r/index.html" in said
-    assert "--checks  --engine one_pass --compare-keys 100" in (step.folder / "given").read_text()
+    assert "--checks  --compare-keys 100" in (step.folder / "given").read_text()
 
 
 def test_without_rows_nothing_is_started(step: Step) -> None:

@@ -22,6 +22,7 @@ from strata_cdc.changes.select.rows import select_rows
 from strata_cdc.changes.select.statement import prepare_session
 from strata_cdc.errors import AlreadyRunningError, LakeUnavailableError, SchemaGapError, SourceUnavailableError, Usage
 from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.mirrors.dump import folder as dump_folder
 from strata_cdc.mirrors.dump.dump_table import DumpSettings, TableDump
 from strata_cdc.mirrors.dump.finish import DumpSource
 from strata_cdc.mirrors.dump.folder import DumpFolder
@@ -36,6 +37,7 @@ from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.state import row_codes
 from strata_cdc.tracking.track_schema import track_landed
+from tests.interposed import interposed
 from tests.mirrors.world import MirrorWorld
 from tests.mysql_server import start_server
 
@@ -359,23 +361,20 @@ def test_a_server_that_goes_away_leaves_what_was_read(world):
     assert_equal(world, "plain", Mirror.open(world.lake, world.name, TableName("away", "plain")).to_arrow())
 
 
-def test_a_full_disk_leaves_what_was_read(world, monkeypatch):
+def test_a_full_disk_leaves_what_was_read(world):
     world.database = "full"
     fill(world.server, "full")
     folder = DumpFolder(world.lake, world.name, TableName("full", "plain"))
 
-    def fail(_):
-        monkeypatch.setattr("strata_cdc.mirrors.dump.folder._write", _no_room)
+    def write(whole, *given):
+        if folder.manifest() and folder.manifest().chunks:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        whole(*given)
 
-    with pytest.raises(LakeUnavailableError, match="space"):
-        dump(world, "plain", tell=fail)
-    monkeypatch.undo()
+    with interposed(write, (dump_folder, "_write")), pytest.raises(LakeUnavailableError, match="space"):
+        dump(world, "plain")
     assert len(folder.manifest().chunks) == 1
     assert dump(world, "plain").chunks == 7
-
-
-def _no_room(*_):
-    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_new_binlog_file_that_has_nothing_yet(world):

@@ -6,6 +6,7 @@ import json
 import os
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,10 +21,14 @@ from strata_cdc.mirrors.limits import MirrorLimits
 from strata_cdc.mirrors.log import read_snapshot, readable_versions
 from strata_cdc.mirrors.modes import Mode
 from strata_cdc.mirrors.table import Mirror
+from tests.interposed import interposed
 from tests.mirrors import model as models
 from tests.mirrors.delta_readers import READERS, by_deltalake, by_polars
 from tests.mirrors.model import COLUMNS, Model, position, rows_of
 from tests.s3_server import BUCKET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _HOUR_MS = 3_600_000
 NOW_MS = 10_000 * _HOUR_MS
@@ -172,19 +177,17 @@ def test_the_log_is_cut_on_an_object_store(
     model.create(lake, Mode.DELETION_VECTORS)
     for seq in range(1, 15):
         model.bring(lake, seq)
-    held, whole = opened(lake), log_cut.delete_file
+    held = opened(lake)
     deleted: list[str] = []
 
-    def dying(url: str) -> None:
+    def dying(delete: Callable[[str], None], url: str) -> None:
         if len(deleted) == 5:
             raise LakeUnavailableError("the process died", file=url)
         deleted.append(url)
-        whole(url)
+        delete(url)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(log_cut, "delete_file", dying)
-        with pytest.raises(LakeUnavailableError, match="died"):
-            vacuum(held, now_micros=1 << 60, retain_hours=0)
+    with interposed(dying, (log_cut, "delete_file")), pytest.raises(LakeUnavailableError, match="died"):
+        vacuum(held, now_micros=1 << 60, retain_hours=0)
     assert readable_versions(held.url)[0] == 8
     assert_rows(opened(lake).to_arrow(), model.states[14])
     assert vacuum(held, now_micros=1 << 60, retain_hours=0).log_files

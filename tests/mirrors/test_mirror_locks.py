@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 from time import sleep
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from strata_cdc.mirrors.layout import mirrored_tables
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tracking.track_schema import track_landed
+from tests.interposed import interposed
 from tests.mirrors.test_mirror_readers import by_deltalake
 from tests.mirrors.world import MirrorWorld
 
@@ -79,26 +81,25 @@ def follow(world: MirrorWorld) -> None:
     assert behind(world) == [None]
 
 
-def test_one_writer_at_a_time_and_none_after_a_kill(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_writer_at_a_time_and_none_after_a_kill(world: MirrorWorld) -> None:
     dump(world)
     sql(world, "UPDATE t SET v = 'x'")
     world.publish()
     script = [sys.executable, "-c", HOLDER, world.lake, world.server.url]
-    locks = world.locks(wait_seconds=0.1)
     with subprocess.Popen(script, stdout=subprocess.PIPE, env=os.environ) as holder:
         try:
             assert holder.stdout is not None
             assert holder.stdout.readline() == b"held\n"
-            with monkeypatch.context() as patched:
-                patched.setattr(world, "locks", lambda: locks)
-                [said] = behind(world)
+            world.lock_wait_seconds = 0.1
+            [said] = behind(world)
             assert "testing this mirror" in (said or "") or "writes to the same mirror" in (said or "")
             if not world.lake.startswith("s3://"):
                 # There each refusal takes the five seconds that a server may need to notice a dead client.
-                [kept] = compact_mirrors(world.lake, world.name, lambda _: True, locks=locks)
+                [kept] = compact_mirrors(world.lake, world.name, lambda _: True, locks=world.locks(0.1))
                 assert kept.left
         finally:
             holder.kill()
+            world.lock_wait_seconds = 30
     assert behind(world) == [None]
     world.assert_equal()
     assert mirrored_tables(world.lake, world.name) == [T]
@@ -139,7 +140,7 @@ def test_a_mirror_from_its_dump_to_its_vacuum(world: MirrorWorld, monkeypatch: p
         assert sorted(found.aggregate("count(*), min(id), max(id)").fetchall()) == [(4, 2, 30)]
 
 
-def test_dumps_updates_and_compactions_at_once(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dumps_updates_and_compactions_at_once(world: MirrorWorld) -> None:
     dump(world)
     refused = []
 
@@ -163,15 +164,13 @@ def test_dumps_updates_and_compactions_at_once(world: MirrorWorld, monkeypatch: 
             list(pool.map(attempt, (dump, update, upkeep, update, dump)))
     assert all("dump" in message for message in refused), refused
     # None of them has left a lock behind.
-    locks = world.locks(wait_seconds=0.1)
-    monkeypatch.setattr(world, "locks", lambda: locks)
+    world.lock_wait_seconds = 0.1
     follow(world)
     world.assert_equal()
 
 
-def test_some_tables_at_once(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that need nothing but changes; of several troubles the first table's is told."""
-    monkeypatch.setattr("os.cpu_count", lambda: 3)
+def test_some_tables_at_once(world: MirrorWorld) -> None:
+    """Those that need nothing but changes; of several problems the first table's is reported."""
     run, names = world.server.run_sql, ("a", "b", "c", "d")
     made = (f"CREATE TABLE {one} (id INT PRIMARY KEY, n INT); INSERT INTO {one} VALUES (1, 1)" for one in names)
     run("; ".join(made), "shop")
@@ -181,14 +180,15 @@ def test_some_tables_at_once(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch
     # Rows go along only in the order of the stream.
     run("RENAME TABLE d TO e; INSERT INTO e VALUES (3, 3)", "shop")
     world.publish()
-    together, apply = Barrier(3), Applier.apply
+    together, applies = Barrier(3), (Applier, "apply")
+    three = partial(interposed, lambda _: 3, (os, "cpu_count"))
 
-    def applying(self: Applier, *given: Any) -> Mirror:
-        if self.mirror.table.table in "abc":
+    def applying(apply: Any, applier: Applier, *given: Any) -> Any:
+        if applier.mirror.table.table in "abc":
             together.wait(300)
-        return apply(self, *given)
+        return apply(applier, *given)
 
-    def failing(self: Applier, *_: Any) -> Mirror:
+    def failing(_: Any, self: Applier, *given: Any) -> Mirror:
         table = self.mirror.table.table
         if table in "abc":
             together.wait(300)
@@ -197,11 +197,10 @@ def test_some_tables_at_once(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch
         sleep(0 if table == "c" else 0.2)
         raise LakeUnavailableError(f"nothing answers for {self.mirror.table}")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Applier, "apply", failing)
-        with pytest.raises(LakeUnavailableError, match=r"shop\.b"):
-            world.update()
-    monkeypatch.setattr(Applier, "apply", applying)
-    found = {one.table.removeprefix("shop."): one for one in world.update().mirrors if one.table != "shop.t"}
+    with interposed(failing, applies), three(), pytest.raises(LakeUnavailableError, match=r"shop\.b"):
+        world.update()
+    with interposed(applying, applies), three():
+        report = world.update()
+    found = {one.table.removeprefix("shop."): one for one in report.mirrors if one.table != "shop.t"}
     assert {name: one.commits for name, one in found.items()} == {"a": 1, "b": 1, "c": 1, "d": 2, "e": 2}
     world.assert_equal()

@@ -16,35 +16,32 @@ from strata_cdc.mirrors.log import read_snapshot
 from strata_cdc.mirrors.modes import Mode
 from strata_cdc.mirrors.vectors import StoredVector
 from strata_cdc.tables.delta.checkpoint import write_checkpoint
+from tests.interposed import interposed
 from tests.mirrors.delta_readers import by_deltalake
 from tests.mirrors.model import COLUMNS, Model, opened, position, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class Disk:
     """Knows which files the disk has: those that were synced since they were written."""
 
-    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self._synced: set[int] = set()
         self.commits = 0
-        sync, link = os.fsync, os.link
 
-        def synced(handle: int) -> None:
-            sync(handle)
-            self._synced.add(os.fstat(handle).st_ino)
+    def sync(self, sync: Callable[[int], None], handle: int) -> None:
+        sync(handle)
+        self._synced.add(os.fstat(handle).st_ino)
 
-        def linked(temporary: Path, final: Path) -> None:
-            lost = [path for path in (temporary, *_named(final.parents[1], temporary)) if not self._has(path)]
-            assert lost == []
-            link(temporary, final)
-            self.commits += 1
+    def link(self, link: Callable[[Path, Path], None], temporary: Path, final: Path) -> None:
+        lost = [path for path in (temporary, *_named(final.parents[1], temporary)) if not self.has(path)]
+        assert lost == []
+        link(temporary, final)
+        self.commits += 1
 
-        patched.setattr(os, "fsync", synced)
-        patched.setattr(os, "link", linked)
-
-    def _has(self, path: Path) -> bool:
+    def has(self, path: Path) -> bool:
         return path.stat().st_ino in self._synced
 
 
@@ -60,8 +57,15 @@ def _named(table: Path, commit: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_a_commit_comes_behind_all_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode) -> None:
-    disk, model, lake = Disk(monkeypatch), Model(4, limits=MirrorLimits(file_rows=8)), str(tmp_path)
+def test_a_commit_comes_behind_all_that_it_names(tmp_path: Path, mode: Mode) -> None:
+    disk = Disk()
+    with interposed(disk.sync, (os, "fsync")), interposed(disk.link, (os, "link")):
+        commit_often(str(tmp_path), mode)
+    assert disk.commits == opened(str(tmp_path)).snapshot.version + 1
+
+
+def commit_often(lake: str, mode: Mode) -> None:
+    model = Model(4, limits=MirrorLimits(file_rows=8))
     model.live(60)
     model.create(lake, mode)
     for cut in (20, 30, 31, 32):
@@ -71,10 +75,9 @@ def test_a_commit_comes_behind_all_that_it_names(tmp_path: Path, monkeypatch: py
     Applier(model.opened(lake)).apply(pieces[0], position(60), lambda: pieces[1:])
     compact(model.opened(lake))
     assert rows_of(opened(lake)) == model.states[60]
-    assert disk.commits == opened(lake).snapshot.version + 1
 
 
-def checkpointed(lake: str, monkeypatch: pytest.MonkeyPatch) -> Model:
+def checkpointed(lake: str) -> Model:
     """A mirror of 13 commits; with a checkpoint of each fourth."""
     model = Model(4, limits=MirrorLimits(checkpoint_commits=4))
     model.live(12)
@@ -84,33 +87,26 @@ def checkpointed(lake: str, monkeypatch: pytest.MonkeyPatch) -> Model:
     return model
 
 
-def test_a_checkpoint_gets_its_name_once_the_disk_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[int] = []
-    named: list[str] = []
-    sync, replace = os.fsync, Path.replace
+def test_a_checkpoint_gets_its_name_once_the_disk_has_it(tmp_path: Path) -> None:
+    disk, named = Disk(), list[str]()
 
-    def syncing(handle: int) -> None:
-        sync(handle)
-        synced.append(os.fstat(handle).st_ino)
-
-    def replacing(self: Path, target: Path) -> Path:
+    def replacing(replace: Callable[[Path, Path], Path], path: Path, target: Path) -> Path:
         if "checkpoint" in target.name:
-            assert self.stat().st_ino in synced
+            assert disk.has(path)
             named.append(target.name)
-        return replace(self, target)
+        return replace(path, target)
 
-    monkeypatch.setattr(os, "fsync", syncing)
-    monkeypatch.setattr(Path, "replace", replacing)
-    checkpointed(str(tmp_path), monkeypatch)
+    with interposed(disk.sync, (os, "fsync")), interposed(replacing, (Path, "replace")):
+        checkpointed(str(tmp_path))
     assert [name[17:20] for name in named[::2]] == ["004", "008", "012"]
     assert named[1::2] == ["_last_checkpoint"] * 3
     assert list(Path(opened(str(tmp_path)).url, "_strata").iterdir()) == []
 
 
 @pytest.mark.parametrize("torn", [b"", b"PAR1", b"half"])
-def test_a_torn_checkpoint_hides_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torn: bytes) -> None:
+def test_a_torn_checkpoint_hides_no_commit(tmp_path: Path, torn: bytes) -> None:
     lake = str(tmp_path)
-    model = checkpointed(lake, monkeypatch)
+    model = checkpointed(lake)
     url = opened(lake).url
     log = Path(url, "_delta_log")
     last = log / f"{12:020}.checkpoint.parquet"
@@ -129,7 +125,7 @@ def test_a_torn_checkpoint_hides_no_commit(tmp_path: Path, monkeypatch: pytest.M
 
 def test_what_a_killed_one_left_beside_the_log_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = str(tmp_path)
-    checkpointed(lake, monkeypatch)
+    checkpointed(lake)
     url = opened(lake).url
     old, new = (Path(url, "_strata", f"checkpoint-{name}") for name in ("old", "new"))
     for left in (old, new):

@@ -20,6 +20,7 @@ from strata_cdc.store.ledgers import PublishedLedger
 from strata_cdc.store.tables import published_interval
 from strata_cdc.store.verdicts import VerdictLedger
 from strata_cdc.tables.commit import publish
+from tests.interposed import interposed
 from tests.mirrors.shop import Shop
 from tests.quality.spark_in_process import in_process
 
@@ -96,17 +97,13 @@ def standing(shop: Shop, rows: int = 3) -> None:
     assert [one.table_name for one in tables_to_read_again("shop", settings=shop.settings)] == ["t"]
 
 
-def test_what_fails_or_is_killed_is_tried_again(
-    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_or_is_killed_is_tried_again(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     standing(shop)
-    whole = Mirror.create
 
     def dying(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Mirror, "create", dying)
-    with pytest.raises(KeyboardInterrupt):
+    with interposed(dying, (Mirror, "create")), pytest.raises(KeyboardInterrupt):
         read_again("shop", settings=shop.settings)
     folder = DumpFolder(str(shop.folder / "lake"), "shop", TableName("shop", "t"))
     before = folder.manifest()
@@ -114,10 +111,9 @@ def test_what_fails_or_is_killed_is_tried_again(
     assert before.is_read
     [waiting] = shop.waiting(capsys)
     assert (waiting["tries"], waiting["error"]) == (1, None)
-    monkeypatch.setattr(Mirror, "create", whole)
     # What was read is not read again.
-    monkeypatch.setattr(TableReader, "read_chunk", dying)
-    report = read_again("shop", settings=shop.settings)
+    with interposed(dying, (TableReader, "read_chunk")):
+        report = read_again("shop", settings=shop.settings)
     assert [one.chunks for one in report.tables] == [len(before.chunks)]
     ingest.mirror("shop", settings=shop.settings)
     shop.assert_equal("t")

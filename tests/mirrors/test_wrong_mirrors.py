@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from strata_cdc.mirrors.apply import Applier
 from strata_cdc.mirrors.log import now_ms
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.schema.model.definition import TableName
+from tests.interposed import interposed
 from tests.mirrors.shop import Shop
 from tests.quality.spark_in_process import in_process
 
@@ -188,9 +191,7 @@ def test_a_log_that_cannot_be_read_is_told_and_holds_nobody(shop: Shop, capsys: 
     assert shop.waiting(capsys) == []
 
 
-def test_whatever_one_mirror_raises_the_others_go_on(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whatever_one_mirror_raises_the_others_go_on(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     """Errors of every kind at every place that one table's step comes by, each in a mirror of its own."""
     places: dict[str, tuple[Any, str]] = {
         "opened": (Mirror, "open"),
@@ -212,9 +213,9 @@ def test_whatever_one_mirror_raises_the_others_go_on(
     change(shop, (*wrong, *RIGHT))
     for name in (*wrong, *RIGHT):
         shop.server.run_sql(f"ALTER TABLE {name} ADD COLUMN x INT", "shop")
-    with monkeypatch.context() as patch:
-        for place, (owner, function) in places.items():
-            patch.setattr(owner, function, failing(getattr(owner, function), place, wrong))
+    with ExitStack() as stack:
+        for place, where in places.items():
+            stack.enter_context(interposed(partial(failing, place, wrong), where))
         capsys.readouterr()
         assert run(["run"]) == 1
     assert f"{len(wrong) - 1} other mirrors" in capsys.readouterr().err
@@ -226,21 +227,17 @@ def test_whatever_one_mirror_raises_the_others_go_on(
     assert shop.waiting(capsys) == []
 
 
-def failing(whole: Any, place: str, wrong: Mapping[str, tuple[str, Exception]]) -> Any:
-    """A function that fails for the tables that are to fail there."""
-
-    def called(*given: Any, **named: Any) -> Any:
-        about = [
-            *given,
-            *(getattr(one, "table", None) for one in (*given, *(getattr(two, "mirror", 0) for two in given))),
-        ]
-        for table in (one for one in about if isinstance(one, TableName)):
-            at, error = wrong.get(table.table, ("", None))
-            if at == place and error is not None:
-                raise error
-        return whole(*given, **named)
-
-    return called
+def failing(place: str, wrong: Mapping[str, tuple[str, Exception]], call: Any, *given: Any, **named: Any) -> Any:
+    """Fails for the tables that are to fail there."""
+    about = [
+        *given,
+        *(getattr(one, "table", None) for one in (*given, *(getattr(two, "mirror", 0) for two in given))),
+    ]
+    for table in (one for one in about if isinstance(one, TableName)):
+        at, error = wrong.get(table.table, ("", None))
+        if at == place and error is not None:
+            raise error
+    return call(*given, **named)
 
 
 def test_a_mirror_that_an_older_version_made_without_rows(server: MysqlServer, shop: Shop) -> None:

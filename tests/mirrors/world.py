@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strata_cdc.binlog.protocol.connection import ServerAddress
@@ -34,7 +35,6 @@ from strata_cdc.tracking.track_schema import track_landed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     import sqlalchemy as sa
 
@@ -55,6 +55,7 @@ class MirrorWorld:
     renames: Callable[[TableName], Renames] = lambda _: Renames.COPY
     limits: MirrorLimits = MirrorLimits()
     file_limits: FileLimits = FileLimits()
+    lock_wait_seconds: float = 30
     engine: sa.Engine = field(init=False)
     source: Source = field(init=False)
 
@@ -104,7 +105,7 @@ class MirrorWorld:
             self.engine,
             lambda table: table.database == self.database,
             mode=self.mode,
-            locks=self.locks(),
+            locks=self.locks(self.lock_wait_seconds),
             renames=self.renames,
             limits=self.limits,
         )
@@ -132,6 +133,16 @@ class MirrorWorld:
     def mirror(self, table: str) -> Mirror | None:
         """As it is now."""
         return Mirror.open(self.lake, self.name, TableName(self.database, table))
+
+
+def without_mirrors(world: MirrorWorld) -> str:
+    """A folder with the same change tables as the lake, and without its mirrors."""
+    bare = world.folder / "bare"
+    bare.mkdir(exist_ok=True)
+    for one in Path(world.lake).iterdir():
+        if one.name != "mirrors" and not (bare / one.name).exists():
+            (bare / one.name).symlink_to(one)
+    return str(bare)
 
 
 def assert_rows(mirror: Mirror, selected: Any) -> None:

@@ -35,6 +35,7 @@ from strata_cdc.tables.quarantine import put_in_quarantine
 from strata_cdc.tables.read import published_tables, read_changes
 from strata_cdc.tracking.track_schema import track_landed
 from tests.binlog.binlogs import SERVER, Binlog
+from tests.interposed import interposed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -260,12 +261,9 @@ def dying_before_write(last: int) -> Iterator[Callable[[], int]]:
         if done == last:
             raise Died
 
-    def counted(write: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            count()
-            return write(*args, **kwargs)
-
-        return wrapper
+    def counted(write: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        count()
+        return write(*given, **named)
 
     places = (
         (os, "fsync"),
@@ -276,17 +274,13 @@ def dying_before_write(last: int) -> Iterator[Callable[[], int]]:
         (clean_runs, "delete_folder"),
         (storage, "_delete"),
     )
-    former = [(owner, name, getattr(owner, name)) for owner, name in places]
 
     def before_commit(_connection: sa.Connection) -> None:
         count()
 
-    for owner, name, write in former:
-        setattr(owner, name, counted(write))
-    sa.event.listen(sa.Engine, "commit", before_commit)
-    try:
-        yield lambda: done
-    finally:
-        sa.event.remove(sa.Engine, "commit", before_commit)
-        for owner, name, write in former:
-            setattr(owner, name, write)
+    with interposed(counted, *places):
+        sa.event.listen(sa.Engine, "commit", before_commit)
+        try:
+            yield lambda: done
+        finally:
+            sa.event.remove(sa.Engine, "commit", before_commit)

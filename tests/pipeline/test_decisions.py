@@ -17,13 +17,13 @@ from strata_cdc.pipeline.quarantine.decide import Decided, DecisionOutcome
 from strata_cdc.pipeline.quarantine.find import InQuarantine, QuarantineFilter, find
 from strata_cdc.pipeline.quarantine.look import some_rows
 from strata_cdc.progress.status import source_status
-from strata_cdc.store import decisions as decision_ledger
 from strata_cdc.store.decisions import DecisionLedger, Verb
 from strata_cdc.store.ledgers import PublishedLedger
 from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 from strata_cdc.store.verdicts import VerdictLedger
 from strata_cdc.store.verdicts import VerdictOutcome as Judged
 from strata_cdc.tables.quarantine import in_quarantine
+from tests.interposed import interposed
 from tests.pipeline.owed_world import MINUTE, Died, World, dying_before_write
 
 PERIOD = 5 * MINUTE
@@ -160,18 +160,18 @@ def test_nothing_else_than_what_was_checked_is_released(world: World) -> None:
 
 
 @pytest.mark.parametrize("deed", [decide.discard, decide.release], ids=["discard", "release"])
-def test_a_run_in_between_is_not_undone(world: World, deed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_in_between_is_not_undone(world: World, deed: Any) -> None:
     [one, _] = found(world)
     world.failing = frozenset()
-    settle = decision_ledger.DecisionLedger.settle
 
-    def after_a_run(*given: Any) -> bool:
-        monkeypatch.undo()
+    def after_a_run(settle: Any, *given: Any) -> Any:
         world.run(RunRequest(failed=True))
         return settle(*given)
 
-    monkeypatch.setattr(decision_ledger.DecisionLedger, "settle", after_a_run)
-    with pytest.raises(AlreadyRunningError, match="a run has changed the interval"):
+    with (
+        interposed(after_a_run, (DecisionLedger, "settle")),
+        pytest.raises(AlreadyRunningError, match="a run has changed the interval"),
+    ):
         deed(world.source, world.engine, one, WHO)
     piece = TableIntervalLedger(world.engine).get("s", one.withheld.piece.start, "d", "a")
     assert piece is not None

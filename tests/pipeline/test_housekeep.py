@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +20,7 @@ from strata_cdc.runs.run_folder import DECODED, PLAN, VERDICT, run_folder, runs_
 from strata_cdc.runs.run_past import PAST
 from strata_cdc.store.tables import table_interval
 from strata_cdc.tables.quarantine import in_quarantine
+from tests.interposed import interposed
 from tests.pipeline.owed_world import MINUTE, Died, World, dying_before_write
 from tests.pipeline.test_what_is_owed import live
 
@@ -131,16 +134,20 @@ def test_a_plan_that_cannot_be_read_stays(world: World) -> None:
 
 
 def test_killed_before_any_of_its_deletions_it_goes_on(tmp_path: Path) -> None:
-    died = 0
+    begun, folder, died = World(tmp_path / "w"), tmp_path / "w", 0
+    live(begun, "a", "b")
+    run = begin(begun, "b")
+    finish(begun, run)
+    begun.publish(begun.plan(RunRequest(tables=("d.c",))))
+    again = begin(begun, request=RunRequest(failed=True))
+    for name in ("docs/index.html", "docs/more/a.html"):
+        write_file(f"{begun.source.lake}/runs/s/{run}/{name}", b"")
+    shutil.copytree(folder, tmp_path / "begun")
     for last in range(1, 100):
-        world = World(tmp_path / str(last))
-        live(world, "a", "b")
-        run = begin(world, "b")
-        finish(world, run)
-        world.publish(world.plan(RunRequest(tables=("d.c",))))
-        again = begin(world, request=RunRequest(failed=True))
-        for name in ("docs/index.html", "docs/more/a.html"):
-            write_file(f"{world.source.lake}/runs/s/{run}/{name}", b"")
+        # All of it again under the same path, which a run's files name.
+        shutil.rmtree(folder)
+        shutil.copytree(tmp_path / "begun", folder)
+        world = deepcopy(begun)
         try:
             with dying_before_write(last):
                 finish(world, again)
@@ -167,12 +174,12 @@ def test_its_failure_fails_no_publication(tmp_path: Path, caplog: pytest.LogCapt
     delete_due(world.source, find_due(world.source, world.engine, now=ingest.now_micros()))
 
 
-def test_names_save_looking_into_folders(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_save_looking_into_folders(world: World) -> None:
     live(world, "a")
     finish(world, begin(world))
 
     def refuse(*_: object) -> None:
         raise AssertionError("the span of the run ended later than that")
 
-    monkeypatch.setattr(clean_runs, "_is_older", refuse)
-    assert find_due(world.source, world.engine, now=world.now + 6 * DAY).runs == ()
+    with interposed(refuse, (clean_runs, "_is_older")):
+        assert find_due(world.source, world.engine, now=world.now + 6 * DAY).runs == ()

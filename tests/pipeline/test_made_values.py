@@ -30,10 +30,8 @@ from strata_cdc.tables.layout import INTERVAL, table_url
 from strata_cdc.tables.limits import ViewLimits
 from strata_cdc.tables.lost import open_changes
 from strata_cdc.tables.port import DataFile
-from strata_cdc.views import make_views as views_module
 from strata_cdc.views.make_views import MadeView, ViewKind, make_views
-from strata_cdc.views.mirror_rows import Standing
-from tests.mirrors.world import MirrorWorld
+from tests.mirrors.world import MirrorWorld, without_mirrors
 from tests.seeds import seeds
 from tests.spark_session import spark
 from tests.tables.server_rows import LITERALS, MODES, TYPES, run, selected
@@ -142,16 +140,14 @@ def attempt(connection: pymysql.Connection[Any], statement: str) -> bool:
 class Judge:
     """SELECT, and who is held against it."""
 
-    def __init__(self, world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.world, self.monkeypatch = world, monkeypatch
+    def __init__(self, world: MirrorWorld) -> None:
+        self.world = world
         self.tally: Counter[str] = Counter()
 
     def views(self, dialect: Dialect, limits: ViewLimits = ViewLimits()) -> list[MadeView]:
         """As if there were no mirrors."""
         world = self.world
-        with self.monkeypatch.context() as patch:
-            patch.setattr(views_module, "standing_mirror", lambda *_: Standing())
-            return make_views(world.lake, "s", world.engine, dialect, Through.FILES, limits=limits)
+        return make_views(without_mirrors(world), "s", world.engine, dialect, Through.FILES, limits=limits)
 
     def look(self, dialect: Dialect, execute: Callable[[str], Any], read: Read) -> None:
         """All tables.
@@ -194,10 +190,10 @@ def definition_of(world: MirrorWorld, table: TableName) -> TableDefinition | Non
 
 
 @pytest.mark.parametrize("seed", seeds())
-def test_duckdb_has_what_select_has(world: MirrorWorld, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duckdb_has_what_select_has(world: MirrorWorld, seed: int) -> None:
     live(world, Random(seed), TABLES)
     world.publish()
-    judge = Judge(world, monkeypatch)
+    judge = Judge(world)
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
 
@@ -213,11 +209,11 @@ def test_duckdb_has_what_select_has(world: MirrorWorld, seed: int, monkeypatch: 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", seeds())
-def test_spark_has_what_select_has(world: MirrorWorld, seed: int, monkeypatch: pytest.MonkeyPatch, spark: Any) -> None:
+def test_spark_has_what_select_has(world: MirrorWorld, seed: int, spark: Any) -> None:
     # Spark does not follow rows to other keys, which MINIMAL images need.
     live(world, Random(seed), TABLES_OF_SPARK, ("FULL",))
     world.publish()
-    judge = Judge(world, monkeypatch)
+    judge = Judge(world)
 
     def read(table: str) -> pa.Table | str:
         try:
@@ -296,7 +292,7 @@ def test_more_values_than_a_view_takes_are_errors(floats: MirrorWorld) -> None:
             shown(limits)
 
 
-def test_keys_and_names_like_those_of_the_view(world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_and_names_like_those_of_the_view(world: MirrorWorld) -> None:
     """Keys are looked up in the image before a change, too."""
     world.server.run_sql(
         "CREATE TABLE t (id VARCHAR(5) COLLATE utf8mb4_bin PRIMARY KEY, MADE_1_1 TIME(3), made FLOAT, _made BLOB);"
@@ -308,7 +304,7 @@ def test_keys_and_names_like_those_of_the_view(world: MirrorWorld, monkeypatch: 
         "shop",
     )
     world.publish()
-    judge = Judge(world, monkeypatch)
+    judge = Judge(world)
     with duckdb.connect() as connection:
         judge.look(
             Dialect.DUCKDB,

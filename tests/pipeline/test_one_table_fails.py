@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from strata_cdc.schema.history.historian import History
 from strata_cdc.selection import sensitive
 from strata_cdc.store.table_intervals import IntervalState
 from strata_cdc.tables.write import ChangeWriter
+from tests.interposed import interposed
 from tests.pipeline.owed_world import MINUTE, World
 from tests.quality.checked_run import write_run_of
 from tests.tables.changes import SOURCE, definition, inserts
@@ -61,16 +63,13 @@ class TableWorld(World):
 
 @pytest.mark.parametrize("step", BREAKABLE)
 @pytest.mark.parametrize("kind", [KeyError, ValueError, pa.ArrowInvalid, RecursionError])
-def test_an_exception_of_one_table_costs_that_table(
-    step: str, kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exception_of_one_table_costs_that_table(step: str, kind: type[Exception], tmp_path: Path) -> None:
     world = TableWorld(tmp_path, sensitive=("d.*.id",))
     for table in "abc":
         world.change(table, [1, 2])
     world.now += 10 * MINUTE
-    owner, name = BREAKABLE[step]
-    monkeypatch.setattr(owner, name, _failing(getattr(owner, name), kind))
-    world.run(RunRequest())
+    with interposed(partial(_failing, kind), BREAKABLE[step]):
+        world.run(RunRequest())
     assert {table: sum(world.published(table).values()) for table in "abc"} == {"a": 2, BAD: 0, "c": 2}
     [piece] = world.open_pieces()
     assert (piece.table, piece.state) == (BAD, IntervalState.HELD if step.startswith("plan") else IntervalState.FAILED)
@@ -81,13 +80,12 @@ def test_an_exception_of_one_table_costs_that_table(
 
 
 @pytest.mark.parametrize("step", ["plan", "decode"])
-def test_what_is_of_the_moment_is_nobodys_fault(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_of_the_moment_is_nobodys_fault(step: str, tmp_path: Path) -> None:
     world = TableWorld(tmp_path)
     world.change(BAD, [1])
     world.now += 10 * MINUTE
-    owner, name = {"plan": (History, "at"), "decode": (ChangeWriter, "write")}[step]
-    monkeypatch.setattr(owner, name, _failing(getattr(owner, name), LakeUnavailableError))
-    with pytest.raises(LakeUnavailableError):
+    place = {"plan": (History, "at"), "decode": (ChangeWriter, "write")}[step]
+    with interposed(partial(_failing, LakeUnavailableError), place), pytest.raises(LakeUnavailableError):
         for _ in world.steps(RunRequest()):
             pass
 
@@ -104,13 +102,10 @@ def test_columns_may_be_called_as_ours(spelled: Callable[[str], str], tmp_path: 
     assert report.rows == len(rows)
 
 
-def _failing(real: Callable[..., Any], kind: type[Exception]) -> Callable[..., Any]:
-    def failing(*given: Any, **more: Any) -> Any:
-        if any(_is_of(BAD, one) for one in given):
-            raise kind("secret")
-        return real(*given, **more)
-
-    return failing
+def _failing(kind: type[Exception], call: Callable[..., Any], *given: Any, **more: Any) -> Any:
+    if any(_is_of(BAD, one) for one in given):
+        raise kind("secret")
+    return call(*given, **more)
 
 
 def _is_of(table: str, given: Any) -> bool:

@@ -102,15 +102,16 @@ class LiveWorld:
 
     def in_parts(self, table: str) -> TableReport:
         """The same by files, as if the table was large."""
+        pace = Pace(self.settings.source("s").settings.reconcile_rows)
+        return self.compared(ComparisonRequest((f"{self.database}.{table}",), held_bytes=HELD_BYTES, pace=pace))[table]
+
+    def compared(self, wanted: ComparisonRequest) -> dict[str, TableReport]:
+        """As `reconcile`, with limits that no setting has."""
         found = self.settings.source("s")
-        engine = open_store(found.store_url)
-        wanted = ComparisonRequest(
-            (f"{self.database}.{table}",), held_bytes=HELD_BYTES, pace=Pace(found.settings.reconcile_rows)
-        )
         land, track = (partial(step, "s", settings=self.settings) for step in (ingest.land_binlogs, ingest.track))
         bring = partial(catch_up, found, land=land, track=track, seconds=60)
-        [report] = reconcile_source(found, engine, wanted, catch_up=bring).tables
-        return report
+        report = reconcile_source(found, open_store(found.store_url), wanted, catch_up=bring)
+        return {one.table.partition(".")[2]: one for one in report.tables}
 
     def verified_in_parts(self, *tables: str) -> dict[str, TableReport]:
         """Change tables verified by themselves, as if they were large."""

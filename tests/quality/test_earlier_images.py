@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from strata_cdc.changes.arrow import image_fields
 from strata_cdc.quality.check.earlier_files import EarlierImages, sampling_of
 from strata_cdc.quality.checks import earlier_images as reasons
-from strata_cdc.quality.checks.one_pass import look_at, pass_over
+from strata_cdc.quality.checks.one_pass import pass_over
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
 from strata_cdc.quality.checks.passed import Passed
 from strata_cdc.quality.checks.rules import StreamFacts
 from strata_cdc.quality.checks.run import judge_table
-from strata_cdc.quality.checks.spark_engine import SparkEngine
 from strata_cdc.quality.checks.subject import JudgedFile, TableSubject
 from strata_cdc.runs.run_folder import Decoded
 from strata_cdc.runs.run_past import EarlierTable, RunPast
@@ -86,7 +85,12 @@ class World:
         return TableSubject(ORDERS, files, facts, self.definitions)
 
     def compare(
-        self, subject: TableSubject, past: EarlierTable | None = None, keys: int | None = None, **earlier: TableSubject
+        self,
+        subject: TableSubject,
+        past: EarlierTable | None = None,
+        keys: int | None = None,
+        most: int = 32,
+        **earlier: TableSubject,
     ) -> ComparedImages | None:
         """What comes of a table now; `earlier` are intervals of the same run, by their number behind the first."""
         subjects = {INTERVAL + int(name[1:]) * FIVE_MINUTES: one for name, one in earlier.items()} | {NOW: subject}
@@ -99,15 +103,16 @@ class World:
         )
         past = past or EarlierTable("shop", "orders")
         work = EarlierImages(
-            self.lake, plan, Decoded(()), RunPast((past,)), {start: [one] for start, one in subjects.items()}
+            self.lake,
+            plan,
+            Decoded(()),
+            RunPast((past,)),
+            {start: [one] for start, one in subjects.items()},
+            limits=reasons.SearchLimits(files=most),
         )
         tasks = [task_of(one, file, sampling_of(keys, start)) for start, one in subjects.items() for file in one.files]
-        passed, looked = (Passed.of((task, read(task)) for task in tasks) for read in (pass_over, look_at))
-        firsts = passed.firsts()
-        assert {url: one.key.tolist() for url, one in firsts.items()} == {
-            url: one.key.tolist() for url, one in looked.firsts().items()
-        }
-        return work.compare(firsts, passed.profiles(), keys).get((NOW, str(ORDERS)))
+        passed = Passed.of((task, pass_over(task)) for task in tasks)
+        return work.compare(passed.firsts(), passed.profiles(), keys).get((NOW, str(ORDERS)))
 
     def says(self, *rows: dict[str, Any], past: EarlierTable | None = None, **more: Any) -> Any:
         """Images that were compared, those that are not what was left, and why others were not."""
@@ -138,23 +143,15 @@ def test_the_verdict_says_so(world: World) -> None:
     subject = world.subject((1, [update(21, image(1, 7), image(1, 2)), delete(22, image(2)), delete(23, image(3))]))
     found = world.compare(subject)
     tasks = [task_of(subject, file) for file in subject.files]
-    passed, looked = (Passed.of((task, read(task)) for task in tasks) for read in (pass_over, look_at))
-
-    class Quiet(SparkEngine):
-        """Great Expectations takes no part in it."""
-
-        def judge(self, *_: Any) -> Any:
-            return 0, []
-
-    for engine in (PassEngine(passed, lambda *_: []), Quiet(None, lambda _: None, looked.profiles())):  # type: ignore[arg-type]
-        (failure,) = judge_table(engine, "now", subject, found).failures
-        assert (failure.check, str(failure.severity), failure.unexpected_rows) == (reasons.CHECK, "warning", 1)
-        assert failure.message == (
-            "what the first change of a row found is what an earlier interval left; 1 row does not comply "
-            f"of 2 compared (1 not compared: {reasons.OLDER})"
-        )
-        (example,) = failure.examples
-        assert {"_seq": 21, "_row": 0, "id": 1}.items() <= json.loads(example).items()
+    passed = Passed.of((task, pass_over(task)) for task in tasks)
+    (failure,) = judge_table(PassEngine(passed, lambda *_: []), "now", subject, found).failures
+    assert (failure.check, str(failure.severity), failure.unexpected_rows) == (reasons.CHECK, "warning", 1)
+    assert failure.message == (
+        "what the first change of a row found is what an earlier interval left; 1 row does not comply "
+        f"of 2 compared (1 not compared: {reasons.OLDER})"
+    )
+    (example,) = failure.examples
+    assert {"_seq": 21, "_row": 0, "id": 1}.items() <= json.loads(example).items()
 
 
 def test_keys_that_changed(world: World) -> None:
@@ -322,26 +319,23 @@ def test_a_file_that_somebody_has_rewritten_ends_the_search(tmp_path: Path) -> N
     assert world.says(delete(21, image(1))) == (0, 0, {reasons.UNREADABLE: 1})
 
 
-def test_keys_are_sampled_and_the_work_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_sampled_and_the_work_is_bounded(world: World) -> None:
     for number in range(6):
         world.publish([insert(10 * number + key, image(10 * number + key)) for key in range(9)], OLD + number)
     rows = [update(100 + number, image(10 * number), image(10 * number, 1)) for number in range(6)]
     assert world.says(*rows) == (6, 0, {})
     assert world.says(*rows, keys=2) == (2, 0, {})
     assert world.compare(world.subject((1, rows)), keys=0) is None
-    monkeypatch.setattr(reasons, "BUDGET_FILES", 2)
-    assert world.says(*rows) == (6, 0, {})
-    assert world.says(*rows, keys=6) == (2, 0, {reasons.ENOUGH: 4})
-    monkeypatch.setattr(reasons, "BUDGET_FILES", 0)
-    assert world.says(*rows, keys=5) == (0, 0, {reasons.ENOUGH: 5})
+    assert world.says(*rows, most=2) == (6, 0, {})
+    assert world.says(*rows, keys=6, most=2) == (2, 0, {reasons.ENOUGH: 4})
+    assert world.says(*rows, keys=5, most=0) == (0, 0, {reasons.ENOUGH: 5})
 
 
-def test_what_is_read_of_the_interval_itself_costs_no_budget(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_read_of_the_interval_itself_is_not_limited(world: World) -> None:
     world.publish([insert(1, image(1)), insert(2, image(2))])
-    monkeypatch.setattr(reasons, "BUDGET_FILES", 1)
     parts = [[insert(21, image(3))], [update(22, image(3), image(3, 1)), update(23, image(1), image(1, 1))], [
         update(24, image(2, 5), image(2)), update(25, image(1, 1), image(1))]]  # fmt: skip
-    found = world.compare(world.subject(*((1, part) for part in parts)), keys=5)
+    found = world.compare(world.subject(*((1, part) for part in parts)), keys=5, most=1)
     # Of key 3 the image before is in the interval, and so it is of the second change of key 1.
     assert numbers(found) == (2, 1, {})
 

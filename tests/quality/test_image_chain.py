@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata_cdc.binlog.kernels.chains import FOUND, LEFT
 from strata_cdc.changes.arrow import image_fields
-from strata_cdc.quality.checks import before_after as image_chain
 from strata_cdc.quality.checks.before_after import Edges, broken_between
 from strata_cdc.quality.checks.one_pass import PassBuffers, pass_over
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
@@ -131,7 +129,5 @@ def test_keys_that_no_other_file_can_have_are_left_out_for_nothing(files):
         image = np.resize(np.array([image for image, _ in some], np.int64), len(key))
         side = np.full(len(key), FOUND, np.uint8)
         edges.append(Edges(key, image, side, np.arange(len(key)), image, side + LEFT, np.ones(len(key), np.bool_)))
-    with pytest.MonkeyPatch.context() as patch:
-        found = broken_between(edges)
-        patch.setattr(image_chain, "_MOST_NEAR", -1)
-        assert [column.tolist() for column in found] == [column.tolist() for column in broken_between(edges)]
+    found, whole = broken_between(edges), broken_between(edges, most_near=-1)
+    assert [column.tolist() for column in found] == [column.tolist() for column in whole]

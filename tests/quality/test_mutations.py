@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+from contextlib import AbstractContextManager, nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,17 +23,19 @@ from strata_cdc.changes.arrow import image_fields
 from strata_cdc.files.storage import content_digest
 from strata_cdc.quality.check.progress import CheckProgress
 from strata_cdc.quality.check.run_pass import pass_in_spark
-from strata_cdc.quality.checks.one_pass import look_at, pass_over
+from strata_cdc.quality.checks.one_pass import pass_over
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
 from strata_cdc.quality.checks.passed import Passed
 from strata_cdc.quality.checks.rules import StreamFacts
 from strata_cdc.quality.checks.run import judge_interval
-from strata_cdc.quality.checks.spark_engine import SparkEngine
 from strata_cdc.quality.checks.subject import JudgedFile, TableSubject
 from strata_cdc.quality.checks.suite import Judge
 from strata_cdc.runs.verdict import Failure, Severity
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.tables import encodings
+from strata_cdc.tables import row_groups
+from strata_cdc.tables.encodings import Encodings
+from tests.interposed import interposed
+from tests.quality.second_witness import SparkEngine
 from tests.spark_session import spark
 from tests.tables.changes import INTERVAL, Batch, changes, definition, stage
 
@@ -260,26 +263,25 @@ def named(failures: list[Failure]) -> set[tuple[str, str | None, Severity]]:
     return {(failure.check, failure.column, failure.severity) for failure in failures}
 
 
-@pytest.fixture
-def text_pages(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Called, it lets all texts be written apart from their lengths, as those of large tables mostly are."""
+def texts_apart(choose: Callable[[pa.Table], Encodings], rows: pa.Table) -> Encodings:
+    """All texts are written apart from their lengths, as those of large tables mostly are."""
+    chosen = choose(rows)
+    texts = [field.name for field in rows.schema if field.type in (pa.string(), pa.binary()) and field.name[0] != "_"]
+    dictionary = [path for path in chosen.dictionary if path not in texts]
+    return Encodings(dictionary, {**chosen.others, **dict.fromkeys(texts, "DELTA_LENGTH_BYTE_ARRAY")})
 
-    def write_apart() -> None:
-        monkeypatch.setattr(encodings, "_LEAST_VALUES", 0)
-        monkeypatch.setattr(encodings, "_is_dense", lambda _: True)
 
-    return write_apart
+def written(*, apart: bool) -> AbstractContextManager[None]:
+    """Within the block, files are written with all texts apart, or as usual."""
+    return interposed(texts_apart, (row_groups, "choose_encodings")) if apart else nullcontext()
 
 
 @pytest.mark.parametrize("texts", ["plain", "apart"])
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_each_corruption_is_named(
-    tmp_path: Path, text_pages: Callable[[], None], name: str, parts: int, texts: str
-) -> None:
-    if texts == "apart":
-        text_pages()
-    found = by_pass(mutated(tmp_path, name, parts))
+def test_each_corruption_is_named(tmp_path: Path, name: str, parts: int, texts: str) -> None:
+    with written(apart=texts == "apart"):
+        found = by_pass(mutated(tmp_path, name, parts))
     expected = MUTATIONS[name][1]
     if parts > 1 and name in {"order", "row doubled"}:
         # What goes wrong from one file to the next is no order within a file.
@@ -310,18 +312,23 @@ def test_every_corruption_is_judged_by_both() -> None:
     assert sorted(name for group in GROUPS for name in group) == sorted(MUTATIONS)
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_great_expectations_says_the_same(spark: Any, tmp_path: Path, text_pages: Callable[[], None]) -> None:
+def grouped(folder: Path, most_parts: int = 3) -> list[TableSubject]:
+    """All corruptions in few tables, of one file and of several in turn."""
     subjects = []
     for number, group in enumerate(GROUPS):
-        if number == len(GROUPS) // 2:
-            text_pages()
         rows = story()
         for name in group:
             rows = MUTATIONS[name][0](rows)
-        subjects.append(judged(tmp_path, f"t{number}", rows, parts=1 + 2 * (number % 2)))
-    profiles = {file.url: look_at(task_of(one, file)).profile for one in subjects for file in one.files}
+        with written(apart=number >= len(GROUPS) // 2):
+            subjects.append(judged(folder, f"t{number}", rows, parts=most_parts if number % 2 else 1))
+    return subjects
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_great_expectations_says_the_same(spark: Any, tmp_path: Path) -> None:
+    subjects = grouped(tmp_path)
+    profiles = {file.url: pass_over(task_of(one, file)).profile for one in subjects for file in one.files}
     engine = SparkEngine(Judge(), lambda urls: spark.read.parquet(*urls), profiles)
     theirs = judge_interval(engine, "shop", INTERVAL, "now", subjects)
     ours = judge_interval(PassEngine(passed(subjects), lambda *_: []), "shop", INTERVAL, "now", subjects)
@@ -335,7 +342,7 @@ def test_great_expectations_says_the_same(spark: Any, tmp_path: Path, text_pages
 
 @pytest.mark.spark
 def test_spark_says_what_threads_say(spark: Any, tmp_path: Path) -> None:
-    subjects = [mutated(tmp_path, name, 3) for name in MUTATIONS]
+    subjects = grouped(tmp_path, 4)
     tasks = [task_of(one, file) for one in subjects for file in one.files]
     found = pass_in_spark(tasks, spark.sparkContext, CheckProgress())
     engine = PassEngine(found, lambda *_: [])

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata_cdc.quality.reconcile import server_rows
+from strata_cdc.quality.reconcile.reading import ComparisonRequest
 from strata_cdc.quality.reconcile.report import ComparisonOutcome
+from strata_cdc.quality.reconcile.server_rows import Pace
 from tests.quality.live_world import LiveWorld
 
 if TYPE_CHECKING:
@@ -61,10 +62,7 @@ MADE = {
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("keys", [None, 10])
-def test_an_odd_table_keeps_no_other_back(
-    server: MysqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, keys: int | None
-) -> None:
-    monkeypatch.setattr(server_rows, "_LOCK_WAIT_SECONDS", 1)
+def test_an_odd_table_keeps_no_other_back(server: MysqlServer, tmp_path: Path, seed: int, keys: int | None) -> None:
     draw = random.Random(seed)
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop;")
     world = LiveWorld(server, tmp_path, more="reconcile_rows = 2")
@@ -80,7 +78,7 @@ def test_an_odd_table_keeps_no_other_back(
                 cursor.execute(what)
             elif what:
                 world.sql(what)
-        found = world.reconcile(keys=keys)
+        found = world.compared(ComparisonRequest(keys=keys, pace=Pace(2, lock_wait_seconds=1)))
     assert set(found) == set(tables)
     for name, kind in tables.items():
         assert (found[name].outcome is ComparisonOutcome.MATCH) == (kind == GOOD), (kind, found[name])

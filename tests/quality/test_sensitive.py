@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from strata_cdc.quality.check.check_interval import Checking, ChecksEngine, check_interval
+from strata_cdc.quality.check.check_interval import Checking, check_interval
 from strata_cdc.quality.checks.own import own_rules
 from strata_cdc.quality.checks.sensitive import MASK, Sensitive
 from strata_cdc.runs.run_folder import read_verdicts, run_folder
@@ -113,13 +113,8 @@ def test_one_pass(tmp_path: Path, capfd: pytest.CaptureFixture[str], shape: Tabl
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", list(ChecksEngine))
-def test_both_engines_with_own_expectations(
-    spark: Any,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-    engine: ChecksEngine,
+def test_own_expectations(
+    spark: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     own = tmp_path / "own"
     own.mkdir()
@@ -128,7 +123,7 @@ def test_both_engines_with_own_expectations(
         row | {"after": {**row["after"], "state": "c" if row["after"]["state"] == MARKER else "a"}} for row in rows()
     ]
     folder = write_run(tmp_path, KEYED, given, SENSITIVE)
-    report = check_interval(str(tmp_path), SOURCE, RUN, lambda: spark, Checking(str(own), engine))
+    report = check_interval(str(tmp_path), SOURCE, RUN, lambda: spark, Checking(str(own)))
     everything = said(tmp_path, folder, capfd.readouterr(), report)
     verdict = read_verdicts(folder)[INTERVAL]
     assert shows(everything + caplog.text) == []

@@ -19,11 +19,13 @@ from strata_cdc.schema.live.engine import read_definition
 from strata_cdc.schema.model.charsets import CHARSETS
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.types import quoted_label
+from tests.interposed import interposed
 from tests.landing.landing import address_of
 from tests.mirrors.world import MirrorWorld
 from tests.properties import TIMES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from strata_cdc.schema.history.versions import StoredEntry
@@ -173,11 +175,9 @@ class TestWhatCannotBeAsked:
     """Servers before 8.0, and users who may see a table and not read it."""
 
     @pytest.fixture
-    def refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def query(_asked: object, _number: int) -> str:
-            return "WITH is not understood"
-
-        monkeypatch.setattr(exact_texts._Asked, "query", query)
+    def refused(self) -> Iterator[None]:
+        with interposed(lambda *_: "WITH is not understood", (exact_texts._Asked, "query")):
+            yield
 
     def test_what_the_stream_says_stays(self, world: MirrorWorld, refused: None) -> None:
         world.snapshot()

@@ -19,6 +19,7 @@ from strata_cdc.schema.model.binary_defaults import may_hide_bytes
 from strata_cdc.schema.model.create_sql import create_table_sql
 from strata_cdc.schema.model.definition import FORMAT, TableDefinition, TableName, definition_from_json
 from strata_cdc.schema.replay.catalog import Catalog
+from tests.interposed import interposed
 from tests.landing.landing import address_of
 from tests.seeds import seeds
 
@@ -95,15 +96,13 @@ def test_the_bytes_of_a_row_are_read_and_replayed(mysql_server: MysqlServer, see
     assert replayed(create_table_sql("t", found)).columns == found.columns
 
 
-def test_nothing_is_known_where_the_server_does_not_tell(
-    mysql_server: MysqlServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_known_where_the_server_does_not_tell(mysql_server: MysqlServer) -> None:
     mysql_server.run_sql(
         "DROP DATABASE IF EXISTS hidden; CREATE DATABASE hidden;"
         "CREATE TABLE hidden.t (a VARBINARY(5) DEFAULT 0x610062, b VARBINARY(1) DEFAULT 0x61)"
     )
-    monkeypatch.setattr(exact_texts, "quoted", lambda _: "`no such table`")
-    one, other = read(mysql_server).columns
+    with interposed(lambda *_: "`no such table`", (exact_texts, "quoted")):
+        one, other = read(mysql_server).columns
     assert (one.default, one.default_bytes, may_hide_bytes(one)) == ("0x61", None, True)
     assert (other.default_bytes, may_hide_bytes(other)) == (None, False)
 

@@ -16,11 +16,13 @@ import pandas  # noqa: F401, ICN001  pyarrow loads it with the first table: once
 import pyarrow as pa
 
 from strata_cdc.tables.commit import publish
+from tests.interposed import interposed
 from tests.tables.changes import INTERVAL, ORDERS, SOURCE, inserts, stage
 from tests.tables.conformance.outputs import OUTPUTS, WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from strata_cdc.tables.port import Output
 
@@ -43,22 +45,18 @@ def finish(lake: str, output: Output) -> None:
 VERSIONS = ((3, NEW), (4, OTHER), (5, OLD))
 
 
-def die_at(last: int) -> None:
-    """Makes every write count, and the process die before the one with this number: after the one before it."""
+def dying_at(last: int) -> AbstractContextManager[None]:
+    """Within the block, the process dies before its write with this number: after the one before it."""
     done = 0
 
-    def counted(write: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            nonlocal done
-            done += 1
-            if done == last:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return write(*args, **kwargs)
+    def counted(write: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        nonlocal done
+        done += 1
+        if done == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return write(*given, **named)
 
-        return wrapper
-
-    for owner, name in WRITES:
-        setattr(owner, name, counted(getattr(owner, name)))
+    return interposed(counted, *WRITES)
 
 
 def main(root: str, output: str, begin: str | None = None) -> None:
@@ -70,8 +68,8 @@ def main(root: str, output: str, begin: str | None = None) -> None:
             shutil.copytree(begin, f"{root}/{last}/changes")
         child = os.fork()
         if child == 0:
-            die_at(last)
-            work(f"{root}/{last}", OUTPUTS[output])
+            with dying_at(last):
+                work(f"{root}/{last}", OUTPUTS[output])
             os._exit(0)
         if os.waitpid(child, 0)[1] == 0:
             return

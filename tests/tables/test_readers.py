@@ -20,6 +20,7 @@ from strata_cdc.tables.commit import publish
 from strata_cdc.tables.continued import CONTINUES
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.read import read_changes
+from tests.interposed import interposed
 from tests.spark_session import spark
 from tests.tables.changes import FIVE_MINUTES, INTERVAL, ORDERS, SOURCE, changes, stage
 
@@ -160,18 +161,18 @@ def test_optimized_and_vacuumed_it_reads_the_same(url: str) -> None:
         check_rows(read(url), url)
 
 
-def test_arrow_reads_without_calling_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrow_reads_without_calling_python(tmp_path: Path) -> None:
     """A thread of Arrow's that calls Python while the interpreter ends aborts the process: seen in 1 of 7 scripts."""
 
     def refuse(*_: object) -> None:
         raise AssertionError("deltalake's file system is written in Python")
 
-    monkeypatch.setattr(DeltaStorageHandler, "from_table", refuse)
     lake = str(tmp_path / "a lake, ü #1")
     fields, row = HISTORY[0]
     staged = stage(f"{lake}/runs/a", changes(fields, [{"op": "insert", "after": row}]))
-    publish(lake, SOURCE, ORDERS, INTERVAL, staged)
-    assert read_changes(lake, SOURCE, ORDERS).num_rows == 1
+    with interposed(refuse, (DeltaStorageHandler, "from_table")):
+        publish(lake, SOURCE, ORDERS, INTERVAL, staged)
+        assert read_changes(lake, SOURCE, ORDERS).num_rows == 1
 
 
 def test_read_as_one_where_types_agree(tmp_path: Path) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata_cdc.binlog.events import transactions
+from strata_cdc.binlog.sources.files import FileSource
+from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.tracker.track import Tracker
 from strata_cdc.store.database import open_store
-from strata_cdc.tracking.track_schema import track_files
+from strata_cdc.tracking.feed_tracker import feed
 from tests.binlog.binlogs import SERVER, Binlog
 
 OTHER = "11111111-71ca-11e1-9e33-c80aa9429562"
@@ -47,17 +47,19 @@ def binlog_of(steps):
     return bytes(binlog.data)
 
 
+class OneByOne(Tracker):
+    def take_quiet(self, run):
+        return False
+
+
 def tracked(path, parts, *, at_once):
     """Everything in the store after tracking a file that grew."""
     engine = open_store("sqlite://")
     reports = []
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(transactions, "_BATCH_EVENTS", 7)
-        if not at_once:
-            patched.setattr(Tracker, "take_quiet", lambda *_: False)
-        for part in parts:
-            path.write_bytes(part)
-            reports.append(track_files([str(path)], engine, "s"))
+    for part in parts:
+        path.write_bytes(part)
+        tracker = (Tracker if at_once else OneByOne)(SchemaStore(engine), "s")
+        reports.append(feed(tracker, FileSource([str(path)], batch_events=7)))
     metadata = sa.MetaData()
     metadata.reflect(engine)
     with engine.connect() as connection:

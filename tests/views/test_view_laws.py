@@ -18,12 +18,10 @@ from strata_cdc.quality.proof.replay import TableState
 from strata_cdc.quality.reconcile.reading import ComparisonRequest
 from strata_cdc.quality.reconcile.verify_changes import verify_changes
 from strata_cdc.tables.convert import state_schema
-from strata_cdc.views import make_views as views_module
 from strata_cdc.views.make_views import make_views
-from strata_cdc.views.mirror_rows import Standing
 from tests.mirrors import history_check
 from tests.mirrors.test_random_lives import run
-from tests.mirrors.world import MirrorWorld
+from tests.mirrors.world import MirrorWorld, without_mirrors
 from tests.spark_session import spark
 from tests.views.added_columns import ADDED
 from tests.views.test_views import ViewKind, load_delta, of_kind
@@ -195,9 +193,8 @@ class Life:
 class Judge:
     """What SELECT says, and who is held against it."""
 
-    def __init__(self, world: MirrorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, world: MirrorWorld) -> None:
         self._world = world
-        self._monkeypatch = monkeypatch
         self._definitions: dict[str, TableDefinition] = {}
         self._selected: dict[str, Any] = {}
         self.looked = 0
@@ -219,10 +216,8 @@ class Judge:
                 self.compare(name, "mirror", mirror.to_arrow().select(state_schema(mirror.definition).names))
         self.by_duckdb(names, Through.DELTA)
         self.by_duckdb(names, Through.FILES, OF_HISTORIES)
-        with self._monkeypatch.context() as patch:
-            patch.setattr(views_module, "standing_mirror", lambda *_: Standing())
-            keyed = [name for name in names if name not in ("k3", "k4") and self._selected[name]]
-            self.by_duckdb(keyed, Through.FILES)
+        keyed = [name for name in names if name not in ("k3", "k4") and self._selected[name]]
+        self.by_duckdb(keyed, Through.FILES, lake=without_mirrors(world))
         for name in names:
             history = history_check.opened(world, name)
             for reader in history_check.READERS:
@@ -239,8 +234,8 @@ class Judge:
             assert (one.table, told, one.differences) == (one.table, [], ())
         self.looked += len(names)
 
-    def by_duckdb(self, names: list[str], through: Through, may_say: str | None = None) -> None:
-        made = make_views(self._world.lake, "s", self._world.engine, Dialect.DUCKDB, through)
+    def by_duckdb(self, names: list[str], through: Through, may_say: str | None = None, lake: str = "") -> None:
+        made = make_views(lake or self._world.lake, "s", self._world.engine, Dialect.DUCKDB, through)
         now = of_kind(made, ViewKind.NOW)
         with duckdb.connect() as connection:
             load_delta(connection)
@@ -267,14 +262,12 @@ class Judge:
 
 
 @pytest.mark.parametrize("seed", range(LIVES))
-def test_views_are_what_mirrors_and_select_are(
-    server: MysqlServer, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_views_are_what_mirrors_and_select_are(server: MysqlServer, tmp_path: Path, seed: int) -> None:
     server.run_sql("DROP DATABASE IF EXISTS shop; CREATE DATABASE shop;")
     server.run_sql("RESET BINARY LOGS AND GTIDS;")
     server.run_sql("DROP DATABASE shop; CREATE DATABASE shop;")
     world = MirrorWorld(server, tmp_path)
-    life, judge = Life(Random(seed)), Judge(world, monkeypatch)
+    life, judge = Life(Random(seed)), Judge(world)
     with server.connect("shop", init_command="SET time_zone = '+00:00'") as connection:
         run(connection, life.begin())
         run(connection, list(LEFT_OUT))

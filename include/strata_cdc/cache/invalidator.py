@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from strata_cdc.streams.request import StreamedSource
 
 MARK_MILLISECONDS: Final = 60_000
-_HEARTBEAT_SECONDS: Final = 0.2
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _STEADY_SECONDS: Final = 30.0
@@ -89,6 +88,7 @@ class Invalidator:
         shapes: Shapes,
         *,
         log: int = 0,
+        heartbeat_seconds: float = 0.2,
         on_acknowledged: Callable[[GtidSet], None] = lambda _: None,
         on_remark: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -99,6 +99,7 @@ class Invalidator:
             cache: Where they make entries go.
             shapes: What is cached.
             log: How many records the cache's log keeps, for the inspector; 0 for none.
+            heartbeat_seconds: How often the stream gives its position while nothing comes.
             on_acknowledged: Called with what has been invalidated, after each step.
             on_remark: Called with a sentence that an operator needs: a shape that is not served, a new epoch.
 
@@ -112,6 +113,7 @@ class Invalidator:
                 source=source.name,
             )
         self._source, self._cache, self._shapes, self._log = source, cache, shapes, log
+        self._heartbeat_seconds = heartbeat_seconds
         self._on_acknowledged, self._on_remark = on_acknowledged, on_remark
         self._columns = shapes.columns or None
         self._serving = Serving(source, shapes, on_remark)
@@ -241,7 +243,7 @@ class Invalidator:
         """A time, if the stream from there leaves nothing out that the cache does not have."""
         time = datetime.fromtimestamp(LiveServer(self._source.address).state().now / 1e6, UTC) - back
         for event in ChangeStream(
-            self._source, time, tables=self._shapes.patterns, heartbeat_seconds=_HEARTBEAT_SECONDS
+            self._source, time, tables=self._shapes.patterns, heartbeat_seconds=self._heartbeat_seconds
         ):
             return time if _position(event)[0] <= self._checkpoint else start
         return start
@@ -256,7 +258,7 @@ class Invalidator:
             follow=follow,
             tables=self._shapes.patterns,
             columns=self._columns,
-            heartbeat_seconds=_HEARTBEAT_SECONDS,
+            heartbeat_seconds=self._heartbeat_seconds,
         )
         if self._stopped.is_set():
             return

@@ -19,7 +19,7 @@ from strata_cdc.startup.switch import QuickStart, is_on
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 COMMANDS = (
     "run",
@@ -90,12 +90,17 @@ def _options(
     """Options of `strata` itself."""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and returns its exit code; errors are printed, never raised."""
+def run(arguments: Sequence[str], build: Callable[[Sequence[str]], typer.Typer] = build_app) -> int:
+    """Runs one command line and returns its exit code; errors are printed, never raised.
+
+    Args:
+        arguments: The words after `strata`.
+        build: Makes the command with the named subcommands.
+    """
     as_json = JSON_FLAG in arguments
     words = [word for word in arguments if word != JSON_FLAG]
     named = [word for word in words[:1] if word in COMMANDS]
-    command = typer.main.get_command(build_app(named or COMMANDS))
+    command = typer.main.get_command(build(named or COMMANDS))
     try:
         # The flag is known to all commands through the context's object.
         outcome = command.main(words, prog_name="strata", standalone_mode=False, obj={"json": as_json})

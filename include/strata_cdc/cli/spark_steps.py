@@ -59,12 +59,12 @@ class SparkSteps:
         if not read_plan(folder).slices:
             return []
         settings = self.source.settings
-        checking = Checking.of(settings.checks, settings.checks_engine, settings.compare_keys)
+        checking = Checking.of(settings.checks, settings.compare_keys)
         on_spark = needs_spark(folder, checking)
         # Its absence distinguishes a job that died from one that has judged.
         delete_file(folder.join(VERDICT))
         own = ["--checks", settings.checks] if settings.checks else []
-        arguments = ["--engine", checking.engine, "--compare-keys", str(settings.compare_keys), *own]
+        arguments = ["--compare-keys", str(settings.compare_keys), *own]
         try:
             if on_spark:
                 run_job(CHECK.program, folder.url, self.master, arguments, heard=self.checking.hear)

@@ -41,9 +41,7 @@ _Switch = Annotated[bool, Meta(description="true or false")]
 _Time = Annotated[datetime, Meta(tz=True, description="a time with a zone, as in 2026-11-21T03:30:00Z")]
 _Copies = Annotated[Literal["swapped", "all", "none"], Meta(description='one of "swapped", "all" and "none"')]
 _Policy = Annotated[Literal["publish", "hold"], Meta(description='either "publish" or "hold"')]
-_Engine = Annotated[
-    Literal["one_pass", "great_expectations"], Meta(description='either "one_pass" or "great_expectations"')
-]
+_Engine = Annotated[Literal["one_pass"], Meta(description='"one_pass", the only engine there is; the line may go')]
 _MirrorMode = Annotated[
     Literal["deletion_vectors", "copy_on_write"], Meta(description='either "deletion_vectors" or "copy_on_write"')
 ]
@@ -102,8 +100,7 @@ class SourceSettings(Struct, frozen=True):
     checks: _Text | None = None
     """Folder or URL of users' own expectations, one file a table."""
     checks_engine: _Engine = "one_pass"
-    """What checks the rules that follow from schema and stream: one pass over the files, or Great Expectations on
-    Spark."""
+    """Has no effect: settings of older versions have it."""
     compare_keys: _Keys = 100
     """For how many keys of a table and interval the before image of the first change is compared with what was
     published

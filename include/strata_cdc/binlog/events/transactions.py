@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 _FIRST_EVENTS: Final = 256
 
-
-_BATCH_EVENTS: Final = 4096
+BATCH_EVENTS: Final = 4096
 """Of the 8 KB that the server gives a row event by default, 32 MB."""
 
 
@@ -55,6 +54,7 @@ def scan_transactions(
     begin: int | None = None,
     end: int | None = None,
     chain: EventChain | None = None,
+    batch_events: int = BATCH_EVENTS,
 ) -> Iterator[TransactionBatch]:
     """The transactions of a file in batches of columns, checksums verified.
 
@@ -65,6 +65,7 @@ def scan_transactions(
         begin: Offset of the first transaction; by default of the file's first event.
         end: Offset after the last one; by default the file's end.
         chain: Where its events must lie; by default as the file itself says.
+        batch_events: How many events are walked over at a time.
 
     Raises:
         CorruptEventError: After the transactions before the fault; with file, offset and, if it is known, GTID.
@@ -82,7 +83,7 @@ def scan_transactions(
     )
     try:
         while at < end:
-            index = index_events(binlog.buffer, at, end, binlog.format, _BATCH_EVENTS)
+            index = index_events(binlog.buffer, at, end, binlog.format, batch_events)
             yield from scanner.scan(binlog.buffer, index)
             forget_pages(binlog.buffer, at, index.next)
             at = index.next

@@ -15,7 +15,7 @@ from strata_cdc.binlog.events.model import PreviousGtids
 from strata_cdc.binlog.events.parse import parse_event
 from strata_cdc.binlog.events.places import chain_of
 from strata_cdc.binlog.events.salvage import find_stretches
-from strata_cdc.binlog.events.transactions import scan_transactions
+from strata_cdc.binlog.events.transactions import BATCH_EVENTS, scan_transactions
 from strata_cdc.binlog.sources.file_start import FileStart
 from strata_cdc.binlog.sources.port import FileEnd, Lost, Transactions
 from strata_cdc.errors import Usage
@@ -43,6 +43,7 @@ class FileSource:
         *,
         skip_corrupt: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
+        batch_events: int = BATCH_EVENTS,
     ) -> None:
         """Nothing is opened yet.
 
@@ -50,8 +51,10 @@ class FileSource:
             paths: Sorted by their numbers if they differ only in these.
             skip_corrupt: Continues after damage, which is yielded as `Lost`.
             progress: Called with a file's name, how many of its bytes are done, and its size.
+            batch_events: As `scan_transactions` takes it.
         """
         self._paths = in_stream_order(paths)
+        self._batch_events = batch_events
         self._skip_corrupt, self._progress = skip_corrupt, progress
 
     def read(self) -> Iterator[Item]:
@@ -68,7 +71,7 @@ class FileSource:
         shift = begin_pos - binlog.first_event if binlog.segment else 0
         for stretch in find_stretches(binlog) if self._skip_corrupt else (None,):
             begin, end = (stretch.begin, stretch.end) if stretch else (None, None)
-            for batch in scan_transactions(binlog, begin=begin, end=end):
+            for batch in scan_transactions(binlog, begin=begin, end=end, batch_events=self._batch_events):
                 shift = int(batch.positions[0] - batch.begins[0])
                 yield Transactions(batch, lambda: binlog, partial(chain_of, binlog, int(batch.begins[0])))
                 self._tell(binlog.name, int(batch.ends[-1]), size)

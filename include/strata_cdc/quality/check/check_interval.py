@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -19,15 +17,13 @@ from strata_cdc.quality.check.data_docs import docs_url, forget_docs, write_docs
 from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS, EarlierImages, sampling_of, totals
 from strata_cdc.quality.check.progress import CheckProgress
 from strata_cdc.quality.check.run_pass import is_small, run_pass
-from strata_cdc.quality.checks.one_pass import look_at
 from strata_cdc.quality.checks.own import own_rules
 from strata_cdc.quality.checks.own_columns import VersionsBefore
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
-from strata_cdc.quality.checks.passed import Passed
 from strata_cdc.quality.checks.rules import StreamFacts
 from strata_cdc.quality.checks.run import CheckEngine, damaged_file, judge_interval
 from strata_cdc.quality.checks.sensitive import Sensitive
-from strata_cdc.quality.checks.spark_engine import SparkEngine, frame_keys, frame_of
+from strata_cdc.quality.checks.spark_frames import frame_keys, frame_of
 from strata_cdc.quality.checks.subject import JudgedFile, Suite, TableSubject, count_rules
 from strata_cdc.quality.checks.suite import Judge
 from strata_cdc.runs.run_folder import read_plan, read_staged, run_folder, write_verdicts
@@ -59,29 +55,19 @@ MOST_MESSAGES = 5
 MESSAGE_LENGTH = 120
 
 
-class ChecksEngine(StrEnum):
-    """What judges the rules of ours; users' own are run by Great Expectations in any case."""
-
-    ONE_PASS = "one_pass"  # noqa: S105  no password
-    """One pass over each file."""
-    GREAT_EXPECTATIONS = "great_expectations"
-    """Great Expectations on Spark, suite after suite."""
-
-
 class Checking(Struct, frozen=True):
     """How a run is judged."""
 
     own_expectations: str | None = None
     """Folder of users' own expectations."""
-    engine: ChecksEngine = ChecksEngine.ONE_PASS
     compare_keys: int | None = DEFAULT_KEYS
     """Of how many keys of a table and interval the first image is compared with earlier intervals; None for all."""
 
     @classmethod
-    def of(cls, own_expectations: str | None, engine: str, compare_keys: int | str) -> Checking:
+    def of(cls, own_expectations: str | None, compare_keys: int | str) -> Checking:
         """As the settings have it; `compare_keys` is a number, or `all`."""
         keys = None if compare_keys == "all" else int(compare_keys)
-        return cls(own_expectations or None, ChecksEngine(engine), keys)
+        return cls(own_expectations or None, keys)
 
 
 class Spark(Protocol):
@@ -205,7 +191,7 @@ def check_interval(
             kept = [file for file in (*failed, *unreadable) if file.url not in damage]
             if kept:
                 put_in_quarantine(lake, source, run, interval.start, kept, verdict)
-    write_judged(folder, engine.suites if isinstance(engine, PassEngine) else ())
+    write_judged(folder, engine.suites)
     write_verdicts(folder, verdicts)
     report = _report(source, run, verdicts, docs_url(folder) if decoded.files else "")
     progress.end(report.checks, report.errors, report.warnings)
@@ -215,7 +201,7 @@ def check_interval(
 
 
 def needs_spark(folder: Folder, checking: Checking) -> bool:
-    """Whether the check of a run is worth a JVM: by its engine, for users' own expectations, or for its size.
+    """Whether the check of a run is worth a JVM: for users' own expectations, or for its size.
 
     Raises:
         Usage: The run has not been decoded, or is published and its files were cleared.
@@ -224,15 +210,13 @@ def needs_spark(folder: Folder, checking: Checking) -> bool:
     """
     plan, decoded = read_plan(folder), read_staged(folder)
     tables = sorted({(table.database, table.table) for table in plan.tables})
-    return (
-        checking.engine is ChecksEngine.GREAT_EXPECTATIONS
-        or not is_small([file.size_bytes for file in decoded.files])
-        or any(own_rules(checking.own_expectations, TableName(*name)) for name in tables)
+    return not is_small([file.size_bytes for file in decoded.files]) or any(
+        own_rules(checking.own_expectations, TableName(*name)) for name in tables
     )
 
 
 class _Judging:
-    """The engine of a check, and Great Expectations once somebody needs it."""
+    """The pass over a run's files, and Great Expectations once somebody needs it."""
 
     def __init__(self, run: str, open_spark: Callable[[], Spark], progress: CheckProgress) -> None:
         self.judge: Judge | None = None
@@ -240,18 +224,13 @@ class _Judging:
         """By file, what is to be compared with earlier intervals."""
         self._run, self._open_spark, self._progress = run, open_spark, progress
 
-    def engine(self, checking: Checking, subjects: Mapping[int, Sequence[TableSubject]]) -> PassEngine | SparkEngine:
+    def engine(self, checking: Checking, subjects: Mapping[int, Sequence[TableSubject]]) -> PassEngine:
         tasks = [
             task_of(subject, file, sampling_of(checking.compare_keys, interval))
             for interval, found in subjects.items()
             for subject in found
             for file in subject.files
         ]
-        if checking.engine is ChecksEngine.GREAT_EXPECTATIONS:
-            with ThreadPoolExecutor(thread_name_prefix="look") as pool:
-                looked = Passed.of(zip(tasks, pool.map(look_at, tasks), strict=True))
-            self.firsts = looked.firsts()
-            return SparkEngine(self._great_expectations(), self._read, looked.profiles())
         passed = run_pass(tasks, self._open_spark, self._progress)
         self.firsts = passed.firsts()
         return PassEngine(passed, self._run_own)

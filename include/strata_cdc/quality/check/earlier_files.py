@@ -13,7 +13,14 @@ from msgspec import Struct
 
 from strata_cdc.quality.checks.before_after import Sampling
 from strata_cdc.quality.checks.earlier_file import EarlierFile
-from strata_cdc.quality.checks.earlier_images import UNPLANNED, UNREADABLE, ComparedImages, Search, compare_earlier
+from strata_cdc.quality.checks.earlier_images import (
+    UNPLANNED,
+    UNREADABLE,
+    ComparedImages,
+    Search,
+    SearchLimits,
+    compare_earlier,
+)
 from strata_cdc.quality.checks.passed import in_order
 from strata_cdc.tables.layout import column_name, table_url
 from strata_cdc.tables.outputs import OUTPUT
@@ -69,6 +76,7 @@ class EarlierImages:
         past: RunPast,
         subjects: Mapping[int, Sequence[TableSubject]],
         output: Output = OUTPUT,
+        limits: SearchLimits = SearchLimits(),
     ) -> None:
         """Takes what is known of the run.
 
@@ -79,9 +87,10 @@ class EarlierImages:
             past: What lies before it.
             subjects: By interval, what is judged.
             output: What kind of table is published to.
+            limits: How much is read of each table.
         """
         self._lake, self._plan, self._decoded, self._past = lake, plan, decoded, past
-        self._subjects, self._output = subjects, output
+        self._subjects, self._output, self._limits = subjects, output, limits
 
     def compare(
         self, firsts: Mapping[str, Firsts], profiles: Mapping[str, FileProfile], keys: int | None
@@ -147,6 +156,7 @@ class EarlierImages:
             lives=past.lives,
             unlogged=past.unlogged,
             unpublished=self._barrier(interval, subject, past),
+            limits=self._limits,
         )
         return compare_earlier(subject, firsts, search)
 

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
     Sides = npt.NDArray[np.uint8]
 
-_MOST_NEAR = 4
-"""Files whose keys are compared with the bounds of another one's; with more it would cost more than it saves."""
-
 
 class ImageEvents(NamedTuple):
     """Images in the order of the stream: an update is two, an insert or delete is one."""
@@ -305,13 +302,15 @@ class BetweenFiles(NamedTuple):
     met_key: Ints
 
 
-def broken_between(files: Sequence[Edges]) -> BetweenFiles:
+def broken_between(files: Sequence[Edges], most_near: int = 4) -> BetweenFiles:
     """Compares the first image of each key in a file with its last one in the files before.
 
     Args:
         files: In the order of the stream.
+        most_near: A file whose range of keys meets those of more files is compared whole: to leave keys out would cost
+            more than it saves.
     """
-    shared = list(_shared(files))
+    shared = list(_shared(files, most_near))
     key, first_image, first_side, first_at, last_image, last_side, is_asked = (
         np.concatenate(columns) for columns in zip(*shared, strict=True)
     )
@@ -322,14 +321,14 @@ def broken_between(files: Sequence[Edges]) -> BetweenFiles:
     return BetweenFiles(number[found], first_at[found], first_side[found], number[met], key[met])
 
 
-def _shared(files: Sequence[Edges]) -> Iterator[Edges]:
+def _shared(files: Sequence[Edges], most_near: int) -> Iterator[Edges]:
     """Of each file the keys that another one may have, by the least and greatest: of numbers that rise, hardly any."""
     bounds = [(edges.key.min(), edges.key.max()) if len(edges.key) else (1, 0) for edges in files]
     low, high = np.array(bounds, np.int64).reshape(-1, 2).T
     for at, edges in enumerate(files):
         near = (low <= high[at]) & (high >= low[at]) & (low <= high)
         near[at] = False
-        if np.count_nonzero(near) > _MOST_NEAR:
+        if np.count_nonzero(near) > most_near:
             yield edges
             continue
         chosen = np.zeros(len(edges.key), np.bool_)

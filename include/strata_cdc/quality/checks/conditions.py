@@ -42,8 +42,8 @@ def conditioned(
     if rule.where is None:
         return rule
     # Imported here: few have conditions, and sqlglot takes a third of a second.
-    from strata_cdc.dialects.conditions.condition import parse  # noqa: PLC0415  see above
-    from strata_cdc.dialects.conditions.read import UnknownColumnError  # noqa: PLC0415  see above
+    from strata_cdc.dialects.conditions.condition import parse
+    from strata_cdc.dialects.conditions.read import UnknownColumnError
 
     try:
         condition = parse(rule.where, followed.definition, str(table))
@@ -65,8 +65,8 @@ def conditioned(
 
 
 def _is_read(where: str, definition: TableDefinition, table: TableName) -> bool:
-    from strata_cdc.dialects.conditions.condition import parse  # noqa: PLC0415  as above
-    from strata_cdc.dialects.conditions.read import UnknownColumnError  # noqa: PLC0415  as above
+    from strata_cdc.dialects.conditions.condition import parse
+    from strata_cdc.dialects.conditions.read import UnknownColumnError
 
     try:
         parse(where, definition, str(table))

@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.lifetimes import TableLife
 
 CHECK: Final = "images_follow_earlier_intervals"
-BUDGET_FILES: Final = 32
-"""That are opened for one table and interval, where keys are sampled."""
-BUDGET_ROWS: Final = 4_000_000
-"""Of which the keys are read, likewise."""
 
 OLDER = "no change of the row is published before"
 ENOUGH = "not looked for any further"
@@ -48,6 +44,15 @@ UNPLANNED = "the run's plan does not say what lies before"
 """Why an image is not compared."""
 
 
+class SearchLimits(Struct, frozen=True):
+    """How much is read for one table and interval, where keys are sampled."""
+
+    files: int = 32
+    """That are opened."""
+    rows: int = 4_000_000
+    """Of which the keys are read."""
+
+
 class Search(Struct, frozen=True):
     """Where the earlier images of a table may be, seen from one interval."""
 
@@ -56,7 +61,7 @@ class Search(Struct, frozen=True):
     columns: Mapping[int, Sequence[str]]
     """Of the interval's own files, by version."""
     sampling: Sampling
-    """Which keys are looked for; where not all are, no more is read than the budget."""
+    """Which keys are looked for; where not all are, no more is read than the limits."""
     interval: int
     """Start of the interval that is judged, microseconds UTC."""
     lives: tuple[TableLife, ...] = ()
@@ -64,6 +69,7 @@ class Search(Struct, frozen=True):
     """Ordinals of transactions that changed rows without row events; rising."""
     unpublished: int | None = None
     """Images of this interval, and of earlier ones, may not be the last."""
+    limits: SearchLimits = SearchLimits()
 
 
 class ComparedImages(Struct):
@@ -191,7 +197,8 @@ class _Work:
         return bool(np.searchsorted(wanted.key, low) < np.searchsorted(wanted.key, high, side="right"))
 
     def _read(self, file: EarlierFile, wanted: _Wanted) -> Iterable[LastImage]:
-        if self.search.sampling.keys is not None and (len(self._opened) >= BUDGET_FILES or self._rows > BUDGET_ROWS):
+        most = self.search.limits
+        if self.search.sampling.keys is not None and (len(self._opened) >= most.files or self._rows > most.rows):
             raise _StopLookingError(ENOUGH)
         try:
             opened = self._opened[file.url] = OpenedFile(file)

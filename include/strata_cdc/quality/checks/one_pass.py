@@ -130,16 +130,6 @@ def pass_over(task: FileTask, buffers: PassBuffers | None = None) -> Pass:
     return _FilePass(task, opened, buffers.images).run()
 
 
-def look_at(task: FileTask) -> Pass:
-    """The file itself, and what of it is to be compared with others, without the rules about its rows.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
-    opened = _open(task.file)
-    return Pass(opened, None) if isinstance(opened, FileProfile) else _FilePass(task, opened, judged=False).run()
-
-
 def read_whole(task: FileTask) -> Whole:
     """The stream position of each row, and the images of its keys.
 
@@ -209,19 +199,17 @@ def _fits(schema: pa.Schema, definition: TableDefinition) -> bool:
 class _FilePass:
     """The state of one pass."""
 
-    def __init__(
-        self, task: FileTask, opened: _Opened, buffers: ImageBuffers | None = None, *, judged: bool = True
-    ) -> None:
+    def __init__(self, task: FileTask, opened: _Opened, buffers: ImageBuffers | None = None) -> None:
         self._task = task
         self._content, parquet = opened
         self._parquet = parquet
         self._columns = tuple(parquet.schema_arrow.names)
         definition = None if task.definition is None else _definition(task.definition)
         self._is_unlike = definition is None or not _fits(parquet.schema_arrow, definition)
-        rules = list(rules_of_stream(task.facts))
+        rules: list[Rule] = list(rules_of_stream(task.facts))
         if definition is not None and not self._is_unlike:
             rules += rules_of_version(definition, task.file.version_id, task.exempt, self._columns)
-        self._rules: list[Rule] = rules if judged else []
+        self._rules = rules
         self._chain = next((rule.chain for rule in rules if rule.chain is not None), None)
         self._keys = () if definition is None or self._is_unlike else key_columns(definition, self._columns)
         self._found = [RuleFound(0) for _ in self._rules]

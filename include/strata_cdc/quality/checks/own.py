@@ -103,8 +103,8 @@ def refused_arguments(rules: Iterable[Rule]) -> Iterator[tuple[Rule, str]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # Takes seconds: a run finds out when it checks.
-        import great_expectations.expectations.core  # noqa: F401, PLC0415  see above
-        from great_expectations.expectations.registry import get_expectation_impl  # noqa: PLC0415  see above
+        import great_expectations.expectations.core  # noqa: F401  see above
+        from great_expectations.expectations.registry import get_expectation_impl
 
         for rule in rules:
             try:

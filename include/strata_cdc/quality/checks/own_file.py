@@ -140,8 +140,8 @@ def _check_where(good: dict[str, Any], path: tuple[str | int, ...], mistakes: Mi
     if good.get("where") is None:
         return
     # Imported here: few have conditions, and sqlglot takes a third of a second.
-    from strata_cdc.dialects.conditions.condition import check_condition  # noqa: PLC0415  see above
-    from strata_cdc.errors import Usage  # noqa: PLC0415  see above
+    from strata_cdc.dialects.conditions.condition import check_condition
+    from strata_cdc.errors import Usage
 
     if "row_condition" in good.get("kwargs", {}):
         mistakes.add((*path, "where"), f"{path_text(path)} has a row_condition, too: one of them is enough")

@@ -47,7 +47,7 @@ def compose(text: str) -> yaml.Node | None:
     Raises:
         UnreadableFileError: It is no YAML.
     """
-    import yaml  # noqa: PLC0415  only runs with such files load it
+    import yaml
 
     try:
         node: yaml.Node | None = yaml.compose(text, _loader())
@@ -62,7 +62,7 @@ def compose(text: str) -> yaml.Node | None:
 @cache
 def _loader() -> type[yaml.SafeLoader]:
     """YAML's values as JSON has them: `on`, `no`, times and numbers with colons are texts (YAML 1.2, core schema)."""
-    import yaml  # noqa: PLC0415  as in compose
+    import yaml
 
     # Instead of PyYAML's own resolvers.
     loader: type[yaml.SafeLoader] = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": {}})
@@ -89,7 +89,7 @@ def yaml_values(node: yaml.Node | None) -> Any:
 
 
 def _values(node: yaml.Node) -> Any:
-    import yaml  # noqa: PLC0415  as in compose
+    import yaml
 
     if isinstance(node, yaml.MappingNode):
         pairs = [(_key(key), _values(value)) for key, value in node.value]
@@ -135,7 +135,7 @@ def lines_of(text: str) -> dict[Path, int]:
 
 
 def _placed(node: yaml.Node, path: Path) -> Iterator[tuple[Path, int]]:
-    import yaml  # noqa: PLC0415  as in compose
+    import yaml
 
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:

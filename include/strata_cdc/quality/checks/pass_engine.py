@@ -1,5 +1,5 @@
-"""All rules judged by the profiles of one pass over each file (`checks_engine = "one_pass"`).
-Not here: the pass (`one_pass.py`), users' own rules, which Great Expectations runs (`spark_engine.py`)."""
+"""All rules judged by the profiles of one pass over each file.
+Not here: the pass (`one_pass.py`), users' own rules, which Great Expectations runs (`suite.py`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The checks of one interval: each table judged by an engine, and a verdict over all.
-Not here: the engines (`spark_engine.py`, `pass_engine.py`), the rules (`rules.py`), storing the verdict
+Not here: the engine (`pass_engine.py`), the rules (`rules.py`), storing the verdict
 (`quality/check/check_interval.py`)."""
 
 from __future__ import annotations

@@ -52,9 +52,9 @@ class Judge:
         """
         with _quiet():
             # Takes seconds: who only reads verdicts must not pay.
-            import great_expectations as gx  # noqa: PLC0415  see above
-            from great_expectations.core.run_identifier import RunIdentifier  # noqa: PLC0415  see above
-            from great_expectations.data_context.types.base import ProgressBarsConfig  # noqa: PLC0415  see above
+            import great_expectations as gx
+            from great_expectations.core.run_identifier import RunIdentifier
+            from great_expectations.data_context.types.base import ProgressBarsConfig
 
             self._gx = gx
             self._context = gx.get_context(mode="ephemeral")
@@ -131,8 +131,8 @@ class Judge:
     def record(self, judged: JudgedSuite) -> None:
         """Takes the results of a suite that was judged without it, for the Data Docs."""
         with _quiet():
-            from great_expectations import core  # noqa: PLC0415  as above
-            from great_expectations.data_context.types.resource_identifiers import (  # noqa: PLC0415  as above
+            from great_expectations import core
+            from great_expectations.data_context.types.resource_identifiers import (
                 ExpectationSuiteIdentifier,
                 ValidationResultIdentifier,
             )

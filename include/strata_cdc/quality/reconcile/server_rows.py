@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from strata_cdc.quality.reconcile.literals import Key
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
-_LOCK_WAIT_SECONDS = 5
 _KEYS_AT_ONCE = 200
 _CHANGED = {
     1054: "a column is gone",
@@ -64,6 +63,8 @@ class Pace(Struct, frozen=True):
     """Of one SELECT."""
     pause: float = 0.0
     """Seconds between two of them."""
+    lock_wait_seconds: int = 5
+    """How long a table is waited for that somebody else holds locked."""
 
 
 class ServerRows:
@@ -88,7 +89,7 @@ class ServerRows:
             prepare_session(self._connection)
         # A global SERIALIZABLE would lock rows, READ UNCOMMITTED would show what is rolled back later.
         self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        self._run(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_SECONDS}")
+        self._run(f"SET SESSION lock_wait_timeout = {self._pace.lock_wait_seconds}")
 
     def close(self) -> None:
         """Ends the session."""

@@ -1,23 +1,22 @@
-"""All rules run by Great Expectations on Spark (`checks_engine = "great_expectations"`), and users' own rules with both
-engines.
-Not here: running a suite (`suite.py`), the other engine (`pass_engine.py`)."""
+"""The second witness of our own rules: Great Expectations runs them on Spark, as it runs users' rules.
+Not here: the pass over each file that judges them in the product (`pass_engine.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from strata_cdc.quality.checks.rules import IMAGES_AGREE, frame_column, images_agree_sql
-from strata_cdc.quality.checks.subject import key_columns, suites_of
+from strata_cdc.quality.checks.rules import IMAGES_AGREE
+from strata_cdc.quality.checks.spark_frames import frame_keys, frame_of
+from strata_cdc.quality.checks.subject import suites_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from strata_cdc.quality.checks.profile import FileProfile
+    from strata_cdc.quality.checks.spark_frames import Read
     from strata_cdc.quality.checks.subject import TableSubject
     from strata_cdc.quality.checks.suite import Judge
     from strata_cdc.runs.verdict import Failure
-
-    Read = Callable[[Sequence[str]], Any]
 
 SHARED = (
     "_op",
@@ -35,21 +34,21 @@ SHARED = (
 
 
 class SparkEngine:
-    """Judges by Great Expectations."""
+    """Judges all rules, ours and users', by Great Expectations."""
 
     def __init__(self, judge: Judge, read: Read, profiles: Mapping[str, FileProfile]) -> None:
         """Takes what is known of the files themselves.
 
         Args:
-            judge: Runs the suites, and can write the Data Docs afterwards.
+            judge: Runs the suites.
             read: From URLs of Parquet files of one schema to a Spark DataFrame.
-            profiles: By URL, as `one_pass.look_at` gives them.
+            profiles: By URL, as `one_pass.pass_over` gives them.
         """
         self._judge = judge
         self._read = read
         self._profiles = profiles
 
-    def profiles(self, subject: TableSubject) -> Mapping[str, FileProfile]:  # noqa: ARG002  of all tables
+    def profiles(self, subject: TableSubject) -> Mapping[str, FileProfile]:
         """As `Engine` has it."""
         return self._profiles
 
@@ -67,20 +66,6 @@ class SparkEngine:
             keys = () if suite.version is None else frame_keys(subject, suite.version, frame)
             failures += self._judge.run(suite.name, subject.name, frame, rules, keys, subject.sensitive)
         return checks, failures
-
-
-def frame_keys(subject: TableSubject, version: int, frame: Any) -> tuple[str, ...]:
-    """The columns by which a row of a version is known, as its frame calls them."""
-    return key_columns(subject.definitions[version], frame.columns)
-
-
-def frame_of(read: Read, subject: TableSubject, version: int) -> Any:
-    """The rows of a version, not cached: the few jobs that read them want few columns each, and reading those from
-    Parquet costs less than keeping all (8 against 11 seconds of CPU for 100,000 rows on a busy machine, Spark 4.3)."""
-    frame = read([file.url for file in subject.files_of(version)])
-    # A dot in a name would be read as a field of a struct, by Great Expectations as by Spark.
-    columns = [f"`{name.replace('`', '``')}` AS `{frame_column(name)}`" for name in frame.columns]
-    return frame.selectExpr(*columns, f"{images_agree_sql()} AS {IMAGES_AGREE}")
 
 
 def _shared_columns(frames: Sequence[Any]) -> Any:
