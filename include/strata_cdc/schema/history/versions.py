@@ -162,6 +162,11 @@ class Version(Struct, frozen=True):
     views: tuple[ViewEntry, ...] = ()
 
     @property
+    def has_changes(self) -> bool:
+        """Whether it changes a table, a database or a view."""
+        return bool(self.tables or self.databases or self.views)
+
+    @property
     def is_statement(self) -> bool:
         """Whether a DDL made it, understood or not. Such a version is stored only once, however often it is read."""
         return self.place.statement_no > 0 and self.origin in {VersionOrigin.DDL, VersionOrigin.GAP}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.schema.ddl.changes import (
     AlterDatabase,
@@ -40,22 +40,11 @@ if TYPE_CHECKING:
 
     from strata_cdc.schema.ddl.changes import Change
     from strata_cdc.schema.history.version_store import VersionStore
-    from strata_cdc.schema.history.versions import StoredEntry
+    from strata_cdc.schema.history.versions import StoredEntry, Version
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.replay.baseline import Baseline
 
 _OF_A_DATABASE = re.compile(r"\b(DATABASE|SCHEMA)\b", re.IGNORECASE)
-
-
-class Changed(Struct, frozen=True):
-    """The changes of a statement, as entries of one version."""
-
-    tables: tuple[TableEntry, ...] = ()
-    databases: tuple[DatabaseEntry, ...] = ()
-    views: tuple[ViewEntry, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.tables or self.databases or self.views)
 
 
 class Replay:
@@ -82,18 +71,22 @@ class Replay:
 
     # Changing -----------------------------------------------------------------------------------
 
-    def apply(self, changes: Sequence[Change], statement: str = "") -> Changed:
-        """Applies the changes of one statement and returns what to store.
+    def apply(self, version: Version, changes: Sequence[Change]) -> Version:
+        """Applies the changes of one statement, and returns its version with them.
 
-        The result has every table of the statement, including tables that were unknown before and still are: a later
+        The version has every table of the statement, including tables that were unknown before and still are: a later
         snapshot can then close the gap from their newest entry on.
+
+        Args:
+            version: The version that the statement makes, without its changes.
+            changes: What the statement requests.
         """
         tables: dict[TableName, TableEntry] = {}
         databases: list[DatabaseEntry] = []
         views: list[ViewEntry] = []
         for change in changes:
             if isinstance(change, Unreadable) and not change.tables:
-                tables |= self._forget_for(change, statement)
+                tables |= self._forget_for(change, version.ddl or "")
                 continue
             self._load_for(change)
             if isinstance(change, (CreateDatabase, AlterDatabase, DropDatabase)):
@@ -104,21 +97,24 @@ class Replay:
             tables |= {entry.name: entry for entry in self.catalog.apply([change])}
             tables |= {entry.name: entry for entry in self._still_in_doubt(change) if entry.name not in tables}
             views += self._view_entries(change)
-        return Changed(tuple(tables.values()), tuple(databases), tuple(views))
+        return replace(version, tables=tuple(tables.values()), databases=tuple(databases), views=tuple(views))
 
-    def forget_everything(self, reason: str) -> Changed:
-        """From here on all tables of the source are unknown, including those that were never seen."""
-        self._store = None
-        self.catalog = Catalog(coverage=Coverage.PARTIAL, lower_case_table_names=self._lower_case_table_names)
-        return Changed((TableEntry(EVERY_TABLE, gap=reason),), (DatabaseEntry("", NamePresence.UNKNOWN),))
+    def forget_everything(self, version: Version, reason: str) -> Version:
+        """From this version on all tables of the source are unknown, including those that were never seen."""
+        self._forget()
+        return replace(
+            version,
+            tables=(TableEntry(EVERY_TABLE, gap=reason),),
+            databases=(DatabaseEntry("", NamePresence.UNKNOWN),),
+        )
 
-    def start_empty(self) -> Changed:
-        """Nothing exists."""
+    def start_empty(self, version: Version) -> Version:
+        """At this version nothing exists."""
         self.catalog.coverage = Coverage.COMPLETE
-        return Changed((TableEntry(EVERY_TABLE),))
+        return replace(version, tables=(TableEntry(EVERY_TABLE),))
 
-    def take_baseline(self, baseline: Baseline) -> Changed:
-        """Takes over a baseline. Other tables do not exist, as far as the baseline is complete."""
+    def start_with(self, version: Version, baseline: Baseline) -> Version:
+        """At this version a baseline exists, and nothing else as far as the baseline is complete."""
         self.catalog.coverage = Coverage.PARTIAL if baseline.others_unknown else Coverage.COMPLETE
         tables = [TableEntry(EVERY_TABLE, gap=baseline.others_unknown)]
         for database in baseline.databases:
@@ -130,7 +126,7 @@ class Replay:
         for view in baseline.views:
             self.catalog.put_view(view)
         views = tuple(ViewEntry(view, NamePresence.PRESENT) for view in baseline.views)
-        return Changed((*tables, *baseline.tables), tuple(baseline.databases), views)
+        return replace(version, tables=(*tables, *baseline.tables), databases=tuple(baseline.databases), views=views)
 
     def put_databases(self, entries: Iterable[DatabaseEntry]) -> None:
         """Sets the databases of a snapshot."""
@@ -225,7 +221,11 @@ class Replay:
         known = self.catalog.databases.get(database)
         return (known.coverage if known else self.catalog.coverage) is Coverage.COMPLETE
 
-    # Telling ------------------------------------------------------------------------------------
+    def _forget(self) -> None:
+        self._store = None
+        self.catalog = Catalog(coverage=Coverage.PARTIAL, lower_case_table_names=self._lower_case_table_names)
+
+    # Entries ------------------------------------------------------------------------------------
 
     def _still_in_doubt(self, change: Change) -> list[TableEntry]:
         """Tables of the statement that were not known before: those that are still unknown, and those that are
@@ -263,7 +263,7 @@ class Replay:
     def _forget_for(self, change: Unreadable, statement: str) -> dict[TableName, TableEntry]:
         """For a statement whose effect is not known: its database becomes unknown, or everything does."""
         if change.database is None:
-            self.forget_everything(change.reason)
+            self._forget()
             return {EVERY_TABLE: TableEntry(EVERY_TABLE, gap=change.reason)}
         self._load_database(change.database)
         self._severed.add(change.database)
