@@ -346,7 +346,8 @@ class _Reconciling:
         self._reloads[place].append(TableEntry(wide))
         self._covered.append(wide.database)
         for name in names:
-            later = next((entry for entry in self._own[name] if entry.order > gap.order), None)
+            # The gap's own version may name the table, too: that entry is compared for itself.
+            later = next((entry for entry in self._own[name] if entry.order[:3] > gap.order[:3]), None)
             if name.table and later is not None and later.fingerprint is None:
                 self._reloads[place].append(TableEntry(name, gap=gap.gap))
 
