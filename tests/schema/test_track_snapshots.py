@@ -362,6 +362,7 @@ class TestWithoutGtids:
             history.at(T, AtGtidSet(GtidSet.parse(f"{A}:1-11")))
         assert [len(history.at(T, AtSeq(seq)).definition.columns) for seq in (1, 2, 3)] == [1, 2, 2]
 
+
 def test_a_replaced_server_lost_a_database_and_its_table(store):
     """Both are unknown from one version on, and a snapshot of the new server says what they are."""
     first = midway()

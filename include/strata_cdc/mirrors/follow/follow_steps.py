@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.follow.schema_events import SchemaEvent
     from strata_cdc.mirrors.position import MirrorPosition
     from strata_cdc.mirrors.table import Mirror
-    from strata_cdc.schema.history.table_changes import TableChange
+    from strata_cdc.schema.history.versions import TableChange
     from strata_cdc.schema.model.definition import TableName
 
 

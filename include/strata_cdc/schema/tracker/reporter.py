@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata_cdc.position.sets import GtidSet
-    from strata_cdc.schema.history.versions import RowRemoval, StatementChange, TableEntry, TrackedPosition, Version
+    from strata_cdc.schema.history.versions import RowRemoval, StatementChange, TableChange, TrackedPosition, Version
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.tracker.reconcile import Reconciliation
     from strata_cdc.schema.tracker.stream import TrackedTransaction
@@ -92,14 +92,14 @@ class Reporter:
             elif entry.definition is not None and entry.definition.in_doubt:
                 self._note_lengths(entry)
 
-    def _note_gap(self, version: Version, entry: TableEntry) -> None:
+    def _note_gap(self, version: Version, entry: TableChange) -> None:
         # A stream that starts without a baseline is not an error of a statement: it is reported, but not counted.
         self.report.gaps += version.place.seq > 0 or entry.name != EVERY_TABLE
         where = version.gtid or f"transaction {version.place.seq:,}"
         name = name_for_people(entry.name)
         self.report.note(NoticeKind.GAP, name, f"gap: {name}: {where}: {entry.gap}")
 
-    def _note_lengths(self, entry: TableEntry) -> None:
+    def _note_lengths(self, entry: TableChange) -> None:
         if entry.definition is None or entry.name in self._in_doubt:
             return
         self._in_doubt.add(entry.name)

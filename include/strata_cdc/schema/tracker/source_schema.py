@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.schema.history.identified_tables import IdentifiedTables, stored_table
 from strata_cdc.schema.history.partition_lifetimes import PartitionedTables
-from strata_cdc.schema.history.versions import TableEntry, Version, VersionOrigin, VersionPlace
+from strata_cdc.schema.history.versions import TableChange, Version, VersionOrigin, VersionPlace
 from strata_cdc.schema.model.definition import Unknown
 from strata_cdc.schema.replay.stored_catalog import Replay
 from strata_cdc.schema.replay.temporary import TemporaryTables
@@ -107,7 +107,7 @@ class SourceSchema(Struct):
 
     def forget(self, version: Version, names: Iterable[TableName], reason: str) -> Version:
         """The version from which on some tables are not known."""
-        unknown = tuple(TableEntry(name, gap=reason) for name in sorted(names))
+        unknown = tuple(TableChange(name, gap=reason) for name in sorted(names))
         for entry in unknown:
             self.replay.put_table(entry)
         return self.completed(replace(version, tables=unknown))
@@ -116,7 +116,7 @@ class SourceSchema(Struct):
         """Whether a table is not known, so that its row events may help."""
         return self.unknown.concern(names, self.replay)
 
-    def made_known_by(self, transaction: TrackedTransaction, seq: int) -> tuple[TableEntry, ...]:
+    def made_known_by(self, transaction: TrackedTransaction, seq: int) -> tuple[TableChange, ...]:
         """The tables that become known by the TABLE_MAPs of a transaction with this ordinal."""
         return self.unknown.made_known_by(transaction, self.replay, seq)
 
@@ -154,7 +154,7 @@ class SourceSchema(Struct):
         return versions
 
     def _decided(
-        self, entries: tuple[TableEntry, ...], changes: Sequence[Change], origin: VersionOrigin
-    ) -> tuple[TableEntry, ...]:
+        self, entries: tuple[TableChange, ...], changes: Sequence[Change], origin: VersionOrigin
+    ) -> tuple[TableChange, ...]:
         self.partitioned.apply(entries, changes, origin)
         return self.identified.apply(entries, changes, origin)
