@@ -24,7 +24,7 @@ from strata_cdc.mirrors.table import Mirror
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl
 from strata_cdc.schema.history.effects import effect_of, origins_by_name
-from strata_cdc.schema.history.table_changes import TableChange
+from strata_cdc.schema.history.versions import TableChange
 from strata_cdc.schema.model.definition import Column
 from tests.mirrors.delta_readers import READERS, by_deltalake, by_polars
 from tests.mirrors.model import COLUMNS, Model, Row, opened, position, rows_of
@@ -216,7 +216,9 @@ def test_a_log_of_an_older_version_is_read_behind_a_change_of_type(tmp_path: Pat
     (value,) = mirror.to_arrow(["n"])["n"].drop_null()[:1].to_pylist()
     after = definition({**COLUMNS, "n": "varchar(9)"})
     changes = read_ddl("ALTER TABLE t MODIFY n VARCHAR(9)", DdlContext("shop", 90704))
-    change = TableChange(2, (36, 1, 2), ORDERS, after, effect=effect(mirror.definition, after, changes))
+    change = TableChange(
+        ORDERS, after, effect=effect(mirror.definition, after, changes), version_id=2, order=(36, 1, 2)
+    )
     mirror = altered(mirror, change, position(36))
     wanted = mirror.to_arrow(["n"])["n"].to_pylist().count(str(value))
     with duckdb.connect() as connection:
@@ -257,7 +259,9 @@ def test_every_reader_sees_the_rows_behind_an_alter(tmp_path: Path, alter: str) 
     after = definition({**COLUMNS, "n": "bigint" if "BIGINT" in alter else "int"})
     after = replace(after, columns=(*added, *after.columns) if "FIRST" in alter else (*after.columns, *added))
     changes = read_ddl(f"ALTER TABLE t {alter}", DdlContext("shop", 90704))
-    change = TableChange(2, (61, 1, 2), ORDERS, after, effect=effect(mirror.definition, after, changes))
+    change = TableChange(
+        ORDERS, after, effect=effect(mirror.definition, after, changes), version_id=2, order=(61, 1, 2)
+    )
     mirror = altered(mirror, change, position(61))
     assert_read(mirror, model.states[60])
     for reader in READERS:

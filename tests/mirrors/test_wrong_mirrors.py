@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-import strata_cdc.mirrors.follow.mirror_updater
+import strata_cdc.mirrors.follow.follow_steps
+import strata_cdc.mirrors.follow.published_rows
 from strata_cdc.cli.main import run
 from strata_cdc.errors import BadData, Usage
 from strata_cdc.mirrors.apply import Applier
@@ -195,9 +196,9 @@ def test_whatever_one_mirror_raises_the_others_go_on(shop: Shop, capsys: pytest.
     """Errors of every kind at every place that one table's step comes by, each in a mirror of its own."""
     places: dict[str, tuple[Any, str]] = {
         "opened": (Mirror, "open"),
-        "read": (strata_cdc.mirrors.follow.mirror_updater, "PublishedChanges"),
+        "read": (strata_cdc.mirrors.follow.published_rows, "PublishedChanges"),
         "applied": (Applier, "apply"),
-        "altered": (strata_cdc.mirrors.follow.mirror_updater, "altered"),
+        "altered": (strata_cdc.mirrors.follow.follow_steps, "altered"),
         "committed": (Mirror, "commit"),
     }
     errors = (KeyError("_before"), Usage("it has no meaning"), BadData("it is not whole"), ZeroDivisionError())

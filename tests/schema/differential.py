@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from strata_cdc.schema.ddl.changes import Change
-    from strata_cdc.schema.history.versions import TableEntry
+    from strata_cdc.schema.history.versions import TableChange
     from strata_cdc.schema.replay.catalog import Catalog
 
 
@@ -121,7 +121,7 @@ def compare(catalog: Catalog, path: Path, recorded: Iterable[Recorded]) -> Repor
     pending = next(logged, None)
     broken: set[str] = set()
     for record in recorded:
-        touched: list[TableEntry] = []
+        touched: list[TableChange] = []
         while pending is not None and pending[0] <= record.end:
             report.statements += 1
             touched += catalog.apply(pending[1])

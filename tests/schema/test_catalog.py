@@ -7,16 +7,16 @@ from msgspec.structs import replace
 
 from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
-from strata_cdc.schema.history.versions import TableEntry
+from strata_cdc.schema.history.versions import TableChange
 from strata_cdc.schema.model.definition import TableName, Unknown
 from strata_cdc.schema.replay.catalog import Catalog, Coverage
 
 D = DdlContext("d")
 
 
-def run(catalog: Catalog, *statements: str, context: DdlContext = D) -> list[TableEntry]:
+def run(catalog: Catalog, *statements: str, context: DdlContext = D) -> list[TableChange]:
     """The changes of the last statement."""
-    changes: list[TableEntry] = []
+    changes: list[TableChange] = []
     for statement in statements:
         changes = catalog.apply(read_ddl_or_gap(statement, context))
     return changes
@@ -37,8 +37,8 @@ def test_a_swap_is_two_changes():
     a, b = catalog.get(name("a")), catalog.get(name("b"))
     changes = run(catalog, "RENAME TABLE a TO old, b TO a, old TO b")
     assert changes == [
-        TableEntry(name("a"), b, renamed_from=name("b")),
-        TableEntry(name("b"), a, renamed_from=name("a")),
+        TableChange(name("a"), b, renamed_from=name("b")),
+        TableChange(name("b"), a, renamed_from=name("a")),
     ]
 
 

@@ -10,7 +10,7 @@ from strata_cdc.schema.ddl.context import DdlContext
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
 from strata_cdc.schema.history.identified_tables import IdentifiedTables
 from strata_cdc.schema.history.sql_store import SchemaStore
-from strata_cdc.schema.history.versions import TableEntry
+from strata_cdc.schema.history.versions import TableChange
 from strata_cdc.schema.model.column_ids import ColumnIds
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.replay.catalog import Catalog
@@ -36,12 +36,12 @@ class Tables:
             self.identified.apply(tuple(done.values()), changes)
 
     def forget(self, table: str) -> None:
-        self.identified.apply([TableEntry(TableName("d", table), gap="a statement that nobody understood")])
+        self.identified.apply([TableChange(TableName("d", table), gap="a statement that nobody understood")])
 
     def see(self, table: str, create: str) -> None:
         """A snapshot finds a table."""
         other = Tables(create).catalog.get(TableName("d", table))
-        self.identified.apply([TableEntry(TableName("d", table), other)])
+        self.identified.apply([TableChange(TableName("d", table), other)])
 
     def ids(self, table: str, database: str = "d") -> dict[str, str]:
         """By column; with `<` and the id of which it is a copy."""
@@ -119,7 +119,7 @@ def test_what_no_statement_tells_goes_by_names() -> None:
     tables.see("t", "CREATE TABLE t (B INT, c INT)")
     assert tables.ids("t") == {"B": "2", "c": "3"}
     tables.forget("t")
-    tables.identified.apply([TableEntry(TableName("d", "t"))])
+    tables.identified.apply([TableChange(TableName("d", "t"))])
     tables.see("t", "CREATE TABLE t (B INT)")
     assert tables.ids("t") == {"B": "4"}, "it was gone in between"
 
@@ -128,7 +128,7 @@ def test_a_table_that_nobody_knows_keeps_its_ids_under_another_name() -> None:
     tables = Tables(T)
     tables.forget("t")
     t, u = TableName("d", "t"), TableName("d", "u")
-    tables.identified.apply([TableEntry(t), TableEntry(u, gap="renamed, and not known", renamed_from=t)])
+    tables.identified.apply([TableChange(t), TableChange(u, gap="renamed, and not known", renamed_from=t)])
     tables.see("u", "CREATE TABLE u (a INT)")
     assert (tables.ids("u"), tables.ids("t")) == ({"a": "1"}, {})
 

@@ -39,8 +39,7 @@ from strata_cdc.store.tables import row_removal, table_version, tracked_position
 from tests.schema.streams import A, Stream, track
 
 if TYPE_CHECKING:
-    from strata_cdc.schema.history.table_changes import TableChange
-    from strata_cdc.schema.history.versions import RowRemoval
+    from strata_cdc.schema.history.versions import RowRemoval, TableChange
 
 RANGE = "(partition p0 values less than (5), partition p1 values less than (9), partition p2 values less than maxvalue)"
 STATEMENTS = (

@@ -361,3 +361,19 @@ class TestWithoutGtids:
         with pytest.raises(SchemaGapError, match="without a GTID"):
             history.at(T, AtGtidSet(GtidSet.parse(f"{A}:1-11")))
         assert [len(history.at(T, AtSeq(seq)).definition.columns) for seq in (1, 2, 3)] == [1, 2, 2]
+
+
+def test_a_replaced_server_lost_a_database_and_its_table(store):
+    """Both are unknown from one version on, and a snapshot of the new server says what they are."""
+    first = midway()
+    track(store, first, "create database d", "create table t (a int)")
+    snap(store, f"{A}:1-12,{B}:1", {T: shape("b"), U: shape("c")})
+    second = Stream(uuid=B, file="binlog.000007", time=first.time, created=9)
+    tracker = Tracker(store, "s")
+    tracker.begin_file(second.start(previous=GtidSet.parse(f"{A}:1-10")))
+    tracker.take(second.transaction())
+    tracker.end_file(second.position)
+    assert tracker.finish().gaps == 2
+    assert columns(store, 2) == ["a"]
+    assert columns(store, 3) == ["b"]
+    assert columns(store, 3, U) == ["c"]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from strata_cdc.mirrors.position import MirrorPosition
-    from strata_cdc.schema.history.table_changes import TableChange
+    from strata_cdc.schema.history.versions import TableChange
     from strata_cdc.schema.model.definition import Column, TableDefinition
     from strata_cdc.schema.model.partitions import HeldRows
     from strata_cdc.schema.model.row_effects import RowEffect

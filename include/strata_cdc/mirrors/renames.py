@@ -23,7 +23,7 @@ from strata_cdc.tables.verbatim import INVALID_COLUMN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from strata_cdc.schema.history.table_changes import TableChange
+    from strata_cdc.schema.history.versions import TableChange
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
 IN_FILES: Final = b"delta.columnMapping.physicalName"

@@ -46,10 +46,10 @@ class StreamVersions:
         self._source, self._exclude = source, exclude
         self._stored = SchemaStore(engine)
         self._store = UntrackedVersions(self._stored, source)
-        self._history: History = _Growing(self._store, source, self)
         self._ahead: Tracker | None = None
         """Set once something has come that the store does not have: most of what has landed has been tracked in the
         store."""
+        self._history = History(self._store, source, self.tracked)
         if self._store.position(source) is None:
             self._track_ahead()
         self._starts: list[FileStart] = []
@@ -91,7 +91,7 @@ class StreamVersions:
         """Begins to track where the store now ends."""
         self._store = UntrackedVersions(self._stored, self._source)
         self._ahead = Tracker(self._store, self._source, exclude=self._exclude)
-        self._history = _Growing(self._store, self._source, self)
+        self._history = History(self._store, self._source, self.tracked)
         return self._ahead
 
     def _take(self, item: Transactions, tracker: Tracker) -> None:
@@ -106,7 +106,7 @@ class StreamVersions:
             self._known = tracker.report.versions
             tracker.flush()
             # A historian keeps what it has read, so a new one is needed.
-            self._history = _Growing(self._store, self._source, self)
+            self._history = History(self._store, self._source, self.tracked)
 
     def lookup(self, table: TableName, seq: int) -> TableVersion:
         """Returns the version of a table for the rows of a transaction.
@@ -114,6 +114,9 @@ class StreamVersions:
         Raises:
             SchemaGapError: It is not known.
         """
+        tracked = self.tracked
+        if tracked is not self._history.tracked:
+            self._history = self._history.known_to(tracked)
         found = self._history.at(table, AtSeq(seq))
         known = self._versions.get((table, found.version_id))
         if known is None:
@@ -130,16 +133,3 @@ class StreamVersions:
             (seq, number): StatementVersions(shown_id(version), named.get(version, set()))
             for seq, number, version in self._store.statement_versions(first_seq, last_seq)
         }
-
-
-class _Growing(History):
-    """A history that knows how far the stream has been tracked, without a query to the store for each transaction."""
-
-    def __init__(self, store: UntrackedVersions, source: str, versions: StreamVersions) -> None:
-        super().__init__(store, source)
-        self._of_stream = versions
-
-    @property
-    def tracked(self) -> TrackedPosition:
-        """How far the stream is known."""
-        return self._of_stream.tracked

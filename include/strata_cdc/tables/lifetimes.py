@@ -18,7 +18,7 @@ from strata_cdc.tables.values.constants import constant
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata_cdc.schema.history.table_changes import TableChange
+    from strata_cdc.schema.history.versions import TableChange
     from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
     from strata_cdc.schema.model.row_effects import RowEffect
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from strata_cdc.dialects.engines import Dialect
     from strata_cdc.dialects.relations import Relation, ViewName
     from strata_cdc.errors import Usage
-    from strata_cdc.schema.history.table_changes import TableChange
-    from strata_cdc.schema.history.versions import RowRemoval
+    from strata_cdc.schema.history.versions import RowRemoval, TableChange
     from strata_cdc.schema.model.definition import TableDefinition
 
 

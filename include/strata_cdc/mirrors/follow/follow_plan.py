@@ -1,5 +1,5 @@
 """What a table's mirror has to do because of the table's events, as a plan that can be printed.
-Not here: doing it (`mirror_updater.py`), what happened (`schema_events.py`)."""
+Not here: doing it (`follow_steps.py`), what happened (`schema_events.py`)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.mirrors.table import Mirror
-    from strata_cdc.schema.history.table_changes import TableChange
+    from strata_cdc.schema.history.versions import TableChange
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.model.row_effects import RowEffect
 

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.histories.beginning import Beginning
     from strata_cdc.mirrors.position import MirrorPosition
     from strata_cdc.position.token import Token
-    from strata_cdc.schema.history.table_changes import TableChange
-    from strata_cdc.schema.history.versions import RowRemoval
+    from strata_cdc.schema.history.versions import RowRemoval, TableChange
     from strata_cdc.tables.lifetimes import TableLifetime, VersionSpan
     from strata_cdc.tables.port import OutputTable
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import sqlalchemy as sa
 
-    from strata_cdc.schema.history.table_changes import TableChange
-    from strata_cdc.schema.history.versions import RowRemoval
+    from strata_cdc.schema.history.versions import RowRemoval, TableChange
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
     Apply = Callable[[pa.Table, pa.Table, TableDefinition], pa.Table]

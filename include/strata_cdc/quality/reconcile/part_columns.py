@@ -17,7 +17,7 @@ from strata_cdc.tables.verbatim import column_of_verbatim, exact_names
 
 if TYPE_CHECKING:
     from strata_cdc.quality.reconcile.past import TablePast
-    from strata_cdc.schema.history.table_changes import TableChange
+    from strata_cdc.schema.history.versions import TableChange
     from strata_cdc.schema.model.definition import TableDefinition
 
 Fill = tuple[Column, Any]

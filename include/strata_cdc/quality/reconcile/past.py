@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from strata_cdc.schema.history.table_changes import TableChange
-    from strata_cdc.schema.history.versions import RowRemoval
+    from strata_cdc.schema.history.versions import RowRemoval, TableChange
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
 

@@ -59,7 +59,7 @@ def append_versions(
                 "renamed_from": former_name_text(entry.renamed_from) if entry.renamed_from else None,
                 "gap": entry.gap,
                 "column_ids": entry.columns.to_text() if entry.columns else None,
-                "effect": entry.effect.to_text() if entry.effect else None,
+                "effect": entry.effect.to_text(),
             }
             for version_id, version in zip(ids, versions, strict=True)
             for entry in version.tables

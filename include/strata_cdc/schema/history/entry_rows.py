@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from strata_cdc.schema.history.former_names import former_names
 from strata_cdc.schema.history.name_columns import names_from_column
-from strata_cdc.schema.history.versions import RowRemoval, StoredEntry, VersionOrigin
+from strata_cdc.schema.history.versions import UNDECIDED, RowRemoval, StoredEntry, VersionOrigin
 from strata_cdc.schema.model.definition import TableName
-from strata_cdc.schema.model.row_effects import effects_from_text, read_again
+from strata_cdc.schema.model.row_effects import effects_from_text
 from strata_cdc.store.database import reading
 from strata_cdc.store.tables import schema_version, table_version
 
@@ -43,7 +43,6 @@ _ENTRIES: Final = (
     .join(schema_version, schema_version.c.id == table_version.c.version_id)
     .order_by(*STREAM_ORDER, table_version.c.database_name, table_version.c.table_name)
 )
-_UNDECIDED: Final = read_again("the effect on the rows has not been decided")
 
 
 def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:
@@ -86,7 +85,7 @@ def removals_from_row(row: Any) -> list[RowRemoval]:
         DamagedFileError: The content of the row is not valid.
     """
     names = names_from_column(row.tables, "row_removal.tables")
-    effects = [_UNDECIDED] * len(names) if row.effects is None else effects_from_text(row.effects)
+    effects = [UNDECIDED] * len(names) if row.effects is None else effects_from_text(row.effects)
     return [
         RowRemoval(row.seq, row.gtid, row.binlog_pos, name, row.statement, effect)
         for name, effect in zip(names, effects, strict=True)

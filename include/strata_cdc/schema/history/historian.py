@@ -4,6 +4,7 @@ Not here: reading the store (`sql_store.py`), replaying DDL (`schema/tracker/tra
 from __future__ import annotations
 
 from bisect import bisect_right
+from copy import copy
 from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
@@ -55,12 +56,19 @@ class History:
     It keeps what it has read: only a new object sees what has been tracked since then.
     """
 
-    def __init__(self, store: VersionStore, source: str) -> None:
+    def __init__(self, store: VersionStore, source: str, tracked: TrackedPosition | None = None) -> None:
+        """Begins without having read anything.
+
+        Args:
+            store: Has the versions.
+            source: Name of the source.
+            tracked: How far the stream is known; None: as far as the store has it.
+        """
         self._store = store
         self._source = source
         self._timelines: dict[TableName, _Timeline] = {}
         self._versions: dict[tuple[int, TableName], SchemaVersion] = {}
-        self._tracked: TrackedPosition | None = None
+        self._tracked = tracked
         self._files: dict[str, list[TrackedFile]] = {}
         self._gtids: dict[str, Gtid] = {}
         self._sets: dict[str, GtidSet] = {}
@@ -82,6 +90,13 @@ class History:
                 remedy=f"Run `strata track FILES --source {self._source} --store URL`.",
             )
         return self._tracked
+
+    def known_to(self, tracked: TrackedPosition) -> History:
+        """The same history, with what it has read, if the stream is known up to a later position and no version has
+        come since."""
+        later = copy(self)
+        later._tracked = tracked  # noqa: SLF001  of the same class
+        return later
 
     def at(self, table: TableName, position: StreamPosition) -> SchemaVersion:
         """The version of a table that is valid at a position.

@@ -32,7 +32,7 @@ from strata_cdc.schema.ddl.changes import (
 )
 from strata_cdc.schema.history.effects import effect_of, makes_cascade
 from strata_cdc.schema.history.swaps import copied_table, is_swap
-from strata_cdc.schema.history.versions import EVERY_TABLE, VersionOrigin, every_table_of
+from strata_cdc.schema.history.versions import EVERY_TABLE, UNDECIDED, VersionOrigin, every_table_of
 from strata_cdc.schema.model.column_ids import ColumnIds
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.row_effects import NO_EFFECT, read_again
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.schema.ddl.changes import AlterStep, Change
     from strata_cdc.schema.history.version_store import VersionStore
-    from strata_cdc.schema.history.versions import StoredEntry, TableEntry
+    from strata_cdc.schema.history.versions import StoredEntry, TableChange
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.schema.model.row_effects import RowEffect
 
@@ -99,10 +99,10 @@ class IdentifiedTables:
 
     def apply(
         self,
-        entries: Sequence[TableEntry],
+        entries: Sequence[TableChange],
         asked: Sequence[Change] = (),
         origin: VersionOrigin = VersionOrigin.DDL,
-    ) -> tuple[TableEntry, ...]:
+    ) -> tuple[TableChange, ...]:
         """The tables of the next version, with the ids of their columns and the effect on their rows.
 
         Args:
@@ -124,7 +124,9 @@ class IdentifiedTables:
         )
         cascades = makes_cascade(asked)
         decided = tuple(
-            entry if entry.effect is not None else replace(entry, effect=self._effect(entry, asked, cascades=cascades))
+            entry
+            if entry.effect is not UNDECIDED
+            else replace(entry, effect=self._effect(entry, asked, cascades=cascades))
             for entry in identified
         )
         # Names are swapped within one version.
@@ -142,19 +144,19 @@ class IdentifiedTables:
             if table is not None and database in {"", name.database}:
                 self._tables[name] = replace(table, is_known=False)
 
-    def _after(self, entry: TableEntry) -> Identified | None:
+    def _after(self, entry: TableChange) -> Identified | None:
         if entry.definition is not None and entry.columns is not None:
             return Identified(entry.definition, entry.columns)
         table = None if entry.gap is None else self.get(entry.renamed_from or entry.name)
         return None if table is None else replace(table, is_known=False)
 
-    def _effect(self, entry: TableEntry, asked: Sequence[Change], *, cascades: bool) -> RowEffect:
+    def _effect(self, entry: TableChange, asked: Sequence[Change], *, cascades: bool) -> RowEffect:
         """The effect of a version on the rows of one of its tables."""
         effect = self._effect_on_rows(entry, asked)
         is_there = bool(entry.name.table) and (entry.definition is not None or entry.gap is not None)
         return replace(effect, makes_cascade=True) if cascades and is_there else effect
 
-    def _effect_on_rows(self, entry: TableEntry, asked: Sequence[Change]) -> RowEffect:
+    def _effect_on_rows(self, entry: TableChange, asked: Sequence[Change]) -> RowEffect:
         if entry.gap is not None:
             return read_again(entry.gap)
         if not entry.name.table:
@@ -173,7 +175,7 @@ class IdentifiedTables:
         )
 
     def _identify(
-        self, entry: TableEntry, after: TableDefinition, entries: Sequence[TableEntry], asked: Sequence[Change]
+        self, entry: TableChange, after: TableDefinition, entries: Sequence[TableChange], asked: Sequence[Change]
     ) -> ColumnIds:
         for change in asked:
             if isinstance(change, (CreateTable, CreateTableLike)) and change.name.lower() == entry.name.lower():

@@ -86,7 +86,7 @@ class MemoryStore:
                 gap=entry.gap,
                 renamed_from=entry.renamed_from,
                 column_ids=entry.columns.to_text() if entry.columns else None,
-                effect_text=entry.effect.to_text() if entry.effect else None,
+                effect_text=entry.effect.to_text(),
             )
 
     # Reading ------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from strata_cdc.schema.history.name_columns import names_from_column
 from strata_cdc.schema.history.partition_changes import partition_changes
 from strata_cdc.schema.history.partition_lifetimes import PartitionedTables
 from strata_cdc.schema.history.statements import changes_asked
-from strata_cdc.schema.history.versions import StoredEntry, TableEntry
+from strata_cdc.schema.history.versions import StoredEntry, TableChange
 from strata_cdc.schema.model.column_ids import ColumnIds
 from strata_cdc.schema.model.row_effects import RowEffect, effects_to_text, read_again
 from strata_cdc.store.database import reading, writing
@@ -136,7 +136,7 @@ class _Replay(Struct):
                         "of_database_name": entry.name.database,
                         "of_table_name": entry.name.table,
                         "to_column_ids": None if table.columns is None else table.columns.to_text(),
-                        "to_effect": None if table.effect is None else table.effect.to_text(),
+                        "to_effect": table.effect.to_text(),
                     }
                     for entry, table in zip(version, decided, strict=True)
                     if lacks_decisions([entry])
@@ -170,10 +170,9 @@ class _Replay(Struct):
         ]
 
 
-def _table_entry(store: VersionStore, entry: StoredEntry) -> TableEntry:
+def _table_entry(store: VersionStore, entry: StoredEntry) -> TableChange:
     definition = store.definition(entry.fingerprint) if entry.fingerprint else None
-    effect = None if entry.effect_text is None else entry.effect
-    return TableEntry(entry.name, definition, entry.gap, entry.renamed_from, entry.columns, effect)
+    return TableChange(entry.name, definition, entry.gap, entry.renamed_from, entry.columns, entry.effect)
 
 
 def _removal(statement: str, table: TableName, partitioning: Partitioning | str) -> RowEffect:

@@ -1,5 +1,5 @@
 """The statements that name partitions, as the tracker has stored them.
-Not here: storing them (`schema/tracker/unlogged.py`), their effect on partitions (`partition_lifetimes.py`)."""
+Not here: storing them (`schema/tracker/transactions.py`), their effect on partitions (`partition_lifetimes.py`)."""
 
 from __future__ import annotations
 

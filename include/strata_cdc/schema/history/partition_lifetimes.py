@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.schema.ddl.changes import Change
     from strata_cdc.schema.ddl.partitions import PartitionStep
-    from strata_cdc.schema.history.versions import PartitionChange, TableEntry
+    from strata_cdc.schema.history.versions import PartitionChange, TableChange
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.model.partitions import Partitioning
 
@@ -65,7 +65,7 @@ class PartitionedTables:
         self._now[one.name] = partitions_after(before, one)
         return before
 
-    def apply(self, entries: Sequence[TableEntry], asked: Sequence[Change], origin: VersionOrigin) -> None:
+    def apply(self, entries: Sequence[TableChange], asked: Sequence[Change], origin: VersionOrigin) -> None:
         """Applies the tables of the next version.
 
         Args:
@@ -91,7 +91,7 @@ class PartitionedTables:
         for name in [name for name in self._now if database in {"", name.database}]:
             del self._now[name]
 
-    def _after(self, entry: TableEntry, asked: Sequence[Change], origin: VersionOrigin) -> Partitioning | str | None:
+    def _after(self, entry: TableChange, asked: Sequence[Change], origin: VersionOrigin) -> Partitioning | str | None:
         """The partitions after an entry; None if they did not change."""
         if entry.definition is None or origin is not VersionOrigin.DDL:
             return FOUND

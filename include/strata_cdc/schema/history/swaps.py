@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from strata_cdc.schema.model.definition import TableName
 
 if TYPE_CHECKING:
-    from strata_cdc.schema.history.versions import StoredEntry, TableEntry
+    from strata_cdc.schema.history.versions import StoredEntry, TableChange
 
 _COPY: Final = re.compile(r"_(.+)_gho|_+([^_].*)_new", re.DOTALL)
 
 
-def tool_of(entry: StoredEntry | TableEntry) -> str | None:
+def tool_of(entry: StoredEntry | TableChange) -> str | None:
     """The tool that uses the name from which an entry was renamed; None for an entry that renames nothing."""
     came_from = entry.renamed_from
     if came_from is None or came_from.database != entry.name.database:
@@ -31,7 +31,7 @@ def copied_table(copy: TableName) -> TableName | None:
     return TableName(copy.database, match[1] or match[2]) if match else None
 
 
-def is_swap(taken: TableEntry, left: TableEntry) -> bool:
+def is_swap(taken: TableChange, left: TableChange) -> bool:
     """Whether a table's changed copy gets its name, and the table leaves it, in one version that has both entries."""
     is_left = left.renamed_from == taken.name and left.name in names_beside(taken.name)
     return is_left and tool_of(taken) is not None

@@ -8,36 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from strata_cdc.schema.history.sql_store import SchemaStore
-from strata_cdc.schema.model.row_effects import NO_EFFECT, RowEffect
+from strata_cdc.schema.history.versions import TableChange
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.schema.history.versions import RowRemoval
-    from strata_cdc.schema.model.definition import TableDefinition, TableName
-
-
-class TableChange(Struct, frozen=True):
-    """The effect of one version on one table, and on its rows."""
-
-    version_id: int
-    order: tuple[int, ...]
-    """Equal for all tables of one statement."""
-    name: TableName
-    definition: TableDefinition | None
-    """None: the table does not exist any more, or (`gap`) its definition is not known."""
-    gap: str | None = None
-    renamed_from: TableName | None = None
-    """The rows come from the table that had this name."""
-    effect: RowEffect = NO_EFFECT
-    """The effect on the rows."""
 
 
 def table_changes_of(engine: sa.Engine, source: str) -> list[TableChange]:
-    """The whole history of a source's tables, in stream order.
+    """The whole history of a source's tables, in stream order, without the ids of columns: the effects are decided.
 
     Raises:
         StoreUnavailableError: The database does not answer.
@@ -48,13 +29,13 @@ def table_changes_of(engine: sa.Engine, source: str) -> list[TableChange]:
     store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
     return [
         TableChange(
-            version_id=entry.version_id,
-            order=(entry.seq, entry.statement_no, entry.version_id),
             name=entry.name,
             definition=store.definition(entry.fingerprint) if entry.fingerprint else None,
             gap=entry.gap,
             renamed_from=entry.renamed_from,
             effect=entry.effect,
+            version_id=entry.version_id,
+            order=(entry.seq, entry.statement_no, entry.version_id),
         )
         for entry in entries
         if entry.name.table

@@ -52,8 +52,12 @@ class VersionOrigin(StrEnum):
         )
 
 
-class TableEntry(Struct, frozen=True):
-    """The content of one version for one table."""
+UNDECIDED: Final = read_again("nobody has decided what became of the rows")
+"""The effect of a change that was tracked before effects were stored, or whose effect is not decided yet."""
+
+
+class TableChange(Struct, frozen=True):
+    """The effect of one version on one table, and on its rows."""
 
     name: TableName
     definition: TableDefinition | None = None
@@ -61,10 +65,15 @@ class TableEntry(Struct, frozen=True):
     gap: str | None = None
     """Why the definition is not known."""
     renamed_from: TableName | None = None
+    """The rows come from the table that had this name."""
     columns: ColumnIds | None = None
-    """The ids of the definition's columns; None without a definition, or if they are not assigned yet."""
-    effect: RowEffect | None = None
-    """The effect on the table's rows; None if it is not decided yet."""
+    """The ids of the definition's columns; None without a definition, if they are not assigned yet, or not needed."""
+    effect: RowEffect = UNDECIDED
+    """The effect on the table's rows."""
+    version_id: int = 0
+    """Id of the stored version; 0 if it is not stored yet."""
+    order: tuple[int, int, int] = (0, 0, 0)
+    """Transaction, number of the statement, id of the version: equal for all tables of one statement."""
 
 
 class NamePresence(StrEnum):
@@ -157,9 +166,14 @@ class Version(Struct, frozen=True):
     session: Session | None = None
     missing: str | None = None
     """The GTID set that is missing in a hole of the stream."""
-    tables: tuple[TableEntry, ...] = ()
+    tables: tuple[TableChange, ...] = ()
     databases: tuple[DatabaseEntry, ...] = ()
     views: tuple[ViewEntry, ...] = ()
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether it changes a table, a database or a view."""
+        return bool(self.tables or self.databases or self.views)
 
     @property
     def is_statement(self) -> bool:
@@ -341,9 +355,7 @@ class StoredEntry(Struct, frozen=True, gc=False):
         Raises:
             DamagedFileError: The stored text is not valid.
         """
-        if self.effect_text is None:
-            return read_again("the effect on the rows has not been decided")
-        return RowEffect.from_text(self.effect_text)
+        return UNDECIDED if self.effect_text is None else RowEffect.from_text(self.effect_text)
 
     @property
     def order(self) -> tuple[int, int, int, TableName]:

@@ -16,7 +16,7 @@ from strata_cdc.schema.ddl.changes import CreateDatabase, Unreadable
 from strata_cdc.schema.ddl.context import STRICT_TRANS_TABLES, DdlContext
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
 from strata_cdc.schema.ddl.script import ScriptStatement, split_script
-from strata_cdc.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, NamePresence, TableEntry
+from strata_cdc.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, NamePresence, TableChange
 from strata_cdc.schema.model.charsets import charset_of_collation
 from strata_cdc.schema.model.definition import TableName, Unknown
 from strata_cdc.schema.replay.catalog import Catalog
@@ -36,7 +36,7 @@ class Baseline(Struct, frozen=True):
     """Tables, databases and views at one moment."""
 
     databases: tuple[DatabaseEntry, ...]
-    tables: tuple[TableEntry, ...]
+    tables: tuple[TableChange, ...]
     views: tuple[TableName, ...] = ()
     others_unknown: str | None = None
     """Why there may be tables in other databases; None if there are none. The named databases have no other tables."""
@@ -128,7 +128,7 @@ def _from_catalog(catalog: Catalog, *, complete: bool) -> Baseline:
             for name, known in users.items()
         ),
         tables=tuple(
-            TableEntry(name, gap=found.reason) if isinstance(found, Unknown) else TableEntry(name, found)
+            TableChange(name, gap=found.reason) if isinstance(found, Unknown) else TableChange(name, found)
             for name, found in catalog
             if name.database in users
         ),

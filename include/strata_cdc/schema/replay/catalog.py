@@ -31,7 +31,7 @@ from strata_cdc.schema.ddl.changes import (
     RenameTables,
     Unreadable,
 )
-from strata_cdc.schema.history.versions import TableEntry
+from strata_cdc.schema.history.versions import TableChange
 from strata_cdc.schema.model.definition import TableDefinition, TableName, Unknown
 from strata_cdc.schema.replay.temporary import TemporaryTables
 
@@ -115,17 +115,17 @@ class Catalog:
 
     # Applying -----------------------------------------------------------------------------------
 
-    def apply(self, changes: Iterable[Change]) -> list[TableEntry]:
+    def apply(self, changes: Iterable[Change]) -> list[TableChange]:
         """Applies the changes of one statement; returns the differences, table by table.
 
         A statement that does not fit raises nothing: its tables get a gap, and all other tables continue.
         """
-        found: list[TableEntry] = []
+        found: list[TableChange] = []
         for change in changes:
             found.extend(self._apply(change))
         return found
 
-    def _apply(self, change: Change) -> list[TableEntry]:
+    def _apply(self, change: Change) -> list[TableChange]:
         match change:
             case CreateTable() | CreateTableLike():
                 return self._create(change)
@@ -184,11 +184,11 @@ class Catalog:
         inherited = change.context.collation_of_server() if change.charset == "" else database.collation
         database.collation = _collation_or_none(change, inherited)
 
-    def _drop_database(self, change: DropDatabase) -> list[TableEntry]:
+    def _drop_database(self, change: DropDatabase) -> list[TableChange]:
         database = self.databases.pop(change.database, None)
         if database is None:
             return []
-        return [TableEntry(TableName(change.database, table)) for table in database.tables]
+        return [TableChange(TableName(change.database, table)) for table in database.tables]
 
     def _collation_of(self, database: str) -> str | None:
         known = self.databases.get(database)
@@ -196,7 +196,7 @@ class Catalog:
 
     # Tables -------------------------------------------------------------------------------------
 
-    def _create(self, change: CreateTable | CreateTableLike) -> list[TableEntry]:
+    def _create(self, change: CreateTable | CreateTableLike) -> list[TableChange]:
         name = change.name
         if change.temporary:
             if change.existing is not Existing.KEEP or self.temporary.get(change.context, name) is None:
@@ -238,7 +238,7 @@ class Catalog:
             return Unknown(f"CREATE TABLE ... LIKE {change.like}, which is not known: {original.reason}")
         return replace(original, keys=copied(original.keys))
 
-    def _alter(self, change: AlterTable) -> list[TableEntry]:
+    def _alter(self, change: AlterTable) -> list[TableChange]:
         name = change.name
         if change.new_name is None and change.keeps_definition:
             return []  # REPAIR PARTITION and similar steps are logged even if the table does not exist
@@ -264,7 +264,7 @@ class Catalog:
         except DdlError as fault:
             return Unknown(fault.message)
 
-    def _alter_hidden(self, change: AlterTable) -> list[TableEntry]:
+    def _alter_hidden(self, change: AlterTable) -> list[TableChange]:
         """Alters the session's temporary table. If it is not certain that there is one, it is not known which table was
         meant."""
         context, name = change.context, change.name
@@ -276,7 +276,7 @@ class Catalog:
         self.temporary.put(context, change.new_name or name, self._altered(change, temporary))
         return []
 
-    def _rename(self, change: RenameTables) -> list[TableEntry]:
+    def _rename(self, change: RenameTables) -> list[TableChange]:
         """Pairs are applied one after the other, but only the total is returned: a swap is two changes, not three."""
         touched: dict[TableName, TableDefinition | Unknown | None] = {}
         origin: dict[TableName, TableName] = {}
@@ -305,7 +305,7 @@ class Catalog:
         self.put_view(new)
         return True
 
-    def _drop(self, change: DropTables) -> list[TableEntry]:
+    def _drop(self, change: DropTables) -> list[TableChange]:
         # The server logs a DROP of temporary tables as DROP TEMPORARY, separately from that of other tables.
         is_of_base_tables = change.context.uses_temporary is not None and not change.temporary
         if is_of_base_tables:
@@ -318,7 +318,7 @@ class Catalog:
                 found.extend(self._set(name, None, missing=name))
         return found
 
-    def _mark_unreadable(self, change: Unreadable) -> list[TableEntry]:
+    def _mark_unreadable(self, change: Unreadable) -> list[TableChange]:
         names = list(change.tables)
         if not names and change.database is not None and change.database in self.databases:
             names = [TableName(change.database, table) for table in self.databases[change.database].tables]
@@ -337,7 +337,7 @@ class Catalog:
         renamed_from: TableName | None = None,
         missing: TableName | None = None,
         may_change_rows: bool = False,
-    ) -> list[TableEntry]:
+    ) -> list[TableChange]:
         """Sets a table and returns what changed. Without a difference it returns nothing, except for a name that is
         `missing` in the catalog, and for a statement that may have changed the rows of a known table."""
         before = self.get(name)
@@ -356,10 +356,10 @@ class Catalog:
         return (known.coverage if known else self.coverage) is Coverage.COMPLETE
 
 
-def _entry(name: TableName, after: TableDefinition | Unknown | None, renamed_from: TableName | None) -> TableEntry:
+def _entry(name: TableName, after: TableDefinition | Unknown | None, renamed_from: TableName | None) -> TableChange:
     if isinstance(after, Unknown):
-        return TableEntry(name, gap=after.reason, renamed_from=renamed_from)
-    return TableEntry(name, after, renamed_from=renamed_from)
+        return TableChange(name, gap=after.reason, renamed_from=renamed_from)
+    return TableChange(name, after, renamed_from=renamed_from)
 
 
 def _collation_or_none(change: CreateDatabase | AlterDatabase, inherited: str | None) -> str | None:

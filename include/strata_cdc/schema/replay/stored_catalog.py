@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.schema.ddl.changes import (
     AlterDatabase,
@@ -27,7 +27,7 @@ from strata_cdc.schema.history.versions import (
     EVERY_TABLE,
     DatabaseEntry,
     NamePresence,
-    TableEntry,
+    TableChange,
     ViewEntry,
     every_table_of,
 )
@@ -40,22 +40,11 @@ if TYPE_CHECKING:
 
     from strata_cdc.schema.ddl.changes import Change
     from strata_cdc.schema.history.version_store import VersionStore
-    from strata_cdc.schema.history.versions import StoredEntry
+    from strata_cdc.schema.history.versions import StoredEntry, Version
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.replay.baseline import Baseline
 
 _OF_A_DATABASE = re.compile(r"\b(DATABASE|SCHEMA)\b", re.IGNORECASE)
-
-
-class Changed(Struct, frozen=True):
-    """The changes of a statement, as entries of one version."""
-
-    tables: tuple[TableEntry, ...] = ()
-    databases: tuple[DatabaseEntry, ...] = ()
-    views: tuple[ViewEntry, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.tables or self.databases or self.views)
 
 
 class Replay:
@@ -82,18 +71,22 @@ class Replay:
 
     # Changing -----------------------------------------------------------------------------------
 
-    def apply(self, changes: Sequence[Change], statement: str = "") -> Changed:
-        """Applies the changes of one statement and returns what to store.
+    def apply(self, version: Version, changes: Sequence[Change]) -> Version:
+        """Applies the changes of one statement, and returns its version with them.
 
-        The result has every table of the statement, including tables that were unknown before and still are: a later
+        The version has every table of the statement, including tables that were unknown before and still are: a later
         snapshot can then close the gap from their newest entry on.
+
+        Args:
+            version: The version that the statement makes, without its changes.
+            changes: What the statement requests.
         """
-        tables: dict[TableName, TableEntry] = {}
+        tables: dict[TableName, TableChange] = {}
         databases: list[DatabaseEntry] = []
         views: list[ViewEntry] = []
         for change in changes:
             if isinstance(change, Unreadable) and not change.tables:
-                tables |= self._forget_for(change, statement)
+                tables |= self._forget_for(change, version.ddl or "")
                 continue
             self._load_for(change)
             if isinstance(change, (CreateDatabase, AlterDatabase, DropDatabase)):
@@ -104,33 +97,36 @@ class Replay:
             tables |= {entry.name: entry for entry in self.catalog.apply([change])}
             tables |= {entry.name: entry for entry in self._still_in_doubt(change) if entry.name not in tables}
             views += self._view_entries(change)
-        return Changed(tuple(tables.values()), tuple(databases), tuple(views))
+        return replace(version, tables=tuple(tables.values()), databases=tuple(databases), views=tuple(views))
 
-    def forget_everything(self, reason: str) -> Changed:
-        """From here on all tables of the source are unknown, including those that were never seen."""
-        self._store = None
-        self.catalog = Catalog(coverage=Coverage.PARTIAL, lower_case_table_names=self._lower_case_table_names)
-        return Changed((TableEntry(EVERY_TABLE, gap=reason),), (DatabaseEntry("", NamePresence.UNKNOWN),))
+    def forget_everything(self, version: Version, reason: str) -> Version:
+        """From this version on all tables of the source are unknown, including those that were never seen."""
+        self._forget()
+        return replace(
+            version,
+            tables=(TableChange(EVERY_TABLE, gap=reason),),
+            databases=(DatabaseEntry("", NamePresence.UNKNOWN),),
+        )
 
-    def start_empty(self) -> Changed:
-        """Nothing exists."""
+    def start_empty(self, version: Version) -> Version:
+        """At this version nothing exists."""
         self.catalog.coverage = Coverage.COMPLETE
-        return Changed((TableEntry(EVERY_TABLE),))
+        return replace(version, tables=(TableChange(EVERY_TABLE),))
 
-    def take_baseline(self, baseline: Baseline) -> Changed:
-        """Takes over a baseline. Other tables do not exist, as far as the baseline is complete."""
+    def start_with(self, version: Version, baseline: Baseline) -> Version:
+        """At this version a baseline exists, and nothing else as far as the baseline is complete."""
         self.catalog.coverage = Coverage.PARTIAL if baseline.others_unknown else Coverage.COMPLETE
-        tables = [TableEntry(EVERY_TABLE, gap=baseline.others_unknown)]
+        tables = [TableChange(EVERY_TABLE, gap=baseline.others_unknown)]
         for database in baseline.databases:
             self.catalog.put_database(database.name, database.collation, Coverage.COMPLETE)
             if baseline.others_unknown:
-                tables.append(TableEntry(every_table_of(database.name)))
+                tables.append(TableChange(every_table_of(database.name)))
         for entry in baseline.tables:
             self.put_table(entry)
         for view in baseline.views:
             self.catalog.put_view(view)
         views = tuple(ViewEntry(view, NamePresence.PRESENT) for view in baseline.views)
-        return Changed((*tables, *baseline.tables), tuple(baseline.databases), views)
+        return replace(version, tables=(*tables, *baseline.tables), databases=tuple(baseline.databases), views=views)
 
     def put_databases(self, entries: Iterable[DatabaseEntry]) -> None:
         """Sets the databases of a snapshot."""
@@ -140,7 +136,7 @@ class Replay:
             coverage = known.coverage if known else self.catalog.coverage
             self.catalog.put_database(entry.name, entry.collation, coverage)
 
-    def put_table(self, entry: TableEntry) -> None:
+    def put_table(self, entry: TableChange) -> None:
         """Sets a table of a snapshot."""
         self._load(entry.name)
         self.catalog.put(entry.name, Unknown(entry.gap) if entry.gap is not None else entry.definition)
@@ -156,15 +152,15 @@ class Replay:
 
     # Loading ------------------------------------------------------------------------------------
 
-    def state(self, name: TableName) -> TableEntry:
+    def state(self, name: TableName) -> TableChange:
         """The current state of a table."""
         self._load(name)
         found = self.catalog.get(name)
         if isinstance(found, Unknown):
-            return TableEntry(name, gap=found.reason)
+            return TableChange(name, gap=found.reason)
         if found is None and not self._is_covered(name.database):
-            return TableEntry(name, gap="the stream has not yet shown what it is")
-        return TableEntry(name, found)
+            return TableChange(name, gap="the stream has not said yet what it is")
+        return TableChange(name, found)
 
     def load_all(self, names: Iterable[TableName]) -> None:
         """Loads many tables at once."""
@@ -225,23 +221,27 @@ class Replay:
         known = self.catalog.databases.get(database)
         return (known.coverage if known else self.catalog.coverage) is Coverage.COMPLETE
 
-    # Telling ------------------------------------------------------------------------------------
+    def _forget(self) -> None:
+        self._store = None
+        self.catalog = Catalog(coverage=Coverage.PARTIAL, lower_case_table_names=self._lower_case_table_names)
 
-    def _still_in_doubt(self, change: Change) -> list[TableEntry]:
+    # Entries ------------------------------------------------------------------------------------
+
+    def _still_in_doubt(self, change: Change) -> list[TableChange]:
         """Tables of the statement that were not known before: those that are still unknown, and those that are
         certainly dropped."""
-        found: list[TableEntry] = []
+        found: list[TableChange] = []
         for name in _targets_of(change):
             state = self.catalog.get(name)
             if isinstance(state, Unknown):
-                found.append(TableEntry(name, gap=state.reason))
+                found.append(TableChange(name, gap=state.reason))
             elif isinstance(change, DropTables) and state is None and not self._is_covered(name.database):
-                found.append(TableEntry(name))
+                found.append(TableChange(name))
         return found
 
     def _apply_to_database(
         self, change: CreateDatabase | AlterDatabase | DropDatabase
-    ) -> tuple[list[DatabaseEntry], dict[TableName, TableEntry]]:
+    ) -> tuple[list[DatabaseEntry], dict[TableName, TableChange]]:
         before = self.catalog.databases.get(change.database)
         was_covered = self._is_covered(change.database)
         tables = {entry.name: entry for entry in self.catalog.apply([change])}
@@ -257,14 +257,14 @@ class Replay:
             # Older entries are ignored: a database that was just created or dropped has no table.
             self._severed.add(change.database)
             if not was_covered:
-                tables[every_table_of(change.database)] = TableEntry(every_table_of(change.database))
+                tables[every_table_of(change.database)] = TableChange(every_table_of(change.database))
         return entries, tables
 
-    def _forget_for(self, change: Unreadable, statement: str) -> dict[TableName, TableEntry]:
+    def _forget_for(self, change: Unreadable, statement: str) -> dict[TableName, TableChange]:
         """For a statement whose effect is not known: its database becomes unknown, or everything does."""
         if change.database is None:
-            self.forget_everything(change.reason)
-            return {EVERY_TABLE: TableEntry(EVERY_TABLE, gap=change.reason)}
+            self._forget()
+            return {EVERY_TABLE: TableChange(EVERY_TABLE, gap=change.reason)}
         self._load_database(change.database)
         self._severed.add(change.database)
         known = self.catalog.databases.get(change.database)
@@ -272,7 +272,7 @@ class Replay:
         self.catalog.databases.pop(change.database, None)
         self.catalog.put_database(change.database, collation, Coverage.PARTIAL)
         name = every_table_of(change.database)
-        return {name: TableEntry(name, gap=change.reason)}
+        return {name: TableChange(name, gap=change.reason)}
 
     def _view_entries(self, change: Change) -> list[ViewEntry]:
         if isinstance(change, CreateView):

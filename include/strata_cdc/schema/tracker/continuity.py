@@ -1,19 +1,22 @@
 """Which parts of a stream have been read before, and what is missing between its files.
-Not here: the consequences for the versions (`track.py`), which part of a file was read (`tracked_parts.py`)."""
+Not here: the consequences for the versions (`track.py`), which part of a file was read (`stream_state.py`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from strata_cdc.binlog.sources.file_start import file_number
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.sets import Gtid, GtidSet
 from strata_cdc.schema.tracker.stream import is_at_or_behind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from strata_cdc.binlog.sources.file_start import FileStart
     from strata_cdc.position.sets import GtidSetBuilder
     from strata_cdc.schema.history.snapshot import SchemaSnapshot
-    from strata_cdc.schema.history.versions import TrackedPosition
+    from strata_cdc.schema.history.versions import StoredEntry, TrackedPosition
+    from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.tracker.stream import QuietRun, TrackedTransaction
 
 
@@ -68,6 +71,16 @@ def hole_before(start: FileStart, missing: GtidSet, executed: GtidSet, binlog_fi
     if is_anonymous and not start.follows(binlog_file):
         return f"the binlog files between {binlog_file} and {start.binlog_file} are missing"
     return None
+
+
+def names_changed_by(lost: GtidSet, entries: Iterable[StoredEntry]) -> set[TableName]:
+    """The names that DDL of some transactions has changed.
+
+    Args:
+        lost: The transactions.
+        entries: All entries of the source.
+    """
+    return {entry.name for entry in entries if entry.gtid and lost.contains(Gtid.parse(entry.gtid))}
 
 
 def has_passed(snapshot: SchemaSnapshot, start: FileStart | None, executed: GtidSet, binlog_pos: int) -> bool:

@@ -1,5 +1,5 @@
 """What a run of the tracker reports to people: notices by kind and table, each counted, the worst first.
-Not here: making notices (`track.py`, `unlogged.py`), printing them (`cli/track.py`)."""
+Not here: making notices (`reporter.py`), printing them (`cli/track.py`)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from strata_cdc.schema.history.versions import (
     EVERY_TABLE,
     Drift,
     NamePresence,
-    TableEntry,
+    TableChange,
     Version,
     VersionOrigin,
     VersionPlace,
@@ -59,7 +59,7 @@ class Reconciliation(Struct, frozen=True):
 
     versions: tuple[Version, ...]
     drifts: tuple[Drift, ...]
-    known: tuple[TableEntry, ...]
+    known: tuple[TableChange, ...]
     """Tables as they are now, if that is new."""
     covered: tuple[str, ...]
     """Databases of which everything is known now; '' for the whole source."""
@@ -192,8 +192,8 @@ class _Reconciling:
         self._own: dict[TableName, list[StoredEntry]] = defaultdict(list)
         for entry in entries:
             self._own[entry.name].append(entry)
-        self._reloads: dict[VersionPlace, list[TableEntry]] = defaultdict(list)
-        self._corrections: list[TableEntry] = []
+        self._reloads: dict[VersionPlace, list[TableChange]] = defaultdict(list)
+        self._corrections: list[TableChange] = []
         self._drifts: list[Drift] = []
         self._covered: list[str] = []
         self._postponed: list[TableName] = []
@@ -244,7 +244,7 @@ class _Reconciling:
     def _is_touched(self, name: TableName) -> bool:
         return not self._touched.isdisjoint({name, every_table_of(name.database), EVERY_TABLE})
 
-    def _is_news(self, entry: TableEntry) -> bool:
+    def _is_news(self, entry: TableChange) -> bool:
         """Whether an entry that closes a gap is about the table now, or says that it cannot be known; not only about
         the past."""
         return bool(entry.name.table) and (entry.gap is None or entry.name in self._snapshot.doubtful)
@@ -261,7 +261,7 @@ class _Reconciling:
         if newest is None:
             return
         if newest.gap is not None:
-            self._reloads[_place(newest)].append(TableEntry(name, found))
+            self._reloads[_place(newest)].append(TableChange(name, found))
         elif newest.name != name or newest.fingerprint is None:
             self._drift(name, None, found)
         elif newest.fingerprint != fingerprint:
@@ -275,7 +275,7 @@ class _Reconciling:
             return
         if newest.gap is not None:
             if newest.name != name:
-                self._reloads[_place(newest)].append(TableEntry(name, gap=reason))
+                self._reloads[_place(newest)].append(TableChange(name, gap=reason))
             return
         if newest.origin is VersionOrigin.METADATA:
             return
@@ -283,13 +283,14 @@ class _Reconciling:
         if known is None or essential(as_shown(known)) != essential(as_shown(found)):
             end, snapshot_id = self._end, self._snapshot.id
             self._drifts.append(Drift(snapshot_id, name, end.seq, end.gtid_executed, known, found))
-            self._corrections.append(TableEntry(name, gap=reason))
+            self._corrections.append(TableChange(name, gap=reason))
 
     def _compare_definitions(
         self, name: TableName, newest: StoredEntry, replayed: TableDefinition, found: TableDefinition
     ) -> None:
         if newest.origin is VersionOrigin.METADATA:
-            self._corrections.append(TableEntry(name, found))  # it has more facts than row events, and no contradiction
+            # It has more facts than row events, and no contradiction.
+            self._corrections.append(TableChange(name, found))
         elif essential(replayed) != essential(found):
             self._drift(name, replayed, found)
         elif replayed.in_doubt or replayed.collation is None:
@@ -298,7 +299,7 @@ class _Reconciling:
     def _take_lengths(self, name: TableName, newest: StoredEntry, completed: TableDefinition) -> None:
         """Facts about keys that no binlog has are valid since the last change of the table."""
         if completed.fingerprint != newest.fingerprint:
-            self._reloads[_place(newest)].append(TableEntry(name, completed))
+            self._reloads[_place(newest)].append(TableChange(name, completed))
 
     def _look_for_absent(self) -> None:
         """Compares tables of the stream that the server does not have."""
@@ -310,14 +311,14 @@ class _Reconciling:
             if self._is_touched(name) or not self._snapshot.sees_all_of(name.database):
                 continue
             if newest.gap is not None:
-                self._reloads[_place(newest)].append(TableEntry(name))
+                self._reloads[_place(newest)].append(TableChange(name))
             else:
                 self._drift(name, self._store.definition(str(newest.fingerprint)), None)
 
     def _drift(self, name: TableName, replayed: TableDefinition | None, found: TableDefinition | None) -> None:
         end, snapshot_id = self._end, self._snapshot.id
         self._drifts.append(Drift(snapshot_id, name, end.seq, end.gtid_executed, replayed, found))
-        self._corrections.append(TableEntry(name, found))
+        self._corrections.append(TableChange(name, found))
 
     # What is not named --------------------------------------------------------------------------
 
@@ -343,12 +344,13 @@ class _Reconciling:
         """Adds, at the position of a gap, that no other table existed. A table that a later statement changed without
         creating it did exist; it stays unknown between the gap and that statement."""
         place = _place(gap)
-        self._reloads[place].append(TableEntry(wide))
+        self._reloads[place].append(TableChange(wide))
         self._covered.append(wide.database)
         for name in names:
-            later = next((entry for entry in self._own[name] if entry.order > gap.order), None)
+            # The gap's own version may name the table, too: that entry is compared for itself.
+            later = next((entry for entry in self._own[name] if entry.order[:3] > gap.order[:3]), None)
             if name.table and later is not None and later.fingerprint is None:
-                self._reloads[place].append(TableEntry(name, gap=gap.gap))
+                self._reloads[place].append(TableChange(name, gap=gap.gap))
 
     def _databases(self) -> list[DatabaseEntry]:
         """Defaults of databases that the stream does not have; those of the stream are exact."""

@@ -1,60 +1,94 @@
 """The version tracker: a stream of transactions in, versions in stream order out. Only the tracker writes versions.
-Not here: reading binlogs (`tracking/track_schema.py`), the effect of a statement on a table
-(`schema/replay/stored_catalog.py`, `schema/replay/catalog.py`)."""
+Not here: reading binlogs (`tracking/track_schema.py`), what a transaction does (`transactions.py`), the state of the
+schema (`source_schema.py`), the position in the stream (`stream_state.py`)."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from strata_cdc.errors import DdlError
-from strata_cdc.position.sets import Gtid, GtidSet, GtidSetBuilder
-from strata_cdc.schema.apply.diff import lengths_in_doubt
-from strata_cdc.schema.ddl.context import context_of, statement_text
-from strata_cdc.schema.ddl.read import read_ddl_or_gap
-from strata_cdc.schema.history.identified_tables import IdentifiedTables, stored_table
-from strata_cdc.schema.history.partition_lifetimes import PartitionedTables
+from strata_cdc.position.sets import GtidSet, GtidSetBuilder
 from strata_cdc.schema.history.snapshot import APPLIED, USELESS
 from strata_cdc.schema.history.versions import (
-    EVERY_TABLE,
     SYSTEM_DATABASES,
     SnapshotOutcome,
-    TableEntry,
     TrackedPosition,
     Version,
     VersionBatch,
     VersionOrigin,
-    VersionPlace,
 )
-from strata_cdc.schema.model.definition import Unknown
-from strata_cdc.schema.replay.stored_catalog import Changed, Replay
-from strata_cdc.schema.replay.temporary import TemporaryTables
-from strata_cdc.schema.tracker.continuity import has_come, has_not_come, has_passed, hole_before, newest_file
-from strata_cdc.schema.tracker.notices import MISSING_NUMBERS, NoticeKind, name_for_people, worst_first
+from strata_cdc.schema.tracker.continuity import (
+    has_come,
+    has_not_come,
+    has_passed,
+    hole_before,
+    names_changed_by,
+    newest_file,
+)
+from strata_cdc.schema.tracker.notices import NoticeKind
 from strata_cdc.schema.tracker.reconcile import outcome_text, reconcile
-from strata_cdc.schema.tracker.statement_versions import version_of
-from strata_cdc.schema.tracker.stream import TrackReport
-from strata_cdc.schema.tracker.tracked_parts import OpenFile, TrackedParts
-from strata_cdc.schema.tracker.unknown_tables import UnknownTables
-from strata_cdc.schema.tracker.unlogged import LoggedStatement, UnloggedRows
+from strata_cdc.schema.tracker.reporter import Reporter
+from strata_cdc.schema.tracker.source_schema import SourceSchema
+from strata_cdc.schema.tracker.stream_state import OpenFile, StreamState, tracked_to
+from strata_cdc.schema.tracker.transactions import TrackedChange, changes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from strata_cdc.binlog.sources.file_start import FileStart
-    from strata_cdc.schema.ddl.changes import Change
     from strata_cdc.schema.history.snapshot import SchemaSnapshot
     from strata_cdc.schema.history.version_store import VersionStore
-    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.schema.history.versions import (
+        Drift,
+        PartitionChange,
+        RowRemoval,
+        StatementChange,
+        TemporarySessions,
+        TrackedFile,
+    )
     from strata_cdc.schema.replay.baseline import Baseline
-    from strata_cdc.schema.tracker.reconcile import Reconciliation
-    from strata_cdc.schema.tracker.stream import QuietRun, TrackedStatement, TrackedTransaction
+    from strata_cdc.schema.tracker.stream import QuietRun, TrackedTransaction, TrackReport
 
 FLUSH_VERSIONS: Final = 1000
 """Number of versions that are stored at once: after a crash, at most these have to be read again."""
-_UNSEEN: Final = Unknown("a temporary table that was made in what has been tracked before")
+_FLUSH_FILES: Final = 100
+
+
+class Unstored(Struct):
+    """What has been tracked, and is not stored yet."""
+
+    temporary: TemporarySessions
+    """The temporary tables that the store has."""
+    versions: list[Version] = field(default_factory=list)
+    files: list[TrackedFile] = field(default_factory=list)
+    statements: list[StatementChange] = field(default_factory=list)
+    removals: list[RowRemoval] = field(default_factory=list)
+    partitions: list[PartitionChange] = field(default_factory=list)
+    has_moved: bool = False
+    """Whether all of this has to be stored, because the position has moved or a snapshot has a result."""
+
+    def add(self, change: TrackedChange) -> None:
+        """Adds a change of the schema; a version without changes is not stored."""
+        if change.version is not None and change.version.has_changes:
+            self.versions.append(change.version)
+        if change.row_change is not None:
+            self.statements.append(change.row_change)
+        self.removals += change.removals
+        self.partitions += change.partitions
+
+    def batch(self, state: StreamState, temporary: TemporarySessions) -> VersionBatch:
+        """All of it up to a position; `temporary` has the temporary tables there."""
+        return VersionBatch(
+            position=state.position,
+            versions=tuple(self.versions),
+            files=(*self.files, *state.part_so_far()),
+            statements=tuple(self.statements),
+            removals=tuple(self.removals),
+            partitions=tuple(self.partitions),
+            temporary_tables=temporary if temporary != self.temporary else None,
+        )
 
 
 class Tracker:
@@ -79,305 +113,153 @@ class Tracker:
             baseline: The schema before the stream; used only if the stream begins now.
             exclude: Databases that do not belong to users, besides the server's own: that of the store.
             lower_case_table_names: Of the server; by default the value of the previous run, or 0.
-            sensitive: Patterns of sensitive columns; if there are any, no value of a statement is stored.
+            sensitive: Patterns of sensitive columns; if there are any, no value of a statement is stored: the current
+                name of its table may differ from the name in the patterns.
         """
-        self._store = store
-        self._source = source
-        self._baseline = baseline
-        self._exclude = SYSTEM_DATABASES | set(exclude)
         known = store.position(source)
-        self._is_new = known is None
-        self._at = known or TrackedPosition(source)
-        self._pending: list[SchemaSnapshot] = store.pending_snapshots(source)
-        if lower_case_table_names is None and self._is_new and self._pending:
-            lower_case_table_names = self._pending[0].lower_case_table_names
+        position = known or TrackedPosition(source)
+        self._snapshots: list[SchemaSnapshot] = store.pending_snapshots(source)
+        if lower_case_table_names is None and known is None and self._snapshots:
+            lower_case_table_names = self._snapshots[0].lower_case_table_names
         if lower_case_table_names is not None:
-            self._at = replace(self._at, lower_case_table_names=lower_case_table_names)
-        self._executed = GtidSetBuilder(GtidSet.parse(self._at.gtid_executed))
-        self._left_out = self._executed.build().left_out()
-        """Numbers of GTIDs below others that had not come when this run began."""
-        self._replay = Replay(
-            None if self._is_new else store, source, lower_case_table_names=self._at.lower_case_table_names
-        )
-        stored = None if known is None else partial(stored_table, store, source)
-        self._tables = IdentifiedTables(self._at.last_column_id, stored)
-        self._partitioned = PartitionedTables(None if known is None else partial(store.partitions, source))
-        self._temporary = store.temporary_tables(source)
-        """The stored state."""
-        self._replay.catalog.temporary = TemporaryTables.of(self._temporary, _UNSEEN)
-        self._file: OpenFile | None = None
-        self._start: FileStart | None = None
-        """The start of the newest file."""
-        self._reached = 0
-        """Offset in the newest file up to which it has been read."""
-        self._versions: list[Version] = []
-        self._parts = TrackedParts(store, source)
-        self._moved = False
-        self._in_doubt: set[TableName] = set()
-        """Tables for which a key of unknown length was already reported."""
-        self._unknown = UnknownTables(store.names_in_doubt(source), self._exclude)
-        self.report = TrackReport(source)
-        self._unlogged = UnloggedRows(self._exclude, self.report, self._partitioned, sensitive)
+            position = replace(position, lower_case_table_names=lower_case_table_names)
+        self._store = store
+        self._keeps_values = not sensitive
+        self._state = StreamState.at(position, is_new=known is None)
+        exclude = SYSTEM_DATABASES | set(exclude)
+        self._schema = SourceSchema.at_the_end(store, position, exclude, baseline, is_new=known is None)
+        self._unstored = Unstored(store.temporary_tables(source))
+        self._reporter = Reporter(source)
+
+    @property
+    def position(self) -> TrackedPosition:
+        """The position up to which the stream has been read."""
+        return self._state.position
+
+    @property
+    def report(self) -> TrackReport:
+        """What has been done so far."""
+        return self._reporter.report
 
     # The stream ---------------------------------------------------------------------------------
 
     def begin_file(self, start: FileStart) -> None:
         """A file or segment begins; finds transactions that are missing between it and what came before."""
-        before, self._start, self._reached = self._start, start, 0
-        self._file = OpenFile(start, seen=GtidSetBuilder(start.previous or GtidSet()))
-        if not self._is_new:
-            self._look_for_hole(start, before)
+        state, before = self._state, self._state.file
+        state.file = OpenFile(start, seen=GtidSetBuilder(start.previous or GtidSet()))
+        if state.is_new:
+            return
+        executed = state.executed.build()
+        missing = (start.previous or GtidSet()) - executed
+        reason = hole_before(
+            start, missing, executed, newest_file(state.position, None if before is None else before.start)
+        )
+        if reason is not None:
+            state.executed = GtidSetBuilder(executed | missing)
+            place = state.place_after(start.binlog_file, start.begin_pos)
+            version = Version(place, VersionOrigin.GAP, missing=str(missing) or None)
+            self._keep(TrackedChange(self._schema.forget_everything(version, reason)))
+            self._unstored.has_moved = True
 
     def take(self, transaction: TrackedTransaction) -> None:
         """Processes the next transaction of the file; skips a transaction that has been tracked before."""
-        file = self._open_file()
-        if self._is_new:
+        state, file = self._state, self._state.open_file
+        if state.is_new:
             self._begin_stream(file.start, is_anonymous=transaction.gtid is None)
-        if has_come(transaction, file.start, self._at, self._executed):
-            self._pass_over(transaction, file)
+        if has_come(transaction, file.start, state.position, state.executed):
+            self._reporter.note_skipped(transaction, file.start.binlog_file, is_between=file.begin_pos is not None)
+            file.pass_over(transaction)
             return
         if file.begin_pos is None:
-            self._begin_new_part(transaction, file)
-        self._parts.open(file, transaction.binlog_pos, self._at, self._executed)
-        if self._pending:
+            self._begin_part(transaction, file)
+        if self._snapshots:
             self._drop_misplaced(transaction)
             self._look_for_snapshots(transaction.binlog_pos)
-        seq = transaction.seq if transaction.seq is not None else self._at.seq + 1
-        if transaction.gtid is not None:
-            self._executed.add(transaction.gtid)
-        self._at = replace(
-            self._at,
-            seq=seq,
-            binlog_file=file.start.binlog_file,
-            binlog_pos=transaction.end_pos,
-            committed_at=max(self._at.committed_at, transaction.committed_at),
-        )
-        self._moved = True
-        self._reached = transaction.end_pos
-        self.report.transactions += 1
-        self._take_content(transaction)
-        if len(self._versions) >= FLUSH_VERSIONS:
+        state.advance(transaction, file)
+        self._unstored.has_moved = True
+        self._reporter.report.transactions += 1
+        for change in changes_of(transaction, state, self._schema, keeps_values=self._keeps_values):
+            self._keep(change)
+        if len(self._unstored.versions) >= FLUSH_VERSIONS:
             self.flush()
 
     def take_quiet(self, run: QuietRun) -> bool:
         """Processes the next transactions of the file at once; False if they must be processed one by one."""
-        file = self._open_file()
-        if self._is_new or self._pending or file.begin_pos is None:
+        state, file = self._state, self._state.open_file
+        if state.is_new or self._snapshots or file.begin_pos is None:
             return False
-        if self._unknown.concern(run.tables, self._replay) or not has_not_come(run, self._at, self._executed):
+        if self._schema.lacks_any(run.tables) or not has_not_come(run, state.position, state.executed):
             return False
-        for sid, span in run.spans:
-            self._executed.add_span(sid, span)
-        self._at = replace(
-            self._at,
-            seq=run.last_seq if run.last_seq is not None else self._at.seq + run.count,
-            binlog_file=file.start.binlog_file,
-            binlog_pos=run.end_pos,
-            committed_at=max(self._at.committed_at, run.committed_at),
-        )
-        self._moved = True
-        self._reached = run.end_pos
-        self.report.transactions += run.count
+        state.advance_over(run, file)
+        self._unstored.has_moved = True
+        self._reporter.report.transactions += run.count
         return True
 
     def end_file(self, end_pos: int) -> None:
         """The file ends at this offset of the server's file."""
-        file = self._open_file()
-        if self._is_new:
+        state, file = self._state, self._state.open_file
+        if state.is_new:
             self._begin_stream(file.start, is_anonymous=False)
-        self._moved |= self._parts.close(file, end_pos, self._at, self._executed)
-        self._reached = max(self._reached, end_pos)
-        self._file = None
-        if len(self._parts.closed) >= 100:
+        known = self._tracked_to(file.start) if file.begin_pos is None else None
+        part = state.end_file(file, end_pos, known)
+        if part is not None:
+            self._unstored.files.append(part)
+            self._unstored.has_moved = True
+        if len(self._unstored.files) >= _FLUSH_FILES:
             self.flush()
 
     def finish(self) -> TrackReport:
         """Stores what is pending and returns the report. May be called after an error, to store what came before it."""
         # After an error inside a file, the part that was read becomes a part of its own.
         self.flush()
-        self._file = None
-        if not self._is_new:
-            self._look_for_snapshots(self._reached)
+        state = self._state
+        if state.file is not None:
+            state.file.has_ended = True
+        if not state.is_new:
+            self._look_for_snapshots(state.file.reached if state.file is not None else 0)
             self.flush()
-        self.report.seq, self.report.committed_at = self._at.seq, self._at.committed_at
-        self.report.gtid_executed = self._at.gtid_executed
-        missing = GtidSet.parse(self._at.gtid_executed).left_out() - self._left_out
-        if missing:
-            self.report.note(NoticeKind.NUMBERS, "", MISSING_NUMBERS.format(missing))
-        self.report.notices = worst_first(self.report.notices)
-        return self.report
-
-    @property
-    def position(self) -> TrackedPosition:
-        """The position up to which the stream has been read."""
-        return self._at
+        return self._reporter.end(state.position, state.executed.build().left_out() - state.left_out)
 
     # Beginning ----------------------------------------------------------------------------------
 
     def _begin_stream(self, start: FileStart, *, is_anonymous: bool) -> None:
-        """Stores, at ordinal 0, the schema before the first transaction."""
-        self._is_new = False
-        previous = start.previous or GtidSet()
-        self._executed = GtidSetBuilder(previous)
-        self._left_out = previous.left_out()
-        self._at = replace(self._at, gtid_executed=str(previous))
-        place = VersionPlace(0, 0, str(previous), start.created_at, start.binlog_file, start.begin_pos)
-        if self._baseline is not None:
-            self._append(Version(place, VersionOrigin.BASELINE), self._replay.take_baseline(self._baseline))
-        elif start.starts_empty(is_anonymous=is_anonymous):
-            self._append(Version(place, VersionOrigin.BASELINE), self._replay.start_empty())
-        else:
-            after = f"GTID set {previous}" if previous else f"{start.binlog_file}, which is not the server's first file"
-            reason = f"the stream starts after {after}, and what there was then is not known"
-            self._append(Version(place, VersionOrigin.GAP), self._replay.forget_everything(reason))
-        self._moved = True
+        """Keeps, at ordinal 0, the schema before the first transaction."""
+        self._state.begin(start.previous or GtidSet())
+        self._keep(TrackedChange(self._schema.first_version(start, is_anonymous=is_anonymous)))
+        self._unstored.has_moved = True
 
-    def _look_for_hole(self, start: FileStart, before: FileStart | None) -> None:
-        executed = self._executed.build()
-        missing = (start.previous or GtidSet()) - executed
-        reason = hole_before(start, missing, executed, newest_file(self._at, before))
-        if reason is None:
-            return
-        self._executed = GtidSetBuilder(executed | missing)
-        place = VersionPlace(
-            self._at.seq + 1, 0, str(executed | missing), self._at.committed_at, start.binlog_file, start.begin_pos
-        )
-        changed = self._replay.forget_everything(reason)
-        self._append(Version(place, VersionOrigin.GAP, missing=str(missing) or None), changed)
-        self._moved = True
-
-    def _look_for_lost(self, file: OpenFile) -> None:
-        """Handles a server that replaced another server and may lack its last transactions. If a DDL is among these,
-        its tables are not on the new server as the stream has them."""
-        lost = self._executed.build() - file.seen.build()
-        if not lost:
-            return
-        self.flush()
-        entries = self._store.all_entries(self._source)
-        names = {entry.name for entry in entries if entry.gtid and lost.contains(Gtid.parse(entry.gtid))}
-        if not names:
-            return
-        reason = f"the server that continues the stream never executed {lost}, which changed it"
-        unknown = tuple(TableEntry(name, gap=reason) for name in sorted(names))
-        for entry in unknown:
-            self._replay.put_table(entry)
-        place = replace(self._place(0, file.start.begin_pos), seq=self._at.seq + 1, binlog_file=file.start.binlog_file)
-        self._append(Version(place, VersionOrigin.GAP), Changed(unknown))
-
-    def _note_repeat(self, transaction: TrackedTransaction, file: OpenFile) -> None:
-        """Reports that a transaction comes again; those at the start of a file were tracked in another run."""
-        if file.begin_pos is None or transaction.gtid is None or transaction.seq is not None:
-            return
-        self.report.repeated += 1
-        if self.report.repeated == 1:
-            place = f"{file.start.binlog_file} @ {transaction.binlog_pos}"
-            text = f"{place}: transaction {transaction.gtid} comes again; it counts once"
-            self.report.note(NoticeKind.REPEAT, "", text)
-
-    # Statements ---------------------------------------------------------------------------------
-
-    def _take_statement(self, transaction: TrackedTransaction, number: int, statement: TrackedStatement) -> None:
-        context = context_of(
-            statement.query,
-            statement.format,
-            lower_case_table_names=self._at.lower_case_table_names,
-            ran_first_on=transaction.ran_first_on,
-        )
-        try:
-            text = statement_text(statement.query)
-        except DdlError as fault:
-            text = fault.ddl
-        gtid = str(transaction.gtid) if transaction.gtid else None
-        logged = LoggedStatement(self._at.seq, gtid, self._open_file().start.binlog_file, statement.binlog_pos, text)
-        if self._unlogged.take_row_change(logged, context):
-            return
-        changes = read_ddl_or_gap(text, context)
-        if not changes:
-            return
-        self.report.statements += 1
-        self._unlogged.take_ddl(logged, changes, self._replay.catalog.temporary)
-        self._at = replace(self._at, server_version=context.flavour.number)
-        version = version_of(statement.query, context, text, self._place(number, statement.binlog_pos), gtid)
-        self._append(version, self._replay.apply(changes, text), changes)
-
-    def _take_incident(self, transaction: TrackedTransaction, message: str) -> None:
-        reason = f"the server lost events: {message}" if message else "the server lost events"
-        place = self._place(1, transaction.binlog_pos)
-        gtid = str(transaction.gtid) if transaction.gtid else None
-        self._append(Version(place, VersionOrigin.GAP, gtid=gtid), self._replay.forget_everything(reason))
-
-    def _begin_new_part(self, transaction: TrackedTransaction, file: OpenFile) -> None:
+    def _begin_part(self, transaction: TrackedTransaction, file: OpenFile) -> None:
         """Called before the first transaction of a file that has not been tracked."""
         if transaction.gtid is not None:
             self._look_for_lost(file)
         if file.skipped_to is None and file.start.restarted:
-            self._replay.catalog.temporary.server_restarted()
+            self._schema.replay.catalog.temporary.server_restarted()
+        self._state.begin_part(file, transaction.binlog_pos, self._tracked_to(file.start))
 
-    def _pass_over(self, transaction: TrackedTransaction, file: OpenFile) -> None:
-        self.report.skipped += 1
-        file.skipped_to = transaction.end_pos
-        self._note_repeat(transaction, file)
-        if transaction.gtid is not None:
-            file.seen.add(transaction.gtid)
+    def _tracked_to(self, start: FileStart) -> int | None:
+        return tracked_to(start, self._store.files(self._state.position.source, start.binlog_file))
 
-    def _take_content(self, transaction: TrackedTransaction) -> None:
-        if transaction.incident is not None:
-            self._take_incident(transaction, transaction.incident)
-        number = 0
-        for number, statement in enumerate(transaction.statements, start=1):
-            self._take_statement(transaction, number, statement)
-        if number:
+    def _look_for_lost(self, file: OpenFile) -> None:
+        """Handles a server that replaced another server and may lack its last transactions. If a DDL is among these,
+        its tables are not on the new server as the stream has them."""
+        lost = self._state.executed.build() - file.seen.build()
+        if not lost:
             return
-        entries = self._unknown.made_known_by(transaction, self._replay, self._at.seq)
-        if entries:
-            gtid = str(transaction.gtid) if transaction.gtid else None
-            version = Version(self._place(0, transaction.binlog_pos), VersionOrigin.METADATA, gtid=gtid)
-            self._append(version, Changed(entries))
+        self.flush()
+        names = names_changed_by(lost, self._store.all_entries(self._state.position.source))
+        if names:
+            reason = f"the server that continues the stream never executed {lost}, which changed it"
+            version = Version(self._state.place_after(file.start.binlog_file, file.start.begin_pos), VersionOrigin.GAP)
+            # It is not stored before snapshots are compared: one from before the replacement would end the gap.
+            self._keep(TrackedChange(self._schema.forget(version, names, reason)))
 
-    def _place(self, statement_no: int, binlog_pos: int) -> VersionPlace:
-        return VersionPlace(
-            seq=self._at.seq,
-            statement_no=statement_no,
-            gtid_executed=str(self._executed.build()),
-            committed_at=self._at.committed_at,
-            binlog_file=self._at.binlog_file,
-            binlog_pos=binlog_pos,
-        )
-
-    def _append(self, version: Version, changed: Changed, asked: Sequence[Change] = ()) -> None:
-        tables = tuple(entry for entry in changed.tables if entry.name.database not in self._exclude)
-        tables = self._decided(tables, asked, version.origin)
-        databases = tuple(entry for entry in changed.databases if entry.name not in self._exclude)
-        views = tuple(entry for entry in changed.views if entry.name.database not in self._exclude)
-        if not (tables or databases or views):
-            return
-        unknown = [entry for entry in tables if entry.gap is not None]
-        self._unknown.add(entry.name for entry in unknown)
-        origin = VersionOrigin.GAP if unknown and len(unknown) == len(tables) else version.origin
-        self._versions.append(replace(version, origin=origin, tables=tables, databases=databases, views=views))
-        self.report.versions += 1
-        # A stream that starts without a baseline is not an error of a statement: it is reported, but not counted.
-        self.report.gaps += sum(version.place.seq > 0 or entry.name != EVERY_TABLE for entry in unknown)
-        for entry in unknown:
-            where = version.gtid or f"transaction {version.place.seq:,}"
-            name = name_for_people(entry.name)
-            self.report.note(NoticeKind.GAP, name, f"gap: {name}: {where}: {entry.gap}")
-        for entry in tables:
-            self._note_lengths_in_doubt(entry)
-
-    def _decided(
-        self, entries: tuple[TableEntry, ...], asked: Sequence[Change], origin: VersionOrigin
-    ) -> tuple[TableEntry, ...]:
-        """The tables of a version with the ids of their columns, and the effect on their rows."""
-        self._partitioned.apply(entries, asked, origin)
-        return self._tables.apply(entries, asked, origin)
-
-    def _note_lengths_in_doubt(self, entry: TableEntry) -> None:
-        if entry.definition is None or not entry.definition.in_doubt or entry.name in self._in_doubt:
-            return
-        self._in_doubt.add(entry.name)
-        for text in lengths_in_doubt(entry.definition):
-            self.report.note(NoticeKind.LENGTH, "", f"{entry.name}: {text}; `strata snapshot` tells it")
+    def _keep(self, change: TrackedChange) -> None:
+        """Keeps a change until it is stored, and reports it."""
+        self._unstored.add(change)
+        self._reporter.note(change)
+        version = change.version
+        if version is not None and version.ddl is not None:
+            self._state.position = replace(self._state.position, server_version=version.server_version or 0)
 
     # Snapshots ----------------------------------------------------------------------------------
 
@@ -388,75 +270,54 @@ class Tracker:
         Args:
             binlog_pos: Offset in the server's file before which no further transaction comes.
         """
-        executed = self._executed.build()
-        for snapshot in [s for s in self._pending if has_passed(s, self._start, executed, binlog_pos)]:
-            self._pending.remove(snapshot)
-            self._at = replace(self._at, lower_case_table_names=snapshot.lower_case_table_names)
-            self.flush()
-            end = replace(self._place(0, self._at.binlog_pos or 0), seq=self._at.seq + 1)
-            reconciled = reconcile(self._store, snapshot, end)
-            self._take_reconciled(reconciled)
-            text = outcome_text(snapshot, reconciled)
-            self.report.note(NoticeKind.SNAPSHOT, "", text)
-            self._moved = True
-            outcome = SnapshotOutcome(snapshot.id, USELESS, text)
-            if not reconciled.useless:
-                cascades = tuple(name for name in snapshot.cascades if name not in reconciled.postponed)
-                outcome = SnapshotOutcome(snapshot.id, APPLIED, text, end.seq, cascades)
-            self.flush(reconciled, outcome)
+        file, executed = self._state.file, self._state.executed.build()
+        start = None if file is None else file.start
+        for snapshot in [s for s in self._snapshots if has_passed(s, start, executed, binlog_pos)]:
+            self._snapshots.remove(snapshot)
+            self._reconcile(snapshot)
+
+    def _reconcile(self, snapshot: SchemaSnapshot) -> None:
+        state = self._state
+        state.position = replace(state.position, lower_case_table_names=snapshot.lower_case_table_names)
+        self.flush()
+        end = state.place_after(state.position.binlog_file, state.position.binlog_pos or 0)
+        found = reconcile(self._store, snapshot, end)
+        self._unstored.versions += self._schema.reconciled(found)
+        self._reporter.note_reconciled(found)
+        outcome = SnapshotOutcome(snapshot.id, USELESS, outcome_text(snapshot, found))
+        if not found.useless:
+            cascades = tuple(name for name in snapshot.cascades if name not in found.postponed)
+            outcome = SnapshotOutcome(snapshot.id, APPLIED, outcome.outcome, end.seq, cascades)
+        self._settle(outcome, found.drifts)
 
     def _drop_misplaced(self, transaction: TrackedTransaction) -> None:
         """Drops snapshots before a transaction without a GTID: then no GTID set gives their position in the stream."""
         if transaction.gtid is not None or transaction.incident is not None:
             return
-        for snapshot in [one for one in self._pending if one.position is None]:
-            self._pending.remove(snapshot)
+        for snapshot in [one for one in self._snapshots if one.position is None]:
+            self._snapshots.remove(snapshot)
             text = f"snapshot {snapshot.id} was taken by GTID set, and the stream goes on with transactions without one"
-            self.report.note(NoticeKind.SNAPSHOT, "", text)
-            self._moved = True
-            self.flush(outcome=SnapshotOutcome(snapshot.id, USELESS, text))
+            self._settle(SnapshotOutcome(snapshot.id, USELESS, text))
 
-    def _take_reconciled(self, reconciled: Reconciliation) -> None:
-        self._versions += [
-            replace(one, tables=self._decided(one.tables, (), one.origin)) for one in reconciled.versions
-        ]
-        self.report.versions += len(reconciled.versions)
-        self.report.drifts += len(reconciled.drifts)
-        for drift in reconciled.drifts:
-            text = f"drift: {drift.name} is not on the server as the stream has it"
-            self.report.note(NoticeKind.DRIFT, str(drift.name), text)
-        self._replay.put_databases(reconciled.databases)
-        for entry in reconciled.known:
-            self._replay.put_table(entry)
-        for view in reconciled.views:
-            self._replay.catalog.put_view(view)
-        for database in reconciled.covered:
-            self._replay.cover(database)
+    def _settle(self, outcome: SnapshotOutcome, drifts: tuple[Drift, ...] = ()) -> None:
+        """Stores the result of a snapshot."""
+        self._unstored.has_moved = True
+        self._reporter.report.note(NoticeKind.SNAPSHOT, "", outcome.outcome)
+        self._store_all(drifts, (outcome,))
 
-    def flush(self, reconciled: Reconciliation | None = None, outcome: SnapshotOutcome | None = None) -> None:
+    # Storing ------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
         """Stores everything that was read so far; the stream continues."""
-        if not self._moved:
-            return
-        self._at = replace(self._at, gtid_executed=str(self._executed.build()), last_column_id=self._tables.last_id)
-        statements, removals, partitions = self._unlogged.drain()
-        temporary = self._replay.catalog.temporary.kept()
-        self._at = self._store.append(
-            VersionBatch(
-                position=self._at,
-                versions=tuple(self._versions),
-                files=(*self._parts.closed, *self._parts.so_far(self._file, self._at, self._executed)),
-                statements=statements,
-                removals=removals,
-                partitions=partitions,
-                drifts=reconciled.drifts if reconciled else (),
-                snapshots=(outcome,) if outcome else (),
-                temporary_tables=temporary if temporary != self._temporary else None,
-            )
-        )
-        self._temporary = temporary
-        self._versions, self._parts.closed, self._moved = [], [], False
+        if self._unstored.has_moved:
+            self._store_all()
 
-    def _open_file(self) -> OpenFile:
-        if self._file is None:
-            raise RuntimeError("begin_file comes first")
-        return self._file
+    def _store_all(self, drifts: tuple[Drift, ...] = (), snapshots: tuple[SnapshotOutcome, ...] = ()) -> None:
+        state, schema = self._state, self._schema
+        state.position = replace(
+            state.position, gtid_executed=str(state.executed.build()), last_column_id=schema.identified.last_id
+        )
+        temporary = schema.replay.catalog.temporary.kept()
+        batch = self._unstored.batch(state, temporary)
+        state.position = self._store.append(replace(batch, drifts=drifts, snapshots=snapshots))
+        self._unstored = Unstored(temporary)

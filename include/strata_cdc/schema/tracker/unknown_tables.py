@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.schema.history.versions import EVERY_TABLE, TableEntry, every_table_of
+from strata_cdc.schema.history.versions import EVERY_TABLE, TableChange, every_table_of
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.tracker.full_metadata import definition_from_map
 
@@ -46,12 +46,12 @@ class UnknownTables:
         """Marks tables as not known from here on."""
         self._names.update(names)
 
-    def made_known_by(self, transaction: TrackedTransaction, replay: Replay, seq: int) -> tuple[TableEntry, ...]:
+    def made_known_by(self, transaction: TrackedTransaction, replay: Replay, seq: int) -> tuple[TableChange, ...]:
         """The tables that become known by a transaction's TABLE_MAPs; they are set in `replay`."""
         if not self._names or seq < self._looks_again_at:
             return ()
         unknown = {name for name in transaction.tables if self._is_unknown(name, replay)}
-        found: dict[TableName, TableEntry] = {}
+        found: dict[TableName, TableChange] = {}
         for table_map in transaction.table_maps if unknown else ():
             name = TableName(table_map.database, table_map.table)
             if name not in unknown or name in found:
@@ -61,7 +61,7 @@ class UnknownTables:
                 self._fruitless += 1
                 self._looks_again_at = seq + min(self._fruitless // _PATIENCE, _LONGEST_PAUSE)
                 break
-            found[name] = TableEntry(name, definition)
+            found[name] = TableChange(name, definition)
         for entry in found.values():
             replay.put_table(entry)
         return tuple(found.values())

@@ -1,0 +1,104 @@
+"""The published rows of one table for its mirror: which were applied, and which come next.
+Not here: how far they are published (`published.py`), reading a change table (`mirrors/changes.py`)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from strata_cdc.mirrors.applied_files import AppliedFiles
+from strata_cdc.mirrors.apply_ddl import CannotFollowError, put_rows
+from strata_cdc.mirrors.changes import PublishedChanges, VersionRange
+from strata_cdc.mirrors.follow.followed import NotYetError
+from strata_cdc.schema.model.engines import discards_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from strata_cdc.mirrors.changes import MirrorBatch
+    from strata_cdc.mirrors.follow.followed import Following
+    from strata_cdc.mirrors.follow.schema_events import SchemaEvent
+    from strata_cdc.mirrors.position import MirrorPosition
+    from strata_cdc.mirrors.table import Mirror
+    from strata_cdc.schema.history.versions import TableChange
+    from strata_cdc.schema.model.definition import TableName
+
+
+class PublishedRows:
+    """The published rows of one table.
+
+    Args:
+        follower: The follower of the source.
+        table: The table.
+        at_once: How many updates share the memory of the process.
+    """
+
+    def __init__(self, follower: Following, table: TableName, at_once: int = 1) -> None:
+        self._follower = follower
+        self._table = table
+        self._at_once = at_once
+
+    @cached_property
+    def changes(self) -> PublishedChanges:
+        """The change table as it is when it is first needed.
+
+        Raises:
+            LostTableError: It lacks what the ledger has, or is damaged.
+            LakeUnavailableError: The storage does not answer.
+        """
+        follower = self._follower
+        known = follower.published.newest_commit(self._table)
+        return PublishedChanges(follower.lake, follower.source, self._table, known, follower.limits)
+
+    def batches(self, span: VersionRange) -> Iterator[MirrorBatch]:
+        """The changes of a range in which the table has one definition."""
+        if discards_rows(span.definition):
+            return
+        intervals = self._follower.published.intervals(self._table, span.after, span.until)
+        if intervals:
+            yield from self.changes.batches(span, intervals.__contains__, self._at_once)
+
+    def applied(self, position: MirrorPosition, until: int) -> str:
+        """The note of the applied files for a commit that brings a mirror from a position to a transaction."""
+        known, start_behind = AppliedFiles.read(position.taken), self._follower.published.start_behind
+        first, last = start_behind(position.seq) if known is None else known.first, start_behind(until - 1)
+        return position.taken if first is None or last is None else self.changes.taken(first, last).text
+
+    def differ_from(self, mirror: Mirror) -> str | None:
+        """The reason if an interval that the mirror has applied now has other rows; None if not."""
+        taken, published = AppliedFiles.read(mirror.position.taken), self._follower.published
+        if taken is None or mirror.is_dropped:
+            return None
+        discarded = published.discarded(self._table, taken.first, taken.last)
+        if discarded is not None:
+            return discarded
+        known = published.newest_commit(self._table)
+        if known is not None and known <= taken.version:
+            return None
+        if self.changes.version <= taken.version or self.changes.still_has(taken):
+            return None
+        return "an interval that the mirror has applied was published again, with other rows"
+
+    def added_by(self, event: SchemaEvent, change: TableChange) -> Iterable[pa.Table]:
+        """The rows that CREATE TABLE ... SELECT has added in the transaction that made the table.
+
+        Raises:
+            NotYetError: They are not published yet.
+            CannotFollowError: They were discarded.
+        """
+        if change.definition is None or not event.is_statement or discards_rows(change.definition):
+            return
+        published = self._follower.published
+        reach = published.reach(self._table, event.before)
+        if reach.is_discarded and reach.seq < event.seq:
+            raise CannotFollowError(reach.withheld or "")
+        if reach.seq < event.seq:
+            raise NotYetError(reach.withheld or "it is not published yet")
+        span = VersionRange(event.before, event.seq, change.version_id, change.definition)
+        intervals = published.intervals(self._table, event.before, event.seq)
+        for batch in self.changes.batches(span, intervals.__contains__):
+            for piece in chain([batch.changes], batch.rest()):
+                yield put_rows(piece, change.definition)
