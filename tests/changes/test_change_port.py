@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,7 @@ from tests.streams.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from strata_cdc.changes.plan import Slice
     from strata_cdc.changes.port import ReadSlice
     from strata_cdc.runs.run_plan import RunPlan
     from strata_cdc.runs.verdict import IntervalVerdict
@@ -51,7 +53,7 @@ OF_ONE_LOG = {"_gtid", "_binlog_file", "_binlog_pos"}
 """Columns that say where a row was in its log."""
 FEED = "s"
 TABLES = """
-CREATE DATABASE shop; USE shop;
+CREATE DATABASE shop; USE shop; SET sql_mode = '';
 CREATE TABLE a (id INT PRIMARY KEY, name VARCHAR(40), price DECIMAL(30,9), made DATETIME(6), d DATE, doc JSON,
                 raw VARBINARY(20), kind ENUM('x','y'), flags SET('p','q'), b BIT(9), f FLOAT, ts TIMESTAMP(3) NULL);
 CREATE TABLE b (id BIGINT UNSIGNED PRIMARY KEY, n DOUBLE, t TIME(2), y YEAR, g POINT);
@@ -61,7 +63,8 @@ VALUES = {
         "REPLACE INTO a (id, price, made, d, raw, kind) VALUES ({0}, {1}.000000001, '2026-02-03 04:05:06.789012', "
         "'1969-12-31', x'00ff{0:02x}', 'y')",
         "REPLACE INTO a (id, flags, b, f, ts) VALUES ({0}, 'p,q', {1}, 0.1, '2001-01-01 00:00:01.5')",
-        "REPLACE INTO a (id, doc) VALUES ({0}, '{{\"k\": [1, null, {1}]}}')",
+        "REPLACE INTO a (id, doc, d) VALUES ({0}, '{{\"k\": [1, null, {1}]}}', '0000-00-00')",
+        "UPDATE a SET doc = JSON_SET(doc, '$.k', {1}), name = 'one {1}' WHERE id = {0}",
     ),
     "b": (
         "REPLACE INTO b (id, n, t, y) VALUES (18446744073709551000 + {0}, {1} / 3, '-12:34:56.78', 1999)",
@@ -78,19 +81,36 @@ DDL = (
 )
 
 
+SETTINGS = (
+    "SET binlog_row_image = MINIMAL",
+    "SET binlog_row_image = FULL",
+    "SET binlog_row_value_options = PARTIAL_JSON",
+    "SET binlog_row_value_options = ''",
+    "SET binlog_transaction_compression = ON",
+    "SET binlog_transaction_compression = OFF",
+    "FLUSH BINARY LOGS",
+)
+
+
 def statements(chance: random.Random) -> Iterator[str]:
-    """What an application does."""
-    for number in range(40):
+    """What an application does; with each setting for a while."""
+    drawn = [chance.choice(SETTINGS) if chance.random() < 0.3 else "" for _ in range(40)]
+    for at, setting in enumerate(SETTINGS):
+        drawn[5 * at] = setting
+    for number, setting in enumerate(drawn):
+        yield setting or "DO 0"
         if chance.random() < 0.15:
             yield chance.choice(DDL).format(number)
             continue
-        yield "BEGIN"
+        is_xa = chance.random() < 0.2
+        yield f"XA START 'x{number}'" if is_xa else "BEGIN"
         for _ in range(chance.randint(0, 9)):
             table = chance.choice("ab")
             yield chance.choice(VALUES[table]).format(chance.randint(1, 9), chance.randint(1, 400))
             if chance.random() < 0.2:
                 yield f"DELETE FROM {table} WHERE id = {chance.randint(1, 9)}"
-        yield chance.choice(("COMMIT", "COMMIT", "ROLLBACK"))
+        end = chance.choice(("COMMIT", "COMMIT", "ROLLBACK"))
+        yield f"XA END 'x{number}'; XA PREPARE 'x{number}'; XA {end} 'x{number}'" if is_xa else end
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -214,6 +234,30 @@ def publish(world: MirrorWorld, read: ReadSlice, folder: JsonFolder | None = Non
     return [_without_log(one) for one in sorted(verdicts, key=lambda one: one.interval)]
 
 
+@pytest.mark.parametrize("kind", [0, 1])
+def test_a_killed_slice_gives_the_same_files(worlds: Any, tmp_path: Path, kind: int) -> None:
+    world, read = worlds[kind][0], (read_slice, read_json_slice)[kind]
+    chance, is_killed = random.Random(kind), 0
+
+    def killed(piece: Slice) -> Iterator[Any]:
+        for step in read(piece):
+            yield step
+            if chance.random() < 0.7:
+                raise KeyboardInterrupt
+
+    (name,) = (Path(world.lake) / "runs" / FEED).iterdir()
+    for task in planned_tasks(str(name)):
+        whole = decode_slice_to_files(replace(task, staging=str(tmp_path / "whole")), read=read)
+        again = replace(task, staging=str(tmp_path / "again"))
+        try:
+            decode_slice_to_files(again, read=killed)
+        except KeyboardInterrupt:
+            is_killed += 1
+        files = decode_slice_to_files(again, read=read)
+        assert [replace(one, url="") for one in files] == [replace(one, url="") for one in whole]
+    assert is_killed
+
+
 def _without_log(verdict: IntervalVerdict) -> Any:
     """A verdict without what only one kind of log has."""
     plain = to_plain(replace(verdict, staged=""))
@@ -266,4 +310,6 @@ def test_values_survive_the_folder(folder: JsonFolder) -> None:
     written = [[*name, version, values] for line in columns.lines for *name, version, values in line["rows"]]
     assert [[one.table.database, one.table.table, one.version, one.values] for one in again] == written
     assert np.all(np.diff(columns.ts) > 0)
+    assert any(one.values[3] for one in again), "no row of a partial image was drawn"
+    assert any(one.values[4] for one in again), "no value was drawn that its column cannot hold"
     assert all(definition_from_json(one.to_json()) == one for one in folder.definitions.values())
