@@ -17,9 +17,10 @@ from bench.workloads import WORKLOADS, make, make_demo, write_definitions
 from scripts.mysql import program
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.changes.blocks import RowReader
-from strata_cdc.changes.decode import ChangeBatch, decode_blocks
-from strata_cdc.changes.decode_plans import DecodePlans, TableVersion
+from strata_cdc.changes.decode import decode_blocks
+from strata_cdc.changes.decode_plans import DecodePlans
 from strata_cdc.changes.plan import Slice
+from strata_cdc.changes.port import ChangeBatch, TableVersion
 from strata_cdc.changes.windows import read_windows
 from strata_cdc.schema.model.definition import definition_from_json
 from tests.mysql_server import MysqlServer, start_server

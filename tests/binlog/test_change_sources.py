@@ -21,9 +21,10 @@ from strata_cdc.binlog.sources.files import FileSource
 from strata_cdc.binlog.sources.live import LiveSource
 from strata_cdc.binlog.sources.port import FileEnd, Transactions, Waiting
 from strata_cdc.changes.blocks import RowReader
-from strata_cdc.changes.decode import ChangeBatch, decode_blocks
+from strata_cdc.changes.decode import decode_blocks
 from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
 from strata_cdc.changes.plan import Range
+from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.changes.windows import read_windows
 from strata_cdc.errors import ChecksumError
 from strata_cdc.landing.change_source import LandedSource

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata_cdc.binlog.events.arrow_columns import from_numbers, repeated_number, repeated_text, to_numbers, to_texts
+from strata_cdc.arrow_columns import from_numbers, repeated_number, repeated_text, to_numbers, to_texts
 
 NUMBERS = st.lists(st.integers(-(1 << 31), (1 << 31) - 1) | st.none(), max_size=40)
 

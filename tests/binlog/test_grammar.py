@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.events.transactions import read_transactions
 from strata_cdc.binlog.sources.files import FileSource
-from strata_cdc.changes.blocks import Hole
-from strata_cdc.changes.decode import ChangeBatch
+from strata_cdc.changes.port import ChangeBatch, Hole
 from strata_cdc.errors import StrataError
 from strata_cdc.pipeline.decode.decode_files import decode_files, decode_files_physically, track_in_memory
 from strata_cdc.schema.history.memory_store import MemoryStore

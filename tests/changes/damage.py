@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.kernels.layout import ABSENT_CELL, Fact, Has
 from strata_cdc.changes.blocks import RowBlock, RowReader
-from strata_cdc.changes.decode_plans import DecodePlans, TableVersion
+from strata_cdc.changes.decode_plans import DecodePlans
 from strata_cdc.changes.plan import Slice
+from strata_cdc.changes.port import TableVersion
 from strata_cdc.changes.windows import read_windows
 
 if TYPE_CHECKING:

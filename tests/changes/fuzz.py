@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.events.salvage import find_stretches
 from strata_cdc.binlog.events.transactions import read_transactions
-from strata_cdc.changes.decode import ChangeBatch
 from strata_cdc.changes.jsonl import JsonLines
+from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.errors import BadData
 from strata_cdc.pipeline.decode.decode_files import decode_files_physically
 from strata_cdc.schema.model.definition import TableName, definition_from_json

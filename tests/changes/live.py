@@ -13,11 +13,12 @@ import numpy as np
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.events.places import chain_of
 from strata_cdc.changes.blocks import RowReader
-from strata_cdc.changes.decode import ChangeBatch, Decoded, decode_blocks
-from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch, TableVersion
+from strata_cdc.changes.decode import decode_blocks
+from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
 from strata_cdc.changes.jsonl import JsonLines
 from strata_cdc.changes.partial_json import differences_of, rebuilt
 from strata_cdc.changes.plan import Slice
+from strata_cdc.changes.port import ChangeBatch, Decoded, TableVersion
 from strata_cdc.changes.windows import read_windows
 from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
 from strata_cdc.schema.model.types import SPATIAL, TypeKind, parse_column_type

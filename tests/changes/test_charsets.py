@@ -7,9 +7,8 @@ from base64 import b64encode
 import numpy as np
 import pytest
 
-from strata_cdc.changes.blocks import Watermark
 from strata_cdc.changes.charset import UTF8, characters_of, characters_of_many_forms, charset_table, plain_table
-from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows
+from strata_cdc.changes.port import ChangeBatch, QuarantinedRows, Watermark
 from strata_cdc.errors import UndecodableTextError
 from strata_cdc.schema.model.charsets import CHARSETS, MANY_TO_ONE
 from strata_cdc.schema.model.definition import TableName

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata_cdc.changes.decode import ChangeBatch
 from strata_cdc.changes.jsonl import JsonLines
+from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.errors import BadData, StrataError
 from tests.changes.live import steps
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows
 from strata_cdc.changes.jsonl import JsonLines
+from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
 from strata_cdc.errors import UnreadableValueError
 from strata_cdc.schema.model.definition import TableName
 from tests.changes import damage

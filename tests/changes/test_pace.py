@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata_cdc.binlog.bytes.files import open_binlog
-from strata_cdc.changes.blocks import RowReader, Watermark
-from strata_cdc.changes.decode import ChangeBatch, decode_blocks
+from strata_cdc.changes.blocks import RowReader
+from strata_cdc.changes.decode import decode_blocks
 from strata_cdc.changes.decode_plans import DecodePlans
 from strata_cdc.changes.limits import DecodeLimits
 from strata_cdc.changes.plan import Slice
+from strata_cdc.changes.port import ChangeBatch, Watermark
 from strata_cdc.changes.windows import FlushPace, read_windows
 from tests.binlog.binlogs import Binlog
 

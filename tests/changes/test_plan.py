@@ -14,9 +14,10 @@ from strata_cdc.binlog.events.model import TableMap
 from strata_cdc.binlog.events.parse import parse_event
 from strata_cdc.binlog.events.places import chain_of
 from strata_cdc.binlog.events.scanner import TransactionScanner
-from strata_cdc.changes.decode import ChangeBatch, decode_slice
+from strata_cdc.changes.decode import decode_slice
 from strata_cdc.changes.physical import physical_definition
 from strata_cdc.changes.plan import Plan, Slice, plan_slices
+from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.errors import SchemaGapError
 from strata_cdc.schema.history.versions import SchemaVersion
 from strata_cdc.schema.model.definition import TableDefinition, TableName, definition_from_json

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.bytes.segment import SegmentName
 from strata_cdc.binlog.events.scanner import TransactionScanner
-from strata_cdc.changes.blocks import Hole
-from strata_cdc.changes.decode import ChangeBatch, decode_slice
+from strata_cdc.changes.decode import decode_slice
 from strata_cdc.changes.plan import Slice, plan_slices
+from strata_cdc.changes.port import ChangeBatch, Hole
 from strata_cdc.landing.landed import LandedStream, landing_folder
 from strata_cdc.landing.prepared import PreparedPlacement
 from strata_cdc.landing.repair import repair_landing

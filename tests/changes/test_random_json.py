@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows
+from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
 from strata_cdc.errors import UnreadableValueError
 from strata_cdc.schema.model.definition import TableName
 from tests.changes.live import Live, changes, replayed, steps

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from strata_cdc.binlog.protocol.connection import ServerAddress, open_connection
-from strata_cdc.changes.decode import ChangeBatch
+from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.changes.select.keys import select_key
 from strata_cdc.changes.select.rows import SelectedRows, ServerSelect, select_rows
 from strata_cdc.changes.select.statement import prepare_session

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from strata_cdc.changes.blocks import Hole
-from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows
 from strata_cdc.changes.decode_plans import OnMismatch
+from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows
 from strata_cdc.errors import SchemaMismatchError, StatementFormatError
 from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
 from tests.changes.live import Live, changes, steps

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows
+from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
 from strata_cdc.cli import rows_out
 from strata_cdc.cli.main import run
 from strata_cdc.errors import SchemaMismatchError

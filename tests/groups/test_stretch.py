@@ -20,8 +20,9 @@ from strata_cdc.position.token import Token
 from strata_cdc.position.token_seal import StepTexts
 from strata_cdc.position.token_text import to_text
 from strata_cdc.streams.decoding import StreamBatch
-from strata_cdc.streams.events import Along, Ddl, ExecutedAlong
+from strata_cdc.streams.events import Along, Ddl
 from strata_cdc.streams.places import Places
+from strata_cdc.streams.positions_along import ExecutedAlong
 from tests.position.test_sets import A, B
 from tests.streams.batches import batch_of_gtids
 from tests.streams.test_transaction_columns import NOW, cut

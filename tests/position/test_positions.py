@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.sets import Gtid, GtidSet
+from tests.changes.json_folder import CommitNumber
 from tests.position.test_sets import A, B, sets
 
 offsets = st.builds(BinlogPosition.of, st.sampled_from(["binlog.999999", "binlog.1000000"]), st.integers(4, 9))
 KINDS = {
     "GTID set": (sets, st.builds(Gtid.of, st.sampled_from([A, B]), st.integers(1, 12))),
     "file and offset": (st.builds(FilePosition, st.just(A), offsets), offsets),
+    "number of a commit": (st.builds(CommitNumber, st.just("feed"), st.integers(0, 9)), st.integers(1, 10)),
 }
 
 

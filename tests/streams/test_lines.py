@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata_cdc.changes.arrow import INVALID, MISSING, change_schema
-from strata_cdc.changes.decode import ChangeBatch
 from strata_cdc.changes.jsonl import TableLines
+from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.position.sets import Gtid, GtidSet
 from strata_cdc.position.token_seal import step_numbers
 from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
 from strata_cdc.streams.decoding import StreamBatch
-from strata_cdc.streams.events import Along, ExecutedAlong, TransactionPlace
+from strata_cdc.streams.events import Along, TransactionPlace
+from strata_cdc.streams.positions_along import ExecutedAlong
 from strata_cdc.streams.transaction_texts import time_text
 from strata_cdc.streams.writing import Writing, message
 from tests.streams.batches import batch_of_gtids

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from strata_cdc.changes.decode import ChangeBatch
+from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.streams.decoding import StreamBatch
 from strata_cdc.streams.together import put_together
 from tests.changes.live import steps

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
+from strata_cdc.arrow_columns import repeated_text
 from strata_cdc.binlog.bytes.codes import FieldType
-from strata_cdc.binlog.events.arrow_columns import repeated_text
 from strata_cdc.binlog.kernels.layout import Fact, Has, Op
 from strata_cdc.binlog.kernels.nulls import op_validity
 from strata_cdc.binlog.kernels.strings import gtid_texts

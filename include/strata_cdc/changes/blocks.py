@@ -25,6 +25,7 @@ from strata_cdc.binlog.kernels.records import records
 from strata_cdc.binlog.kernels.stream import walk_events
 from strata_cdc.binlog.kernels.words import Request, State, Word
 from strata_cdc.changes.maps_in_force import MapsInForce
+from strata_cdc.changes.port import Hole, Watermark
 from strata_cdc.changes.row_buffers import RowBuffers
 from strata_cdc.changes.unlogged_rows import reported_loss, unlogged_rows
 from strata_cdc.changes.windows import FlushPoint, PayloadEnd, RangeStart, Window
@@ -58,27 +59,6 @@ class RowBlock(Struct, frozen=True, eq=False):
     def in_front_of(self, seq: int, row: int) -> RowBlock:
         """The part that is in the stream before row number `row` of transaction `seq`."""
         return replace(self, rows=self.rows.in_front_of(seq, row))
-
-
-class Hole(Struct, frozen=True):
-    """Rows that were changed, but are not in the log."""
-
-    error: StrataError
-    """What is missing, with its position; a table only if it is known."""
-    seq: int = 0
-    """Ordinal of the transaction that the walk was in; 0 if it was in none."""
-
-
-class Watermark(Struct, frozen=True):
-    """All rows before this position of the stream have been yielded."""
-
-    unended_seq: int
-    """Ordinal of the first transaction that has not ended before it."""
-    is_last: bool = False
-    """Whether nothing more is read, or can be read."""
-    missing_from: tuple[int, int] | None = None
-    """Transaction and row before which all rows have been yielded, if that row cannot be read. Later rows of
-    other tables may have been yielded."""
 
 
 Step = RowBlock | Hole | Watermark

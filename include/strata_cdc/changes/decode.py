@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-from msgspec import Struct
 
 from strata_cdc.changes.batch import CorruptRow, build_batch
-from strata_cdc.changes.blocks import Hole, RowBlock, RowReader, Watermark
-from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch, TableVersion
+from strata_cdc.changes.blocks import RowBlock, RowReader
+from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
 from strata_cdc.changes.faults import FaultKind
+from strata_cdc.changes.port import VALUE_FAULTS, ChangeBatch, QuarantinedRows, TableVersion, Watermark, placed
 from strata_cdc.changes.windows import read_windows
 from strata_cdc.errors import StrataError, UndecodableTextError, UnreadableValueError
 
@@ -26,44 +26,8 @@ if TYPE_CHECKING:
     from strata_cdc.changes.blocks import Step
     from strata_cdc.changes.decode_plans import DecodePlan
     from strata_cdc.changes.plan import Slice
-    from strata_cdc.schema.model.definition import TableDefinition, TableName
-
-
-class ChangeBatch(Struct, frozen=True):
-    """Decoded changes of one table, in stream order."""
-
-    table: TableName
-    version_id: int | None
-    """None if rows are decoded by their TABLE_MAP alone."""
-    definition: TableDefinition
-    batch: pa.RecordBatch
-    """Columns as in `arrow.change_schema`."""
-
-    @property
-    def kind(self) -> tuple[TableName, int | None, int]:
-        """The same for all batches with the same kind of rows; valid as long as their definition is referenced."""
-        return self.table, self.version_id, id(self.definition)
-
-
-class QuarantinedRows(Struct, frozen=True):
-    """Changes that must not be published as they are; they are in no `ChangeBatch`."""
-
-    table: TableName
-    version_id: int | None
-    """Id of the version that should have decoded them."""
-    definition: TableDefinition
-    """The definition of the columns of `rows`."""
-    error: StrataError
-    """The reason, with the position of the first row."""
-    rows: pa.RecordBatch
-    """What could be read. If the TABLE_MAP contradicts the version: columns `@1`, `@2`, ... by the map alone; else
-    NULL instead of the values that cannot be read, with their bytes in `_invalid` (base64)."""
-    faults: pa.Array | None = None
-    """For each row the values that cannot be read, as `VALUE_FAULTS`; None if the TABLE_MAP contradicts the version."""
-
-
-VALUE_FAULTS: Final = pa.list_(pa.struct({"column": pa.string(), "error": pa.string(), "reason": pa.string()}))
-"""The name of a column (`_before.NAME` in the before image), the name of the error's class, and the reason."""
+    from strata_cdc.changes.port import Decoded, Hole
+    from strata_cdc.schema.model.definition import TableName
 
 
 _ASIDE: Final = "The row is in quarantine, its bytes in `_invalid`. "
@@ -78,8 +42,6 @@ _ERRORS: Final[Mapping[FaultKind, tuple[type[StrataError], str]]] = {
     ),
 }
 """The messages about quarantined rows."""
-
-Decoded = ChangeBatch | QuarantinedRows | Hole | Watermark
 
 
 def decode_slice(
@@ -195,14 +157,3 @@ def _sorted_out(plan: DecodePlan, built: Built) -> Iterator[ChangeBatch | Quaran
         found = error(f"column {column}: {reason}", table=str(plan.table), remedy=remedy)
         each = pa.array([faults[number] for number in numbers], VALUE_FAULTS)
         yield QuarantinedRows(plan.table, plan.version_id, plan.definition, placed(found, rows), rows, each)
-
-
-def placed(error: StrataError, rows: pa.RecordBatch) -> StrataError:
-    """A copy of an error with the position of the first row."""
-    placed = type(error)(error.message, remedy=error.remedy, table=error.table)
-    names = rows.schema.names
-    first = {
-        name: rows.column(len(names) - 1 - names[::-1].index(name))[0].as_py()
-        for name in ("_gtid", "_binlog_file", "_binlog_pos")
-    }
-    return placed.located(gtid=first["_gtid"], file=first["_binlog_file"], offset=first["_binlog_pos"])

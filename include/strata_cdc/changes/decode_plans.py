@@ -3,7 +3,6 @@ Not here: reading TABLE_MAPs (`binlog/events/table_map.py`), comparing them with
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from strata_cdc.binlog.events.arrow_columns import repeated_number
+from strata_cdc.arrow_columns import repeated_number
 from strata_cdc.binlog.events.cell_widths import CellWidths
 from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
 from strata_cdc.changes.column_plans import ColumnPlan, plan_columns
@@ -23,10 +22,11 @@ from strata_cdc.schema.history.versions import SYSTEM_DATABASES
 from strata_cdc.schema.model.definition import TableDefinition, TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from strata_cdc.binlog.events.model import TableMap
     from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.changes.port import Lookup, TableVersion
 
 
 class OnMismatch(Enum):
@@ -71,18 +71,6 @@ class MapPlan(Struct, frozen=True, eq=False):
     """For each column of the TABLE_MAP the number of the wanted column, -1 if it is not wanted."""
     decode: DecodePlan | None
     """None if the rows are only counted."""
-
-
-class TableVersion(Struct, frozen=True):
-    """A version that may decode rows of a table."""
-
-    version_id: int
-    definition: TableDefinition
-
-
-Lookup = Callable[[TableName, int], TableVersion | None]
-"""From a table and the ordinal of a transaction to the version for its rows; None if the rows are not wanted. Raises
-SchemaGapError if the version is not known."""
 
 
 class DecodePlans:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from strata_cdc.binlog.events.arrow_columns import to_texts
+from strata_cdc.arrow_columns import to_texts
 from strata_cdc.binlog.kernels.layout import ABSENT_CELL, Fact, Has, Op
 from strata_cdc.changes.arrow import BEFORE, INVALID, MISSING
 from strata_cdc.changes.gather_text import Labels

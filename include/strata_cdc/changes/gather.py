@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
+from strata_cdc.arrow_columns import to_numbers
 from strata_cdc.binlog.bytes.codes import FieldType
-from strata_cdc.binlog.events.arrow_columns import to_numbers
 from strata_cdc.binlog.kernels import decimals, numbers, temporal
 from strata_cdc.binlog.kernels.layout import ABSENT_CELL
 from strata_cdc.binlog.kernels.nulls import cell_validity, count_nulls

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec import Struct
 
+from strata_cdc.arrow_columns import to_texts
 from strata_cdc.binlog.bytes.cursor import ByteCursor
-from strata_cdc.binlog.events.arrow_columns import to_texts
 from strata_cdc.binlog.kernels.layout import ABSENT_CELL, NULL_CELL
 from strata_cdc.changes.faults import FaultKind, Faults
 from strata_cdc.changes.gather_json import GatherJson

@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from strata_cdc.binlog.events.repeats import Repeat, describe_repeat
 from strata_cdc.binlog.events.salvage import Damage, describe
-from strata_cdc.changes.blocks import Hole, Watermark
-from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows
 from strata_cdc.changes.jsonl import JsonLines
+from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows, Watermark
 from strata_cdc.errors import StrataError, Usage
 from strata_cdc.pipeline.decode.file_ranges import UndecidedRows
 from strata_cdc.tables.limits import FileLimits

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from strata_cdc.changes.decode import ChangeBatch
+from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.errors import InvalidGtidSetError, SourceSettingsError
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.schema.model.folding import fold_name

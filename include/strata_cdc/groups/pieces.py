@@ -16,18 +16,16 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.binlog.events.batch import gtid_spans
 from strata_cdc.groups.vector import NOWHERE, inside_of
 from strata_cdc.streams.decoding import StreamBatch, row_ordinals, row_seqs
 from strata_cdc.streams.places import Places
-from strata_cdc.streams.positions import Held
+from strata_cdc.streams.positions import Held, gtid_spans_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from strata_cdc.binlog.events.batch import TransactionBatch
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.changes.decode import ChangeBatch
+    from strata_cdc.changes.port import ChangeBatch, TransactionColumns
     from strata_cdc.groups.hops import Hop
     from strata_cdc.groups.vector import GroupPosition
     from strata_cdc.position.sets import GtidSet, Sid, Span
@@ -78,8 +76,7 @@ class SpanTransactions:
 
     def gtid_spans(self) -> Iterator[tuple[Sid, Span]]:
         """Yields the GTIDs of the transactions, without those that are already marked as possible copies."""
-        rows, batch = self.rows[~self.may_be_copy], self.own.batch
-        return gtid_spans(batch.sids, batch.sid_numbers[rows], batch.numbers[rows])
+        return gtid_spans_of(self.own.batch, self.rows[~self.may_be_copy])
 
     def leave_out(self, some: Mask) -> None:
         """Removes some of the transactions."""
@@ -141,7 +138,7 @@ class SpanTransactions:
         return max(found)
 
 
-def _together(parts: Sequence[Ints], batch: TransactionBatch) -> Ints:
+def _together(parts: Sequence[Ints], batch: TransactionColumns) -> Ints:
     """The ordinals of some transactions of a batch, each once, in order."""
     is_there = np.zeros(len(batch), np.bool_)
     for seqs in parts:

@@ -1,11 +1,9 @@
 """Decodes transactions into spans of the stream: batches of rows, DDL, and the ends of transactions.
-Not here: which transactions (`progress.py`), their DDL (`statements.py`), the order within a span as events or lines
-(`rendering.py`)."""
+Not here: which transactions (`port.py`), how their rows are read (`changes/port.py`), their DDL (`statements.py`), the
+order within a span as events or lines (`rendering.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
@@ -13,35 +11,22 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import ROW_FIELDS
-from strata_cdc.changes.blocks import Hole, RowReader, Watermark
-from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows, decode_blocks
-from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
-from strata_cdc.changes.plan import Range
-from strata_cdc.changes.windows import FlushPace, read_windows
-from strata_cdc.errors import StrataError, StreamHoleError
-from strata_cdc.schema.model.definition import TableName
+from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows, Watermark
+from strata_cdc.errors import StrataError
 from strata_cdc.streams.unreadable import UnreadableRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
 
-    from strata_cdc.binlog.bytes.chain import EventChain
-    from strata_cdc.binlog.bytes.files import BinlogFile
-    from strata_cdc.binlog.events.batch import TransactionBatch
-    from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.changes.decode import Decoded
-    from strata_cdc.changes.limits import DecodeLimits
+    from strata_cdc.changes.port import Decoded
+    from strata_cdc.schema.model.definition import TableName
     from strata_cdc.streams.events import Ddl, TransactionPlace
-    from strata_cdc.streams.filter import StreamFilter
-    from strata_cdc.streams.places import Places
+    from strata_cdc.streams.port import ChosenTransactions
     from strata_cdc.streams.positions import Mask
-    from strata_cdc.streams.prepared import PreparedAlong
-    from strata_cdc.streams.progress import ChosenTransactions
-    from strata_cdc.streams.versions import StreamVersions
 
 _FACTS: Final = [field.name for field in ROW_FIELDS]
 _END: Final = 1 << 62
@@ -92,34 +77,6 @@ class StreamBatch(Struct):
     def last(self) -> TransactionPlace | None:
         """The last transaction that ends in the span; None if no transaction ends in it."""
         return self.places[int(self.ended[-1])] if len(self.ended) else None
-
-
-class _SameColumns(Mapping[TableName, frozenset[str]]):
-    """The same columns of every table."""
-
-    def __init__(self, columns: frozenset[str] | None) -> None:
-        self._columns = columns
-
-    def __getitem__(self, table: TableName) -> frozenset[str]:
-        if self._columns is None:
-            raise KeyError(table)
-        return self._columns
-
-    def __iter__(self) -> Iterator[TableName]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0 if self._columns is None else 1
-
-
-class _Piece(Struct, frozen=True):
-    """Consecutive transactions of an item that are decoded from one file: the item's file, or the file of a prepared
-    transaction."""
-
-    ranges: list[Range]
-    """In the item's file."""
-    xa: TransactionRecord | None = None
-    """A transaction with an XA mark: if it has rows, they are elsewhere."""
 
 
 class _OpenItem:
@@ -214,25 +171,15 @@ class _OpenItem:
 class Decoding:
     """Decodes the transactions of one stream, in its order."""
 
-    def __init__(
-        self,
-        versions: StreamVersions,
-        prepared: PreparedAlong,
-        wanted: StreamFilter,
-        permit: AbstractContextManager[object],
-        limits: DecodeLimits,
-    ) -> None:
-        """Begins without transactions. Everything is decoded with a permit, which several streams may share: threads
-        that do little between two calls of kernels lose more time by passing Python's lock to each other than they
-        gain."""
-        self._prepared, self._permit, self._everything = prepared, permit, wanted.everything
-        self._plans = DecodePlans(
-            versions.lookup,
-            wanted=wanted.table,
-            on_mismatch=OnMismatch.FAIL,
-            columns=_SameColumns(wanted.columns),
-        )
-        self._pace = FlushPace(limits)
+    def __init__(self, permit: AbstractContextManager[object], *, everything: bool) -> None:
+        """Begins without transactions.
+
+        Args:
+            permit: Entered while something is decoded; several streams may share it: threads that do little between two
+                calls of kernels lose more time by passing Python's lock to each other than they gain.
+            everything: Whether the end of a transaction is wanted even if nothing else of the transaction is.
+        """
+        self._permit, self._everything = permit, everything
 
     def read(self, chosen: ChosenTransactions, ddl: list[Ddl]) -> Iterator[StreamBatch]:
         """Yields what some transactions of an item have; then raises the error that ends the stream, if there is an
@@ -245,13 +192,10 @@ class Decoding:
         Raises:
             StrataError: Rows are missing, or it is not known where they are; everything before them has been yielded.
         """
-        for record in chosen.passed:
-            with suppress(StreamHoleError):
-                self._prepared.take(chosen.item, record)
+        # Reads from the lake before the permit is taken, so that other streams need not wait for the lake.
+        chosen.changes.open()
         if not chosen.places:
             return
-        # Reads from the lake before the permit is taken, so that other streams need not wait for the lake.
-        chosen.item.bytes()
         spans = self._spans(chosen, ddl)
         while True:
             with self._permit:
@@ -264,7 +208,7 @@ class Decoding:
         open_ = _OpenItem(chosen, ddl, everything=self._everything)
         last = StreamBatch(chosen.places)
         try:
-            for step in self._steps(chosen, open_):
+            for step in chosen.changes.rows():
                 open_.put(step)
                 if isinstance(step, Watermark):
                     found = open_.cut(step)
@@ -279,53 +223,11 @@ class Decoding:
         if open_.fault is not None:
             raise open_.fault
 
-    def _steps(self, chosen: ChosenTransactions, open_: _OpenItem) -> Iterator[Decoded]:
-        item = chosen.item
-        chain = None if item.is_landed else item.chain()
-        for piece in _pieces(chosen.places):
-            if piece.xa is None:
-                yield from self._decode(item.bytes(), piece.ranges, chain)
-                continue
-            open_.unended = piece.xa.seq
-            prepared = self._prepared.take(item, piece.xa)
-            if prepared is not None:
-                with prepared.open() as binlog:
-                    yield from self._decode(binlog, [prepared.range], None)
-
-    def _decode(self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None) -> Iterator[Decoded]:
-        windows = read_windows(binlog, ranges, chain, self._pace)
-        blocks = RowReader(binlog, self._plans).read(windows)
-        return decode_blocks(blocks, binlog.name)
-
-
-def _pieces(places: Places) -> list[_Piece]:
-    """Cuts the transactions at those with an XA mark."""
-    batch, rows, begin, found = places.batch, places.rows, 0, list[_Piece]()
-    marked = np.flatnonzero(np.isin(rows, [row for row, _ in batch.marks])) if batch.marks else _NONE
-    for at in marked.tolist():
-        if begin < at:
-            found.append(_Piece(_ranges(batch, rows[begin:at])))
-        begin = at + 1
-        found.append(_Piece([], batch.record(int(rows[at]))))
-    if begin < len(rows):
-        found.append(_Piece(_ranges(batch, rows[begin:])))
-    return found
-
 
 def _parted(items: list[Part], belongs: Callable[[Part], bool]) -> tuple[list[Part], list[Part]]:
     """The first items for which `belongs` is true, and the rest."""
     count = next((at for at, item in enumerate(items) if not belongs(item)), len(items))
     return items[:count], items[count:]
-
-
-def _ranges(batch: TransactionBatch, rows: Ints) -> list[Range]:
-    """Ranges of bytes without gaps, of some transactions of a batch."""
-    breaks = np.flatnonzero(batch.begins[rows[1:]] != batch.ends[rows[:-1]]) + 1
-    firsts, lasts = rows[np.append(0, breaks)], rows[np.append(breaks - 1, len(rows) - 1)]
-    # The clock before a range is not later than the range's own time, and nothing else about it matters.
-    seqs, clocks = firsts + batch.first_seq, batch.committed_at[firsts]
-    columns = (batch.begins[firsts], batch.ends[lasts], batch.positions[firsts], seqs, clocks)
-    return [Range(*numbers) for numbers in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> Ints:

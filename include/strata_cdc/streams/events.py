@@ -5,16 +5,11 @@ Not here: finding them (`decoding.py`), their lines (`jsonl.py`)."""
 from __future__ import annotations
 
 from functools import cached_property
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.binlog.events.batch import add_gtids
-from strata_cdc.position.binlog_position import BinlogPosition
-from strata_cdc.position.file_position import FilePosition
-from strata_cdc.position.sets import Gtid, GtidSetBuilder
 from strata_cdc.position.source_position import PartialTransaction, SourcePosition, kept_origins
 from strata_cdc.position.token import Token
 from strata_cdc.position.token_seal import StepTexts
@@ -23,46 +18,10 @@ from strata_cdc.position.token_text import to_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from strata_cdc.binlog.events.batch import TransactionBatch
-    from strata_cdc.binlog.events.model import TransactionRecord
+    from strata_cdc.changes.port import TransactionColumns, TransactionFacts, TransactionPositions
     from strata_cdc.position.port import Position
-    from strata_cdc.position.sets import GtidSet
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.streams.unreadable import UnreadableRow
-
-
-class ExecutedAlong:
-    """What is executed before each transaction of a batch: most readers request few of these sets, and in order."""
-
-    def __init__(self, base: GtidSet, batch: TransactionBatch, first: int) -> None:
-        """Begins with what is executed before a row of the batch."""
-        self._base, self._batch, self._first = base, batch, first
-        self._built, self._builder = first, GtidSetBuilder(base)
-        self._sets: dict[int, GtidSet] = {}
-        # Readers that share one decoder call from several threads.
-        self._lock = Lock()
-
-    def before(self, row: int) -> GtidSet:
-        """Returns what is executed before a row; the row after the last one is allowed, too."""
-        found = self._sets.get(row)
-        if found is not None:
-            return found
-        with self._lock:
-            if row < self._built:
-                self._built, self._builder = self._first, GtidSetBuilder(self._base)
-            self._grow(row)
-            found = self._sets[row] = self._builder.build()
-        return found
-
-    def _grow(self, row: int) -> None:
-        batch, begin = self._batch, self._built
-        if row == begin + 1:
-            sid = batch.sid_numbers[begin]
-            if sid >= 0:
-                self._builder.add(Gtid(batch.sids[sid], int(batch.numbers[begin])))
-        else:
-            add_gtids(self._builder, batch.sids, batch.sid_numbers[begin:row], batch.numbers[begin:row])
-        self._built = row
 
 
 class Along(Struct, frozen=True):
@@ -70,9 +29,8 @@ class Along(Struct, frozen=True):
 
     source: str
     lineage: str
-    executed: ExecutedAlong | str
-    """What is executed before each transaction; for a stream by file and offset, the UUID of the server that has the
-    file."""
+    positions: TransactionPositions
+    """The positions of the transactions of their batch."""
     copied_from: Mapping[str, str]
     """As `copied_from` of the source."""
 
@@ -85,7 +43,7 @@ class TransactionPlace:
 
     __slots__ = ("__dict__", "_along", "_batch", "_row", "statements")
 
-    def __init__(self, along: Along, batch: TransactionBatch, row: int, statements: int) -> None:
+    def __init__(self, along: Along, batch: TransactionColumns, row: int, statements: int) -> None:
         """Takes where the transaction's record is, and how many statements it has.
 
         Args:
@@ -98,12 +56,12 @@ class TransactionPlace:
         self._along, self._batch, self._row = along, batch, row
 
     @property
-    def made_of(self) -> tuple[Along, TransactionBatch, int, int]:
+    def made_of(self) -> tuple[Along, TransactionColumns, int, int]:
         """The arguments that it was made with, to make another place of the same transaction."""
         return self._along, self._batch, self._row, self.statements
 
     @cached_property
-    def record(self) -> TransactionRecord:
+    def record(self) -> TransactionFacts:
         """Its record."""
         return self._batch.record(self._row)
 
@@ -112,26 +70,25 @@ class TransactionPlace:
         """More keys of its lines, with their values."""
         return {}
 
+    @property
+    def transaction(self) -> Any:
+        """The transaction, identified as its positions count it."""
+        return self._along.positions.transaction(self._row)
+
     @cached_property
     def before(self) -> SourcePosition:
         """The position before it."""
-        return self._at(self._row, self.record.binlog_pos)
+        return self._at(self._along.positions.before(self._row))
 
     @cached_property
     def after(self) -> SourcePosition:
         """The position after all of it."""
-        record = self.record
-        return self._at(self._row + 1, record.binlog_pos + record.end - record.begin)
+        return self._at(self._along.positions.after(self._row))
 
-    def _at(self, row: int, binlog_pos: int) -> SourcePosition:
-        along, record = self._along, self.record
-        position: Position
-        if isinstance(along.executed, str):
-            position = FilePosition(along.executed, BinlogPosition.of(record.binlog_file, binlog_pos))
-        else:
-            position = along.executed.before(row)
+    def _at(self, position: Position) -> SourcePosition:
+        along, committed_at = self._along, self.record.committed_at
         origins = kept_origins(along.copied_from, position)
-        return SourcePosition(along.source, position, along.lineage, record.committed_at, origins=origins)
+        return SourcePosition(along.source, position, along.lineage, committed_at, origins=origins)
 
     @cached_property
     def after_text(self) -> str:
@@ -141,13 +98,7 @@ class TransactionPlace:
     @cached_property
     def steps(self) -> StepTexts:
         """The tokens in it."""
-        record, before = self.record, self.before
-        if isinstance(self._along.executed, str):
-            begin = BinlogPosition.of(record.binlog_file, record.binlog_pos)
-            return StepTexts(replace(before, parts=(PartialTransaction(begin, 1),)))
-        if record.gtid is None:
-            raise RuntimeError("a stream by GTID set has a transaction without one")
-        return StepTexts(replace(before, parts=(PartialTransaction(record.gtid, 1),)))
+        return StepTexts(replace(self.before, parts=(PartialTransaction(self.transaction, 1),)))
 
     @property
     def gtid(self) -> str | None:

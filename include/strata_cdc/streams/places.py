@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,20 +16,30 @@ from strata_cdc.streams.lines import LineColumn, composed, in_digits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata_cdc.binlog.events.batch import TransactionBatch
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.binlog.sources.port import Transactions
+    from strata_cdc.changes.port import TransactionColumns
     from strata_cdc.changes.texts import Texts
     from strata_cdc.streams.events import Along
+
+
+class TransactionItem(Protocol):
+    """Transactions that came together."""
+
+    @property
+    def batch(self) -> TransactionColumns:
+        """Their columns."""
+
+    def statements(self, record: Any, /) -> Iterator[Any]:
+        """The statements of one of them."""
 
 
 class Places(Mapping[int, TransactionPlace]):
     """By ordinal, in the order of the stream."""
 
-    def __init__(self, along: Along, item: Transactions, rows: Ints) -> None:
+    def __init__(self, along: Along, item: TransactionItem, rows: Ints) -> None:
         """Takes what the transactions have in common, the item that they are in, and their rows in its batch, in
         order."""
-        self.batch: TransactionBatch = item.batch
+        self.batch: TransactionColumns = item.batch
         self.rows = rows
         self.seqs: Ints = rows + self.batch.first_seq
         """The ordinals of the transactions."""
@@ -40,7 +50,7 @@ class Places(Mapping[int, TransactionPlace]):
     def with_statements(self) -> list[int]:
         """Returns the ordinals of the transactions that have statements, in order."""
         batch = self.batch
-        if not len(batch.statements):
+        if not len(batch) or not batch.statements_end[-1]:
             return []
         found: list[int] = self.seqs[np.diff(batch.statements_end, prepend=0)[self.rows] > 0].tolist()
         return found

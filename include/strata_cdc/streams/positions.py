@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 from msgspec import Struct
 
+from strata_cdc.binlog.events.batch import gtid_spans
 from strata_cdc.binlog.protocol.server_now import ServerNow
 from strata_cdc.errors import Usage
 from strata_cdc.position.binlog_position import BinlogPosition
@@ -21,11 +22,13 @@ from strata_cdc.position.source_position import PartialTransaction, SourcePositi
 from strata_cdc.position.token_text import from_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from strata_cdc.binlog.events.batch import TransactionBatch
-    from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.changes.port import TransactionColumns
     from strata_cdc.position.port import Position
-    from strata_cdc.position.sets import Gtid
+    from strata_cdc.position.sets import Gtid, Sid, Span
     from strata_cdc.position.token import Token
 
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -126,7 +129,7 @@ class Held:
     def __init__(self, executed: GtidSet) -> None:
         self._spans = {sid: np.array(spans, np.int64) for sid, spans in executed.items()}
 
-    def of(self, batch: TransactionBatch) -> Mask:
+    def of(self, batch: TransactionColumns) -> Mask:
         """Returns a value for each transaction of a batch."""
         found = np.zeros(len(batch), np.bool_)
         for number, sid in enumerate(batch.sids):
@@ -135,6 +138,11 @@ class Held:
                 at = np.searchsorted(spans[:, 0], batch.numbers, "right") - 1
                 found |= (batch.sid_numbers == number) & (at >= 0) & (batch.numbers <= spans[at, 1])
         return found
+
+
+def gtid_spans_of(batch: TransactionColumns, rows: Ints) -> Iterator[tuple[Sid, Span]]:
+    """Yields the GTIDs of some transactions of a batch as spans of each server's numbers."""
+    return gtid_spans(batch.sids, batch.sid_numbers[rows], batch.numbers[rows])
 
 
 class Begin(Struct, frozen=True, dict=True):
@@ -178,16 +186,6 @@ class Begin(Struct, frozen=True, dict=True):
         if self.executed is None:
             return found
         return found[~self._held.of(batch)[first:stop]]
-
-    def is_in_front_of(self, record: TransactionRecord) -> bool:
-        """Whether a transaction is to be yielded."""
-        if self.time is not None:
-            return record.committed_at >= self.time
-        if self.at is not None:
-            return BinlogPosition.of(record.binlog_file, record.binlog_pos) >= self.at
-        if self.executed is not None and record.gtid is not None:
-            return not self.executed.contains(record.gtid)
-        return True
 
     def steps_given(self, batch: TransactionBatch) -> dict[int, int]:
         """Returns how many steps the reader already has, by ordinal, of the transactions of a batch that are not new to

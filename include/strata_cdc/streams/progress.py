@@ -14,8 +14,9 @@ from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.source_position import SourcePosition, kept_origins
-from strata_cdc.streams.events import Along, ExecutedAlong
+from strata_cdc.streams.events import Along
 from strata_cdc.streams.places import Places
+from strata_cdc.streams.positions_along import ExecutedAlong, FilesAlong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +103,7 @@ class StreamProgress(Struct, frozen=True):
         return SourcePosition(request.source.name, position, request.source.lineage, self.committed_at, parts, origins)
 
 
-class ChosenTransactions(Struct, frozen=True):
+class ChosenRows(Struct, frozen=True):
     """The part of an item that is for a reader."""
 
     item: Transactions
@@ -119,7 +120,7 @@ class ChosenTransactions(Struct, frozen=True):
 
 def choose(
     item: Transactions, reached: Reached, progress: StreamProgress, opening: Opening, request: StreamRequest
-) -> ChosenTransactions:
+) -> ChosenRows:
     """Chooses the transactions of an item that are for a reader.
 
     Args:
@@ -138,7 +139,7 @@ def choose(
     end = opening.stop(batch, first, progress.executed)
     stop = len(batch) if end is None else end
     rows = opening.rows(batch, first, stop)
-    return ChosenTransactions(
+    return ChosenRows(
         item,
         Places(_along(batch, range(first, stop), reached, progress, request), item, rows),
         opening.begin.steps_given(batch),
@@ -153,7 +154,7 @@ def _along(
 ) -> Along:
     source = request.source
     if reached.by_file:
-        return Along(source.name, source.lineage, progress.server_uuid(reached), request.copied_from)
+        return Along(source.name, source.lineage, FilesAlong(progress.server_uuid(reached), batch), request.copied_from)
     unnumbered = np.flatnonzero(batch.sid_numbers[rows.start : rows.stop] < 0)
     if len(unnumbered):
         raise SourceSettingsError(

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.streams.decoding import row_seqs
-from strata_cdc.streams.positions import Begin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,13 +130,10 @@ class Recent:
         not kept here."""
         if place.parts or (place.source, place.lineage) != (self._head.source, self._head.lineage):
             return None
-        begin = Begin.of(place)
-        at = bisect_left(
-            self._spans, 1, key=lambda one: len(one.begun) > 0 and begin.is_in_front_of(_last_begun(one).record)
-        )
+        at = bisect_left(self._spans, 1, key=lambda one: len(one.begun) > 0 and not _has(place, _last_begun(one)))
         for number, recent in enumerate(islice(self._spans, at, None), start=self.first + at):
             for begun in map(recent.span.places.__getitem__, recent.begun.tolist()):
-                if begin.is_in_front_of(begun.record):
+                if not _has(place, begun):
                     is_here = self._is_in_front_of(place, begun)
                     return SpanCursor(number, begun.record.seq) if is_here else None
         return SpanCursor(self.next) if _is_same(place, self._head) and self._open is None else None
@@ -149,6 +145,12 @@ class Recent:
             # Between two transactions of a file there may be other events; positions in files have a total order.
             return mine.counted == tail.counted and tail <= mine
         return begun.before.position == mine
+
+
+def _has(place: SourcePosition, begun: TransactionPlace) -> bool:
+    """Whether a position has a transaction."""
+    mine = place.position
+    return mine.counted == begun.before.position.counted and mine.contains(begun.transaction)
 
 
 def _is_same(one: SourcePosition, other: SourcePosition) -> bool:

@@ -15,7 +15,7 @@ from strata_cdc.streams.events import Commit, RowChange, UnreadableChange
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from strata_cdc.changes.decode import ChangeBatch
+    from strata_cdc.changes.port import ChangeBatch
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.events import Event, TransactionPlace

@@ -11,7 +11,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import BEFORE, INVALID, MISSING, ROW_FIELDS
-from strata_cdc.changes.decode import ChangeBatch
+from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.streams.decoding import StreamBatch, row_seqs
 from strata_cdc.streams.unreadable import UnreadableRows
 

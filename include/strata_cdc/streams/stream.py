@@ -15,9 +15,9 @@ from strata_cdc.position.token import Token
 from strata_cdc.position.token_text import to_text
 from strata_cdc.schema.model.patterns import require_matchable
 from strata_cdc.store.database import OnMissing, open_store
+from strata_cdc.streams.binlog_stream import open_stream
 from strata_cdc.streams.events import Heartbeat
 from strata_cdc.streams.live_handover import GATHER_SECONDS
-from strata_cdc.streams.opened import open_stream
 from strata_cdc.streams.positions import Edge, parse_bound
 from strata_cdc.streams.rendering import Rendering
 from strata_cdc.streams.request import DECODE_LIMITS, HEARTBEAT_SECONDS, StreamRequest
@@ -104,7 +104,7 @@ class ChangeStream:
     def reached(self) -> str | None:
         """Returns the token of everything that has been read; None before the first transaction that the stream looks
         at."""
-        return None if self._opened is None else to_text(Token((self._opened.place,)))
+        return None if self._opened is None else to_text(Token((self._opened.source.place,)))
 
     def __iter__(self) -> Iterator[Event]:
         """Yields the events, one by one.
@@ -157,14 +157,14 @@ class ChangeStream:
             raise error.located(source=source.name) from None
         finally:
             if self._opened is not None:
-                self._opened.close()
+                self._opened.source.close()
             engine.dispose()
 
     @property
     def last_commit(self) -> int:
         """When the last transaction that was looked at was committed, by its server's clock (microseconds UTC); 0: not
         known. A clock that was set back is visible here, but not in positions."""
-        return 0 if self._opened is None else self._opened.progress.last_commit
+        return 0 if self._opened is None else self._opened.source.last_commit
 
     @property
     def stopped_at(self) -> TransactionPlace | None:
@@ -174,7 +174,7 @@ class ChangeStream:
     @property
     def folds_names(self) -> bool:
         """Whether the server ignores the case of names; known when something has been yielded."""
-        return self._opened is not None and self._opened.folds_names
+        return self._opened is not None and self._opened.source.folds_names
 
     @property
     def unreadable_rows(self) -> int:
@@ -184,11 +184,11 @@ class ChangeStream:
     def position(self) -> GtidSet | None:
         """Returns all transactions up to where the stream has been read; None before that, and for a stream by file and
         offset."""
-        return None if self._opened is None or self._opened.progress.at else self._opened.progress.executed
+        return None if self._opened is None else self._opened.source.executed
 
     def tracked_from(self) -> GtidSet | None:
         """Returns how far the source has been read and tracked; None once that has reached the stream's begin."""
-        return GtidSet() if self._opened is None else self._opened.tracked_from
+        return GtidSet() if self._opened is None else self._opened.source.tracked_from
 
     def definition(self, table: TableName, seq: int | None = None) -> TableDefinition:
         """Returns the definition of a table for the rows of a transaction that has been read; with `seq` None, of the
@@ -200,4 +200,4 @@ class ChangeStream:
         """
         if self._opened is None:
             raise UnknownSourceError("nothing of the stream has been read", source=self._request.source.name)
-        return self._opened.definition(table, seq)
+        return self._opened.source.definition(table, seq)

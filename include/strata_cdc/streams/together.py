@@ -12,7 +12,7 @@ from msgspec.structs import replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from strata_cdc.changes.decode import ChangeBatch
+    from strata_cdc.changes.port import ChangeBatch
     from strata_cdc.streams.decoding import StreamBatch
 
 _MOST_BYTES: Final = 64 << 20

@@ -11,15 +11,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
-from strata_cdc.changes.decode import VALUE_FAULTS, ChangeBatch, placed
+from strata_cdc.changes.port import VALUE_FAULTS, ChangeBatch, placed
 from strata_cdc.errors import UndecodableTextError, UnreadableValueError
 from strata_cdc.schema.model.types import LABELLED, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from strata_cdc.changes.decode import QuarantinedRows
     from strata_cdc.changes.jsonl import TableLines
+    from strata_cdc.changes.port import QuarantinedRows
     from strata_cdc.errors import StrataError
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.positions import Mask

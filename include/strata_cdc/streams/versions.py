@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from strata_cdc.binlog.sources.file_start import FileStart
 from strata_cdc.binlog.sources.port import FileEnd, Transactions
-from strata_cdc.changes.decode_plans import TableVersion
+from strata_cdc.changes.port import TableVersion
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.stream_positions import AtSeq

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.changes.decode import ChangeBatch
+    from strata_cdc.changes.port import ChangeBatch
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.events import Ddl, TransactionPlace

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from strata_cdc.binlog.events.arrow_columns import from_numbers, repeated_number, repeated_text
+from strata_cdc.arrow_columns import from_numbers, repeated_number, repeated_text
 from strata_cdc.errors import ErrorFacts
 from strata_cdc.files.storage import content_digest, write_file
 from strata_cdc.files.stored import decode_stored
@@ -26,7 +26,7 @@ from strata_cdc.tables.statistics import delta_statistics
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows
+    from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from strata_cdc.binlog.events.arrow_columns import from_lists, from_numbers, to_numbers, to_texts
+from strata_cdc.arrow_columns import from_lists, from_numbers, to_numbers, to_texts
 from strata_cdc.binlog.events.batch import TransactionBatch, add_gtids
 from strata_cdc.binlog.events.model import XaMark
 from strata_cdc.binlog.events.seal import BLANK, FIELD, footer_bytes, read_seal, seal_file

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec import Struct
 
-from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.protocol.server_files import ServerFiles
 from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
-from strata_cdc.changes.decode import ChangeBatch, decode_slice
-from strata_cdc.changes.plan import plan_slices
+from strata_cdc.changes.binlog_changes import changes_of_table
+from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.errors import StrataError, StreamHoleError, Usage
 from strata_cdc.landing.place_prepared import lost_rows, statement_changes
 from strata_cdc.landing.prepared import PreparedPlacement
@@ -22,14 +21,13 @@ from strata_cdc.mirrors.dump.manifest import earliest
 from strata_cdc.mirrors.layout import key_columns
 from strata_cdc.position.binlog_position import ServerPlace
 from strata_cdc.schema.history.historian import History
-from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.convert import state_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from strata_cdc.changes.decode import QuarantinedRows
+    from strata_cdc.changes.port import QuarantinedRows
     from strata_cdc.landing.landed import LandedStream
     from strata_cdc.mirrors.dump.manifest import ReadBounds
     from strata_cdc.position.sets import GtidSet
@@ -176,21 +174,9 @@ def changes_of(
     placement = PreparedPlacement(stream, window.after_seq, window.last_seq)
     _refuse_unlogged(store, stream.source, placement, table)
     history = History(store, stream.source)
-    records = stream.records(window.after_seq + 1, window.last_seq)
-    for segment, found in groupby(records, key=itemgetter(0)):
-        cut = plan_slices(
-            placement.place(segment, (record for _, record in found)),
-            lambda name, seq: history.at(name, AtSeq(seq)),
-            source=stream.source,
-            segment=segment.url,
-            wanted=lambda name: name == table,
-        )
-        if cut.refused:
-            raise cut.refused[0].error
-        for piece in cut.slices:
-            with open_binlog(piece.segment) as binlog:
-                for step in decode_slice(piece, binlog):
-                    yield pa.RecordBatch.from_arrays(_readable(step).batch.columns, schema=schema)
+    span = window.after_seq, window.last_seq
+    for step in changes_of_table(stream, history, table, placement, span):
+        yield pa.RecordBatch.from_arrays(_readable(step).batch.columns, schema=schema)
 
 
 def _readable(step: ChangeBatch | QuarantinedRows | object) -> ChangeBatch:

@@ -11,8 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
-from strata_cdc.changes.blocks import Watermark
-from strata_cdc.changes.decode import ChangeBatch
+from strata_cdc.changes.port import ChangeBatch, Watermark
 from strata_cdc.dialects.conditions.condition import Condition, check_condition, parse
 from strata_cdc.errors import Usage
 

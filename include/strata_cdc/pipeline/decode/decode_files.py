@@ -19,10 +19,11 @@ from strata_cdc.binlog.events.repeats import Repeat, find_repeats
 from strata_cdc.binlog.events.salvage import Damage, find_stretches
 from strata_cdc.binlog.events.transactions import read_transactions, scan_transactions
 from strata_cdc.binlog.sources.files import FileSource, in_stream_order
-from strata_cdc.changes.blocks import Hole, RowReader
-from strata_cdc.changes.decode import Decoded, decode_blocks
-from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch, TableVersion
+from strata_cdc.changes.blocks import RowReader
+from strata_cdc.changes.decode import decode_blocks
+from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
 from strata_cdc.changes.plan import Range
+from strata_cdc.changes.port import Decoded, Hole, TableVersion
 from strata_cdc.changes.windows import read_windows
 from strata_cdc.errors import CorruptEventError, SchemaGapError, StrataError
 from strata_cdc.pipeline.decode.file_ranges import PreparedInFiles, UndecidedRows
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.bytes.chain import EventChain
     from strata_cdc.binlog.bytes.files import BinlogFile
     from strata_cdc.binlog.events.model import TransactionRecord
-    from strata_cdc.changes.decode_plans import Lookup
+    from strata_cdc.changes.port import Lookup
     from strata_cdc.schema.history.version_store import VersionStore
     from strata_cdc.schema.model.definition import TableName
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.binlog.bytes.files import open_binlog
-from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows, decode_slice
+from strata_cdc.changes.binlog_changes import read_slice
+from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
 from strata_cdc.errors import CorruptEventError
 from strata_cdc.files.storage import Folder
 from strata_cdc.runs.run_folder import Decoded, FailedSlice, plan_digest, read_plan, write_decoded
@@ -21,6 +21,7 @@ from strata_cdc.unforeseen import as_told, may_pass
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from strata_cdc.changes.port import ReadSlice
     from strata_cdc.errors import StrataError
     from strata_cdc.runs.run_plan import PlannedSlice
     from strata_cdc.tables.write import StagedFile
@@ -49,21 +50,25 @@ def planned_tasks(run_url: str) -> list[DecodeTask]:
     return [DecodeTask(piece, folder.join(STAGED)) for piece in read_plan(folder).slices]
 
 
-def decode_slice_to_files(task: DecodeTask, limits: FileLimits = FileLimits()) -> list[StagedFile]:
+def decode_slice_to_files(
+    task: DecodeTask, limits: FileLimits = FileLimits(), *, read: ReadSlice = read_slice
+) -> list[StagedFile]:
     """Decodes one of `planned_tasks`; the same task gives the same files, by name and content.
+
+    Args:
+        task: The slice.
+        limits: How large files become.
+        read: Reads the slice's rows, by the kind of its source.
 
     Raises:
         CorruptEventError: With file, offset and GTID; nothing of the slice is to be used.
         LakeUnavailableError: The storage does not answer or is full.
     """
     piece = task.piece
-    with (
-        open_binlog(piece.segment) as binlog,
-        ChangeWriter(
-            task.staging, source=piece.source, interval=piece.interval_start, slice_key=piece.key, limits=limits
-        ) as writer,
-    ):
-        for step in decode_slice(piece, binlog):
+    with ChangeWriter(
+        task.staging, source=piece.source, interval=piece.interval_start, slice_key=piece.key, limits=limits
+    ) as writer:
+        for step in read(piece):
             if isinstance(step, ChangeBatch):
                 writer.write(step)
             elif isinstance(step, QuarantinedRows):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strata_cdc.binlog.events.arrow_columns import from_numbers, to_numbers, to_texts
+from strata_cdc.arrow_columns import from_numbers, to_numbers, to_texts
 from strata_cdc.changes.row_hashes import Ints, bits_of, offsets_of
 
 if TYPE_CHECKING:

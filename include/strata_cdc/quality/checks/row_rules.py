@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strata_cdc.binlog.events.arrow_columns import to_numbers, to_texts
+from strata_cdc.arrow_columns import to_numbers, to_texts
 from strata_cdc.binlog.kernels.json_texts import find_no_json
 from strata_cdc.changes.row_hashes import bytes_of, offsets_of
 from strata_cdc.quality.checks.arrow_values import by_value, column_of, equals, flags_of, rows_with, set_of

@@ -3,20 +3,16 @@ Not here: which those are (`published.py`), cutting and decoding (`changes/`).""
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.changes.arrow import BEFORE
-from strata_cdc.changes.decode import ChangeBatch, QuarantinedRows, decode_slice
-from strata_cdc.changes.plan import plan_slices
+from strata_cdc.changes.binlog_changes import changes_of_table
+from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
 from strata_cdc.errors import UndecodableTextError, UnreadableValueError
 from strata_cdc.landing.prepared import PreparedPlacement
-from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.verbatim import exact_names, opened, with_all
@@ -24,7 +20,6 @@ from strata_cdc.tables.verbatim import exact_names, opened, with_all
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from strata_cdc.changes.plan import Slice
     from strata_cdc.landing.landed import LandedStream
     from strata_cdc.schema.history.historian import History
     from strata_cdc.schema.model.definition import TableDefinition, TableName
@@ -48,34 +43,17 @@ def touched_keys(
     Raises:
         StrataError: Rows cannot be decoded.
     """
-    for piece in _slices(stream, history, name, span):
-        with open_binlog(piece.segment) as binlog:
-            for step in decode_slice(piece, binlog):
-                if isinstance(step, ChangeBatch):
-                    yield from _keys(step.batch, step.definition, key)
-                elif isinstance(step, QuarantinedRows) and isinstance(step.error, _OF_VALUES):
-                    yield from _keys(step.rows, step.definition, key)
-                else:
-                    raise step.error
-
-
-def _slices(stream: LandedStream, history: History, name: TableName, span: tuple[int, int]) -> Iterator[Slice]:
-    first, last = span
-    placement = PreparedPlacement(stream, first, last)
+    placement = PreparedPlacement(stream, *span)
     for lost in placement.lost():
         if not lost.tables or (name.database, name.table) in lost.tables:
             raise lost.error
-    for segment, records in groupby(stream.records(first + 1, last), key=itemgetter(0)):
-        cut = plan_slices(
-            placement.place(segment, (record for _, record in records)),
-            lambda table, seq: history.at(table, AtSeq(seq)),
-            source=stream.source,
-            segment=segment.url,
-            wanted=name.__eq__,
-        )
-        for refusal in cut.refused:
-            raise refusal.error
-        yield from cut.slices
+    for step in changes_of_table(stream, history, name, placement, span):
+        if isinstance(step, ChangeBatch):
+            yield from _keys(step.batch, step.definition, key)
+        elif isinstance(step, QuarantinedRows) and isinstance(step.error, _OF_VALUES):
+            yield from _keys(step.rows, step.definition, key)
+        else:
+            raise step.error
 
 
 def _keys(batch: pa.RecordBatch, definition: TableDefinition, key: Sequence[str]) -> Iterator[pa.Table]:

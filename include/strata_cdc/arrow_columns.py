@@ -1,5 +1,5 @@
 """NumPy columns as Arrow arrays and back, over the same memory.
-Not here: which columns an index has (`index.py`).
+Not here: which columns there are (`binlog/events/index.py`, `changes/`).
 
 Arrow's own conversions (`pa.array`, `to_numpy`, `fill_null`) first check whether their input is from pandas,
 and load pandas for that (pyarrow 26, `pandas-shim.pxi`): a third of a second and 30 MB for each landing and each

@@ -1,0 +1,186 @@
+"""The binlog as a source of row-level changes: planned slices of landed segments, and the rows of transactions of a
+stream.
+Not here: what a source has to give (`port.py`), cutting slices (`plan.py`), decoding (`decode.py`), where a stream's
+transactions come from (`binlog/sources/`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from msgspec import Struct
+
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.changes.blocks import RowReader
+from strata_cdc.changes.decode import decode_blocks, decode_slice
+from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
+from strata_cdc.changes.plan import Range, plan_slices
+from strata_cdc.changes.port import Watermark
+from strata_cdc.changes.windows import FlushPace, read_windows
+from strata_cdc.errors import StreamHoleError
+from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.model.definition import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from strata_cdc.binlog.bytes.chain import EventChain
+    from strata_cdc.binlog.bytes.files import BinlogFile
+    from strata_cdc.binlog.events.batch import TransactionBatch
+    from strata_cdc.binlog.events.model import TransactionRecord
+    from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.binlog.sources.port import Transactions
+    from strata_cdc.changes.plan import Slice
+    from strata_cdc.changes.port import ChangeBatch, Decoded, Hole, QuarantinedRows, WantedRows
+    from strata_cdc.changes.prepared_along import PreparedAlong
+    from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.landing.prepared import PreparedPlacement
+    from strata_cdc.schema.history.historian import History
+
+_NONE: Final = np.zeros(0, np.int64)
+
+
+def read_slice(piece: Slice) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
+    """The rows of a slice of a landed segment, as `ReadSlice`.
+
+    Raises:
+        CorruptEventError: As `decode_slice`.
+        LakeUnavailableError: The storage does not answer.
+    """
+    with open_binlog(piece.segment) as binlog:
+        yield from decode_slice(piece, binlog)
+
+
+def changes_of_table(
+    stream: LandedStream, history: History, table: TableName, placement: PreparedPlacement, span: tuple[int, int]
+) -> Iterator[ChangeBatch | QuarantinedRows | Hole]:
+    """The landed changes of one table, decoded without a plan.
+
+    Args:
+        stream: What has landed.
+        history: Of the source.
+        table: The table.
+        placement: The prepared transactions of the span.
+        span: Transactions first < seq <= last.
+
+    Raises:
+        StrataError: A version is not known, or rows cannot be decoded.
+    """
+    first, last = span
+    for segment, records in groupby(stream.records(first + 1, last), key=itemgetter(0)):
+        cut = plan_slices(
+            placement.place(segment, (record for _, record in records)),
+            lambda name, seq: history.at(name, AtSeq(seq)),
+            source=stream.source,
+            segment=segment.url,
+            wanted=table.__eq__,
+        )
+        for refusal in cut.refused:
+            raise refusal.error
+        for piece in cut.slices:
+            yield from read_slice(piece)
+
+
+class BinlogRows:
+    """Reads the rows of one stream's transactions, in the stream's order."""
+
+    def __init__(self, wanted: WantedRows, prepared: PreparedAlong) -> None:
+        """Begins without transactions.
+
+        Args:
+            wanted: Which rows.
+            prepared: The transactions that are prepared where the stream begins.
+        """
+        self._prepared = prepared
+        self._plans = DecodePlans(
+            wanted.lookup,
+            wanted=wanted.tables,
+            on_mismatch=OnMismatch.FAIL,
+            columns=_SameColumns(wanted.columns),
+        )
+        self._pace = FlushPace(wanted.limits)
+
+    def pass_over(self, item: Transactions, records: Iterable[TransactionRecord]) -> None:
+        """Takes the transactions with an XA mark that are not wanted themselves."""
+        for record in records:
+            with suppress(StreamHoleError):
+                self._prepared.take(item, record)
+
+    def read(self, item: Transactions, rows: Ints) -> Iterator[Decoded]:
+        """Yields the rows of some transactions, as `TransactionChanges.rows`.
+
+        Args:
+            item: The next item of the stream.
+            rows: The transactions' rows in its batch, in order.
+        """
+        chain = None if item.is_landed else item.chain()
+        for piece in _pieces(item.batch, rows):
+            if piece.xa is None:
+                yield from self._decode(item.bytes(), piece.ranges, chain)
+                continue
+            yield Watermark(piece.xa.seq)
+            prepared = self._prepared.take(item, piece.xa)
+            if prepared is not None:
+                with prepared.open() as binlog:
+                    yield from self._decode(binlog, [prepared.range], None)
+
+    def _decode(self, binlog: BinlogFile, ranges: Sequence[Range], chain: EventChain | None) -> Iterator[Decoded]:
+        windows = read_windows(binlog, ranges, chain, self._pace)
+        blocks = RowReader(binlog, self._plans).read(windows)
+        return decode_blocks(blocks, binlog.name)
+
+
+class _SameColumns(Mapping[TableName, frozenset[str]]):
+    """The same columns of every table."""
+
+    def __init__(self, columns: frozenset[str] | None) -> None:
+        self._columns = columns
+
+    def __getitem__(self, table: TableName) -> frozenset[str]:
+        if self._columns is None:
+            raise KeyError(table)
+        return self._columns
+
+    def __iter__(self) -> Iterator[TableName]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0 if self._columns is None else 1
+
+
+class _Piece(Struct, frozen=True):
+    """Consecutive transactions of an item that are decoded from one file: the item's file, or the file of a prepared
+    transaction."""
+
+    ranges: list[Range]
+    """In the item's file."""
+    xa: TransactionRecord | None = None
+    """A transaction with an XA mark: if it has rows, they are elsewhere."""
+
+
+def _pieces(batch: TransactionBatch, rows: Ints) -> list[_Piece]:
+    """Cuts the transactions at those with an XA mark."""
+    begin, found = 0, list[_Piece]()
+    marked = np.flatnonzero(np.isin(rows, [row for row, _ in batch.marks])) if batch.marks else _NONE
+    for at in marked.tolist():
+        if begin < at:
+            found.append(_Piece(_ranges(batch, rows[begin:at])))
+        begin = at + 1
+        found.append(_Piece([], batch.record(int(rows[at]))))
+    if begin < len(rows):
+        found.append(_Piece(_ranges(batch, rows[begin:])))
+    return found
+
+
+def _ranges(batch: TransactionBatch, rows: Ints) -> list[Range]:
+    """Ranges of bytes without gaps, of some transactions of a batch."""
+    breaks = np.flatnonzero(batch.begins[rows[1:]] != batch.ends[rows[:-1]]) + 1
+    firsts, lasts = rows[np.append(0, breaks)], rows[np.append(breaks - 1, len(rows) - 1)]
+    # The clock before a range is not later than the range's own time, and nothing else about it matters.
+    seqs, clocks = firsts + batch.first_seq, batch.committed_at[firsts]
+    columns = (batch.begins[firsts], batch.ends[lasts], batch.positions[firsts], seqs, clocks)
+    return [Range(*numbers) for numbers in zip(*(column.tolist() for column in columns), strict=True)]

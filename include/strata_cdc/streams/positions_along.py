@@ -1,0 +1,83 @@
+"""The positions of the transactions of a batch of the binlog: GTID sets, or places in the server's files.
+Not here: what a position is (`position/port.py`), tokens (`events.py`)."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.binlog.events.batch import add_gtids
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.file_position import FilePosition
+from strata_cdc.position.sets import Gtid, GtidSetBuilder
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.events.batch import TransactionBatch
+    from strata_cdc.position.sets import GtidSet
+
+
+class ExecutedAlong:
+    """What is executed before each transaction of a batch: most readers request few of these sets, and in order."""
+
+    def __init__(self, base: GtidSet, batch: TransactionBatch, first: int) -> None:
+        """Begins with what is executed before a row of the batch."""
+        self._base, self._batch, self._first = base, batch, first
+        self._built, self._builder = first, GtidSetBuilder(base)
+        self._sets: dict[int, GtidSet] = {}
+        # Readers that share one decoder call from several threads.
+        self._lock = Lock()
+
+    def before(self, row: int) -> GtidSet:
+        """Returns what is executed before a row; the row after the last one is allowed, too."""
+        found = self._sets.get(row)
+        if found is not None:
+            return found
+        with self._lock:
+            if row < self._built:
+                self._built, self._builder = self._first, GtidSetBuilder(self._base)
+            self._grow(row)
+            found = self._sets[row] = self._builder.build()
+        return found
+
+    def after(self, row: int) -> GtidSet:
+        """Returns what is executed after a row."""
+        return self.before(row + 1)
+
+    def transaction(self, row: int) -> Gtid:
+        """Returns the GTID of a row."""
+        sid = int(self._batch.sid_numbers[row])
+        if sid < 0:
+            raise RuntimeError("a stream by GTID set has a transaction without one")
+        return Gtid(self._batch.sids[sid], int(self._batch.numbers[row]))
+
+    def _grow(self, row: int) -> None:
+        batch, begin = self._batch, self._built
+        if row == begin + 1:
+            if batch.sid_numbers[begin] >= 0:
+                self._builder.add(self.transaction(begin))
+        else:
+            add_gtids(self._builder, batch.sids, batch.sid_numbers[begin:row], batch.numbers[begin:row])
+        self._built = row
+
+
+class FilesAlong(Struct, frozen=True):
+    """Where each transaction of a batch is in the files of a server."""
+
+    server_uuid: str
+    batch: TransactionBatch
+
+    def before(self, row: int) -> FilePosition:
+        """Returns where a row begins."""
+        return FilePosition(self.server_uuid, self.transaction(row))
+
+    def after(self, row: int) -> FilePosition:
+        """Returns where a row ends."""
+        batch = self.batch
+        end = int(batch.positions[row] + batch.ends[row] - batch.begins[row])
+        return FilePosition(self.server_uuid, BinlogPosition.of(batch.binlog_file, end))
+
+    def transaction(self, row: int) -> BinlogPosition:
+        """Returns where a row begins, which identifies it."""
+        return BinlogPosition.of(self.batch.binlog_file, int(self.batch.positions[row]))
