@@ -23,6 +23,7 @@ from strata_cdc.dialects.relations import Through
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.stream_positions import AtSeq
+from strata_cdc.schema.history.table_changes import table_changes_of
 from strata_cdc.schema.model.conversions import KNOWN, value_class
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.types import parse_column_type
@@ -276,6 +277,42 @@ def publish_more(world: MirrorWorld, **row: object) -> None:
     pq.write_table(pa.Table.from_pylist(more, schema=first.select(columns).schema), url / path)
     stats = json.dumps({"numRecords": 1})
     table.commit("s", [DataFile(path, interval, (url / path).stat().st_size, stats)], {})
+
+
+@pytest.mark.parametrize("later", ["MODIFY c VARCHAR(30)", "MODIFY c BIGINT", "RENAME COLUMN c TO d"])
+def test_a_row_of_a_version_of_which_nothing_was_published_is_an_error(world: MirrorWorld, later: str) -> None:
+    """The column was added and changed, and no row of the version between is published: its values will be in a column
+    that the view does not know."""
+    world.server.run_sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT); INSERT INTO t VALUES (1, 1);"
+        f"ALTER TABLE t ADD c INT; ALTER TABLE t {later}; UPDATE t SET id = 2",
+        "shop",
+    )
+    world.publish()
+    for through in (Through.FILES, Through.DELTA):
+        with duckdb.connect() as connection:
+            load_delta(connection)
+            for statement in statements_of(world, through):
+                connection.execute(statement)
+            assert connection.execute("SELECT * FROM shop.t").fetchall() == [(2, 1, None)]
+            if through is Through.FILES:
+                continue
+            publish_more(world, id=3, _schema_version=versions_of(world)[1])
+            # Changes have no values of types that a cast does not show, and say so.
+            for view in ("t",) if "VARCHAR" in later else ("t", "t__changes"):
+                message = "[cd]: the row was published later .*run `strata views` again"
+                with pytest.raises(duckdb.InvalidInputException, match=message):
+                    connection.execute(f"SELECT * FROM shop.{view}").arrow().read_all()
+
+
+def statements_of(world: MirrorWorld, through: Through) -> list[str]:
+    made = make_views(world.lake, "s", world.engine, Dialect.DUCKDB, through)
+    return [statement for one in made for statement in one.statements]
+
+
+def versions_of(world: MirrorWorld) -> list[int]:
+    """Ids of the versions of the table `t`, oldest first."""
+    return [one.version_id for one in table_changes_of(world.engine, "s") if one.name == TableName("shop", "t")]
 
 
 def test_more_values_than_a_view_takes_are_errors(floats: MirrorWorld) -> None:

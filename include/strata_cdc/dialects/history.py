@@ -1,6 +1,6 @@
 """The view of a table's history: each version of each row with the time range in which it was valid, as sqlglot's
 trees.
-Not here: the changes and rows of which it is made (`mirrors/histories/`), the same for polars (there, too).
+Not here: the changes and rows of which it is made (`mirrors/histories/`).
 
 An event puts a row under a key, or removes it. The next event under the same key ends the version that was put. In a
 table without a key, the key is the whole row, and its number among equal rows: the n-th row that was put is the n-th
@@ -73,14 +73,6 @@ class HistoryWriter(Writer):
         """Returns the view with one row for each version of a row that a transaction left."""
         return create_view(view, self.query(), self._dialect)
 
-    def now(self, view: exp.Table) -> str:
-        """Returns the view with the rows that exist where the history ends: no later version of them is known."""
-        columns = [exp.alias_(column_of(one.published), name_of(one.name)) for one in self._source.columns]
-        is_left = exp.Is(this=column_of("_valid_to_seq"), expression=exp.null())
-        return create_view(
-            view, exp.select(*columns).from_(self.query().subquery("versions")).where(is_left), self._dialect
-        )
-
     def query(self) -> exp.Select:
         """Returns the query of the history, without a view's name."""
         parts = [*self._changes_and_base(), *self._guards(self._columns())]
@@ -152,7 +144,7 @@ class HistoryWriter(Writer):
                 selected.append(exp.alias_(self._known(place, column), f"v{at}", quoted=True))
                 continue
             if column.is_key:
-                selected.append(exp.alias_(self._value(place, column), f"k{at}", quoted=True))
+                selected.append(exp.alias_(self._known(place, column), f"k{at}", quoted=True))
             if column.is_key and column.has_texts:
                 selected.append(exp.alias_(self._text(place, column), f"t{at}", quoted=True))
             selected.append(exp.alias_(self._placed(place, column), f"v{at}", quoted=True))

@@ -49,7 +49,7 @@ def relation_of(
     if through is Through.DELTA:
         return exp.Table(this=exp.to_identifier(url, quoted=True), db=exp.to_identifier("delta")), []
     view = exp.Table(this=exp.to_identifier(f"{name.database}__{name.table}__files", quoted=True))
-    options = {"path": f"{_glob(url)}/{{{','.join(map(_glob, files))}}}", "mergeSchema": "true"}
+    options = {"path": f"{escaped(url)}/{{{','.join(map(escaped, files))}}}", "mergeSchema": "true"}
     properties = [
         exp.TemporaryProperty(),
         exp.FileFormatProperty(this=exp.var("parquet")),
@@ -63,6 +63,11 @@ def relation_of(
     return view.copy(), [made.sql(dialect.value)]
 
 
+def registered(name: str) -> exp.Expr:
+    """Returns what comes after FROM for rows that are registered with a connection under a name."""
+    return exp.Table(this=exp.to_identifier(name, quoted=True))
+
+
 def _duckdb(through: Through, url: str, files: Sequence[str]) -> exp.Expr:
     if through is Through.DELTA:
         return exp.Table(this=exp.Anonymous(this="delta_scan", expressions=[exp.Literal.string(url)]))
@@ -71,8 +76,8 @@ def _duckdb(through: Through, url: str, files: Sequence[str]) -> exp.Expr:
     return exp.Table(this=exp.ReadParquet(expressions=[listed, by_name]))
 
 
-def _glob(text: str) -> str:
-    """A path, escaped so that it is not read as a pattern."""
+def escaped(text: str) -> str:
+    """Returns a path that Spark does not read as a pattern."""
     return "".join(f"\\{ch}" if ch in "*?[]{}\\," else ch for ch in text)
 
 

@@ -68,6 +68,11 @@ class ColumnSource(Struct, frozen=True):
     """What `_invalid` would have for an empty text if the type of that time had had an empty label; None: `_invalid` is
     used as it is."""
 
+    @property
+    def is_in_no_file(self) -> bool:
+        """Whether nothing was published of these versions: the change table would have the column."""
+        return bool(self.missing) and not self.physical
+
 
 class Branch(Struct, frozen=True):
     """Rows of some versions in one change table."""

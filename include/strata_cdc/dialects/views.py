@@ -46,6 +46,7 @@ _CALLS: Final = {
 
 _ONLY_A_MIRROR: Final = "what the server made of this value only a mirror tells (`mirrors` in the settings)"
 _NEW_VALUE: Final = f"{_ONLY_A_MIRROR}, or, if it was published later than this view was made, `strata views` run again"
+_NEW_ROW: Final = "the row was published later than this view was made: run `strata views` again"
 
 
 class Writer:
@@ -218,14 +219,8 @@ class Writer:
         if place.unknown is not None:
             return self._not_known(f"the log does not tell {place.unknown}", column)
         value = self._struct(column, v=self._value(place, column))
-        return (
-            exp.Case(
-                ifs=[exp.If(this=is_so, true=self._not_known(why, column)) for is_so, why in self._doubts(place)],
-                default=value,
-            )
-            if place.steps
-            else value
-        )
+        doubts = [exp.If(this=is_so, true=self._not_known(why, column)) for is_so, why in self._doubts(place)]
+        return exp.Case(ifs=doubts, default=value) if doubts else value
 
     @staticmethod
     def _lacking(place: ColumnSource) -> ColumnSource:
@@ -306,6 +301,8 @@ class Writer:
 
     def _then(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
         """The value that a row had when it was changed; NULL if the table had no such column."""
+        if place.is_in_no_file:
+            return self._fails(exp.Literal.string(f"{column.name}: {_NEW_ROW}"), column)
         known = place if place.physical else ColumnSource()
         return self._value(known, column, inside)
 
@@ -342,13 +339,13 @@ class Writer:
         return exp.Case(ifs=[exp.If(this=is_null, true=self._value(place.of_null, column))], default=found)
 
     def _doubts(self, place: ColumnSource, inside: str = "") -> list[tuple[exp.Expr, str]]:
-        """The conditions under which it is not known what conversions made of a value, each with the reason."""
+        """The conditions under which a value is not known, each with the reason: no file had it when the view was made,
+        or it is not known what conversions made of it."""
+        if place.is_in_no_file:
+            return [(exp.true(), _NEW_ROW)]
         if not place.steps:
             return []
         shown = " and ".join(step.shown for step in place.steps)
-        if not place.physical:
-            # No file has the values before the conversions: a row that has one all the same is refused.
-            return [(exp.true(), f"{shown}: {_ONLY_A_MIRROR}")]
         column = ViewColumn("", "", _kind_behind(place))
         is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
         lost = exp.Is(this=self._converted(replace(place, of_null=None), column, inside), expression=exp.null())

@@ -172,11 +172,12 @@ def _place_in(
     """The source in the column that had the value then."""
     name = found.name
     wanted = fold_name(column_name(name))
-    fields = [field for field in there if fold_name(plain_name(field)) == wanted]
-    exact = [field for field in fields if field.type == kinds[fold_name(name)]] or fields
+    kind = kinds[fold_name(name)]
+    # Columns of other types have the values of other versions.
+    fields = [field for field in there if fold_name(plain_name(field)) == wanted and field.type == kind]
     return ColumnSource(
-        tuple(field.name for field in exact),
-        is_cast=any(field.type != column.kind for field in exact),
+        tuple(field.name for field in fields),
+        is_cast=bool(fields) and kind != column.kind,
         missing=name,
         empty_text=_empty_text(found, column),
     )

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.schema.history.fills import NoFill, fill_of
+from strata_cdc.schema.model.conversions import keeps_values
 from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
 from strata_cdc.tables.origins import ValueOrigin, given_since, shown_step, step_of
 from strata_cdc.tables.values.constants import constant
@@ -133,7 +134,10 @@ def _changed(before: Column, after: Column, effect: RowEffect) -> str | None:
     if step is None or isinstance(step, str):
         return step
     may_have_nulls = before.nullable and not after.nullable and not effect.refuses_nulls
-    return shown_step(before, after) if may_have_nulls or not _is_widened(before, after) else None
+    # A zero date, which is not NULL on the server, is NULL in the lake.
+    shows_nulls = not may_have_nulls or given_since(None, before, (step,)) == ValueOrigin()
+    keeps_others = keeps_values(replace(before, nullable=after.nullable), after) or _is_widened(before, after)
+    return None if shows_nulls and keeps_others else shown_step(before, after)
 
 
 def _is_widened(before: Column, after: Column) -> bool:

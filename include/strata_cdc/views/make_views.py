@@ -1,5 +1,5 @@
 """Views over a source's change tables, for engines that read Delta or Parquet files.
-Not here: SQL (`dialects/views.py`), which rows are a table's (`lives.py`)."""
+Not here: SQL (`dialects/views.py`), which rows are a table's (`tables/lifetimes.py`)."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ from strata_cdc.tables.lifetimes import life_of
 from strata_cdc.tables.limits import ViewLimits
 from strata_cdc.tables.lost import newest_commits, open_changes
 from strata_cdc.tables.made_values import with_made_values
-from strata_cdc.views.mirror_rows import StatementsPast, rows_of_mirror, standing_mirror, why_no_history
+from strata_cdc.views.mirror_rows import rows_of_mirror, standing_mirror
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
     import sqlalchemy as sa
 
     from strata_cdc.dialects.relations import Relation
     from strata_cdc.mirrors.table import Mirror
+    from strata_cdc.schema.history.table_changes import TableChange
+    from strata_cdc.schema.history.versions import RowRemoval
     from strata_cdc.tables.lifetimes import TableLifetime, VersionSpan
 
 CHANGES = "__changes"
@@ -89,7 +91,9 @@ def make_views(
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The database does not answer.
     """
-    past = StatementsPast(table_changes_of(engine, source), removals_of(engine, source), newest_commits(source, engine))
+    past = _StatementsPast(
+        table_changes_of(engine, source), removals_of(engine, source), newest_commits(source, engine)
+    )
     made: list[MadeView] = []
     for name in sorted({change.name for change in past.table_changes}):
         life = life_of(past.table_changes, name) if wanted(name) else None
@@ -102,6 +106,15 @@ def make_views(
 def member_name(name: TableName, member: str) -> TableName:
     """What the table of one source is called among those of several."""
     return TableName(name.database, f"{name.table}__{member}") if member else name
+
+
+class _StatementsPast(Struct, frozen=True):
+    """What DDL did to a source's tables, in stream order."""
+
+    table_changes: Sequence[TableChange]
+    removals: Sequence[RowRemoval]
+    commits: Mapping[TableName, int]
+    """The newest commit of each change table that is known to have been made."""
 
 
 class _Written(Struct, frozen=True):
@@ -124,7 +137,7 @@ class _Table:
         source: str,
         name: TableName,
         life: TableLifetime,
-        past: StatementsPast,
+        past: _StatementsPast,
         member: str,
         limits: ViewLimits,
     ) -> None:
@@ -154,9 +167,9 @@ class _Table:
     def _rows_of(self, mirror: Mirror, dialect: Dialect, through: Through) -> MadeView:
         view = view_name(self._called, "", dialect, through)
         try:
-            statements = rows_of_mirror(self._lake, mirror, view, dialect, through, self._past)
+            statements = rows_of_mirror(mirror, view, dialect, through)
         except Usage as error:
-            return MadeView(self._name, ViewKind.NOW, (), (why_no_history(error),))
+            return MadeView(self._name, ViewKind.NOW, (), (error.facts().message,))
         again = "DDL" if through is Through.DELTA else "each `strata mirror update`"
         note = (
             f"the rows of the mirror, which is at transaction {position_now(self._lake, mirror).seq} as this is written"

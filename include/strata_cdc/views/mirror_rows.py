@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata_cdc.dialects.mirror_rows import RowsColumn, rows_view
-from strata_cdc.dialects.relations import Through, relation_of, schema_of
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.mirror_rows import ROW_NUMBER, RowsColumn, RowsPart, numbered_file, rows_view
+from strata_cdc.dialects.relations import Through, escaped, relation_of, schema_of
+from strata_cdc.errors import Usage
 from strata_cdc.mirrors.data_files import names_in
-from strata_cdc.mirrors.histories.history import history_of
 from strata_cdc.mirrors.renames import name_in_files
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.schema.model.definition import TableName
@@ -18,22 +19,12 @@ from strata_cdc.tables.column_sources import view_columns
 from strata_cdc.tables.layout import column_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from strata_cdc.dialects.engines import Dialect
-    from strata_cdc.dialects.relations import Relation, ViewName
-    from strata_cdc.errors import Usage
-    from strata_cdc.schema.history.versions import RowRemoval, TableChange
+    import pyarrow as pa
+
+    from strata_cdc.dialects.relations import ViewName
     from strata_cdc.schema.model.definition import TableDefinition
-
-
-class StatementsPast(Struct, frozen=True):
-    """What DDL did to a source's tables, in stream order."""
-
-    table_changes: Sequence[TableChange]
-    removals: Sequence[RowRemoval]
-    commits: Mapping[TableName, int]
-    """The newest commit of each change table that is known to have been made."""
 
 
 class Standing(Struct, frozen=True):
@@ -66,49 +57,63 @@ def standing_mirror(lake: str, source: str, name: TableName, definition: TableDe
     return Standing(mirror)
 
 
-def rows_of_mirror(
-    lake: str,
-    mirror: Mirror,
-    view: ViewName,
-    dialect: Dialect,
-    through: Through,
-    past: StatementsPast,
-) -> tuple[str, ...]:
+def rows_of_mirror(mirror: Mirror, view: ViewName, dialect: Dialect, through: Through) -> tuple[str, ...]:
     """Statements that make the view of a mirror's rows.
 
     Args:
-        lake: Folder or URL of the lake.
         mirror: As it is now.
         view: What it is called.
         dialect: For which engine.
-        through: How it reads. Files have dead rows among the others, where a mirror marks them: what they hold is then
-            put together as its history is, whose files have none.
-        past: The source's.
+        through: How it reads. The mirror's files may have dead rows among the others: with `files`, the view has their
+            numbers.
 
     Raises:
-        Usage: Its files have dead rows, and there is no history that could be read in their place.
-        LostTableError: Of a change table of that history something was deleted.
+        Usage: Dead rows cannot be left out, because a column hides the numbers of rows.
         LakeUnavailableError: The storage does not answer.
     """
-    if through is Through.FILES and any(file.vector for file in mirror.snapshot.files.values()):
-        return history_of(lake, mirror, past.table_changes, past.removals, past.commits).sql_now(view, dialect)
-    files = sorted(mirror.snapshot.files)
-    its_name = TableName(mirror.table.database, f"{mirror.table.table}__{mirror.source}__mirror")
-    inside = set(names_in([f"{mirror.url}/{path}" for path in files])) if through is Through.FILES else set()
-    columns = []
-    for column in view_columns(mirror.definition, ()):
-        field = mirror.schema.field(column_name(column.name))
-        name = name_in_files(field) if through is Through.FILES else field.name
-        # A column that was added and is NULL everywhere may be in none of the files.
-        is_there = through is Through.DELTA or name in inside
-        columns.append(RowsColumn(column.name, column.kind, name if is_there else None))
-    relation: Relation | None = None
+    columns = view_columns(mirror.definition, ())
+    fields = [mirror.schema.field(column_name(column.name)) for column in columns]
+    if through is Through.DELTA:
+        relation, preludes = relation_of(dialect, through, mirror.table, mirror.url, ())
+        parts = [RowsPart(relation, tuple(field.name for field in fields))]
+    else:
+        preludes, parts = _parts_of_files(mirror, fields, dialect)
+    shown = [RowsColumn(column.name, column.kind) for column in columns]
+    return (*schema_of(view, dialect), *preludes, rows_view(view, shown, parts, dialect))
+
+
+def _parts_of_files(mirror: Mirror, fields: Sequence[pa.Field], dialect: Dialect) -> tuple[list[str], list[RowsPart]]:
+    """The files without dead rows are read together, each of the others by itself."""
+    files = mirror.snapshot.files
+    whole = sorted(path for path, file in files.items() if file.vector is None)
+    names = [name_in_files(field) for field in fields]
     preludes: list[str] = []
-    if files or through is Through.DELTA:
-        relation, preludes = relation_of(dialect, through, its_name, mirror.url, files)
-    return (*schema_of(view, dialect), *preludes, rows_view(view, columns, relation, dialect))
+    parts: list[RowsPart] = []
+    if whole:
+        its_name = TableName(mirror.table.database, f"{mirror.table.table}__{mirror.source}__mirror")
+        relation, preludes = relation_of(dialect, Through.FILES, its_name, mirror.url, whole)
+        parts.append(RowsPart(relation, _there(mirror, whole, names)))
+    for path, file in sorted(files.items()):
+        if file.vector is not None:
+            url = f"{mirror.url}/{path}"
+            relation = numbered_file(dialect, escaped(url) if dialect is Dialect.SPARK else url)
+            parts.append(RowsPart(relation, _numbered(mirror, path, names, dialect), mirror.dead_rows(file).tolist()))
+    return preludes, parts
 
 
-def why_no_history(error: Usage) -> str:
-    """Why files of a mirror cannot be read without its log."""
-    return f"its mirror's files have dead rows, which `--through delta` leaves out; and {error.facts().message}"
+def _numbered(mirror: Mirror, path: str, names: Sequence[str], dialect: Dialect) -> tuple[str | None, ...]:
+    hides = ROW_NUMBER[dialect]
+    if hides in {name.lower() for name in names}:
+        raise Usage(
+            f"its mirror's files have dead rows, and a column called {hides} hides the numbers of rows: "
+            "`--through delta` leaves dead rows out",
+            table=str(mirror.table),
+        )
+    return _there(mirror, [path], names)
+
+
+def _there(mirror: Mirror, files: Sequence[str], names: Sequence[str]) -> tuple[str | None, ...]:
+    """The names of the columns that are in any of the files: a column that was added may be in none of them, and is
+    NULL in their rows."""
+    inside = set(names_in([f"{mirror.url}/{path}" for path in files]))
+    return tuple(name if name in inside else None for name in names)

@@ -1,5 +1,5 @@
 """The history of one mirrored table: its parts, and its view for DuckDB, Spark and polars.
-Not here: where it begins (`beginning.py`), SQL (`dialects/history.py`), polars' expressions (`frame.py`)."""
+Not here: where it begins (`beginning.py`), SQL (`dialects/history.py`), batches for polars (`frame.py`)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.dataset as ds
 from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.dialects.history import VALIDITY, Emptied, HistorySource, HistoryWriter
-from strata_cdc.dialects.relations import Through, relation_of, schema_of, view_name
+from strata_cdc.dialects.relations import Through, registered, relation_of, schema_of, view_name
 from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewSource
 from strata_cdc.errors import Usage
+from strata_cdc.files.storage import arrow_file_system
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.data_files import names_in
 from strata_cdc.mirrors.histories.beginning import beginning_of
@@ -27,7 +30,7 @@ from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.store.database import OnMissing, open_store
 from strata_cdc.tables.column_sources import held_branches_of, held_place_of, kinds_of, view_columns
-from strata_cdc.tables.layout import column_name, table_url
+from strata_cdc.tables.layout import INTERVAL, column_name, table_url
 from strata_cdc.tables.lifetimes import life_of
 from strata_cdc.tables.lost import newest_commits, open_changes
 from strata_cdc.tables.verbatim import INVALID_COLUMN
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from strata_cdc.dialects.relations import ViewName
     from strata_cdc.dialects.view_source import ViewColumn
     from strata_cdc.mirrors.histories.beginning import Beginning
     from strata_cdc.mirrors.position import MirrorPosition
@@ -113,16 +115,6 @@ class MirrorHistory(Struct, frozen=True):
         source, preludes = self._source(dialect, through)
         return (*schema_of(view, dialect), *preludes, HistoryWriter(dialect, source).history(view))
 
-    def sql_now(self, view: ViewName, dialect: Dialect) -> tuple[str, ...]:
-        """Statements that make a view of the mirror's rows, from files alone.
-
-        Args:
-            view: The name of the view.
-            dialect: The engine.
-        """
-        source, preludes = self._source(dialect, Through.FILES)
-        return (*schema_of(view, dialect), *preludes, HistoryWriter(dialect, source).now(view))
-
     def to_duckdb(self, connection: Any) -> Any:
         """The history as a relation of a DuckDB connection, read from its files.
 
@@ -133,14 +125,29 @@ class MirrorHistory(Struct, frozen=True):
         return connection.sql(HistoryWriter(Dialect.DUCKDB, source).query().sql(Dialect.DUCKDB.value))
 
     def to_polars(self) -> Any:
-        """The history as a LazyFrame of polars."""
-        # Imported here: polars is installed only if the caller needs it.
-        from strata_cdc.mirrors.histories.frame import frame_of  # noqa: PLC0415  see above
+        """The history as a LazyFrame of polars, which DuckDB computes whenever it is collected.
 
+        Raises:
+            Usage: The package duckdb is not installed.
+        """
+        # Imported here: these packages are installed only if the caller needs them.
+        try:
+            from strata_cdc.mirrors.histories.frame import frame_of  # noqa: PLC0415  see above
+        except ModuleNotFoundError as error:
+            raise Usage(
+                f"{error.name} is not installed",
+                remedy="Install the packages polars and duckdb, which this needs both.",
+            ) from error
         source, _ = self._source(Dialect.DUCKDB, Through.FILES)
-        files = {str(name): self._files(name) for name in self.tables}
-        schemas = {str(name): table.columns for name, table in self.tables.items()}
-        return frame_of(source, files | {_BASE: self._base_files()}, schemas)
+        datasets: dict[str, ds.Dataset] = {}
+        if "://" in self.lake:
+            # DuckDB's own reader of object stores is an extension with settings of its own.
+            datasets = {f"files_{at}": self._dataset(name) for at, (name, _) in enumerate(source.view.relations)}
+            read = zip(source.view.relations, datasets, strict=True)
+            relations = tuple((name, registered(dataset)) for (name, _), dataset in read)
+            source = replace(source, view=replace(source.view, relations=relations))
+        schema = pa.schema([*((one.published, one.kind) for one in source.view.columns), *VALIDITY])
+        return frame_of(HistoryWriter(Dialect.DUCKDB, source).query().sql(Dialect.DUCKDB.value), datasets, schema)
 
     # What views are made of ---------------------------------------------------------------------
 
@@ -150,8 +157,7 @@ class MirrorHistory(Struct, frozen=True):
             relation, prelude = relation_of(dialect, through, name, self.urls[name], sorted(table.files()))
             relations.append((str(name), relation))
             preludes += prelude
-        columns = view_columns(self.mirror.definition, self.key)
-        columns = tuple(_renamed(column) for column in columns)
+        columns = self._view_columns()
         fields = {name: table.columns for name, table in self.tables.items()}
         base = self._base(columns)
         if base is not None:
@@ -174,6 +180,9 @@ class MirrorHistory(Struct, frozen=True):
         )
         source = HistorySource(view, bool(self.key), base, self.begins_at.seq, self.reached.seq, live, self.emptied)
         return source, preludes
+
+    def _view_columns(self) -> tuple[ViewColumn, ...]:
+        return tuple(_renamed(column) for column in view_columns(self.mirror.definition, self.key))
 
     def _base(self, columns: Sequence[ViewColumn]) -> Branch | None:
         if not self.base.snapshot.live_rows:
@@ -200,11 +209,25 @@ class MirrorHistory(Struct, frozen=True):
         columns = [by_name[fold_name(name)].column for name in key]
         return bool(key) and then == {fold_name(column_name(one.name)) if one is not None else None for one in columns}
 
-    def _files(self, name: TableName) -> list[str]:
-        return [f"{self.urls[name]}/{path}" for path in sorted(self.tables[name].files())]
+    def _dataset(self, relation: str) -> ds.Dataset:
+        """The files of a relation of the view."""
+        if relation == _BASE:
+            inside = set(names_in(self._base_files()))
+            own = [pa.field(name_in_files(one), one.type) for one in self.base.schema if not is_former(one)]
+            return _dataset(self._base_files(), pa.schema([field for field in own if field.name in inside]))
+        (name,) = [name for name in self.tables if str(name) == relation]
+        table = self.tables[name]
+        files = [f"{self.urls[name]}/{path}" for path in sorted(table.files())]
+        return _dataset(files, pa.schema([field for field in table.columns if field.name != INTERVAL]))
 
     def _base_files(self) -> list[str]:
         return [f"{self.mirror.url}/{path}" for path in sorted(self.base.snapshot.files)]
+
+
+def _dataset(urls: Sequence[str], schema: pa.Schema) -> ds.Dataset:
+    """Parquet files of one storage; columns that a file lacks are NULL in its rows."""
+    opened = [arrow_file_system(url) for url in urls]
+    return ds.dataset([path for _, path in opened], schema, "parquet", opened[0][0] if opened else None)
 
 
 def _renamed(column: ViewColumn) -> ViewColumn:
