@@ -52,7 +52,7 @@ class VersionOrigin(StrEnum):
         )
 
 
-UNDECIDED: Final = read_again("nobody has decided what became of the rows")
+UNDECIDED: Final = read_again("the effect on the rows has not been decided")
 """The effect of a change that was tracked before effects were stored, or whose effect is not decided yet."""
 
 

@@ -159,7 +159,7 @@ class Replay:
         if isinstance(found, Unknown):
             return TableChange(name, gap=found.reason)
         if found is None and not self._is_covered(name.database):
-            return TableChange(name, gap="the stream has not said yet what it is")
+            return TableChange(name, gap="the stream has not yet shown what it is")
         return TableChange(name, found)
 
     def load_all(self, names: Iterable[TableName]) -> None:
