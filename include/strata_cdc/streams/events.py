@@ -98,6 +98,11 @@ class TransactionPlace:
         self._along, self._batch, self._row = along, batch, row
 
     @property
+    def batch(self) -> TransactionBatch:
+        """The batch that it is in."""
+        return self._batch
+
+    @property
     def made_of(self) -> tuple[Along, TransactionBatch, int, int]:
         """The arguments that it was made with, to make another place of the same transaction."""
         return self._along, self._batch, self._row, self.statements
@@ -139,15 +144,20 @@ class TransactionPlace:
         return to_text(Token((self.after,)))
 
     @cached_property
-    def steps(self) -> StepTexts:
-        """The tokens in it."""
+    def inside(self) -> SourcePosition:
+        """The position after its first step."""
         record, before = self.record, self.before
         if isinstance(self._along.executed, str):
             begin = BinlogPosition.of(record.binlog_file, record.binlog_pos)
-            return StepTexts(replace(before, parts=(PartialTransaction(begin, 1),)))
+            return replace(before, parts=(PartialTransaction(begin, 1),))
         if record.gtid is None:
             raise RuntimeError("a stream by GTID set has a transaction without one")
-        return StepTexts(replace(before, parts=(PartialTransaction(record.gtid, 1),)))
+        return replace(before, parts=(PartialTransaction(record.gtid, 1),))
+
+    @cached_property
+    def steps(self) -> StepTexts:
+        """The tokens in it."""
+        return StepTexts(self.inside)
 
     @property
     def gtid(self) -> str | None:
