@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from bench.timing import Run, interleaved, python, quietly
 from strata_cdc.groups.stream import GroupHeartbeat
@@ -132,10 +133,11 @@ def _write(folder: Path, transactions: int) -> int:
         for name, server in zip(names, servers, strict=True):
             _land(server, folder, name)
         for at in range(10):
-            # Each has transactions of its own.
+            # Each has transactions of its own, and the UUID of a server of its own.
+            uuid, last = uuid4(), 1_000_000 + at
             server.run_sql("RESET BINARY LOGS AND GTIDS")
-            server.run_sql(f"SET GLOBAL gtid_purged = CONCAT(@@server_uuid, ':1-{1_000_000 + at}')")
-            server.run_sql("CREATE DATABASE IF NOT EXISTS nothing")
+            server.run_sql(f"SET GLOBAL gtid_purged = '{uuid}:1-{last}'")
+            server.run_sql(f"SET gtid_next = '{uuid}:{last + 1}'; CREATE DATABASE IF NOT EXISTS nothing")
             _land(server, folder, f"idle_{at}")
         return server.port
 

@@ -13,6 +13,7 @@ from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.source_position import Origin
 from strata_cdc.position.token import Token
 from strata_cdc.position.token_text import to_text
+from tests.position.former_texts import former_text
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 EARLY, LATE = (
@@ -41,6 +42,14 @@ def lines(capsys: pytest.CaptureFixture[str]):
 def test_compare(lines, one: Token, other: Token, order: str) -> None:
     assert lines("compare", to_text(one), to_text(other)) == [order]
     assert lines("compare", to_text(one), to_text(other), "--json") == [json.dumps({"order": order})]
+
+
+def test_texts_of_former_versions(lines) -> None:
+    """They are read, and what comes of them has the present form."""
+    assert lines("compare", former_text(EARLY), to_text(LATE)) == ["before"]
+    assert lines("compare", to_text(LATE), former_text(LATE)) == ["equal"]
+    assert lines("merge", former_text(EARLY), to_text(BILLS), former_text(LATE)) == [to_text(LATE | BILLS)]
+    assert lines("show", former_text(BILLS | EARLY)) == lines("show", to_text(BILLS | EARLY))
 
 
 def test_merge(lines) -> None:

@@ -10,25 +10,27 @@ from hypothesis import strategies as st
 
 from strata_cdc.binlog.sources.port import Transactions
 from strata_cdc.groups.batch import GroupBatch
-from strata_cdc.groups.batch_texts import GroupBatchTexts, GroupTexts
+from strata_cdc.groups.batch_tokens import GroupBatchTokens, GroupTokens
 from strata_cdc.groups.merge import Merge
 from strata_cdc.groups.pieces import SpanTransactions
 from strata_cdc.groups.vector import GroupPosition
 from strata_cdc.position.sets import Gtid, GtidSet, GtidSetBuilder, Sid
 from strata_cdc.position.source_position import PartialTransaction, SourcePosition, kept_origins
 from strata_cdc.position.token import Token
-from strata_cdc.position.token_seal import StepTexts
 from strata_cdc.position.token_text import to_text
 from strata_cdc.streams.decoding import StreamBatch
 from strata_cdc.streams.events import Along, Ddl
+from strata_cdc.streams.lines import composed
 from strata_cdc.streams.places import Places
 from strata_cdc.streams.positions_along import ExecutedAlong
+from strata_cdc.streams.token_texts import tokens_inside
 from tests.position.test_sets import A, B
 from tests.streams.batches import batch_of_gtids
 from tests.streams.test_transaction_columns import NOW, cut
 
 COPY = "shard_2"
 """A source that holds what others had."""
+STEP = 70
 BASE = GtidSet.parse(f"{A}:1-9:400,{B}:1-3:10-11")
 
 
@@ -75,37 +77,35 @@ def place_of(name: str, position: GtidSet, time: int = 0, parts: tuple[PartialTr
     return SourcePosition(name, position, "first", time, parts, kept_origins(copied, position))
 
 
-def witness(order: list[tuple[Shard, SpanTransactions, int]]) -> list[tuple[str, str, str, int]]:
+def witness(order: list[tuple[Shard, SpanTransactions, int]]) -> list[tuple[str, str]]:
     """What `of_columns` gives, from one transaction to the next."""
     places = {one.name: place_of(one.name, BASE) for one, _, _ in order}
     found = []
     for shard, piece, at in order:
         row = int(piece.rows[at])
         gtid, time = shard.batch.record(row).gtid, shard.times[row]
-        inside = place_of(shard.name, shard.executed[row], time, (PartialTransaction(gtid, 1),))
-        texts = GroupPosition.of(places.values()).inside(inside)
+        inside = place_of(shard.name, shard.executed[row], time, (PartialTransaction(gtid, STEP),))
+        text = to_text(Token.over({**places, shard.name: inside}.values()))
         given = 2 if piece.given(at) else 0
         places[shard.name] = (
             place_of(shard.name, shard.executed[row], time, (PartialTransaction(gtid, given),))
             if given
             else place_of(shard.name, shard.executed[row + 1], time)
         )
-        assert isinstance(texts, StepTexts)
-        found.append((to_text(Token.over(places.values())), texts.head, texts.tail, texts.crc))
+        found.append((to_text(Token.over(places.values())), text))
     return found
 
 
-def of_columns(stretch: GroupBatch, many: int) -> list[tuple[str, str, str, int]]:
-    found = dict[int, tuple[str, str, str, int]]()
+def of_columns(stretch: GroupBatch, many: int) -> list[tuple[str, str]]:
+    """The token after each transaction, and that of a row of it."""
+    found = dict[int, tuple[str, str]]()
     parts = stretch.parts()
     for places in parts:
-        texts = GroupTexts(GroupBatchTexts(stretch, parts, many), places, places.seqs)
-        heads, crcs = texts.heads()
-        ends = texts.ends(inside=True)
-        tails = cut(ends) if ends else [""] * len(places)
-        columns = zip(places.ranks.tolist(), cut(texts.behind()), cut(heads), tails, crcs.tolist(), strict=True)
-        found |= {rank: (behind, head, tail.removesuffix('"'), crc) for rank, behind, head, tail, crc in columns}
-    return [found[rank] for rank in sorted(found)]
+        tokens, count = GroupTokens(GroupBatchTokens(stretch, parts, many), places), len(places)
+        rows = tokens_inside(tokens.inside(places.seqs), np.arange(count), np.full(count, STEP))
+        columns = zip(places.ranks.tolist(), cut(tokens.after(places.seqs)), cut(composed(rows, count)), strict=True)
+        found |= {rank: texts for rank, *texts in columns}
+    return [tuple(found[rank]) for rank in sorted(found)]
 
 
 runs = st.lists(
@@ -138,7 +138,7 @@ def test_tokens_of_many_are_those_of_each(lives, partly, cuts):
         stretch = GroupBatch(due.between(begin, end), vector)
         found += of_columns(stretch, many=2)
         one_by_one = [
-            (places.ranks[at], place.after_text, place.steps.head, place.steps.tail, place.steps.crc)
+            (places.ranks[at], place.after_text, place.steps.text(STEP))
             for places in stretch.parts()
             for at, place in enumerate(places.values())
         ]
@@ -158,7 +158,7 @@ def test_a_whole_backlog_is_made_by_columns():
             merge.arrive(shard.name, piece.times, piece)
         merge.finish(shard.name)
     stretch = GroupBatch(merge.due(), GroupPosition.of(place_of(shard.name, BASE) for shard in shards))
-    slow = [one for one in GroupBatchTexts(stretch, stretch.parts()).segments if one.moving is None]
+    slow = [one for one in GroupBatchTokens(stretch, stretch.parts()).segments if one.moving is None]
     assert sum(one.end - one.begin for one in slow) < 50
     assert len(stretch.due) == 12 * 390
     assert len(of_columns(stretch, many=48)) == 12 * 390

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import random
 import re
-import zlib
 from urllib.parse import quote
+from uuid import UUID as UUID_TYPE
 
 import msgspec
 import pytest
@@ -20,8 +20,11 @@ from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.sets import Gtid, GtidSet
 from strata_cdc.position.source_position import PartialTransaction, SourcePosition
 from strata_cdc.position.token import Order, Token, merge
+from strata_cdc.position.token_digits import digits
 from strata_cdc.position.token_seal import StepTexts
+from strata_cdc.position.token_seal import sealed as seal
 from strata_cdc.position.token_text import from_text, to_text
+from tests.position.former_texts import former_text, sealed
 from tests.position.test_sets import A, B, pairs, random_set, sets
 
 FLIPPED = {Order.BEFORE: Order.AFTER, Order.AFTER: Order.BEFORE, Order.EQUAL: Order.EQUAL, Order.UNKNOWN: Order.UNKNOWN}
@@ -149,15 +152,39 @@ def test_text_reads_back(token):
     assert quote(text, safe="") == text
 
 
+@given(of_any, of_any)
+def test_texts_of_former_versions_are_read(token, other):
+    former = former_text(token)
+    assert from_text(former) == token
+    assert from_text(former).compare(other) is token.compare(from_text(to_text(other)))
+    assert union(from_text(former), from_text(to_text(other))) == union(token, other)
+
+
 @given(of_any, st.data())
 def test_a_damaged_text_is_refused(token, data):
-    text = to_text(token)
+    text = data.draw(st.sampled_from([to_text, former_text]))(token)
     at = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.sampled_from("Aa9-_. \u00e4").filter(lambda letter: letter != text[at]))
     for damaged in (text[:at], text[:at] + other + text[at + 1 :], text + other, text + text):
         if damaged.strip() != text:
             with pytest.raises(InvalidTokenError):
                 from_text(damaged)
+
+
+@given(of_any, of_any)
+def test_parts_of_two_texts_are_no_token(one, other):
+    """A head with the numbers of another token, and each with the seal of the other one."""
+    texts = [to_text(one), to_text(other)]
+    (version, head, numbers), (_, other_head, other_numbers) = (text.split(".") for text in texts)
+    for mixed in (
+        f"{version}.{head}.{other_numbers}",
+        f"{version}.{other_head}.{numbers}",
+        f"{version}.{head}.{numbers[:-6]}{other_numbers[-6:]}",
+        f"{version}.{head}.{other_numbers[:-6]}{numbers[-6:]}",
+    ):
+        if mixed not in texts:
+            with pytest.raises(InvalidTokenError):
+                from_text(mixed)
 
 
 def test_texts_are_short():
@@ -186,11 +213,12 @@ def test_the_rows_of_a_transaction_share_the_head_of_their_tokens(executed, numb
     assert here | whole == whole
 
 
-def test_a_damaged_number_of_rows_is_refused():
+@pytest.mark.parametrize("write", [to_text, former_text])
+def test_a_damaged_number_of_rows_is_refused(write):
     place = SourcePosition("s", GtidSet.parse(f"{A}:1-9"), "", 0, (PartialTransaction(Gtid.of(A, 10), 1),))
-    text = to_text(Token((place,)))
+    text = write(Token((place,)))
     head, _, number = text.rpartition(".")
-    wrong = [number[:at] + digit + number[at + 1 :] for at in range(len(number)) for digit in "0123456789"]
+    wrong = [number[:at] + digit + number[at + 1 :] for at in range(len(number)) for digit in "0123456789ABCghi-_"]
     for other in {*wrong, *(number[:at] for at in range(len(number)))} - {number}:
         with pytest.raises(InvalidTokenError):
             from_text(f"{head}.{other}")
@@ -205,7 +233,7 @@ def test_different_histories_are_told_apart_by_clocks_within_a_bound_only():
     assert soon.compare(unknown, clock_bound=0) is Order.UNKNOWN
 
 
-# Written by the first version that had tokens; they open for ever.
+# Written by the first version that had them; they open for ever.
 WRITTEN = {
     "v1.f6GhtJGUpHNob3CoM2UxMWZhNDfPAAZgwPm6fgCSAJGTxBA-EfpHccoR4Z4zyAqpQpVioJIBTQ": Token.of(
         "shop", GtidSet.parse(f"{A}:1-77"), lineage="3e11fa47", committed_at=1_795_231_800_000_000
@@ -216,12 +244,69 @@ WRITTEN = {
 @pytest.mark.parametrize("text", WRITTEN)
 def test_texts_of_every_version_open(text):
     assert from_text(text) == WRITTEN[text]
-    assert to_text(WRITTEN[text]) == text
+    assert text in (to_text(WRITTEN[text]), former_text(WRITTEN[text]))
 
 
 def packed(value) -> str:
-    body = msgspec.msgpack.encode(value)
-    return "v1." + base64.urlsafe_b64encode(zlib.crc32(body).to_bytes(4, "big") + body).decode().rstrip("=")
+    """A text of the first version."""
+    return f"v1.{sealed(value)[1]}"
+
+
+def headed(forms, numbers, *, uuids=1, used=(), parts=()) -> str:
+    """A text of the present version with these forms and numbers."""
+    fronts = [found for form in forms for found in (0, msgspec.msgpack.encode(form))]
+    head = msgspec.msgpack.encode([bytes(16) * uuids, used, fronts, parts])
+    return seal(f"v4.{base64.urlsafe_b64encode(head).decode().rstrip('=')}.{''.join(map(digits, numbers))}")
+
+
+def test_a_text_that_is_made_by_hand_opens():
+    """What the texts below differ from."""
+    [place] = from_text(headed([[[1], [], "", "s"]], [1, 9, 5, 3], parts=[[0, 0, 1, 1]])).places
+    zero = str(UUID_TYPE(int=0))
+    assert place == SourcePosition(
+        "s", GtidSet.parse(f"{zero}:1-9"), "", 5, (PartialTransaction(Gtid.of(zero, 10), 3),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (headed([{"source": "s"}], []), "Expected `array`, got `object`"),
+        (headed([[[], [], "", ""]], [0], uuids=0), "Expected `str` of length >= 1"),
+        (headed([[[], [], "", "s"]], [10**18], uuids=0), "is more than"),
+        (headed([[[], [], "", "s"]], [1 << 65], uuids=0), "a number is too long"),
+        (headed([[[], [], "", "s"]], [], uuids=0), "a number is missing"),
+        (headed([[[], [], "", "s"]], [0, 0], uuids=0), "has another form"),
+        (headed([[[], [], "", "s"]], [0]), "has another form"),
+        (headed([[[], [], "", "s", 1]], [0], uuids=0), "Expected `array` of"),
+        (headed([[[0], [], "", "s"]], [0]), "Expected `int` >= 1"),
+        (headed([[[1], [], "", "s"]], [1, 9, 0], uuids=0), "a UUID is missing"),
+        (headed([[[1], [], "", "s"]], [1, 9, 0], used=[1]), "a UUID is missing"),
+        (headed([[[1], [], "", "s"]], [1, 9, 0], used=[0]), "has another form"),
+        (headed([[[1], [], "", "s"]], [0, 9, 0]), "a span has no end"),
+        (headed([[[1], [], "", "s"]], [9, 1, 0]), "or runs backwards"),
+        (headed([[[2], [], "", "s"]], [1, 2, 3, 4, 0]), "is not in order"),
+        (headed([[[["", 1]], [], "", "s"]], [1, 2, 0]), "has another form"),
+        (headed([[[["A b", 1]], [], "", "s"]], [1, 2, 0]), "Expected `str` matching"),
+        (headed([[[1, 1], [], "", "s"]], [1, 2, 1, 2, 0], uuids=1, used=[0, 0]), "is not in order"),
+        (headed([[[], [], "", "t"], [[], [], "", "s"]], [0, 0], uuids=0), "has another form"),
+        (headed([[[], [], "", "s"], [[], [], "", "s"]], [0, 0], uuids=0), "has another form"),
+        (headed([["binlog", [], "", "s"]], [4, 0]), "not the name of a binlog file"),
+        (headed([["a/binlog.1", [], "", "s"]], [4, 0]), "has a folder"),
+        (headed([[[1], [], "", "s"]], [1, 9, 0, 3], parts=[[1, 0, 1, 1]]), "a source that the token does not have"),
+        (headed([[[1], [], "", "s"]], [1, 9, 0, 3], parts=[[0, 1, 1, 1]]), "a server that the position does not have"),
+        (headed([[[1], [], "", "s"]], [1, 9, 0, 3], parts=[[0, 0, 2, 1]]), "a server that the position does not have"),
+        (headed([[[1], [], "", "s"]], [1, 9, 0, 3], parts=[[0, 0, 0, 10]]), "has another form"),
+        (headed([[[1], [], "", "s"]], [1, 9, 0, 3], parts=[[0, 0, 1, 0]]), "another kind than the position"),
+        (headed([["b.1", [], "", "s"]], [4, 0, 3], parts=[[0, 0, 0, 1]]), "has another form"),
+        (headed([[[1], [], "", "s"]], [1, 9, 0, 1 << 45], parts=[[0, 0, 1, 1]]), "is more than"),
+        (headed([[[1], [["o", "", None], ["o", "", None]], "", "s"]], [1, 9, 0]), "is not in order"),
+    ],
+)
+def test_what_is_sealed_and_no_token_is_refused(text, message):
+    with pytest.raises(InvalidTokenError, match=re.escape(message)) as caught:
+        from_text(text)
+    assert "\n" not in str(caught.value)
 
 
 UUID = bytes(16)
@@ -238,7 +323,11 @@ UUID = bytes(16)
         ("v1.A", "is cut or damaged"),
         ("v2.AAAA", "is cut or damaged"),
         ("v3.AAAA", "is cut or damaged"),
-        ("v4.AAAA", "is an event token of version v4"),
+        ("v4.AAAA", "is cut or damaged"),
+        ("v4.A.A", "is cut or damaged"),
+        ("v4.AAAA.AAAAAA", "is cut or damaged"),
+        ("v4.AAAA.AAAAAA.1", "is cut or damaged"),
+        ("v5.AAAA.AAAAAA", "is an event token of version v5"),
         (packed({"source": "s"}), "Expected `array`, got `object`"),
         (packed([["", "", 0, [0, []]]]), "Expected `str` of length >= 1"),
         (packed([["s", "", -1, [0, []]]]), "Expected `int` >= 0"),
@@ -248,14 +337,15 @@ UUID = bytes(16)
         (packed([["s", "", 0, [0, [[b"short", "", [1, 2]]]]]]), "Expected `bytes` of length"),
         (packed([["s", "", 0, [0, [[UUID, "", [0, 2]]]]]]), "Expected `int` >= 1"),
         (packed([["s", "", 0, [0, [[UUID, "A b", [1, 2]]]]]]), "Expected `str` matching"),
-        (packed([["s", "", 0, [0, [[UUID, "", [1, 2, 3]]]]]]), "has another form"),
-        (packed([["s", "", 0, [0, [[UUID, "", [1, 2, 3, 4]]]]]]), "has another form"),
-        (packed([["s", "", 0, [0, [[UUID, "", [2, 1]]]]]]), "a span runs backwards"),
+        (packed([["s", "", 0, [0, [[UUID, "", [1, 2, 3]]]]]]), "a span has no end"),
+        (packed([["s", "", 0, [0, [[UUID, "", [1, 2, 3, 4]]]]]]), "is not in order"),
+        (packed([["s", "", 0, [0, [[UUID, "", [2, 1]]]]]]), "or runs backwards"),
+        (packed([["s", "", 0, [0, [[UUID, "", [1, 2]], [UUID, "", [1, 2]]]]]]), "is not in order"),
         (packed([["t", "", 0, [0, []]], ["s", "", 0, [0, []]]]), "has another form"),
         (packed([["s", "", 0, [0, []]], ["s", "", 0, [0, []]]]), "has another form"),
         (packed([["s", "x", 0, [0, []]], ["s", "y", 0, [0, []]]]), "has another form"),
         (packed([["s", "", 0, [1, UUID, "binlog", 4]]]), "not the name of a binlog file"),
-        (packed([["s", "", 0, [1, UUID, "a/binlog.1", 4]]]), "has another form"),
+        (packed([["s", "", 0, [1, UUID, "a/binlog.1", 4]]]), "has a folder"),
     ],
 )
 def test_what_is_no_token_is_refused_in_one_line(text, message):

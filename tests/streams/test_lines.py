@@ -16,7 +16,6 @@ from strata_cdc.changes.arrow import INVALID, MISSING, change_schema
 from strata_cdc.changes.jsonl import TableLines
 from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.position.sets import Gtid, GtidSet
-from strata_cdc.position.token_seal import step_numbers
 from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
 from strata_cdc.streams.decoding import StreamBatch
 from strata_cdc.streams.events import Along, TransactionPlace
@@ -185,11 +184,3 @@ def test_images_that_are_not_whole_are_written_value_by_value(facts):
     [(name, values)] = facts.items()
     rows = [("update", image, image, 0), ("insert", image, image, 1)]
     assert_same(batch_of(rows, **{name: pa.array(values, kinds[name])}))
-
-
-@given(st.integers(0, (1 << 32) - 1), st.lists(st.integers(1, 1 << 40), min_size=1))
-def test_the_numbers_of_tokens_are_those_of_each(crc, steps):
-    texts = place_of(3).steps
-    texts.crc = crc
-    found = step_numbers(np.full(len(steps), crc, np.int64), np.array(steps, np.int64)).tolist()
-    assert [texts.head + str(number) for number in found] == [texts.text(step) for step in steps]

@@ -25,6 +25,7 @@ from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.token import Order, Token
 from strata_cdc.position.token_text import from_text
 from strata_cdc.streams.events import Commit, Ddl, Heartbeat, RowChange
+from tests.position.former_texts import former_text
 from tests.streams.world import World, bare, lines_of
 
 if TYPE_CHECKING:
@@ -148,6 +149,14 @@ def test_a_reader_goes_on_behind_any_line(world: World, whole):
     for at, line in enumerate(whole):
         if at % 4 == 0 or line.get("row") == 1:
             assert list(map(bare, world.lines(line["token"]))) == list(map(bare, whole[at + 1 :])), line
+
+
+def test_a_reader_goes_on_after_a_text_of_a_former_version(world: World, whole):
+    for at, line in enumerate(whole):
+        if at % 9 == 0 or line.get("row") == 1:
+            former = former_text(from_text(line["token"]))
+            assert former != line["token"]
+            assert list(map(bare, world.lines(former))) == list(map(bare, whole[at + 1 :])), line
 
 
 def test_each_token_is_behind_the_one_before(whole):

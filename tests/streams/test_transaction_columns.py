@@ -4,12 +4,12 @@ a stream ends, and the texts of their tokens."""
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from itertools import count
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from strata_cdc.binlog.sources.port import Transactions
 from strata_cdc.position.binlog_position import BinlogPosition
@@ -17,14 +17,16 @@ from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.sets import Gtid, GtidSet, GtidSetBuilder, Sid
 from strata_cdc.position.source_position import PartialTransaction, SourcePosition
 from strata_cdc.position.token import Token
-from strata_cdc.position.token_packed import growing
+from strata_cdc.position.token_packed import growing, packed_place
 from strata_cdc.position.token_seal import StepTexts
 from strata_cdc.position.token_text import to_text
 from strata_cdc.streams.events import Along
+from strata_cdc.streams.lines import composed
 from strata_cdc.streams.places import Places
 from strata_cdc.streams.positions import Begin, End
 from strata_cdc.streams.positions_along import ExecutedAlong
-from strata_cdc.streams.token_texts import heads_inside, texts_behind
+from strata_cdc.streams.source_tokens import SourceTokens
+from strata_cdc.streams.token_texts import Growth, heads_of, tokens_inside, tokens_of
 from strata_cdc.streams.transaction_texts import TransactionTexts
 from tests.position.test_sets import A, B, sets
 from tests.streams.batches import BYTES, batch_of_gtids
@@ -133,17 +135,28 @@ def test_tokens_of_successive_transactions(executed, first, many):
     place, gtid = SourcePosition("shop", GtidSet.parse(executed), "first"), Gtid.parse(first)
     known = growing(place, gtid)
     assert known is not None
-    assert known[1] > gtid.gno + many
+    at, limit = known
+    assert limit > gtid.gno + many
     numbers, times = np.arange(gtid.gno, gtid.gno + many), NOW + np.arange(many) * 1_000_003
     times[2] = 0
-    behind, (heads, crcs) = texts_behind(known[0], numbers, times), heads_inside(known[0], numbers, times)
+
+    def growths(numbers):
+        return {0: Growth(at, numbers, times)}
+
+    inside = replace(place, parts=(PartialTransaction(gtid, 1),))
+    after = cut(tokens_of([packed_place(place)], growths(numbers)))
+    heads = heads_of([packed_place(inside)], growths(numbers - 1))
+    steps = np.arange(many) * 7 + 1
+    rows = cut(composed(tokens_inside(heads, np.arange(many), steps), many))
     before = place.position
-    for at, token, head, crc, when in zip(count(), cut(behind), cut(heads), crcs, times.tolist(), strict=False):
-        mine = Gtid(gtid.sid, gtid.gno + at)
-        steps = StepTexts(SourcePosition("shop", before, "first", when, (PartialTransaction(mine, 1),)))
-        assert (steps.head, steps.crc) == (head, crc)
+    for number, token, row, step, when in zip(
+        numbers.tolist(), after, rows, steps.tolist(), times.tolist(), strict=True
+    ):
+        mine = Gtid(gtid.sid, number)
+        here = SourcePosition("shop", before, "first", when, (PartialTransaction(mine, step),))
+        assert row == to_text(Token((here,))) == StepTexts(here).text(step)
         before = before.add(mine)
-        assert to_text(Token.of("shop", before, lineage="first", committed_at=when)) == token
+        assert token == to_text(Token.of("shop", before, lineage="first", committed_at=when))
 
 
 def test_a_position_that_does_not_grow_is_not_taken_for_one():
@@ -179,10 +192,10 @@ def test_texts_of_many_are_those_of_each(runs, executed, left_out, copied_from):
     many, alone = TransactionTexts(places(), seqs), places()
     assert chosen(many.gtids()) == [f'"{made[row]}"' for row in rows]
     assert chosen(TransactionTexts(places(), seqs[::3]).gtids()) == [f'"{made[row]}"' for row in rows[::3]]
-    assert cut(many.behind()) == [alone[seq].after_text for seq in seqs.tolist()]
-    heads, crcs = many.heads()
-    assert cut(heads) == [alone[seq].steps.head for seq in seqs.tolist()]
-    assert crcs.tolist() == [alone[seq].steps.crc for seq in seqs.tolist()]
+    tokens = SourceTokens(places())
+    assert cut(tokens.after(seqs)) == [alone[seq].after_text for seq in seqs.tolist()]
+    rows_of_each = [alone[seq].steps.text(seq) for seq in seqs.tolist()]
+    assert cut(composed(tokens_inside(tokens.inside(seqs), np.arange(len(seqs)), seqs), len(seqs))) == rows_of_each
     alike = TransactionTexts({seq: alone[seq] for seq in seqs.tolist()}, seqs)
     assert chosen(many.times()) == chosen(alike.times())
     assert many.statements().tolist() == alike.statements().tolist() == [0] * len(rows)

@@ -1,6 +1,6 @@
 """The positions of a group in what is due of it: the places of its transactions, whose tokens have the positions of all
 sources.
-Not here: which transactions are due, and their order (`due.py`), the texts of many tokens at once (`batch_texts.py`).
+Not here: which transactions are due, and their order (`due.py`), the texts of many tokens at once (`batch_tokens.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from strata_cdc.groups.vector import inside_of
 from strata_cdc.streams.events import TransactionPlace
 from strata_cdc.streams.places import ordinals_in
 
@@ -126,7 +125,7 @@ class GroupPlace(TransactionPlace):
     @cached_property
     def steps(self) -> StepTexts:
         """The group's tokens inside the transaction."""
-        return self._stretch.along(self._rank).inside(inside_of(self, 1))
+        return self._stretch.along(self._rank).inside(self.inside)
 
     @property
     def shown(self) -> dict[str, Any]:

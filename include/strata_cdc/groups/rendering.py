@@ -11,12 +11,12 @@ import msgspec
 from msgspec import Struct
 
 from strata_cdc.groups.batch import GroupBatch
-from strata_cdc.groups.batch_texts import GroupBatchTexts, GroupTexts
+from strata_cdc.groups.batch_tokens import GroupBatchTokens, GroupTokens
 from strata_cdc.groups.pieces import HopPiece
 from strata_cdc.streams.lines import Lines, joined
 from strata_cdc.streams.rendering import Rendering
 from strata_cdc.streams.transaction_texts import time_text
-from strata_cdc.streams.writing import SpanTexts, Writing, planned_lines
+from strata_cdc.streams.writing import Writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,13 +50,10 @@ class GroupBatchLines:
     def write(self, stretch: GroupBatch) -> Iterator[bytes]:
         """Yields the JSON lines of a batch in its order, several whole lines at a time."""
         parts, lines = stretch.parts(), list[Lines]()
-        tokens = GroupBatchTexts(stretch, parts)
+        tokens = GroupBatchTokens(stretch, parts)
         for places in parts:
-            plan = self._writing.setdefault(places.part.source, Writing()).plan(places.span())
-            ended = plan.span.ended
-            rows = [GroupTexts(tokens, places, one.transactions).of_rows() for one in plan.rows]
-            ends = GroupTexts(tokens, places, ended).of_ends() if len(ended) else None
-            for found in planned_lines(plan, SpanTexts(rows, ends)):
+            writing = self._writing.setdefault(places.part.source, Writing())
+            for found in writing.lines_of(places.span(), GroupTokens(tokens, places)):
                 # The lines of all parts are put into one order.
                 found.seqs = places.ranks[places.ordinals(found.seqs)]
                 lines.append(found)

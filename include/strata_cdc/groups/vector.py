@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, Self
 
 from msgspec.structs import replace
 
-from strata_cdc.position.source_position import PartialTransaction, SourcePosition
 from strata_cdc.position.token import Token
 from strata_cdc.position.token_packed import PackedPlace, packed_place
 from strata_cdc.position.token_seal import StepTexts, text_of
@@ -15,6 +14,7 @@ from strata_cdc.position.token_seal import StepTexts, text_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.streams.events import TransactionPlace
 
 
@@ -40,15 +40,7 @@ class GroupPosition:
         if place.source not in self._places:
             return GroupPosition.of((*self._places.values(), place))
         # A key that exists keeps its place in the order.
-        return GroupPosition(
-            {**self._places, place.source: place}, {**self.packed, place.source: self._repacked(place)}
-        )
-
-    def _repacked(self, place: SourcePosition) -> PackedPlace:
-        """A source's position, packed; what is the same as before is not packed again."""
-        known = self._places[place.source]
-        stands = known.position == place.position
-        return packed_place(place, self.packed[place.source] if known.lineage == place.lineage else None, stands=stands)
+        return GroupPosition({**self._places, place.source: place}, {**self.packed, place.source: packed_place(place)})
 
     @property
     def places(self) -> Mapping[str, SourcePosition]:
@@ -69,7 +61,7 @@ class GroupPosition:
         """Returns the texts of the steps inside a transaction of one source; the other sources stay where they are."""
         if place.source not in self._places:
             return self.moved(place).inside(place)
-        packed = {**self.packed, place.source: self._repacked(place)}
+        packed = {**self.packed, place.source: packed_place(place)}
         return StepTexts(tuple(packed.values()), list(packed).index(place.source))
 
 
@@ -79,9 +71,5 @@ NOWHERE: Final = GroupPosition({}, {})
 
 def inside_of(transaction: TransactionPlace, steps: int) -> SourcePosition:
     """Returns the position of a source when `steps` steps of a transaction have been yielded."""
-    record = transaction.record
-    if record.gtid is None:
-        raise RuntimeError("a stream by GTID set has a transaction without one")
-    return replace(
-        transaction.before, committed_at=record.committed_at, parts=(PartialTransaction(record.gtid, steps),)
-    )
+    [part] = transaction.inside.parts
+    return replace(transaction.inside, parts=(replace(part, steps=steps),))

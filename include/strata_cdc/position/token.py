@@ -46,7 +46,7 @@ class Token(Struct, frozen=True):
 
     def __str__(self) -> str:
         """The text that `from_text` (`token_text.py`) reads: about 75 characters for one server's GTIDs, 25 to 35 more
-        for each further server, and 40 more for a token inside a transaction."""
+        for each further server, and a few more for a token inside a transaction."""
         return text_of([packed_place(place) for place in self.places])
 
     @classmethod

@@ -1,10 +1,10 @@
-"""Tokens as MessagePack: the bytes in their texts.
-Not here: the texts (`token_text.py`), what tokens mean (`token.py`)."""
+"""Tokens in two parts: their form, which consecutive tokens of a stream have in common, and their numbers.
+Not here: the text of both parts (`token_seal.py`, `token_text.py`), what tokens mean (`token.py`)."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -14,280 +14,265 @@ from msgspec.structs import replace
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.sets import MAX_GNO, Gtid, GtidSet, Sid
-from strata_cdc.position.source_position import Origin, PartialTransaction, SourcePosition
+from strata_cdc.position.source_position import Origin, PartialTransaction, SourcePosition, lineages_of
+from strata_cdc.position.token_digits import digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from strata_cdc.position.port import Position
-    from strata_cdc.position.sets import Span
 
-WHOLE, PARTIAL, COPIED = "v1", "v2", "v3"
-"""The versions of the text."""
-_NOTHING: Final = b"\x90"
-"""An empty array."""
+UUID_BYTES: Final = 16
 _encode: Final = msgspec.msgpack.encode
 
-_Uuid = Annotated[bytes, Meta(min_length=16, max_length=16)]
-_Number = Annotated[int, Meta(ge=1, le=MAX_GNO)]
+MOST_MICROS: Final = 253_402_300_800_000_000
+"""The year 10000, after the end of Python's times."""
+MOST_STEPS: Final = 1 << 44
+Name = Annotated[str, Meta(min_length=1)]
+Tag = Annotated[str, Meta(pattern=r"\A([a-z_][a-z0-9_]{0,31})?\Z")]
+_Count = Annotated[int, Meta(ge=1)]
 _Unsigned = Annotated[int, Meta(ge=0)]
-_Name = Annotated[str, Meta(min_length=1)]
-_Tag = Annotated[str, Meta(pattern=r"\A([a-z_][a-z0-9_]{0,31})?\Z")]
-_Micros = Annotated[int, Meta(ge=0, lt=253_402_300_800_000_000)]
-"""Up to the year 9999, the end of Python's times."""
 
 
-class _OfServer(Struct, array_like=True, forbid_unknown_fields=True):
-    uuid: _Uuid
-    tag: _Tag
-    bounds: Annotated[list[_Number], Meta(min_length=2)]
+class _Tagged(Struct, array_like=True, forbid_unknown_fields=True):
+    # Not a tuple: msgspec 0.22 crashes in Python's search for cycles, if a union has one.
+    tag: Tag
+    spans: _Count
 
 
-class _Gtids(Struct, array_like=True, forbid_unknown_fields=True, tag=0):
-    servers: list[_OfServer]
+_Servers = list[_Count | _Tagged]
+"""For each server of a GTID set how many spans it has; with the tag, if there is one."""
 
 
-class _File(Struct, array_like=True, forbid_unknown_fields=True, tag=1):
-    uuid: _Uuid
-    file: _Name
-    offset: _Unsigned
+class PackedPart(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """A transaction that was received in part; in files it begins at the position, and the last three fields are 0."""
 
-
-class _Place(Struct, array_like=True, forbid_unknown_fields=True):
-    source: _Name
-    lineage: str
-    committed_at: _Micros
-    position: _Gtids | _File
-
-
-class _Gtid(Struct, array_like=True, forbid_unknown_fields=True):
-    uuid: _Uuid
-    tag: _Tag
-    gno: _Number
-
-
-class _PartialPlace(_Place):
-    inside: list[_Gtid | Literal[0]]
+    place: _Unsigned
+    """Which of the token's sources it is of."""
+    server: _Unsigned | Tag = 0
+    """Which server of the position it is of; or the tag of another server."""
+    spans: _Unsigned = 0
+    """How many of the server's spans are before it."""
+    distance: Annotated[int, Meta(ge=0, le=MAX_GNO)] = 0
+    """Its number, counted from the last number of these spans: 1 for the next transaction."""
 
 
 class _Origin(Struct, array_like=True, forbid_unknown_fields=True):
-    source: _Name
+    source: Name
     lineage: str
-    position: _Gtids | _File | None
+    position: _Servers | Name | None
+    """None: the position of the source itself."""
 
 
-class _CopiedPlace(_PartialPlace):
+class _Place(Struct, array_like=True, forbid_unknown_fields=True):
+    """What differs between the sources of a group comes last, so that the beginning needs to be written once."""
+
+    position: _Servers | Name
+    """The servers of a GTID set, or the name of a file."""
     origins: list[_Origin]
+    lineage: str
+    source: Name
 
 
-_PLACES = msgspec.msgpack.Decoder(list[_Place])
-_PARTIAL_PLACES = msgspec.msgpack.Decoder(list[_PartialPlace])
-_COPIED_PLACES = msgspec.msgpack.Decoder(list[_CopiedPlace])
+_FORM: Final = msgspec.msgpack.Decoder(_Place)
 
 
 class PackedPlace(NamedTuple):
     """A source's position as it is packed into tokens; each token of a group has the positions of all of its
     sources."""
 
-    name: bytes
-    """Its source and lineage."""
-    position: bytes
-    whole: bytes
-    """In a text in which no position is inside a transaction: an array of four."""
-    partial: bytes
-    """In a text in which some positions are inside a transaction: an array of five."""
-    copied: bytes
-    """In a text with copied sources: an array of six."""
+    form: bytes
+    uuids: tuple[str, ...]
+    """Of the servers, in the order in which the form names them."""
+    numbers: tuple[int, ...]
+    """The bounds of all spans, or the offset in the file; the same of the origins; then the commit time."""
+    text: str
+    """The numbers as digits."""
+    parts: tuple[tuple[PackedPart, str], ...]
+    """The transactions that were received in part, as of the first source of a token; with the UUID of a server that
+    the position does not have, or an empty text."""
     steps: tuple[int, ...]
-    is_copied: bool
+    """How many steps of each part were received."""
 
 
-def packed_place(place: SourcePosition, known: PackedPlace | None = None, *, stands: bool = False) -> PackedPlace:
-    """Packs a source's position for `text_of` and `StepTexts`.
-
-    Args:
-        place: The position.
-        known: An earlier packed position of the same source and lineage.
-        stands: Whether `known` has the same position.
-    """
-    name = known.name if known else _encode(place.source) + _encode(place.lineage)
-    position = known.position if known and stands else _encode(_packed_position(place.position))
-    inside, steps = _NOTHING, tuple(part.steps for part in place.parts)
-    if steps:
-        inside = _encode(_packed_parts(place))
-    # Joined here: from one text to the next, most positions of a group do not change.
-    fields = name + _encode(place.committed_at) + position
-    origins = _encode(_packed_origins(place)) if place.origins else _NOTHING
-    copied = b"\x96" + fields + inside + origins
-    return PackedPlace(name, position, b"\x94" + fields, b"\x95" + fields + inside, copied, steps, bool(place.origins))
+def packed_place(place: SourcePosition) -> PackedPlace:
+    """Packs the position of a source."""
+    uuids, numbers = list[str](), list[int]()
+    position = _packed_position(place.position, uuids, numbers)
+    origins = [_packed_origin(origin, place, uuids, numbers) for origin in place.origins]
+    form = _encode(_Place(position, origins, place.lineage, place.source))
+    numbers.append(place.committed_at)
+    text = "".join(map(digits, numbers))
+    parts = tuple(_packed_part(part.transaction, place.position) for part in place.parts)
+    return PackedPlace(form, tuple(uuids), tuple(numbers), text, parts, tuple(part.steps for part in place.parts))
 
 
-class Growing(NamedTuple):
-    """The packed parts that are the same in the tokens of consecutive transactions of one server; between the parts are
-    the commit time, then the last executed number, and in `inside` the next number."""
-
-    name: bytes
-    """The source's name, after the heads of the arrays; the commit time follows."""
-    before: bytes
-    """The position up to its last number, which follows."""
-    behind: bytes
-    inside: bytes
-    """The transaction that was received in part; its number follows."""
-    origins: bytes
-    """What was copied up to the source's own position; empty if nothing was."""
-
-
-def growing(place: SourcePosition, gtid: Gtid) -> tuple[Growing, int] | None:
-    """What the tokens after a position have in common while it grows by transactions of one server.
+def growing(place: SourcePosition, gtid: Gtid) -> tuple[int, int] | None:
+    """Which number of a packed position grows with the consecutive transactions of one server. Besides it, only the
+    last number changes, the commit time; the form stays the same, inside each of the transactions, too.
 
     Args:
         place: The position before the first of these transactions, between two transactions.
         gtid: The first of them.
 
     Returns:
-        The common parts, and the number before which they are valid. None if no span grows.
+        The index of the number, and the transaction's number before which this is so. None if no span grows.
     """
     position = place.position
     if not isinstance(position, GtidSet) or any(origin.position != position for origin in place.origins):
         return None
-    packed = list(position.items())
-    at = next((at for at, (sid, _) in enumerate(packed) if sid == gtid.sid), None)
-    if at is None:
-        return None
-    sid, spans = packed[at]
-    grows = next((number for number, span in enumerate(spans) if span[1] == gtid.gno - 1), None)
-    if grows is None:
-        return None
-    bounds = [_encode(bound) for span in spans for bound in span]
-    servers = [_encode(_packed_server(sid, spans)) for sid, spans in packed]
-    mine = _encode(_uuid_bytes(sid.uuid)) + _encode(sid.tag)
-    last = 2 * grows + 1
-    before = b"\x92\x00" + array_head(len(servers)) + b"".join(servers[:at]) + b"\x93" + mine + array_head(len(bounds))
-    limit = spans[grows + 1][0] - 1 if grows + 1 < len(spans) else MAX_GNO
-    return Growing(
-        _encode(place.source) + _encode(place.lineage),
-        before + b"".join(bounds[:last]),
-        b"".join(bounds[last + 1 :]) + b"".join(servers[at + 1 :]),
-        b"\x91\x93" + mine,
-        _encode(_packed_origins(place)) if place.origins else b"",
-    ), limit
+    index = 0
+    for sid, spans in position.items():
+        grows = next((at for at, span in enumerate(spans) if sid == gtid.sid and span[1] == gtid.gno - 1), None)
+        if grows is not None:
+            return index + 2 * grows + 1, spans[grows + 1][0] - 1 if grows + 1 < len(spans) else MAX_GNO
+        index += 2 * len(spans)
+    return None
 
 
-def array_head(size: int) -> bytes:
-    """The head of an array of this many items."""
-    if size < 1 << 4:
-        return bytes([0x90 | size])
-    return b"\xdc" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xdd" + size.to_bytes(4, "big")
+def _packed_position(found: Position, uuids: list[str], numbers: list[int]) -> _Servers | str:
+    match found:
+        case FilePosition():
+            uuids.append(found.server_uuid)
+            numbers.append(found.at.offset)
+            return found.at.file
+        case GtidSet():
+            servers: _Servers = []
+            for sid, spans in found.items():
+                uuids.append(sid.uuid)
+                numbers += [bound for span in spans for bound in span]
+                servers.append(_Tagged(sid.tag, len(spans)) if sid.tag else len(spans))
+            return servers
+        case _:
+            raise TypeError(f"tokens have no form for {type(found).__name__}")
+
+
+def _packed_origin(origin: Origin, place: SourcePosition, uuids: list[str], numbers: list[int]) -> _Origin:
+    is_same = origin.position == place.position
+    position = None if is_same else _packed_position(origin.position, uuids, numbers)
+    return _Origin(origin.source, origin.lineage, position)
+
+
+def _packed_part(transaction: Gtid | BinlogPosition, position: Position) -> tuple[PackedPart, str]:
+    if isinstance(transaction, BinlogPosition) or not isinstance(position, GtidSet):
+        return PackedPart(0), ""
+    for number, (sid, spans) in enumerate(position.items()):
+        if sid == transaction.sid:
+            ends = [last for _, last in spans if last < transaction.gno]
+            return PackedPart(0, number, len(ends), transaction.gno - max(ends, default=0)), ""
+    return PackedPart(0, transaction.sid.tag, 0, transaction.gno), transaction.sid.uuid
 
 
 # Reading ----------------------------------------------------------------------------------------
 
 
-def _read_whole(body: bytes, steps: Sequence[int]) -> tuple[SourcePosition, ...]:
-    del steps
-    return tuple(map(_unpacked, _PLACES.decode(body)))
-
-
-def _read_partial(body: bytes, steps: Sequence[int]) -> tuple[SourcePosition, ...]:
-    return tuple(_with_steps(_PARTIAL_PLACES.decode(body), steps))
-
-
-def _read_copied(body: bytes, steps: Sequence[int]) -> tuple[SourcePosition, ...]:
-    found = _COPIED_PLACES.decode(body)
-    return tuple(_with_origins(*each) for each in zip(_with_steps(found, steps), found, strict=True))
-
-
-READERS: Final = {WHOLE: _read_whole, PARTIAL: _read_partial, COPIED: _read_copied}
-"""The readers of the bytes and the steps, for each version of the text. Raises `msgspec.DecodeError` or `Usage`."""
-
-
-def _with_steps(places: Sequence[_PartialPlace], steps: Sequence[int]) -> Iterator[SourcePosition]:
-    """If the steps do not match the positions, the token has another text than the text that was read."""
-    left = list(steps)
-    for packed in places:
-        mine, left = left[: len(packed.inside)], left[len(packed.inside) :]
-        if len(mine) < len(packed.inside):
-            raise msgspec.DecodeError("a number is missing")
-        yield _unpacked_partial(packed, mine)
-
-
-def _with_origins(place: SourcePosition, packed: _CopiedPlace) -> SourcePosition:
-    """A source's position with its origins."""
-    origins = tuple(
-        Origin(one.source, place.position if one.position is None else _unpacked_position(one.position), one.lineage)
-        for one in packed.origins
-    )
-    # In another order, or with an origin twice, they would have another text.
-    return replace(place, origins=origins).union(replace(place, origins=()))
-
-
 @lru_cache(1 << 10)
-def _uuid_bytes(text: str) -> bytes:
-    """The bytes of a UUID; cached, because the transactions of a stream are of few servers."""
+def uuid_bytes(text: str) -> bytes:
+    """Returns the bytes of a UUID; cached, because the transactions of a stream are of few servers."""
     return UUID(text).bytes
 
 
-def _packed_position(found: Position) -> _File | _Gtids:
-    match found:
-        case FilePosition():
-            return _File(_uuid_bytes(found.server_uuid), found.at.file, found.at.offset)
-        case GtidSet():
-            return _Gtids([_packed_server(sid, spans) for sid, spans in found.items()])
-        case _:
-            raise TypeError(f"tokens have no form for {type(found).__name__}")
+def unpacked(
+    forms: Sequence[bytes], parts: Sequence[PackedPart], uuids: Iterator[str], numbers: Iterator[int]
+) -> tuple[SourcePosition, ...]:
+    """Returns the positions of the sources of a token. What they do not use of the UUIDs and the numbers is left.
+
+    Raises:
+        msgspec.DecodeError: They are none that `packed_place` returns.
+        Usage: Likewise, of the name of a file.
+    """
+    reader = _Reader(uuids, numbers)
+    found = [reader.place(_FORM.decode(form)) for form in forms]
+    for part in parts:
+        if part.place >= len(found):
+            raise msgspec.DecodeError("a transaction of a source that the token does not have")
+        place = found[part.place]
+        found[part.place] = replace(place, parts=(*place.parts, reader.part(part, place.position)))
+    return tuple(found)
 
 
-def _packed_server(sid: Sid, spans: Sequence[Span]) -> _OfServer:
-    return _OfServer(_uuid_bytes(sid.uuid), sid.tag, [bound for span in spans for bound in span])
+class _Reader:
+    """Takes UUIDs and numbers in the order in which they were packed."""
+
+    def __init__(self, uuids: Iterator[str], numbers: Iterator[int]) -> None:
+        self._uuids, self._numbers = uuids, numbers
+
+    def place(self, packed: _Place) -> SourcePosition:
+        """The position of a source, without parts."""
+        position = self._position(packed.position)
+        origins = [
+            Origin(one.source, position if one.position is None else self._position(one.position), one.lineage)
+            for one in packed.origins
+        ]
+        committed_at = self._number(MOST_MICROS - 1)
+        return with_origins(SourcePosition(packed.source, position, packed.lineage, committed_at), origins)
+
+    def part(self, packed: PackedPart, position: Position) -> PartialTransaction:
+        """A transaction that was received in part."""
+        return PartialTransaction(self._transaction(packed, position), self._number(MOST_STEPS))
+
+    def _uuid(self) -> str:
+        found = next(self._uuids, None)
+        if found is None:
+            raise msgspec.DecodeError("a UUID is missing")
+        return found
+
+    def _number(self, most: int) -> int:
+        found = next(self._numbers, None)
+        if found is None:
+            raise msgspec.DecodeError("a number is missing")
+        if found > most:
+            raise msgspec.DecodeError(f"{found} is more than {most}")
+        return found
+
+    def _position(self, packed: _Servers | str) -> Position:
+        if isinstance(packed, str):
+            return file_position(self._uuid(), packed, self._number(MAX_GNO))
+        found: list[tuple[Sid, list[int]]] = []
+        for server in packed:
+            tag, count = (server.tag, server.spans) if isinstance(server, _Tagged) else ("", server)
+            bounds = [self._number(MAX_GNO) for _ in range(2 * count)]
+            found.append((Sid(self._uuid(), tag), bounds))
+        return gtid_set(found)
+
+    def _transaction(self, packed: PackedPart, position: Position) -> Gtid | BinlogPosition:
+        if isinstance(position, FilePosition):
+            return position.at
+        if packed.distance == 0 or not isinstance(position, GtidSet):
+            raise msgspec.DecodeError("a transaction of another kind than the position")
+        if isinstance(packed.server, str):
+            return Gtid(Sid(self._uuid(), packed.server), packed.distance)
+        servers = list(position.items())
+        if packed.server >= len(servers) or packed.spans > len(servers[packed.server][1]):
+            raise msgspec.DecodeError("a transaction of a server that the position does not have")
+        sid, spans = servers[packed.server]
+        return Gtid(sid, packed.distance + (spans[packed.spans - 1][1] if packed.spans else 0))
 
 
-def _packed_origins(place: SourcePosition) -> list[_Origin]:
-    return [
-        _Origin(one.source, one.lineage, None if one.position == place.position else _packed_position(one.position))
-        for one in place.origins
-    ]
+def file_position(uuid: str, file: str, offset: int) -> FilePosition:
+    """Returns a position in files. Raises `msgspec.DecodeError` or `Usage` if the name is not that of a file."""
+    at = BinlogPosition.of(file, offset)
+    if at.file != file:
+        raise msgspec.DecodeError("the name of a file has a folder")
+    return FilePosition(uuid, at)
 
 
-def _packed_parts(place: SourcePosition) -> list[_Gtid | Literal[0]]:
-    return [_packed_transaction(part.transaction) for part in place.parts]
+def gtid_set(servers: Sequence[tuple[Sid, Sequence[int]]]) -> GtidSet:
+    """Returns a GTID set from the bounds of the spans of each server. Raises `msgspec.DecodeError` if they are not in
+    order: then the set would have another text."""
+    spans = {}
+    for sid, bounds in servers:
+        if len(bounds) % 2 or not all(bounds) or list(bounds) != sorted(bounds):
+            raise msgspec.DecodeError("a span has no end, or runs backwards")
+        spans[sid] = tuple(zip(bounds[::2], bounds[1::2], strict=True))
+    found = GtidSet.of(spans)
+    if list(found.items()) != list(spans.items()) or len(spans) < len(servers):
+        raise msgspec.DecodeError("a GTID set is not in order")
+    return found
 
 
-def _packed_transaction(found: Gtid | BinlogPosition) -> _Gtid | Literal[0]:
-    """Packs a transaction; in a file, it begins at the position."""
-    if isinstance(found, BinlogPosition):
-        return 0
-    return _Gtid(_uuid_bytes(found.sid.uuid), found.sid.tag, found.gno)
-
-
-def _unpacked_partial(packed: _PartialPlace, steps: list[int]) -> SourcePosition:
-    place = _unpacked(packed)
-    parts = (
-        PartialTransaction(_unpacked_transaction(one, place.position), count)
-        for one, count in zip(packed.inside, steps, strict=True)
-    )
-    return replace(place, parts=tuple(parts))
-
-
-def _unpacked_transaction(packed: _Gtid | Literal[0], position: Position) -> Gtid | BinlogPosition:
-    if isinstance(position, FilePosition) and packed == 0:
-        return position.at
-    if isinstance(position, FilePosition) or packed == 0:
-        raise msgspec.DecodeError("a transaction of another kind than the position")
-    return Gtid(Sid(str(UUID(bytes=packed.uuid)), packed.tag), packed.gno)
-
-
-def _unpacked(place: _Place) -> SourcePosition:
-    return SourcePosition(place.source, _unpacked_position(place.position), place.lineage, place.committed_at)
-
-
-def _unpacked_position(found: _Gtids | _File) -> Position:
-    if isinstance(found, _File):
-        return FilePosition(str(UUID(bytes=found.uuid)), BinlogPosition.of(found.file, found.offset))
-    if any(one.bounds != sorted(one.bounds) for one in found.servers):
-        raise msgspec.DecodeError("a span runs backwards")
-    return GtidSet.of(
-        {
-            Sid(str(UUID(bytes=one.uuid)), one.tag): list(zip(one.bounds[::2], one.bounds[1::2], strict=False))
-            for one in found.servers
-        }
-    )
+def with_origins(place: SourcePosition, origins: Sequence[Origin]) -> SourcePosition:
+    """Returns a position with its origins. Raises `msgspec.DecodeError` if they are not in order."""
+    if tuple(origins) != lineages_of(origins):
+        raise msgspec.DecodeError("what was copied is not in order")
+    return replace(place, origins=tuple(origins))

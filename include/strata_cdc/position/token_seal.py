@@ -1,42 +1,62 @@
-"""The text of an event token: a checksum, packed positions, and the steps inside transactions.
-Not here: the form and reading it (`token_text.py`), the packed bytes (`token_packed.py`)."""
+"""The text of a token: a head, numbers, and a seal over both.
+Not here: what is in the head and which numbers there are (`token_packed.py`), texts of other versions
+(`token_text.py`)."""
 
 from __future__ import annotations
 
 import base64
 import zlib
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from strata_cdc.position.source_position import SourcePosition
-from strata_cdc.position.token_packed import COPIED, PARTIAL, WHOLE, array_head, packed_place
+from strata_cdc.position.token_digits import digits, numbers_of
+from strata_cdc.position.token_packed import UUID_BYTES, PackedPart, packed_place, unpacked, uuid_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from strata_cdc.position.token_packed import PackedPlace
 
-Numbers = Any
-"""An array of 64-bit integers: this package does not import arrays."""
-CRC_BYTES = 4
-_CHECKS = 1 << 16
-_MULTIPLIER = 40503
-"""Odd, and near 2^16 by the golden ratio: neighbouring numbers get very different checks."""
+VERSION: Final = "v4"
+SEAL_LETTERS: Final = 6
+_MANY_HEADS: Final = 256
+"""A group of sources has two heads for each of them: between transactions of it, and inside of one."""
+
+
+class _Head(Struct, array_like=True, forbid_unknown_fields=True):
+    uuids: bytes
+    """Each UUID once, in the order of first use."""
+    used: list[Annotated[int, Meta(ge=0)]]
+    """Which UUID each server has; empty if each UUID is used once."""
+    forms: list[Annotated[int, Meta(ge=0)] | bytes]
+    """For each source, how many bytes its form has in common with the beginning of the form before, then the rest of
+    it: the names of a group's sources are alike."""
+    parts: list[PackedPart]
+
+
+_HEAD: Final = msgspec.msgpack.Decoder(_Head)
 
 
 def text_of(places: Collection[PackedPlace]) -> str:
     """As `to_text` of a token with these positions, in the order of their sources."""
-    if not any(place.steps or place.is_copied for place in places):
-        return f"{WHOLE}.{_sealed_bytes(_joined([place.whole for place in places]))[1]}"
-    version, crc, text = _sealed_inside(places)
-    numbers = (step_number(crc, steps) for place in places for steps in place.steps)
-    return ".".join((version, text, *map(str, numbers)))
+    return sealed(_up_to_steps(places) + "".join(digits(count) for place in places for count in place.steps))
 
 
-def _sealed_inside(places: Collection[PackedPlace]) -> tuple[str, int, str]:
-    """The version of a text in which numbers may follow, its CRC, and the text before the numbers."""
-    if any(place.is_copied for place in places):
-        return COPIED, *_sealed_bytes(_joined([place.copied for place in places]))
-    return PARTIAL, *_sealed_bytes(_joined([place.partial for place in places]))
+def head_of(places: Collection[PackedPlace]) -> str:
+    """Returns the text of such a token up to its numbers."""
+    forms = tuple((place.form, place.uuids) for place in places)
+    parts = tuple((at, *part) for at, place in enumerate(places) for part in place.parts)
+    return _packed_head(forms, parts)
+
+
+def _up_to_steps(places: Collection[PackedPlace]) -> str:
+    return head_of(places) + "".join(place.text for place in places)
 
 
 class StepTexts:
@@ -51,51 +71,88 @@ class StepTexts:
             at: Index, from 0, of the position.
         """
         places = (packed_place(place),) if isinstance(place, SourcePosition) else place
-        version, self.crc, text = _sealed_inside(places)
         # Other positions may be inside their own transactions: a reader received a part, and continues elsewhere.
         before, after = (
-            [str(step_number(self.crc, steps)) for one in some for steps in one.steps]
-            for some in (places[:at], places[at + 1 :])
+            "".join(digits(steps) for one in some for steps in one.steps) for some in (places[:at], places[at + 1 :])
         )
-        self.head = ".".join((version, text, *before, ""))
-        """The beginning of all texts; the number follows."""
-        self.tail = "".join(f".{number}" for number in after)
-        """The end of all texts."""
+        self.head = _up_to_steps(places) + before
+        """The beginning of all texts; the number of steps follows."""
+        self.tail = after
+        """What follows the number, before the seal."""
 
     def text(self, steps: int) -> str:
         """As `to_text` of such a token with this number of steps."""
-        return f"{self.head}{step_number(self.crc, steps)}{self.tail}"
+        return sealed(f"{self.head}{digits(steps)}{self.tail}")
 
 
-def _joined(packed: Sequence[bytes]) -> bytes:
-    """A MessagePack array of packed items."""
-    return array_head(len(packed)) + b"".join(packed)
+def sealed(text: str, crc: int = 0) -> str:
+    """Returns the text with its seal, the CRC32 (big-endian) of all that is before it; `crc` is the CRC32 of what is
+    before the text."""
+    crc = zlib.crc32(text.encode(), crc)
+    return text + base64.urlsafe_b64encode(crc.to_bytes(4, "big")).decode()[:SEAL_LETTERS]
 
 
-def step_number(crc: int, steps: int) -> int:
-    """The number after the head of the text of a position inside a transaction."""
-    return steps * _CHECKS + _check(crc, steps)
+@lru_cache(_MANY_HEADS)
+def _packed_head(
+    forms: tuple[tuple[bytes, tuple[str, ...]], ...], parts: tuple[tuple[int, PackedPart, str], ...]
+) -> str:
+    """The version and the head.
+
+    Args:
+        forms: The form of each source, and the UUIDs that it uses.
+        parts: For each part which source it is of, the part, and the UUID that it uses, if it does.
+    """
+    used = [*(uuid for _, uuids in forms for uuid in uuids), *(uuid for _, _, uuid in parts if uuid)]
+    known = {uuid: number for number, uuid in enumerate(dict.fromkeys(used))}
+    fronts, before = list[int | bytes](), b""
+    for form, _ in forms:
+        differs = (at for at, (byte, other) in enumerate(zip(form, before, strict=False)) if byte != other)
+        same = next(differs, min(len(form), len(before)))
+        fronts += [same, form[same:]]
+        before = form
+    head = _Head(
+        b"".join(map(uuid_bytes, known)),
+        [known[uuid] for uuid in used] if len(known) < len(used) else [],
+        fronts,
+        [replace(part, place=at) for at, part, _ in parts],
+    )
+    packed = base64.urlsafe_b64encode(msgspec.msgpack.encode(head)).decode().rstrip("=")
+    return f"{VERSION}.{packed}."
 
 
-def steps_of(number: int) -> int:
-    """The steps of a `step_number`; its check is not verified here."""
-    return number // _CHECKS
+# Reading ----------------------------------------------------------------------------------------
 
 
-def step_numbers(crcs: Numbers, steps: Numbers) -> Numbers:
-    """The `step_number` of many steps."""
-    seeds = (crcs >> 16 ^ crcs) & (_CHECKS - 1)
-    return steps * _CHECKS + ((seeds ^ steps ^ steps >> 16) * _MULTIPLIER & (_CHECKS - 1))
+def opened(text: str) -> tuple[SourcePosition, ...] | None:
+    """Reads a text, without a check whether a token could have another text. None if the seal is wrong.
+
+    Args:
+        text: `VERSION`, a dot, letters, a dot, letters.
+
+    Raises:
+        msgspec.DecodeError: The text is sealed, and is no token.
+        Usage: Likewise, with a wrong name of a file.
+    """
+    body = text[:-SEAL_LETTERS]
+    _, packed, numbers = text.split(".")
+    if len(numbers) < SEAL_LETTERS or sealed(body) != text:
+        return None
+    head = _HEAD.decode(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)))
+    return unpacked(list(_forms(head)), head.parts, _uuids(head), iter(numbers_of(numbers[:-SEAL_LETTERS])))
 
 
-def _seed(crc: int) -> int:
-    return (crc >> 16 ^ crc) & (_CHECKS - 1)
+def _forms(head: _Head) -> Iterator[bytes]:
+    before = b""
+    for same, rest in zip(head.forms[::2], head.forms[1::2], strict=False):
+        if not isinstance(same, int) or not isinstance(rest, bytes):
+            raise msgspec.DecodeError("a form is missing")
+        before = before[:same] + rest
+        yield before
 
 
-def _check(crc: int, steps: int) -> int:
-    return (_seed(crc) ^ steps ^ steps >> 16) * _MULTIPLIER & (_CHECKS - 1)
-
-
-def _sealed_bytes(body: bytes) -> tuple[int, str]:
-    crc = zlib.crc32(body)
-    return crc, base64.urlsafe_b64encode(crc.to_bytes(CRC_BYTES, "big") + body).decode().rstrip("=")
+def _uuids(head: _Head) -> Iterator[str]:
+    starts = range(0, len(head.uuids) - UUID_BYTES + 1, UUID_BYTES)
+    known = [str(UUID(bytes=head.uuids[at : at + UUID_BYTES])) for at in starts]
+    if max(head.used, default=0) >= len(known) > 0:
+        raise msgspec.DecodeError("a UUID is missing")
+    return iter([known[number] for number in head.used] if head.used else known)

@@ -1,43 +1,51 @@
 """The text form of event tokens: short, with characters that every URL and header accepts, refused if damaged.
-Not here: what tokens mean (`token.py`), their bytes (`token_packed.py`).
+Not here: what tokens mean (`token.py`), texts of former versions (`token_before.py`).
 
-`v1.` and, in base64url without padding (RFC 4648), a CRC32 (4 bytes, big-endian) and MessagePack (array of positions of
-sources):
+`v4.`, a head, `.`, numbers, and a seal. The head is base64url without padding (RFC 4648) of MessagePack:
 
-    [[source, lineage, committed_at, position], ...]
-    position = [0, [[uuid, tag, [first, last, first, last, ...]], ...]]     a GTID set
-             | [1, uuid, file name, offset]                                 a position in a server's files
+    [uuids, used, [same, form, same, form, ...], parts]
 
-`uuid` has 16 bytes, all numbers are integers. There is one text for each token; other texts with the same
-meaning are refused. The CRC detects a token that was cut or mistyped; it does not detect a forged token.
+`uuids` has each server's UUID once (16 bytes each), in the order of first use; `used` says which one each server has,
+and is empty if each UUID is used once. For each source, in the order of the names, `form` is the end of the array
 
-A token inside a transaction begins with `v2.`: its positions have a fifth field,
+    [position, origins, lineage, source]
+    position = [spans, ...]                 a GTID set: for each server, how many spans; [tag, spans] with a tag
+             | file name                    a position in a server's files
+    origins  = [[source, lineage, position], ...]      what was copied; the position is nil if it is the source's own
 
-    [[uuid, tag, number], ...]      the transactions that were received in part; [0] in a server's files
+as MessagePack, of which the first `same` bytes are those of the source before. The transactions that were received in
+part are
 
-and after the base64 each of them has `.` and a number, steps * 65536 + check. So the tokens of the rows of one
-transaction differ only in the last number (`StepTexts`).
+    parts = [[source, server, spans, distance], ...]
 
-A token of rows that were copied begins with `v3.`: its positions have the fifth field, and a sixth,
+`source` is an index, and `server` is one in the position, or the tag of another server; the transaction's number is
+`distance` after the first `spans` spans of the server. In files the three are 0.
 
-    [[source, lineage, position], ...]      what was copied; the position is nil if it is the source's own position
+The numbers are, for each source, the first and last number of each span, or the offset in the file; the same of each
+origin; the commit time in microseconds. Then come the steps of each part. Each number is written in
+digits of five bits, the lowest first, as letters of base64url; all but its last digit have 32 added.
+
+The seal is the CRC32 (big-endian, 6 letters of base64url) of all that is before it. It detects a token that was cut,
+mistyped, or put together from two; it does not detect a forged token. There is one text for each token; other texts
+with the same meaning are refused, except those that former versions have written.
+
+So the tokens of a stream's transactions have the same head until the number of spans changes, and those of the rows of
+a transaction differ in the last number and the seal only.
 """
 
 from __future__ import annotations
 
-import base64
 import re
-import zlib
 
 import msgspec
 
 from strata_cdc.errors import InvalidTokenError, Usage
+from strata_cdc.position import token_before, token_seal
 from strata_cdc.position.token import Token
-from strata_cdc.position.token_packed import READERS
-from strata_cdc.position.token_seal import CRC_BYTES, steps_of
 
-_FORM = re.compile(r"(v[0-9]+)\.([A-Za-z0-9_-]+)((?:\.[0-9]{1,20})*)")
-_MOST_STEPS = 1 << 44
+_FORM = re.compile(r"(v[0-9]+)\.([A-Za-z0-9_-]+)((?:\.[A-Za-z0-9_-]+)*)")
+_NUMBERS = re.compile(r"(?:\.[0-9]{1,20})*")
+"""What followed the letters in former versions."""
 
 
 def to_text(token: Token) -> str:
@@ -54,24 +62,21 @@ def from_text(text: str) -> Token:
     text = text.strip()
     form = _FORM.fullmatch(text)
     if form is None:
-        raise _refused(text, "is not an event token", "A token begins with `v1.`; `strata token show TOKEN` reads one.")
-    if form[1] not in READERS:
-        raise _refused(text, f"is an event token of version {form[1]}", "Read it with a newer version of Strata.")
-    try:
-        raw = base64.b64decode(form[2] + "=" * (-len(form[2]) % 4), b"-_", validate=True)
-    except ValueError:
-        raise _refused(text, "is cut or damaged") from None
-    crc, body = raw[:CRC_BYTES], raw[CRC_BYTES:]
-    if zlib.crc32(body).to_bytes(CRC_BYTES, "big") != crc:
+        raise _refused(text, "is not an event token", "A token begins with `v4.`; `strata token show TOKEN` reads one.")
+    version, is_former = form[1], form[1] in token_before.VERSIONS
+    if version != token_seal.VERSION and not is_former:
+        raise _refused(text, f"is an event token of version {version}", "Read it with a newer version of Strata.")
+    if not _NUMBERS.fullmatch(form[3]) if is_former else form[3].count(".") != 1:
         raise _refused(text, "is cut or damaged")
     try:
-        steps = [min(steps_of(int(number)), _MOST_STEPS) for number in form[3].split(".")[1:]]
-        token = Token(READERS[form[1]](body, steps))
-    except (msgspec.DecodeError, Usage) as error:
+        places = token_before.opened(text) if is_former else token_seal.opened(text)
+    except (msgspec.DecodeError, Usage, ValueError) as error:
         raise _refused(text, f"is no token that Strata has written: {error}") from None
-    sources = [place.source for place in token.places]
-    # Sources or spans in another order, twice, or adjacent; spare bits of base64.
-    if sources != sorted(set(sources)) or to_text(token) != text:
+    if places is None:
+        raise _refused(text, "is cut or damaged")
+    token, sources = Token(places), [place.source for place in places]
+    # Sources or spans in another order, twice, or adjacent; spare bits.
+    if sources != sorted(set(sources)) or not (is_former or to_text(token) == text):
         raise _refused(text, "is no token that Strata has written: it has another form")
     return token
 

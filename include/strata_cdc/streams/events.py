@@ -56,6 +56,11 @@ class TransactionPlace:
         self._along, self._batch, self._row = along, batch, row
 
     @property
+    def batch(self) -> TransactionColumns:
+        """The batch that it is in."""
+        return self._batch
+
+    @property
     def made_of(self) -> tuple[Along, TransactionColumns, int, int]:
         """The arguments that it was made with, to make another place of the same transaction."""
         return self._along, self._batch, self._row, self.statements
@@ -96,9 +101,14 @@ class TransactionPlace:
         return to_text(Token((self.after,)))
 
     @cached_property
+    def inside(self) -> SourcePosition:
+        """The position after its first step."""
+        return replace(self.before, parts=(PartialTransaction(self.transaction, 1),))
+
+    @cached_property
     def steps(self) -> StepTexts:
         """The tokens in it."""
-        return StepTexts(replace(self.before, parts=(PartialTransaction(self.transaction, 1),)))
+        return StepTexts(self.inside)
 
     @property
     def gtid(self) -> str | None:

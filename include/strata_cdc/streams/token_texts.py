@@ -1,84 +1,132 @@
-"""Makes the texts of the tokens of many transactions at once, if one server has numbered the transactions
-consecutively: each text differs from the next in two numbers, and is made of the text before it.
+"""The texts of the tokens of many transactions at once: those with the same head differ in a few numbers.
 Not here: the form of a text (`position/token_text.py`), one token (`events.py`)."""
 
 from __future__ import annotations
 
-from string import ascii_lowercase, ascii_uppercase, digits
-from typing import TYPE_CHECKING, Final
+import zlib
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from strata_cdc.binlog.kernels.crc import CRC_TABLES
-from strata_cdc.binlog.kernels.token_texts import seal_texts
+from strata_cdc.binlog.kernels.token_texts import LONGEST_NUMBER, token_letters
 from strata_cdc.changes.texts import Texts
+from strata_cdc.position.token_digits import LETTERS, digits
+from strata_cdc.position.token_seal import SEAL_LETTERS, head_of, sealed
+from strata_cdc.streams.lines import LineColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from strata_cdc.binlog.kernels.arrays import Ints
-    from strata_cdc.position.token_packed import Growing
+    from strata_cdc.position.token_packed import PackedPlace
+    from strata_cdc.position.token_seal import StepTexts
 
-_LETTERS: Final = np.frombuffer(f"{ascii_uppercase}{ascii_lowercase}{digits}-_".encode(), np.uint8)
-"""RFC 4648, 5."""
-_CRC_BYTES: Final = 4
-_NUMBER_BYTES: Final = 9
-"""The most bytes of a number in MessagePack."""
+_LETTERS: Final = np.frombuffer(LETTERS.encode(), np.uint8)
 
 
-def texts_behind(known: Growing, numbers: Ints, committed_at: Ints) -> Texts:
-    """Returns the tokens after some transactions, as `to_text` returns them.
+class Growth(NamedTuple):
+    """What changes in the packed position of a source from one token to the next."""
+
+    at: int
+    """Which of the packed numbers grows (`growing`)."""
+    numbers: Ints
+    """This number in each token."""
+    committed_at: Ints
+    """The last of the packed numbers in each token."""
+
+
+class TokenHeads(NamedTuple):
+    """The begin of the tokens inside some transactions; the number of steps follows."""
+
+    texts: Texts
+    crcs: Ints
+    """The CRC32 of each."""
+    tails: list[str] | None = None
+    """What follows the number of steps before the seal; None: nothing."""
+
+
+def tokens_of(places: Sequence[PackedPlace], growths: Mapping[int, Growth]) -> Texts:
+    """Returns some tokens between transactions, as `to_text` returns them.
 
     Args:
-        known: What the tokens have in common.
-        numbers: Numbers of the transactions.
-        committed_at: Their commit times, microseconds UTC.
+        places: The packed positions of all sources, in the order of the sources' names.
+        growths: By the index of a source, what of it changes from token to token; of one source at least.
     """
-    parts: list[bytes | Ints] = [known.name, committed_at, known.before, numbers, known.behind]
-    if not known.origins:
-        return sealed(b"v1.", [b"\x91\x94", *parts], b"")[0]
-    return sealed(b"v3.", [b"\x91\x96", *parts, b"\x90", known.origins], b"")[0]
+    return _texts(*_parts(places, growths), seal=True)[0]
 
 
-def heads_inside(known: Growing, numbers: Ints, committed_at: Ints) -> tuple[Texts, Ints]:
-    """Returns `StepTexts.head` and `StepTexts.crc` of some transactions."""
-    front: list[bytes | Ints] = [known.name, committed_at, known.before, numbers - 1]
-    parts = [*front, known.behind, known.inside, numbers]
-    if not known.origins:
-        return sealed(b"v2.", [b"\x91\x95", *parts], b".")
-    return sealed(b"v3.", [b"\x91\x96", *parts, known.origins], b".")
+def heads_of(places: Sequence[PackedPlace], growths: Mapping[int, Growth]) -> TokenHeads:
+    """Returns the begin of the tokens inside some transactions. Takes what `tokens_of` takes; the position of one
+    source has a part."""
+    return TokenHeads(*_texts(*_parts(places, growths), seal=False))
 
 
-def sealed(front: bytes, parts: Sequence[bytes | Ints], end: bytes) -> tuple[Texts, Ints]:
+def heads_one_by_one(steps: Sequence[StepTexts]) -> TokenHeads:
+    """Returns the same from the texts of each transaction."""
+    heads = [one.head.encode() for one in steps]
+    tails = [one.tail for one in steps]
+    return TokenHeads(Texts.of(heads), np.array(list(map(zlib.crc32, heads)), np.int64), tails if any(tails) else None)
+
+
+def joined_heads(parts: Sequence[TokenHeads]) -> TokenHeads:
+    """Returns the heads of all parts, one part after the other."""
+    tails = [tail for part in parts for tail in part.tails or [""] * len(part.texts)]
+    texts, crcs = Texts.joined([part.texts for part in parts]), np.concatenate([part.crcs for part in parts])
+    return TokenHeads(texts, crcs, tails if any(tails) else None)
+
+
+def tokens_inside(heads: TokenHeads, chosen: Ints, steps: Ints) -> list[LineColumn]:
+    """Returns columns of the tokens of rows.
+
+    Args:
+        heads: The begin of the tokens inside some transactions.
+        chosen: For each row, the number of its transaction among these.
+        steps: For each row, how many steps of the transaction were sent up to it.
+    """
+    crcs = heads.crcs[chosen]
+    if heads.tails is None:
+        ends = _texts([b"", b""], [steps], crcs, seal=True)[0]
+    else:
+        # Another source, too, is inside a transaction; this is rare.
+        rows = zip(chosen.tolist(), steps.tolist(), crcs.tolist(), strict=True)
+        ends = Texts.of([sealed(digits(count) + heads.tails[at], crc).encode() for at, count, crc in rows])
+    return [LineColumn(heads.texts, chosen), LineColumn(ends)]
+
+
+def _parts(places: Sequence[PackedPlace], growths: Mapping[int, Growth]) -> tuple[list[bytes], list[Ints], Ints]:
+    """What is the same in some tokens up to the steps, before, between and after the numbers that change; these
+    numbers; and the CRC32 of what is before the first one."""
+    same: list[str] = [head_of(places)]
+    numbers: list[Ints] = []
+    for number, place in enumerate(places):
+        growth = growths.get(number)
+        if growth is None:
+            same[-1] += place.text
+            continue
+        before, after = place.numbers[: growth.at], place.numbers[growth.at + 1 : -1]
+        same[-1] += "".join(map(digits, before))
+        same += ["".join(map(digits, after)), ""]
+        numbers += [growth.numbers, growth.committed_at]
+    alike = [text.encode() for text in same]
+    return alike, numbers, np.full(len(numbers[0]), zlib.crc32(alike[0]), np.int64)
+
+
+def _texts(alike: Sequence[bytes], numbers: Sequence[Ints], crcs: Ints, *, seal: bool) -> tuple[Texts, Ints]:
     """Makes texts that are equal except for some numbers.
 
     Args:
-        front: The text before the base64.
-        parts: What is packed, one after the other: bytes that are equal in all texts, or a number for each text, 0 or
-            more. At least one part is numbers.
-        end: The text after the base64.
+        alike: What is before the first number, between the numbers, and after the last one.
+        numbers: The numbers, one or more, each with an entry for each text.
+        crcs: The CRC32 of all that is before the first number of each text.
+        seal: Whether the texts get their seals.
 
     Returns:
-        The texts, and the CRC32 of what is packed in each.
+        The texts, and the CRC32 of each, without the seal.
     """
-    alike = [b""]
-    columns: list[Ints] = []
-    for part in parts:
-        if isinstance(part, bytes):
-            alike[-1] += part
-        else:
-            columns.append(part)
-            alike.append(b"")
-    numbers = np.stack(columns)
-    count, row_bytes = numbers.shape[1], _CRC_BYTES + sum(map(len, alike)) + _NUMBER_BYTES * len(columns)
-    text = np.empty(len(front) + (row_bytes + 2) // 3 * 4, np.uint8)
-    text[: len(front)] = np.frombuffer(front, np.uint8)
-    out = np.empty(count * (len(text) + len(end)), np.uint8)
-    borders = np.cumsum([0, *map(len, alike)])
-    starts, crcs = np.empty(count + 1, np.int64), np.empty(count, np.int64)
-    pattern = len(front), np.frombuffer(b"".join(alike), np.uint8), borders, np.frombuffer(end, np.uint8)
-    scratch = np.empty(row_bytes + 2, np.uint8), text, np.empty(len(columns), np.int64)
-    failed = seal_texts(CRC_TABLES, _LETTERS, pattern, numbers, scratch, out, starts, crcs)
-    if failed >= 0:
-        raise RuntimeError(f"token {failed} is longer than was counted")
+    count = len(crcs)
+    size = sum(map(len, alike)) + LONGEST_NUMBER * len(numbers) + (SEAL_LETTERS if seal else 0)
+    starts, out = np.empty(count + 1, np.int64), np.empty(count * size, np.uint8)
+    same = np.frombuffer(b"".join(alike), np.uint8), np.cumsum([0, *map(len, alike)])
+    token_letters(CRC_TABLES, _LETTERS, same, np.stack(numbers), int(seal), crcs, starts, out)
     return Texts(out[: starts[-1]], starts), crcs

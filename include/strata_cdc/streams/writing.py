@@ -13,10 +13,11 @@ from msgspec import Struct
 from strata_cdc.changes.arrow import ROW_FIELDS
 from strata_cdc.changes.jsonl import TableLines
 from strata_cdc.changes.texts import Texts
-from strata_cdc.position.token_seal import step_numbers
 from strata_cdc.streams.lines import ImageTexts, LineColumn, Lines, composed, in_digits, in_few_digits, joined
+from strata_cdc.streams.source_tokens import SourceTokens
 from strata_cdc.streams.together import put_together
-from strata_cdc.streams.transaction_texts import EndTexts, RowTexts, TransactionTexts, time_text
+from strata_cdc.streams.token_texts import tokens_inside
+from strata_cdc.streams.transaction_texts import TransactionTexts, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.events import Ddl, TransactionPlace
+    from strata_cdc.streams.source_tokens import Tokens
     from strata_cdc.streams.unreadable import UnreadableRow, UnreadableRows
 
 _LAST: Final = 1 << 62
@@ -68,38 +70,6 @@ _LINES: Final = _Framing(lambda _, line: line + b"\n", b"", b"\n")
 _MESSAGES: Final = _Framing(message, b"id: ", b"\n\n")
 
 
-class LineRows(Struct, frozen=True, eq=False):
-    """Rows of one table whose lines are made together."""
-
-    seqs: Ints
-    rows: Ints
-    """Ordinals of the rows in their transactions."""
-    pieces: list[LineColumn]
-    """The columns of the rows' images, and of what comes after the images."""
-    transactions: Ints
-    """Ordinals of the rows' transactions, each once."""
-    chosen: Ints
-    """For each row, the index of its transaction in `transactions`."""
-
-
-class LinePlan(Struct, frozen=True, eq=False):
-    """The lines that a span has."""
-
-    span: StreamBatch
-    rows: list[LineRows]
-    others: list[Iterable[dict[str, Any]]]
-    """Lines of rows that are made one by one, without the end that all lines have."""
-
-
-class SpanTexts(Struct, frozen=True, eq=False):
-    """What the lines of a span state about their transactions."""
-
-    rows: list[RowTexts]
-    """One for each entry in `rows` of the span's `LinePlan`."""
-    ends: EndTexts | None
-    """Of the transactions that end in the span; None if no transaction ends in it."""
-
-
 class Writing:
     """Makes the lines of one stream, and keeps what they need of each table."""
 
@@ -109,8 +79,8 @@ class Writing:
 
     def chunks(self, span: StreamBatch) -> Iterator[bytes]:
         """Yields the lines of a span, several at a time."""
-        lines = self._of_source(put_together(span), _LINES)
-        return joined(lines)
+        span = put_together(span)
+        return joined(self.lines_of(span, SourceTokens(span.places)))
 
     def lines(self, span: StreamBatch) -> bytes:
         """Returns all lines of a span."""
@@ -118,7 +88,8 @@ class Writing:
 
     def messages(self, span: StreamBatch) -> Messages:
         """Returns all lines of a span as server-sent events."""
-        groups = self._of_source(put_together(span), _MESSAGES)
+        span = put_together(span)
+        groups = self.lines_of(span, SourceTokens(span.places), _MESSAGES)
         if not groups:
             return NO_MESSAGES
         seq, step = max((int(seq), int(one.steps[one.seqs == seq].max())) for one in groups for seq in [one.seqs.max()])
@@ -126,27 +97,31 @@ class Writing:
         last = place.after_text if step == _LAST else place.steps.text(step)
         return Messages(b"".join(joined(groups)), last, seq)
 
-    def _of_source(self, span: StreamBatch, framing: _Framing) -> list[Lines]:
-        plan = self.plan(span)
-        rows = [TransactionTexts(span.places, one.transactions).of_rows() for one in plan.rows]
-        ends = TransactionTexts(span.places, span.ended).of_ends() if len(span.ended) else None
-        return planned_lines(plan, SpanTexts(rows, ends), framing)
+    def lines_of(self, span: StreamBatch, tokens: Tokens, framing: _Framing = _LINES) -> list[Lines]:
+        """Returns the lines of a span, to be joined.
 
-    def plan(self, span: StreamBatch) -> LinePlan:
-        """Plans the lines of a span, for `planned_lines`. The plan shows which transactions the lines name."""
-        plan = LinePlan(span, [], [])
+        Args:
+            span: The span.
+            tokens: The tokens of its transactions.
+            framing: The text around each line.
+        """
+        end = _end(span) + framing.end if span.places else framing.end
+        found = [_ddl(span, framing)] if span.ddl else []
         for batch in span.batches:
             values, images = self._table(batch)
             pieces = images.pieces(batch.batch, b',"token":"')
             if pieces is None:
                 # Images that lack columns, or have values that their column types cannot express.
-                plan.others.append(values.objects(batch.batch))
+                found.append(_one_by_one(values.objects(batch.batch), span, framing))
             else:
-                plan.rows.append(_line_rows(batch, pieces))
-        for rows in span.unreadable:
-            found = rows.rows(self._table(rows)[0])
-            plan.others.append([_unreadable_line(rows.table, one, span.places) for one in found])
-        return plan
+                found.append(_rows(batch, pieces, tokens, framing, end))
+        for unreadable in span.unreadable:
+            rows = unreadable.rows(self._table(unreadable)[0])
+            lines = [_unreadable_line(unreadable.table, one, span.places) for one in rows]
+            found.append(_one_by_one(lines, span, framing))
+        if len(span.ended):
+            found.append(_commits(span.ended, tokens, framing, end))
+        return found
 
     def _table(self, batch: ChangeBatch | UnreadableRows) -> tuple[TableLines, ImageTexts]:
         known = self._tables.get(batch.kind)
@@ -158,81 +133,71 @@ class Writing:
         return known[:2]
 
 
-def _line_rows(batch: ChangeBatch, pieces: list[LineColumn]) -> LineRows:
-    columns = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
-    seqs, rows = (np.asarray(columns[name].to_numpy(), np.int64) for name in ("_seq", "_row"))
-    begins = np.flatnonzero(np.diff(seqs, prepend=-1))
-    chosen = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(seqs)))
-    return LineRows(seqs, rows, pieces, seqs[begins], chosen)
+def _ddl(span: StreamBatch, framing: _Framing) -> Lines:
+    lines = Texts.of([framing.whole(one.token, _ddl_line(one)) for one in span.ddl])
+    seqs, numbers = zip(*((one.place.record.seq, one.number) for one in span.ddl), strict=True)
+    return Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [LineColumn(lines)])
 
 
-def planned_lines(plan: LinePlan, texts: SpanTexts, framing: _Framing = _LINES) -> list[Lines]:
-    """Returns the lines of a span, to be joined.
+def _rows(batch: ChangeBatch, pieces: list[LineColumn], tokens: Tokens, framing: _Framing, end: bytes) -> Lines:
+    """The lines of rows of one table.
 
     Args:
-        plan: Which lines there are.
-        texts: What the lines state about their transactions.
+        batch: The rows.
+        pieces: The columns of their images, and of what comes after the images.
+        tokens: The tokens of the span.
         framing: The text around each line.
+        end: The end of all lines.
     """
-    span, found = plan.span, list[Lines]()
-    if span.ddl:
-        lines = Texts.of([framing.whole(one.token, _ddl_line(one)) for one in span.ddl])
-        seqs, numbers = zip(*((one.place.record.seq, one.number) for one in span.ddl), strict=True)
-        found.append(Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [LineColumn(lines)]))
-    end = _end(span) + framing.end if span.places else framing.end
-    found += [_rows(one, said, framing, end) for one, said in zip(plan.rows, texts.rows, strict=True)]
-    found += [_one_by_one(objects, span, framing) for objects in plan.others]
-    if texts.ends is not None:
-        found.append(_commits(span.ended, texts.ends, framing, end))
-    return found
-
-
-def _rows(rows: LineRows, texts: RowTexts, framing: _Framing, end: bytes) -> Lines:
-    steps = rows.rows + 1 + texts.statements[rows.chosen]
-    token = [LineColumn(texts.heads, rows.chosen), in_digits(step_numbers(texts.crcs[rows.chosen], steps))]
-    count = len(rows.transactions)
-    front = [
+    columns = dict(zip((field.name for field in ROW_FIELDS), batch.batch.columns[-len(ROW_FIELDS) :], strict=True))
+    row_seqs, rows = (np.asarray(columns[name].to_numpy(), np.int64) for name in ("_seq", "_row"))
+    begins = np.flatnonzero(np.diff(row_seqs, prepend=-1))
+    seqs, chosen = row_seqs[begins], np.repeat(np.arange(len(begins)), np.diff(begins, append=len(row_seqs)))
+    facts = TransactionTexts(tokens.own, seqs)
+    steps = rows + 1 + facts.statements()[chosen]
+    token = tokens_inside(tokens.inside(seqs), chosen, steps)
+    opened = [
         LineColumn.same(b'{"gtid":'),
-        LineColumn(*texts.gtids),
+        LineColumn(*facts.gtids()),
         LineColumn.same(b',"seq":'),
-        in_digits(rows.transactions),
+        in_digits(seqs),
     ]
-    behind = [_ended(texts.ends), *_facts(texts.times, end)]
+    closing = [*_after_token(tokens.more_keys(seqs)), *_facts(facts, end)]
     return Lines(
-        rows.seqs,
+        row_seqs,
         steps,
         [
             *framing.front(*token),
-            LineColumn(composed(front, count), rows.chosen),
-            *in_few_digits(rows.rows, b',"row":'),
-            *rows.pieces,
+            LineColumn(composed(opened, len(seqs)), chosen),
+            *in_few_digits(rows, b',"row":'),
+            *pieces,
             *token,
-            LineColumn(composed(behind, count), rows.chosen),
+            LineColumn(composed(closing, len(seqs)), chosen),
         ],
     )
 
 
-def _commits(seqs: Ints, texts: EndTexts, framing: _Framing, end: bytes) -> Lines:
-    token = LineColumn(texts.tokens)
+def _commits(seqs: Ints, tokens: Tokens, framing: _Framing, end: bytes) -> Lines:
+    token, facts = LineColumn(tokens.after(seqs)), TransactionTexts(tokens.own, seqs)
     pieces = [
         *framing.front(token),
         LineColumn.same(b'{"token":"'),
         token,
-        _ended(texts.ends),
+        *_after_token(tokens.more_keys(seqs)),
         LineColumn.same(b',"commit":true,"gtid":'),
-        LineColumn(*texts.gtids),
-        *_facts(texts.times, end),
+        LineColumn(*facts.gtids()),
+        *_facts(facts, end),
     ]
     return Lines(seqs, np.full(len(seqs), _LAST), pieces)
 
 
-def _ended(texts: Texts | None) -> LineColumn:
-    return LineColumn.same(b'"') if texts is None else LineColumn(texts)
+def _after_token(more_keys: Texts | None) -> list[LineColumn]:
+    return [LineColumn.same(b'"'), *([] if more_keys is None else [LineColumn(more_keys)])]
 
 
-def _facts(times: tuple[Texts, Ints], end: bytes) -> list[LineColumn]:
+def _facts(facts: TransactionTexts, end: bytes) -> list[LineColumn]:
     """The last columns of the lines of some transactions."""
-    return [LineColumn.same(b',"committed_at":"'), LineColumn(*times), LineColumn.same(end)]
+    return [LineColumn.same(b',"committed_at":"'), LineColumn(*facts.times()), LineColumn.same(end)]
 
 
 def _end(span: StreamBatch) -> bytes:

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.dialects.relations import Relation
     from strata_cdc.mirrors.table import Mirror
-    from strata_cdc.schema.history.table_changes import TableChange
-    from strata_cdc.schema.history.versions import RowRemoval
+    from strata_cdc.schema.history.versions import RowRemoval, TableChange
     from strata_cdc.tables.lifetimes import TableLifetime, VersionSpan
 
 CHANGES = "__changes"

@@ -1,0 +1,244 @@
+"""The tokens of many transactions of a group at once. If each source that moves has numbered its transactions
+consecutively, each token differs from the next in two numbers of each source.
+Not here: the texts of such tokens (`streams/token_texts.py`), one token (`vector.py`)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from msgspec import Struct
+
+from strata_cdc.changes.texts import Texts
+from strata_cdc.groups.batch import shown_of
+from strata_cdc.position.token_packed import growing, packed_place
+from strata_cdc.streams.token_texts import Growth, heads_of, heads_one_by_one, joined_heads, tokens_of
+from strata_cdc.streams.transaction_texts import shown_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.groups.batch import GroupBatch, GroupPlaces
+    from strata_cdc.groups.vector import GroupPosition
+    from strata_cdc.position.token_packed import PackedPlace
+    from strata_cdc.streams.events import TransactionPlace
+    from strata_cdc.streams.token_texts import TokenHeads
+
+_MANY: Final = 48
+"""From this number of transactions on, columns are faster than one transaction at a time."""
+
+
+class _Moving(Struct, frozen=True, eq=False):
+    """A source that has transactions in a segment."""
+
+    index: int
+    """Which of the packed numbers grows."""
+    inside: PackedPlace
+    """Its position inside its first transaction of the segment."""
+    before: Ints
+    """How many transactions of this source come before each transaction of the segment; then, how many there are in
+    all."""
+    numbers: Ints
+    """The number of the last executed transaction: first before all of them, then after each."""
+    committed_at: Ints
+    """The commit times of these transactions (microseconds UTC)."""
+
+    def growth(self, ranks: Ints, *, inside: bool) -> Growth:
+        """What changes in the tokens before some transactions of the segment, or inside them: then they are of this
+        source."""
+        at = self.before[ranks] + inside
+        return Growth(self.index, self.numbers[at] - inside, self.committed_at[at])
+
+
+class _Segment(Struct, frozen=True, eq=False):
+    """Transactions of a batch whose tokens have the same form."""
+
+    begin: int
+    end: int
+    """Exclusive."""
+    packed: Mapping[str, PackedPlace] = {}
+    """The packed positions of all sources before the segment, in the order of the names."""
+    moving: dict[str, _Moving] | None = None
+    """The sources with transactions in it; None: the tokens are made one by one."""
+
+    def after(self, ranks: Ints) -> Texts:
+        """Returns the tokens after some of the transactions."""
+        return tokens_of([*self.packed.values()], self._growths(ranks + 1, None))
+
+    def inside(self, ranks: Ints, source: str) -> TokenHeads:
+        """Returns the begin of the tokens inside some of the transactions.
+
+        Args:
+            ranks: Ordinals of the transactions in the batch.
+            source: The source of these transactions.
+        """
+        packed = {**self.packed, source: (self.moving or {})[source].inside}
+        return heads_of([*packed.values()], self._growths(ranks, source))
+
+    def _growths(self, ranks: Ints, inside: str | None) -> dict[int, Growth]:
+        """What changes in the tokens before some transactions, or inside them: then all are of the source `inside`."""
+        moving = self.moving or {}
+        return {
+            number: moving[name].growth(ranks - self.begin, inside=name == inside)
+            for number, name in enumerate(self.packed)
+            if name in moving
+        }
+
+
+class GroupBatchTokens:
+    """Makes the tokens of a batch."""
+
+    def __init__(self, stretch: GroupBatch, parts: Sequence[GroupPlaces], many: int = _MANY) -> None:
+        """Takes the batch, its parts, and from how many transactions on it makes columns."""
+        self._stretch, self._parts, self._many = stretch, parts, many
+        borders, met = {0, len(stretch.due)}, set[str]()
+        for places in parts:
+            borders |= set(_borders(places, begins=places.part.source in met))
+            met.add(places.part.source)
+        ordered = sorted(rank for rank in borders if rank <= len(stretch.due))
+        self.segments = [segment for begin, end in pairwise(ordered) for segment in self._segments(begin, end)]
+
+    def each(self, ranks: Ints) -> Iterator[tuple[_Segment, slice]]:
+        """Yields the segments that have some of the given transactions, and which of these."""
+        for segment in self.segments:
+            some = slice(*np.searchsorted(ranks, [segment.begin, segment.end]).tolist())
+            if some.start < some.stop:
+                yield segment, some
+
+    def _segments(self, begin: int, end: int, known: frozenset[str] = frozenset()) -> Iterator[_Segment]:
+        """Yields the segments between two borders. It cuts before and after a transaction if the source's position
+        after it is not simply the position before it with one more number.
+
+        Args:
+            begin: Rank of the first transaction.
+            end: Rank after the last transaction.
+            known: Sources whose position did not lead up to their first transaction, and which were already cut there.
+        """
+        if end - begin < self._many:
+            yield _Segment(begin, end)
+            return
+        front, moving = self._stretch.at(begin), dict[str, _Moving]()
+        for places in self._parts:
+            first, stop = np.searchsorted(places.ranks, [begin, end]).tolist()
+            found = _moving(places, range(begin, end), front) if first < stop else None
+            source = places.part.source
+            if isinstance(found, _Moving):
+                moving[source] = found
+            elif first < stop and (found is not None or source not in known):
+                known = known if found is not None else known | {source}
+                yield from self._cut(begin, int(places.ranks[first if found is None else found]), end, known)
+                return
+        yield _Segment(begin, end, front.packed, moving if self._is_plain(begin, end, front, moving) else None)
+
+    def _cut(self, begin: int, rank: int, end: int, known: frozenset[str]) -> Iterator[_Segment]:
+        for first, stop in ((begin, rank), (rank, rank + 1), (rank + 1, end)):
+            if first < stop:
+                yield from self._segments(first, stop, known)
+
+    def _is_plain(self, begin: int, end: int, front: GroupPosition, moving: Mapping[str, _Moving]) -> bool:
+        """Whether the tokens of a segment can be made in columns: this needs that no source is inside a transaction."""
+        count = sum(int(one.before[-1]) for one in moving.values())
+        return count == end - begin and not any(packed.steps for packed in front.packed.values())
+
+
+def _borders(places: GroupPlaces, *, begins: bool) -> Iterator[int]:
+    """The borders at which the form of the tokens that name transactions of a part changes.
+
+    Args:
+        places: The part's transactions.
+        begins: Whether the first transaction is a border, too: a segment has only one part of each source.
+    """
+    begin, end, ranks = places.part.begin, places.part.end, places.ranks
+    if begins:
+        yield int(ranks[0])
+    yield from ranks[1:][np.diff(places.piece.runs[begin:end]) != 0].tolist()
+    if places.piece.given(end - 1):
+        yield from (int(ranks[-1]), int(ranks[-1]) + 1)
+
+
+def _moving(places: GroupPlaces, segment: range, front: GroupPosition) -> _Moving | int | None:
+    """The transactions of a part that are in a segment, at least one. Or the ordinal of the transaction that changes
+    the form of the set. Or None, if the source's position before the segment is not the position before the first
+    transaction, or does not lead up to it."""
+    part, piece = places.part, places.piece
+    first, stop = (int(np.searchsorted(places.ranks, rank)) for rank in (segment.start, segment.stop))
+    transaction, known = piece.place(part.begin + first), front.packed.get(part.source)
+    gtid = transaction.record.gtid
+    found = None if gtid is None or known is None else growing(transaction.before, gtid)
+    if found is None or known is None:
+        return None
+    index, limit = found
+    if not _leads_up(known, packed_place(transaction.before), index):
+        return None
+    rows = piece.rows[part.begin + first : part.begin + stop]
+    numbers = piece.own.batch.numbers[rows]
+    if numbers[-1] >= limit:
+        # There the interval joins the next interval.
+        return first + int(np.searchsorted(numbers, limit))
+    is_here = np.zeros(len(segment) + 1, np.int64)
+    is_here[places.ranks[first:stop] - segment.start + 1] = 1
+    return _Moving(
+        index,
+        packed_place(transaction.inside),
+        np.cumsum(is_here),
+        np.append(known.numbers[index], numbers),
+        np.append(known.numbers[-1], piece.own.batch.committed_at[rows]),
+    )
+
+
+def _leads_up(known: PackedPlace, before: PackedPlace, index: int) -> bool:
+    """Whether a packed position is another one except for the number that grows, and the commit time: transactions
+    between them may have been left out."""
+    is_same_form = (known.form, known.uuids, known.parts) == (before.form, before.uuids, before.parts)
+    return is_same_form and _fixed(known, index) == _fixed(before, index)
+
+
+def _fixed(packed: PackedPlace, index: int) -> tuple[int, ...]:
+    return packed.numbers[:index] + packed.numbers[index + 1 : -1]
+
+
+class GroupTokens:
+    """The tokens of a part of a batch."""
+
+    def __init__(self, tokens: GroupBatchTokens, places: GroupPlaces) -> None:
+        """Takes the tokens of the batch, and the part."""
+        self.own: Mapping[int, TransactionPlace] = places.piece.own
+        self._tokens, self._places = tokens, places
+
+    def after(self, seqs: Ints) -> Texts:
+        """Returns the token after each of some transactions."""
+        found, ranks = [], self._ranks(seqs)
+        for segment, some in self._tokens.each(ranks):
+            if segment.moving is None:
+                found.append(Texts.of([place.after_text.encode() for place in self._each(seqs[some])]))
+            else:
+                found.append(segment.after(ranks[some]))
+        return Texts.joined(found)
+
+    def inside(self, seqs: Ints) -> TokenHeads:
+        """Returns the begin of the tokens inside each of some transactions."""
+        found, ranks = [], self._ranks(seqs)
+        for segment, some in self._tokens.each(ranks):
+            if segment.moving is None:
+                found.append(heads_one_by_one([place.steps for place in self._each(seqs[some])]))
+            else:
+                found.append(segment.inside(ranks[some], self._places.part.source))
+        return joined_heads(found)
+
+    def more_keys(self, seqs: Ints) -> Texts | None:
+        """Returns more keys of the lines of a source that came with a switchover; None: no line has any."""
+        piece = self._places.piece
+        marked = piece.may_be_copy[self._places.part.begin + self._places.ordinals(seqs)]
+        if not piece.epoch and not marked.any():
+            return None
+        shown = [shown_fields(shown_of(piece.epoch, may_be_copy=one)) for one in (False, True)]
+        return Texts.of([shown[one] for one in marked.tolist()])
+
+    def _ranks(self, seqs: Ints) -> Ints:
+        return self._places.ranks[self._places.ordinals(seqs)]
+
+    def _each(self, seqs: Ints) -> Iterator[TransactionPlace]:
+        """The places of some transactions, one by one."""
+        return (self._places[seq] for seq in seqs.tolist())

@@ -1,0 +1,178 @@
+"""Texts of tokens of the versions 1 to 3, which are read and no longer written.
+
+`v1.` and, in base64url without padding, a CRC32 (4 bytes, big-endian) and MessagePack (array of positions of sources):
+
+    [[source, lineage, committed_at, position], ...]
+    position = [0, [[uuid, tag, [first, last, first, last, ...]], ...]]     a GTID set
+             | [1, uuid, file name, offset]                                 a position in a server's files
+
+A token inside a transaction begins with `v2.`: its positions have a fifth field,
+
+    [[uuid, tag, number], ...]      the transactions that were received in part; [0] in a server's files
+
+and after the base64 each of them has `.` and a number, steps * 65536 + check. A token of rows that were copied begins
+with `v3.`: its positions have the fifth field, and a sixth,
+
+    [[source, lineage, position], ...]      what was copied; the position is nil if it is the source's own position
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from strata_cdc.position.file_position import FilePosition
+from strata_cdc.position.sets import MAX_GNO, Gtid, Sid
+from strata_cdc.position.source_position import Origin, PartialTransaction, SourcePosition
+from strata_cdc.position.token_packed import (
+    MOST_MICROS,
+    MOST_STEPS,
+    UUID_BYTES,
+    Name,
+    Tag,
+    file_position,
+    gtid_set,
+    with_origins,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from strata_cdc.position.port import Position
+
+_CRC_BYTES: Final = 4
+_CHECKS: Final = 1 << 16
+_MULTIPLIER: Final = 40503
+_Uuid = Annotated[bytes, Meta(min_length=UUID_BYTES, max_length=UUID_BYTES)]
+_Number = Annotated[int, Meta(ge=1, le=MAX_GNO)]
+
+
+class _OfServer(Struct, array_like=True, forbid_unknown_fields=True):
+    uuid: _Uuid
+    tag: Tag
+    bounds: Annotated[list[_Number], Meta(min_length=2)]
+
+
+class _Gtids(Struct, array_like=True, forbid_unknown_fields=True, tag=0):
+    servers: list[_OfServer]
+
+
+class _File(Struct, array_like=True, forbid_unknown_fields=True, tag=1):
+    uuid: _Uuid
+    file: Name
+    offset: Annotated[int, Meta(ge=0)]
+
+
+class _Place(Struct, array_like=True, forbid_unknown_fields=True):
+    source: Name
+    lineage: str
+    committed_at: Annotated[int, Meta(ge=0, lt=MOST_MICROS)]
+    position: _Gtids | _File
+
+
+class _Gtid(Struct, array_like=True, forbid_unknown_fields=True):
+    uuid: _Uuid
+    tag: Tag
+    gno: _Number
+
+
+class _PartialPlace(_Place):
+    inside: list[_Gtid | Literal[0]]
+
+
+class _Origin(Struct, array_like=True, forbid_unknown_fields=True):
+    source: Name
+    lineage: str
+    position: _Gtids | _File | None
+
+
+class _CopiedPlace(_PartialPlace):
+    origins: list[_Origin]
+
+
+_DECODERS: Final[dict[str, msgspec.msgpack.Decoder[list[_Place]]]] = {
+    "v1": msgspec.msgpack.Decoder(list[_Place]),
+    "v2": msgspec.msgpack.Decoder(list[_PartialPlace]),
+    "v3": msgspec.msgpack.Decoder(list[_CopiedPlace]),
+}
+VERSIONS: Final = frozenset(_DECODERS)
+
+
+def opened(text: str) -> tuple[SourcePosition, ...] | None:
+    """Reads a text of one of these versions. None if a check is wrong.
+
+    Args:
+        text: The version, a dot, letters, and numbers, each with a dot before it.
+
+    Raises:
+        msgspec.DecodeError: The text is sealed, and is no token.
+        Usage: Likewise, with a wrong name of a file.
+    """
+    version, packed, *numbers = text.split(".")
+    try:
+        raw = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+    except ValueError:
+        return None
+    body, crc = raw[_CRC_BYTES:], zlib.crc32(raw[_CRC_BYTES:])
+    if raw[:_CRC_BYTES] != crc.to_bytes(_CRC_BYTES, "big"):
+        return None
+    steps = [int(number) // _CHECKS for number in numbers]
+    if list(map(str, (_numbered(crc, count) for count in steps))) != numbers:
+        return None
+    found = _DECODERS[version].decode(body)
+    # Spare bits, and numbers or sizes in more bytes than they need.
+    if msgspec.msgpack.encode(found) != body or base64.urlsafe_b64encode(raw).decode().rstrip("=") != packed:
+        raise msgspec.DecodeError("it has another form")
+    left = iter(steps)
+    places = tuple(_unpacked(place, left) for place in found)
+    if next(left, None) is not None or version != _version(places):
+        raise msgspec.DecodeError("it has another form")
+    return places
+
+
+def _version(places: Sequence[SourcePosition]) -> str:
+    if any(place.origins for place in places):
+        return "v3"
+    return "v2" if any(place.parts for place in places) else "v1"
+
+
+def _numbered(crc: int, steps: int) -> int:
+    seed = (crc >> 16 ^ crc) % _CHECKS
+    return steps * _CHECKS + (seed ^ steps ^ steps >> 16) * _MULTIPLIER % _CHECKS
+
+
+def _unpacked(packed: _Place, steps: Iterator[int]) -> SourcePosition:
+    position = _unpacked_position(packed.position)
+    place = SourcePosition(packed.source, position, packed.lineage, packed.committed_at)
+    if isinstance(packed, _PartialPlace):
+        place = replace(place, parts=tuple(_unpacked_part(part, position, steps) for part in packed.inside))
+    if isinstance(packed, _CopiedPlace):
+        origins = [
+            Origin(one.source, position if one.position is None else _unpacked_position(one.position), one.lineage)
+            for one in packed.origins
+        ]
+        place = with_origins(place, origins)
+    return place
+
+
+def _unpacked_part(packed: _Gtid | Literal[0], position: Position, steps: Iterator[int]) -> PartialTransaction:
+    count = next(steps, None)
+    if count is None or count > MOST_STEPS:
+        raise msgspec.DecodeError("a number is missing or too large")
+    if isinstance(position, FilePosition) and packed == 0:
+        return PartialTransaction(position.at, count)
+    if isinstance(position, FilePosition) or packed == 0:
+        raise msgspec.DecodeError("a transaction of another kind than the position")
+    return PartialTransaction(Gtid(Sid(str(UUID(bytes=packed.uuid)), packed.tag), packed.gno), count)
+
+
+def _unpacked_position(found: _Gtids | _File) -> Position:
+    if isinstance(found, _File):
+        return file_position(str(UUID(bytes=found.uuid)), found.file, found.offset)
+    return gtid_set([(Sid(str(UUID(bytes=one.uuid)), one.tag), one.bounds) for one in found.servers])
