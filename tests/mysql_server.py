@@ -72,7 +72,7 @@ class MysqlServer:
         Raises:
             AssertionError: A statement failed.
         """
-        command = [program("mysql"), "--no-defaults", f"--host={self.host}", f"--port={self.port}", "--user=root"]
+        command = [self.program("mysql"), "--no-defaults", f"--host={self.host}", f"--port={self.port}", "--user=root"]
         command += ["--default-character-set=utf8mb4", "--batch", *([database] if database else [])]
         done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode(errors="replace")
@@ -148,7 +148,7 @@ def launch(
             [*command, f"--port={found}"], stdout=subprocess.DEVNULL, env={**os.environ, **(environment or {})}
         )
         server = MysqlServer(folder, found, process, options)
-        if _is_up(server):
+        if is_up(server):
             return server
         process.kill()
         process.wait()
@@ -159,7 +159,7 @@ def launch(
     raise RuntimeError(f"mysqld did not start:\n{fault}")
 
 
-def _is_up(server: MysqlServer) -> bool:
+def is_up(server: MysqlServer) -> bool:
     """Waits until it can be connected to; False if it ends, or takes too long."""
     deadline = time.monotonic() + START_SECONDS
     while server.process.poll() is None and time.monotonic() < deadline:

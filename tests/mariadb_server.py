@@ -1,0 +1,115 @@
+"""A real MariaDB server for tests, started as `mysql_server.py` starts MySQL.
+Not here: the fixture that shares one (`conftest.py`)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scripts.ports import free_port
+from scripts.state import REPOSITORY
+from tests.mysql_server import TEMPLATES, MysqlServer, is_up
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PREFIXES = {"11.8": REPOSITORY / ".strata" / "mariadb", "10.11": REPOSITORY / ".strata" / "mariadb-10.11"}
+"""Where `make setup` puts the servers of each version."""
+
+
+@dataclass
+class MariadbServer(MysqlServer):
+    """A running server; root has no password and connects over TCP from this machine."""
+
+    version: str = "11.8"
+
+    def program(self, name: str) -> str:
+        """Path of a program that fits this server, by the name that MySQL gives it."""
+        own = {"mysql": "mariadb", "mysqld": "mariadbd", "mysqlbinlog": "mariadb-binlog", "mysqldump": "mariadb-dump"}
+        return str(PREFIXES[self.version] / "bin" / own[name])
+
+
+def _make_data(prefix: Path, data: Path) -> None:
+    """A data directory with the accounts that a new server has, unless there is one already."""
+    if data.exists():
+        return
+    made_by = (prefix / "usr" / "sbin" / "mariadbd").stat()
+    template = TEMPLATES / f"mariadb-{made_by.st_size}-{made_by.st_mtime_ns}"
+    template.mkdir(parents=True, exist_ok=True)
+    with (template / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run in several processes
+        if not (template / "data").exists():
+            _bootstrap(prefix, template / "data")
+    making = data.with_name("data.making")
+    shutil.copytree(template / "data", making)
+    making.rename(data)
+
+
+def _bootstrap(prefix: Path, data: Path) -> None:
+    making = data.with_name("data.making")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir()
+    [share] = (prefix / "usr" / "share").glob("*/charsets")
+    tables = [next(share.parent.glob(f"*system_tables{which}.sql")).read_text() for which in ("", "_data")]
+    # Bootstrap reads a statement from each line.
+    script = "CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\n" + "".join(tables)
+    command = [str(prefix / "bin" / "mariadbd"), "--no-defaults", f"--datadir={making}", "--bootstrap", "--skip-log-bin"]
+    command += ["--innodb-use-native-aio=0", "--innodb-log-file-size=32M", "--max-allowed-packet=8M"]
+    command += ["--user=root"] if os.getuid() == 0 else []
+    subprocess.run(command, input=script.encode(), capture_output=True, check=True)
+    making.rename(data)
+
+
+def launch_mariadb(folder: Path, version: str, *options: str, port: int | None = None) -> MariadbServer:
+    """Initialises (once) and starts a server in `folder`; `options` come after the defaults and override them.
+
+    Raises:
+        RuntimeError: It did not start, with its log.
+    """
+    prefix, data = PREFIXES[version], folder / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    _make_data(prefix, data)
+    command = [
+        str(prefix / "bin" / "mariadbd"),
+        "--no-defaults",
+        *(["--user=root"] if os.getuid() == 0 else []),
+        f"--datadir={data}",
+        "--bind-address=127.0.0.1",
+        "--skip-name-resolve",
+        f"--socket={folder}/s",
+        f"--pid-file={folder}/pid",
+        f"--log-error={folder}/error.log",
+        "--log-bin=binlog",
+        "--binlog-format=ROW",
+        "--innodb-use-native-aio=0",
+        "--innodb-buffer-pool-size=64M",
+        "--innodb-log-file-size=32M",
+        "--innodb-flush-log-at-trx-commit=0",
+        "--server-id=1",
+        *options,
+    ]
+    for _ in range(1 if port else 5):
+        chosen = port or free_port()
+        process = subprocess.Popen([*command, f"--port={chosen}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        server = MariadbServer(folder, chosen, process, options, version=version)
+        if is_up(server):
+            return server
+        server.kill()
+    raise RuntimeError(f"mariadbd did not start:\n{(folder / 'error.log').read_text(errors='replace')[-3000:]}")
+
+
+@contextmanager
+def start_mariadb(folder: Path, version: str, *options: str) -> Iterator[MariadbServer]:
+    """A server for the time of a `with` block; its data go with it."""
+    server = launch_mariadb(folder, version, *options)
+    try:
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(server.folder / "data")
