@@ -29,6 +29,8 @@ from tests.streams.world import World
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from strata_cdc.position.port import Executed
+
 _SHAPES = Shapes.of("s", [Shape("order", {"d.t": ("a",)})])
 _KEYS = 2000
 _BATCH = 100
@@ -105,7 +107,7 @@ def delay(redis: RedisServer, seconds: float) -> None:
         world = World(server, Path(folder))
         world.land()
         world.track()
-        acknowledged: list[tuple[float, GtidSet]] = []
+        acknowledged: list[tuple[float, Executed]] = []
         follower = Invalidator(
             world,
             CacheServer(redis.url, "d"),
@@ -138,9 +140,9 @@ def delay(redis: RedisServer, seconds: float) -> None:
     )
 
 
-def _committed(server: MysqlServer, seconds: float) -> list[tuple[float, GtidSet]]:
+def _committed(server: MysqlServer, seconds: float) -> list[tuple[float, Executed]]:
     """What had been committed at some moments."""
-    found = []
+    found: list[tuple[float, Executed]] = []
     with server.connect() as connection, connection.cursor() as cursor:
         until = time.time() + seconds
         while time.time() < until:

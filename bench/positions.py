@@ -23,7 +23,8 @@ from strata_cdc.binlog.bytes.segment import SegmentName
 from strata_cdc.binlog.events.batch import TransactionBatch
 from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, SegmentSummary
 from strata_cdc.landing.landed import LandedStream, landing_folder
-from strata_cdc.position.sets import GtidSetBuilder, Sid
+from strata_cdc.position.executed import ExecutedBuilder
+from strata_cdc.position.sets import Sid
 from strata_cdc.progress.find_position import find_position
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def make_stream(lake: Path, segments: int, transactions: int) -> None:
     """Segments without bytes, each with a whole index."""
     folder = Path(landing_folder(str(lake), "s").path)
     folder.mkdir(parents=True)
-    seq, clock, numbered, executed = 0, BEGIN_MICROS, [0, 0], GtidSetBuilder()
+    seq, clock, numbered, executed = 0, BEGIN_MICROS, [0, 0], ExecutedBuilder()
     for ordinal in range(1, segments + 1):
         name = SegmentName(ordinal, f"binlog.{ordinal:06d}", 157)
         before, clock_before, first_seq, at = executed.build(), clock, seq + 1, 157

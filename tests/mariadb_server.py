@@ -9,7 +9,6 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scripts.ports import free_port
@@ -18,6 +17,7 @@ from tests.mysql_server import TEMPLATES, MysqlServer, is_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 PREFIXES = {"11.8": REPOSITORY / ".strata" / "mariadb", "10.11": REPOSITORY / ".strata" / "mariadb-10.11"}
 """Where `make setup` puts the servers of each version."""
@@ -59,7 +59,13 @@ def _bootstrap(prefix: Path, data: Path) -> None:
     tables = [next(share.parent.glob(f"*system_tables{which}.sql")).read_text() for which in ("", "_data")]
     # Bootstrap reads a statement from each line.
     script = "CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\n" + "".join(tables)
-    command = [str(prefix / "bin" / "mariadbd"), "--no-defaults", f"--datadir={making}", "--bootstrap", "--skip-log-bin"]
+    command = [
+        str(prefix / "bin" / "mariadbd"),
+        "--no-defaults",
+        f"--datadir={making}",
+        "--bootstrap",
+        "--skip-log-bin",
+    ]
     command += ["--innodb-use-native-aio=0", "--innodb-log-file-size=32M", "--max-allowed-packet=8M"]
     command += ["--user=root"] if os.getuid() == 0 else []
     subprocess.run(command, input=script.encode(), capture_output=True, check=True)

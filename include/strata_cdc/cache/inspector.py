@@ -13,13 +13,15 @@ from strata_cdc.cache.serving import Serving
 from strata_cdc.cache.shapes import entry_key
 from strata_cdc.cache.touched import Touched
 from strata_cdc.errors import StaleCacheError, StrataError, Usage
-from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.executed import NOTHING, is_executed, parse_executed
 from strata_cdc.streams.events import Commit
 from strata_cdc.streams.stream import ChangeStream
 
 if TYPE_CHECKING:
     from strata_cdc.cache.server import CacheServer
     from strata_cdc.cache.shapes import Shapes
+    from strata_cdc.position.port import Executed
+    from strata_cdc.position.sets import Gtid
     from strata_cdc.streams.events import TransactionPlace
     from strata_cdc.streams.request import StreamedSource
 
@@ -65,7 +67,7 @@ class _Changes:
         for shape in touched.whole:
             self.by_shape.setdefault(shape, []).append(gtid)
 
-    def missing(self, entry: str, shape: str, done: GtidSet, token: GtidSet) -> list[Gtid]:
+    def missing(self, entry: str, shape: str, done: Executed, token: Executed) -> list[Gtid]:
         """Transactions of a set that changed an entry, and that its value does not have."""
         found = self.by_entry.get(entry, []) + self.by_shape.get(shape, [])
         return [gtid for gtid in found if done.contains(gtid) and not token.contains(gtid)]
@@ -77,8 +79,8 @@ class Inspector:
     def __init__(self, source: StreamedSource, cache: CacheServer, shapes: Shapes) -> None:
         """Takes the source, the cache, and the shapes as its invalidator has them."""
         self._source, self._cache, self._shapes = source, cache, shapes
-        self._held: dict[str, GtidSet] = {}
-        self._done: GtidSet | None = None
+        self._held: dict[str, Executed] = {}
+        self._done: Executed | None = None
         """What has been invalidated at this position of the log."""
         self._changes = _Changes()
         self._found = Inspection("", "")
@@ -103,8 +105,8 @@ class Inspector:
                 remedy="Run its invalidator with a log: `strata cache follow --log 100000`.",
             )
         found = self._found
-        found.begin, found.end = sets[0], str(state.checkpoint | GtidSet.parse(sets[-1]))
-        self._read_stream(GtidSet.parse(found.begin), GtidSet.parse(found.end))
+        found.begin, found.end = sets[0], str(state.checkpoint | parse_executed(sets[-1]))
+        self._read_stream(parse_executed(found.begin), parse_executed(found.end))
         number = None
         for record in records:
             found.lost_records += 0 if number is None else max(0, int(record["record"]) - number - 1)
@@ -114,14 +116,14 @@ class Inspector:
         for key, fields in values:
             if fields["epoch"].decode() == state.epoch and int(fields["at"]) >= state.since.get(self._shape_of(key), 0):
                 found.held += 1
-                self._look_at(key, GtidSet.parse(fields["token"].decode()), "is in the cache")
+                self._look_at(key, parse_executed(fields["token"].decode()), "is in the cache")
         return found
 
-    def _read_stream(self, begin: GtidSet | None, end: GtidSet) -> None:
+    def _read_stream(self, begin: Executed | None, end: Executed) -> None:
         while begin is not None and not end <= begin:
             begin = self._read_to_fault(begin, end)
 
-    def _read_to_fault(self, begin: GtidSet, end: GtidSet) -> GtidSet | None:
+    def _read_to_fault(self, begin: Executed, end: Executed) -> Executed | None:
         """Reads a range; returns where to continue after a transaction that cannot be read, and may have changed
         anything."""
         columns = self._shapes.columns or None
@@ -134,7 +136,7 @@ class Inspector:
                     self._add(event.place, touched)
         except StrataError:
             place = stream.stopped_at
-            if place is None or not isinstance(place.after.position, GtidSet):
+            if place is None or not is_executed(place.after.position):
                 raise
             self._add(place, Touched(whole={shape.name for shape in self._shapes.shapes}))
             self._found.unreadable += 1
@@ -151,18 +153,18 @@ class Inspector:
     def _begin(self, record: dict[str, str]) -> None:
         self._found.epochs += 1
         self._held.clear()
-        self._done = GtidSet.parse(record["checkpoint"])
+        self._done = parse_executed(record["checkpoint"])
 
     def _shape(self, record: dict[str, str]) -> None:
         self._drop_shape(record["shape"])
 
     def _fill(self, record: dict[str, str]) -> None:
         self._found.fills += 1
-        self._held[record["entry"]] = token = GtidSet.parse(record["token"])
+        self._held[record["entry"]] = token = parse_executed(record["token"])
         self._look_at(record["entry"], token, f"was filled by record {record['record']}")
 
     def _invalidate(self, record: dict[str, str]) -> None:
-        before, after = GtidSet.parse(record["before"]), GtidSet.parse(record["checkpoint"])
+        before, after = parse_executed(record["before"]), parse_executed(record["checkpoint"])
         # Steps that touch nothing leave no record.
         known = before if self._done is None else self._done
         shapes = {name for name in record["shapes"].split("\n") if name}
@@ -191,7 +193,7 @@ class Inspector:
         for one in missing:
             self._found.findings.append(f"{one} was not invalidated by record {record['record']}, which has {gtid}")
 
-    def _new(self, gtids: GtidSet) -> list[Gtid]:
+    def _new(self, gtids: Executed) -> list[Gtid]:
         return [gtid for gtid in self._changes.touched if gtids.contains(gtid)]
 
     def _drop_shape(self, shape: str) -> None:
@@ -201,8 +203,8 @@ class Inspector:
     def _shape_of(self, entry: str) -> str:
         return entry.removeprefix(self._cache.state_key).split(":", 2)[1]
 
-    def _look_at(self, entry: str, token: GtidSet, how: str) -> None:
-        for gtid in self._changes.missing(entry, self._shape_of(entry), self._done or GtidSet(), token):
+    def _look_at(self, entry: str, token: Executed, how: str) -> None:
+        for gtid in self._changes.missing(entry, self._shape_of(entry), self._done or NOTHING, token):
             self._found.findings.append(f"{entry} {how} without {gtid}, which had been invalidated")
 
 

@@ -19,6 +19,7 @@ from strata_cdc.cache.server import CacheServer, set_text
 from strata_cdc.cache.serving import Serving
 from strata_cdc.cache.touched import InvalidationBatch
 from strata_cdc.errors import CacheRefusedError, SourceDivergedError, SourceSettingsError, StrataError, Transient, Usage
+from strata_cdc.position.executed import NOTHING, is_executed, parse_executed
 from strata_cdc.position.sets import Gtid, GtidSet
 from strata_cdc.position.token_text import from_text
 from strata_cdc.streams.events import Heartbeat
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.cache.server import CacheState
     from strata_cdc.cache.shapes import Shapes
+    from strata_cdc.position.port import Executed
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.position.token import Token
     from strata_cdc.streams.events import Event
@@ -89,7 +91,7 @@ class Invalidator:
         *,
         log: int = 0,
         heartbeat_seconds: float = 0.2,
-        on_acknowledged: Callable[[GtidSet], None] = lambda _: None,
+        on_acknowledged: Callable[[Executed], None] = lambda _: None,
         on_remark: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Nothing is opened yet.
@@ -118,14 +120,14 @@ class Invalidator:
         self._columns = shapes.columns or None
         self._serving = Serving(source, shapes, on_remark)
         self.report = Report()
-        self._acknowledged = GtidSet()
-        self._checkpoint = GtidSet()
-        self._target: GtidSet | None = None
+        self._acknowledged = NOTHING
+        self._checkpoint = NOTHING
+        self._target: Executed | None = None
         """What has to be invalidated before the cache is read again, since it moved to another server."""
         self._words: dict[str, str] | None = None
         """Of the shapes, if they are to be sent to the cache; '' for those that are not served."""
         self._stream: ChangeStream | None = None
-        self._reached: GtidSet | None = None
+        self._reached: Executed | None = None
         """Of the stream, what is in the cache."""
         self._stopped = threading.Event()
         self._has_tables = False
@@ -195,7 +197,7 @@ class Invalidator:
 
     # Taking a cache over --------------------------------------------------------------------------
 
-    def _executed(self) -> GtidSet:
+    def _executed(self) -> Executed:
         state = LiveServer(self._source.address).state()
         if not state.numbers_all:
             raise SourceSettingsError(
@@ -205,7 +207,7 @@ class Invalidator:
             )
         return state.executed
 
-    def _take_over(self, begin: Start) -> GtidSet:
+    def _take_over(self, begin: Start) -> Executed:
         """The position to continue from."""
         executed = self._executed()
         state = self._cache.look()
@@ -226,7 +228,7 @@ class Invalidator:
             self._on_remark("the cache is another server now, or was started again: catching up before it is read")
         return state.checkpoint
 
-    def _begin(self, executed: GtidSet, state: CacheState | None, checkpoint: GtidSet) -> GtidSet:
+    def _begin(self, executed: Executed, state: CacheState | None, checkpoint: Executed) -> Executed:
         """Begins an epoch. It holds nothing, so all of any set has been invalidated in it; the set has to hold all that
         has been acknowledged before, so that nothing older is filled in."""
         expected = "" if state is None else str(state.checkpoint)
@@ -239,7 +241,7 @@ class Invalidator:
         self._on_remark(f"the cache begins an epoch at {checkpoint or 'the beginning'}")
         return executed
 
-    def _earlier(self, back: timedelta, start: GtidSet) -> Bound:
+    def _earlier(self, back: timedelta, start: Executed) -> Bound:
         """A time, if the stream from there leaves nothing out that the cache does not have."""
         time = datetime.fromtimestamp(LiveServer(self._source.address).state().now / 1e6, UTC) - back
         for event in ChangeStream(
@@ -262,7 +264,7 @@ class Invalidator:
         )
         if self._stopped.is_set():
             return
-        self._reached = start if isinstance(start, GtidSet) else None
+        self._reached = start if is_executed(start) else None
         reading, rendering = CacheStream(self._shapes, self._serving, stream), Rendering()
         for found in stream.spans():
             events = [found] if isinstance(found, Heartbeat) else rendering.events(found)
@@ -303,7 +305,7 @@ class Invalidator:
         batch.stand_at(self._reached, reached)
         self._apply(batch)
 
-    def _tracked(self, stream: ChangeStream, reached: GtidSet) -> ChangeStream:
+    def _tracked(self, stream: ChangeStream, reached: Executed) -> ChangeStream:
         """A stream that knows the tables after a set, which another one has not had to read for."""
         begin = stream.tracked_from()
         if begin is None:
@@ -333,7 +335,7 @@ class Invalidator:
         )
 
     def _is_done(
-        self, batch: InvalidationBatch, entries: list[tuple[str, str]], after: GtidSet, words: dict[str, str]
+        self, batch: InvalidationBatch, entries: list[tuple[str, str]], after: Executed, words: dict[str, str]
     ) -> bool:
         """Whether the cache has taken it; else the checkpoint is another, and it has to be tried again.
 
@@ -349,7 +351,7 @@ class Invalidator:
         )
         status = found[0].decode()
         if status == "overtaken":
-            self._checkpoint = GtidSet.parse(found[1].decode())
+            self._checkpoint = parse_executed(found[1].decode())
             return False
         if status == "lost":
             raise _Again
@@ -387,14 +389,14 @@ def _gtid(event: Event) -> Gtid:
     return gtid
 
 
-def _position(event: Event) -> tuple[GtidSet, GtidSet]:
+def _position(event: Event) -> tuple[Executed, Executed]:
     """What has been executed before an event's transaction, and after it."""
     if isinstance(event, Heartbeat):
         place: SourcePosition = _only(from_text(event.token))
-        found = place.position if isinstance(place.position, GtidSet) else GtidSet()
+        found = place.position if is_executed(place.position) else NOTHING
         return found, found
     before, after = event.place.before.position, event.place.after.position
-    if not isinstance(before, GtidSet) or not isinstance(after, GtidSet):
+    if not is_executed(before) or not isinstance(after, GtidSet):
         raise SourceSettingsError("a cache needs GTIDs, and the stream has none")
     return before, after
 

@@ -13,13 +13,14 @@ from strata_cdc.cache.keys import key_text, kinds_of
 from strata_cdc.cache.server import TIMEOUT_SECONDS, CacheServer, set_text
 from strata_cdc.cache.shapes import ANY_KINDS, entry_key
 from strata_cdc.errors import CacheUnavailableError, SourceUnavailableError, Usage
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import NOTHING, is_executed, parse_executed
 from strata_cdc.position.token import Token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from strata_cdc.cache.shapes import Shapes
+    from strata_cdc.position.port import Executed
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.tokens.queries import Connection
 
@@ -127,7 +128,7 @@ class Cache:
                 "the cache cannot say what has been invalidated" + (f": {found.said}" if found else ""),
                 remedy="It can once `strata cache follow` has caught up.",
             )
-        needed = GtidSet.parse(found.token) if found is not None else GtidSet()
+        needed = parse_executed(found.token) if found is not None else NOTHING
         if at_least is not None:
             needed |= self._executed(at_least)
         # Before the query: what is read next is at least as fresh.
@@ -139,7 +140,7 @@ class Cache:
             self.counts.without += 1
         return value
 
-    def _token_with(self, connection: Connection, needed: GtidSet, wait_seconds: float) -> Token:
+    def _token_with(self, connection: Connection, needed: Executed, wait_seconds: float) -> Token:
         """What the server has executed, once that holds what is needed."""
         source, lineage = self.shapes.source, self.shapes.lineage
         token = tokens.include(connection, source=source, lineage=lineage)
@@ -226,19 +227,19 @@ class Cache:
         kinds = asked if widths else ANY_KINDS
         return entry_key(self.server.state_key, name, key_text(key, asked)), shape.word(kinds)
 
-    def _executed(self, token: Token) -> GtidSet:
+    def _executed(self, token: Token) -> Executed:
         """All that a token asks for: of transactions of which it has a part, the whole."""
-        return self._place(token).executed() or GtidSet()
+        return self._place(token).executed() or NOTHING
 
-    def _position(self, token: Token) -> GtidSet:
+    def _position(self, token: Token) -> Executed:
         """What a token promises: no transaction of which it has only a part."""
         position = self._place(token).position
-        return position if isinstance(position, GtidSet) else GtidSet()
+        return position if is_executed(position) else NOTHING
 
     def _place(self, token: Token) -> SourcePosition:
         for place in token.places:
             mine = (place.source, place.lineage) == (self.shapes.source, self.shapes.lineage)
-            if mine and isinstance(place.position, GtidSet):
+            if mine and is_executed(place.position):
                 return place
         raise Usage(
             f"the token is not one of GTIDs of {self.shapes.source} with lineage {self.shapes.lineage!r}",

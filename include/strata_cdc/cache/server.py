@@ -14,10 +14,13 @@ from msgspec import Struct
 
 from strata_cdc.cache.shapes import state_key
 from strata_cdc.errors import CacheRefusedError, CacheUnavailableError, Permanent, Usage
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.position.sets import GtidSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from strata_cdc.position.port import Executed
 
 _LUA: Final = Path(__file__).with_name("lua")
 _PARTS: Final = {
@@ -42,7 +45,7 @@ class CacheState(Struct, frozen=True):
 
     history: str
     epoch: str
-    checkpoint: GtidSet
+    checkpoint: Executed
     owner: str
     is_here: bool
     """Whether an invalidator has caught up with this very server; else nothing is read from it."""
@@ -174,7 +177,7 @@ class CacheServer:
         return CacheState(
             found["history"],
             found["epoch"],
-            GtidSet.parse(found["checkpoint"]),
+            parse_executed(found["checkpoint"]),
             found["owner"],
             found["server"] == here.decode(),
             int(found["format"]) == FORMAT,
@@ -241,12 +244,14 @@ def _shown(url: str) -> str:
     return f"{found.scheme}://{found.hostname or ''}{port}{found.path}"
 
 
-def set_text(gtids: GtidSet) -> str:
+def set_text(gtids: Executed) -> str:
     """A set as the scripts compare it.
 
     Raises:
         Usage: A number is too large for them.
     """
+    if not isinstance(gtids, GtidSet):
+        raise Usage("a cache compares MySQL's GTID sets only", gtid=str(gtids))
     if any(spans[-1][1] > _EXACT for _, spans in gtids.items()):
         raise Usage(f"the GTID set has numbers above {_EXACT}, which a cache cannot compare", gtid=str(gtids))
     return str(gtids)

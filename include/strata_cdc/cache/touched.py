@@ -10,12 +10,13 @@ from msgspec import Struct, field
 
 from strata_cdc.cache.keys import key_texts
 from strata_cdc.cache.shapes import ANY_KINDS, entry_key, tables_by_name
-from strata_cdc.position.sets import GtidSet, GtidSetBuilder
+from strata_cdc.position.executed import ExecutedBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from strata_cdc.cache.shapes import Shape, Shapes
+    from strata_cdc.position.port import Executed
     from strata_cdc.position.sets import Gtid
     from strata_cdc.streams.events import Ddl, RowChange, UnreadableChange
 
@@ -104,7 +105,7 @@ def _values(image: dict[str, Any], columns: tuple[str, ...]) -> list[Any] | None
 class InvalidationBatch:
     """Whole transactions that go to the cache in one step."""
 
-    def __init__(self, state_key: str, reached: GtidSet | None = None) -> None:
+    def __init__(self, state_key: str, reached: Executed | None = None) -> None:
         """Empty.
 
         Args:
@@ -115,13 +116,13 @@ class InvalidationBatch:
         self._state_key = state_key
         self.before = reached
         """What lies before it."""
-        self.after: GtidSet | None = None
+        self.after: Executed | None = None
         """What has been invalidated with it."""
         self.whole: set[str] = set()
-        self._entries: dict[str, GtidSetBuilder] = {}
+        self._entries: dict[str, ExecutedBuilder] = {}
         self.transactions = 0
 
-    def add(self, before: GtidSet, after: GtidSet, gtid: Gtid, touched: Touched) -> None:
+    def add(self, before: Executed, after: Executed, gtid: Gtid, touched: Touched) -> None:
         """Takes a transaction."""
         touched.settle()
         self.stand_at(before, after)
@@ -129,9 +130,9 @@ class InvalidationBatch:
         self.transactions += 1
         for shape, keys in touched.keys.items():
             for key in keys:
-                self._entries.setdefault(entry_key(self._state_key, shape, key), GtidSetBuilder()).add(gtid)
+                self._entries.setdefault(entry_key(self._state_key, shape, key), ExecutedBuilder()).add(gtid)
 
-    def stand_at(self, before: GtidSet, after: GtidSet) -> None:
+    def stand_at(self, before: Executed, after: Executed) -> None:
         """Adds a range of the stream in which nothing is touched."""
         if self.before is None:
             self.before = before
@@ -144,7 +145,7 @@ class InvalidationBatch:
 
     def entries(self) -> Iterator[tuple[str, str]]:
         """Keys of entries, each with the GTIDs that have changed it."""
-        texts: dict[GtidSet, str] = {}
+        texts: dict[Executed, str] = {}
         for key, gtids in self._entries.items():
             built = gtids.build()
             yield key, texts.setdefault(built, str(built))

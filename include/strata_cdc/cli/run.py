@@ -17,7 +17,7 @@ from strata_cdc.clock import now_micros
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.model.patterns import require_matchable
 from strata_cdc.values import to_plain
 
@@ -61,7 +61,7 @@ def run(  # noqa: PLR0913  one for each option
     if gtid_set is not None:
         if until is not None or since is not None:
             raise Usage("a run takes a GTID set or a span of time, not both")
-        GtidSet.parse(gtid_set)
+        parse_executed(gtid_set)
     require_matchable(table or ())
     settings = load_settings(os.environ)
     name = settings.source(source).name

@@ -16,7 +16,7 @@ from strata_cdc.cli.track import source_name, store_url
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.errors import UnknownSourceError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.answers.lines import written_time
 from strata_cdc.schema.answers.positions import at_time, position_of
 from strata_cdc.schema.history.historian import History
@@ -172,7 +172,7 @@ def _position(history: History, gtid_set: str | None, position: str | None, time
     if sum(given is not None for given in (gtid_set, position, time)) > 1:
         raise Usage("only one of --gtid-set, --position and --time can be given")
     if gtid_set is not None:
-        return AtGtidSet(GtidSet.parse(gtid_set))
+        return AtGtidSet(parse_executed(gtid_set))
     if position is not None:
         return AtBinlog(BinlogPosition.parse(position))
     if time is not None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.errors import InvalidGtidSetError, SourceSettingsError
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import NOTHING, parse_executed
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.streams.decoding import StreamBatch, row_seqs
 from strata_cdc.streams.events import RowChange
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.server_clocks import Clocks
     from strata_cdc.groups.path import Path
     from strata_cdc.groups.pieces import SpanTransactions
+    from strata_cdc.position.port import Executed
 
 Batch = TypeVar("Batch", ChangeBatch, UnreadableRows)
 
@@ -65,7 +66,7 @@ class PositionColumn:
             raise left.chosen(~left.is_readable).error()
         return rows.as_changes()
 
-    def copied(self, change: RowChange) -> GtidSet:
+    def copied(self, change: RowChange) -> Executed:
         """Returns what the transaction copies, by a change of the copier's row.
 
         Raises:
@@ -74,14 +75,14 @@ class PositionColumn:
         before, after = self._position(change.before), self._position(change.after)
         return after - before
 
-    def _position(self, image: dict[str, Any] | None) -> GtidSet:
+    def _position(self, image: dict[str, Any] | None) -> Executed:
         value = next((found for name, found in (image or {}).items() if fold_name(name) == fold_name(self.name)), None)
         if value is None:
-            return GtidSet()
+            return NOTHING
         text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
         try:
             # Vitess writes the flavour first: MySQL56/UUID:1-77.
-            return GtidSet.parse(text.rpartition("/")[2])
+            return parse_executed(text.rpartition("/")[2])
         except InvalidGtidSetError:
             raise SourceSettingsError(
                 f"{self.table}.{self.name} has something else than the GTID set of what was copied",
@@ -99,7 +100,7 @@ class Copies:
         self._path, self._clocks, self._column = path, clocks, None if column is None else PositionColumn(column)
         self._rendering = Rendering()
         self._held: dict[str, list[StreamBatch]] = {}
-        self._known: dict[str, dict[int, GtidSet]] = {}
+        self._known: dict[str, dict[int, Executed]] = {}
         """What transactions copy, by source and ordinal."""
 
     def take(self, source: str, span: StreamBatch) -> list[StreamBatch]:
@@ -127,7 +128,7 @@ class Copies:
         rows += map(column.read, unread)
         for change in self._rendering.events(StreamBatch(span.places, rows)):
             if isinstance(change, RowChange):
-                known[change.seq] = known.get(change.seq, GtidSet()) | column.copied(change)
+                known[change.seq] = known.get(change.seq, NOTHING) | column.copied(change)
         held.append(span)
         if _is_inside(span, rows):
             return []
@@ -158,7 +159,7 @@ class Copies:
         piece.leave_out(is_copy)
 
 
-def _kind(copied: GtidSet, given: GtidSet) -> CopyKind | None:
+def _kind(copied: Executed, given: Executed) -> CopyKind | None:
     """What kind a transaction is that copies `copied`, when `given` came from old sources; None: it copies nothing."""
     if not copied:
         return None

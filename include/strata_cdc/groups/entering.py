@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from strata_cdc.groups.readers import Ended, ReaderPosition
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import NOTHING
 from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.streams.decoding import StreamBatch
 
@@ -59,7 +59,7 @@ class Entering:
         found = self._by_source[source]
         found.kept.append((source, what))
         if source not in found.places:
-            found.places[source] = _place_of(what) or SourcePosition(source, GtidSet(), lineage)
+            found.places[source] = _place_of(what) or SourcePosition(source, NOTHING, lineage)
         if not found.hop.new.keys() <= found.places.keys():
             return None
         for name in found.hop.new:

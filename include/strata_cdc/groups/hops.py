@@ -27,7 +27,8 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from strata_cdc.errors import InvalidGtidSetError, SettingsError, Usage
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import NOTHING, is_executed, parse_executed
+from strata_cdc.position.port import Executed
 from strata_cdc.position.token_text import from_text
 from strata_cdc.streams.positions import micros
 
@@ -49,17 +50,17 @@ class Hop(Struct, frozen=True):
     """A switchover: new sources take over from old sources."""
 
     name: str
-    old: Mapping[str, GtidSet | None]
+    old: Mapping[str, Executed | None]
     """What each source had executed when the group left it; None: what has landed of it."""
-    new: Mapping[str, GtidSet | None]
+    new: Mapping[str, Executed | None]
     """What each source had executed when it took over; None: it begins at a time (`Clocks.earliest`)."""
     copied_until: int | None = None
     """Nothing was copied from the old sources after this time of the group (microseconds UTC); None: not known."""
 
     @property
-    def copied(self) -> GtidSet:
+    def copied(self) -> Executed:
         """Transactions that came from the old sources, as far as the switchover names them."""
-        return reduce(GtidSet.__or__, (found for found in self.old.values() if found is not None), GtidSet())
+        return reduce(Executed.__or__, (found for found in self.old.values() if found is not None), NOTHING)
 
     @property
     def is_by_time(self) -> bool:
@@ -106,10 +107,10 @@ def hops_by_hand(pairs: Iterable[str]) -> list[Hop]:
     return found
 
 
-def _positions(token: str) -> dict[str, GtidSet]:
+def _positions(token: str) -> dict[str, Executed]:
     found = {}
     for place in from_text(token).places:
-        if not isinstance(place.position, GtidSet) or place.parts:
+        if not is_executed(place.position) or place.parts:
             raise Usage(
                 "a hop is between transactions of sources that have GTIDs",
                 source=place.source,
@@ -238,8 +239,8 @@ def _read(stored: _StoredHop, path: str) -> Hop:
     return Hop(stored.name, old, new, None if time is None else micros(time))
 
 
-def _parsed(positions: Mapping[str, str | None]) -> dict[str, GtidSet | None]:
-    return {source: None if text is None else GtidSet.parse(text) for source, text in positions.items()}
+def _parsed(positions: Mapping[str, str | None]) -> dict[str, Executed | None]:
+    return {source: None if text is None else parse_executed(text) for source, text in positions.items()}
 
 
 def _wrong(what: str, path: str | None) -> SettingsError:

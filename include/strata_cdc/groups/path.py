@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from strata_cdc.binlog.protocol.server_clocks import Server
 from strata_cdc.errors import SourceDivergedError, StrataError
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import NOTHING, is_executed
+from strata_cdc.position.port import Executed
 from strata_cdc.position.source_position import SourcePosition, kept_origins
 from strata_cdc.streams.positions import Edge
 
@@ -37,7 +38,7 @@ class Path:
         entered = {source for hop in hops for source in hop.new}
         self.active = sorted((set(current) | left) - entered)
         self._done: set[str] = set()
-        self._ended: dict[str, GtidSet] = {}
+        self._ended: dict[str, Executed] = {}
         """By source that has ended: what it had executed."""
         self._last: Collection[str] | None = None
 
@@ -51,7 +52,7 @@ class Path:
             if hop.new.keys() <= places.keys():
                 self._pass(hop)
                 ends = {name: places[name].position for name in hop.old if name in places}
-                self._ended.update({name: end for name, end in ends.items() if isinstance(end, GtidSet)})
+                self._ended.update({name: end for name, end in ends.items() if is_executed(end)})
 
     def end_with(self, named: Collection[str]) -> None:
         """Uses no switchover whose new sources the last token does not name."""
@@ -85,7 +86,7 @@ class Path:
         hop = self.hop_to(source)
         return 0 if hop is None else self.number(hop)
 
-    def end(self, source: str) -> GtidSet | Edge | None:
+    def end(self, source: str) -> Executed | Edge | None:
         """Returns the position of a source after which nothing of it is wanted; None: everything is wanted."""
         hop = self._hop_from(source)
         if hop is None:
@@ -93,12 +94,12 @@ class Path:
         position = hop.old[source]
         return Edge.LANDED if position is None else position
 
-    def copied(self, source: str) -> GtidSet:
+    def copied(self, source: str) -> Executed:
         """Returns the transactions that came from the sources before this one."""
         hop = self.hop_to(source)
         if hop is None:
-            return GtidSet()
-        return reduce(GtidSet.__or__, (self._ended[name] for name in hop.old if name in self._ended), hop.copied)
+            return NOTHING
+        return reduce(Executed.__or__, (self._ended[name] for name in hop.old if name in self._ended), hop.copied)
 
     def ended(self, source: str, place: SourcePosition | None) -> Hop | None:
         """Notes that a source has ended; returns the switchover that is now due: all of its old sources have reached
@@ -107,8 +108,8 @@ class Path:
         if hop is None or hop.name in self._done:
             return None
         # A source of which nothing has ever landed has no position.
-        position = place.position if place else GtidSet()
-        if not isinstance(position, GtidSet) or not (hop.old[source] or GtidSet()) <= position:
+        position = place.position if place else NOTHING
+        if not is_executed(position) or not (hop.old[source] or NOTHING) <= position:
             return None
         self._ended[source] = position
         is_last = self._last is not None and not hop.new.keys() <= set(self._last)
@@ -152,7 +153,7 @@ class Path:
                 if position is not None:
                     self._refuse(hop, self._sources[name], position)
 
-    def _refuse(self, hop: Hop, source: StreamedSource, position: GtidSet) -> None:
+    def _refuse(self, hop: Hop, source: StreamedSource, position: Executed) -> None:
         landed = LandedStream.open(source.lake, source.name)
         lost = position - landed.executed() if landed.segments else position
         if not lost:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from strata_cdc.changes.port import ChangeBatch, TransactionColumns
     from strata_cdc.groups.hops import Hop
     from strata_cdc.groups.vector import GroupPosition
-    from strata_cdc.position.sets import GtidSet, Sid, Span
+    from strata_cdc.position.port import Executed
+    from strata_cdc.position.sets import Sid, Span
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.streams.events import TransactionPlace
     from strata_cdc.streams.positions import Mask
@@ -70,7 +71,7 @@ class SpanTransactions:
         """The commit time of each transaction, by its server's clock."""
         return self.own.batch.commit_timestamps[self.rows]
 
-    def held_by(self, executed: GtidSet) -> Mask:
+    def held_by(self, executed: Executed) -> Mask:
         """For each transaction, whether a GTID set has it."""
         return Held(executed).of(self.own.batch)[self.rows]
 

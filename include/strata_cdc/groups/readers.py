@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.protocol.server_clocks import Server
 from strata_cdc.errors import StrataError
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import is_executed
 from strata_cdc.position.token_text import from_text
 from strata_cdc.streams.decoding import StreamBatch
 from strata_cdc.streams.events import Heartbeat
@@ -168,7 +168,7 @@ class SourceReader(threading.Thread):
         return None
 
     def _is_behind(self, place: SourcePosition, moment: ServerMoment) -> bool:
-        return isinstance(place.position, GtidSet) and moment.executed <= place.position
+        return is_executed(place.position) and moment.executed <= place.position
 
     def _reached(self) -> SourcePosition | None:
         token = self._stream.reached()

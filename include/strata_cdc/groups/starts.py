@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import BinlogPurgedError, StrataError, Usage
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import NOTHING, is_executed
 from strata_cdc.position.token_text import from_text
 from strata_cdc.streams.live_handover import LiveServer
 from strata_cdc.streams.positions import Edge, micros, parse_time, place_of
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.server_clocks import Clocks
     from strata_cdc.binlog.protocol.server_now import ServerNow
     from strata_cdc.groups.path import Path
+    from strata_cdc.position.port import Executed
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.streams.positions import Bound, Start
     from strata_cdc.streams.request import StreamedSource
@@ -142,12 +143,12 @@ class Starts:
         is_whole = time is None or time <= 0 or (earliest is not None and time <= earliest)
         return Edge.BEGINNING if is_whole or time is None else _EPOCH + timedelta(microseconds=time)
 
-    def _gone(self, landed: LandedStream, source: str) -> GtidSet:
+    def _gone(self, landed: LandedStream, source: str) -> Executed:
         """What a source has executed before its first transaction that is available."""
         if landed.segments:
             return landed.executed_before()
         if not self.asks_servers:
-            return GtidSet()
+            return NOTHING
         try:
             return LiveServer(self._sources[source].address).state().purged
         except StrataError as error:
@@ -201,7 +202,7 @@ class Starts:
             place.source: place_of(token, place.source, self._sources[place.source].lineage) for place in token.places
         }
         for name, place in found.items():
-            if not isinstance(place.position, GtidSet):
+            if not is_executed(place.position):
                 raise Usage("a source of a group needs GTIDs", source=name, remedy="Set gtid_mode to ON.")
         return found
 

@@ -12,7 +12,7 @@ from strata_cdc.clock import from_micros
 from strata_cdc.errors import StrataError
 from strata_cdc.groups.twice import refuse_one_server
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.progress.status import source_status
 from strata_cdc.selection.wanted import unmatched_settings
 from strata_cdc.store.database import OnMissing, open_store
@@ -144,6 +144,6 @@ def _until(found: SourceStatus, moment: ServerMoment | None) -> int:
         return found.owned_until
     # What has landed after the newest interval has no rows that belong to an interval.
     until = max(found.owned_until, found.landed_until)
-    if moment is not None and moment.executed <= GtidSet.parse(found.landed_gtid_set):
+    if moment is not None and moment.executed <= parse_executed(found.landed_gtid_set):
         until = max(until, moment.clock)
     return until

@@ -11,7 +11,7 @@ from strata_cdc.errors import BinlogPurgedError, SourceDivergedError
 from strata_cdc.landing.first_landing import FirstMoment
 from strata_cdc.landing.last_transaction import NEW_NAME
 from strata_cdc.position.binlog_position import BinlogPosition
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def has_unnumbered(files: Sequence[TrackedFile]) -> bool:
     """Whether some transactions of tracked files have no GTID: as many as the sets have too few."""
     return any(
-        (GtidSet.parse(part.gtid_executed) - GtidSet.parse(part.gtid_before)).count()
+        (parse_executed(part.gtid_executed) - parse_executed(part.gtid_before)).count()
         < part.last_seq - part.first_seq + 1
         for part in files
     )
@@ -57,7 +57,7 @@ def begin_with_file(source: str, files: Sequence[TrackedFile], server_uuid: str,
         file = part.binlog_file, part.identity
         if part.identity == server_uuid and file not in seen and on_server.size(part.binlog_file) is not None:
             return FirstMoment(
-                GtidSet.parse(part.gtid_before),
+                parse_executed(part.gtid_before),
                 on_server.first_event(part.binlog_file),
                 seq=part.first_seq - 1,
                 clock=clock,

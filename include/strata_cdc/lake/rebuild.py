@@ -20,7 +20,7 @@ from strata_cdc.landing.first_landing import FirstMoment
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.landing.last_transaction import NEW_NAME
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.lakes import LakeLedger
@@ -129,7 +129,7 @@ def _begin(source: Source, engine: sa.Engine) -> FirstMoment:
         if not server.numbers_all or has_unnumbered(files):
             return begin_with_file(source.name, files, server.uuid, stream.files())
     for place in LakeLedger(engine).places(source.name):
-        executed = GtidSet.parse(place.gtid_executed)
+        executed = parse_executed(place.gtid_executed)
         if server.purged <= executed:
             return FirstMoment(executed, seq=place.seq, clock=place.clock)
     raise OtherLakeError(
@@ -168,7 +168,7 @@ def _verify(source: Source, engine: sa.Engine) -> None:
     for place in LakeLedger(engine).places(source.name):
         if place.seq < stream.first_seq:
             continue
-        if place.seq > stream.last_seq or stream.executed_at(place.seq) != GtidSet.parse(place.gtid_executed):
+        if place.seq > stream.last_seq or stream.executed_at(place.seq) != parse_executed(place.gtid_executed):
             raise _out_of_place(source, place.seq, place.gtid_executed)
     files = SchemaStore(engine).files(source.name)
     part = first_out_of_place(stream, files) if has_unnumbered(files) else None

@@ -24,7 +24,7 @@ from strata_cdc.files.storage import Folder
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
 
 
 class ArchivedFile(Struct, frozen=True):
@@ -36,7 +36,7 @@ class ArchivedFile(Struct, frozen=True):
     form: FormatDescription
     format_event: bytes
     previous_event: bytes
-    previous: GtidSet
+    previous: Executed
     """What had been executed before it."""
 
 

@@ -14,7 +14,7 @@ from strata_cdc.binlog.events.places import chain_of
 from strata_cdc.binlog.sources.file_start import FileStart
 from strata_cdc.binlog.sources.files import start_of
 from strata_cdc.binlog.sources.port import FileEnd, Transactions
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,7 +70,7 @@ def _chain_of(binlog: Callable[[], BinlogFile], begin: int) -> EventChain:
 def _start_of(segment: LandedSegment, binlog: Callable[[], BinlogFile] | None) -> FileStart:
     """Where a segment begins; from its bytes if there is a reader of them, else from its index alone."""
     summary = segment.summary
-    previous = GtidSet.parse(summary.executed_before)
+    previous = parse_executed(summary.executed_before)
     if binlog is not None:
         start = start_of(binlog(), segment.name.offset, previous)
         return replace(start, identity=summary.server_uuid, is_landed=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.source_lock import SourceLock
     from strata_cdc.files.storage import Folder
     from strata_cdc.landing.land_state import LandNotes
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
 
 SEGMENT_BYTES = 256 << 20
 _SCAN_BYTES = 16 << 20
@@ -122,7 +122,7 @@ class _ArrivingFile(Struct, frozen=True):
     published_to: int = 0
     """Offset up to which something of it is published."""
 
-    def previous(self) -> GtidSet:
+    def previous(self) -> Executed:
         """What its PREVIOUS_GTIDS say, which it has."""
         return _previous(self.head.previous_event, self.head)
 
@@ -215,7 +215,7 @@ class SegmentCutter:
         if landed.segments and landed.segments[-1].name.ordinal != self.end.ordinal:
             self._landed = LandedEnd.of(landed)
 
-    def begin_at(self, executed: GtidSet, *, seq: int = 0, clock: int = 0) -> None:
+    def begin_at(self, executed: Executed, *, seq: int = 0, clock: int = 0) -> None:
         """An empty stream begins after this GTID set, with the transaction after this ordinal and time."""
         if self.is_first and not self._published:
             self.before = StreamEnd(seq=seq, clock=clock, executed=executed)
@@ -226,7 +226,7 @@ class SegmentCutter:
         if self._file is not None:
             self.begin_at(_previous(previous_event, self._file.head), seq=seq, clock=clock)
 
-    def report(self, gtid_executed: GtidSet) -> LandReport:
+    def report(self, gtid_executed: Executed) -> LandReport:
         """What has become of the stream since this began."""
         names = [name for name, _ in self._published]
         return LandReport(
@@ -263,7 +263,7 @@ class SegmentCutter:
         """The commit clock after it, microseconds UTC."""
         return self._open.recorder.clock if self._open else self.end.clock
 
-    def executed(self) -> GtidSet:
+    def executed(self) -> Executed:
         """The GTID set after it."""
         return self._open.recorder.executed() if self._open else self.end.executed
 
@@ -412,5 +412,5 @@ class SegmentCutter:
             self._open = None
 
 
-def _previous(event: bytes, head: FileHead) -> GtidSet:
+def _previous(event: bytes, head: FileHead) -> Executed:
     return parse_previous_gtids(event[HEADER_BYTES : len(event) - head.form.checksum_bytes]).gtid_set

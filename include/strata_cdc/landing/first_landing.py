@@ -10,7 +10,7 @@ from msgspec import Struct
 from strata_cdc.binlog.events.index import Resume
 from strata_cdc.errors import BinlogPurgedError, SourceSettingsError
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.history.snapshot_ledger import snapshot_moments
 from strata_cdc.store.database import open_store
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.server_files import ServerFiles
     from strata_cdc.config.settings import Source
     from strata_cdc.position.binlog_position import BinlogPosition
+    from strata_cdc.position.port import Executed
 
 
 class FirstMoment(Struct, frozen=True):
     """A moment at which a stream may begin, because a snapshot has the schema of that moment."""
 
-    executed: GtidSet
+    executed: Executed
     """GTID set of the transactions before the stream, which do not land."""
     position: BinlogPosition | None = None
     """Position of a server without GTIDs at that moment."""
@@ -65,7 +66,7 @@ def allowed_begins(source: Source) -> tuple[FirstMoment, ...]:
             source=source.name,
             remedy=f"`strata snapshot --source {source.name}` takes one.",
         )
-    return tuple(FirstMoment(GtidSet.parse(moment.gtid_before), moment.position) for moment in moments)
+    return tuple(FirstMoment(parse_executed(moment.gtid_before), moment.position) for moment in moments)
 
 
 def begin_by_gtid(begins: Sequence[FirstMoment], server: ServerState) -> FirstMoment:

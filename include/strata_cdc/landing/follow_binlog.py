@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.connection import ServerAddress
     from strata_cdc.binlog.protocol.source_lock import SourceLock
     from strata_cdc.landing.first_landing import FirstMoment
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
 
 SEGMENT_SECONDS = 60.0
 """What was landed can be read after this time, even if it is little."""
@@ -66,7 +66,7 @@ def follow_binlog(
     return cutter.report(cutter.end.executed)
 
 
-def wait_for_follower(address: ServerAddress, lake: str, source: str, *, seconds: float = WAIT_SECONDS) -> GtidSet:
+def wait_for_follower(address: ServerAddress, lake: str, source: str, *, seconds: float = WAIT_SECONDS) -> Executed:
     """Waits until another process, which follows the server, has landed everything that the server has executed by now.
 
     Returns:

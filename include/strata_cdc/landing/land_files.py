@@ -16,14 +16,14 @@ from strata_cdc.landing.archive import ArchivedFile, read_archive
 from strata_cdc.landing.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
 from strata_cdc.landing.recorder import FileHead, Sender
-from strata_cdc.position.sets import GtidSetBuilder
+from strata_cdc.position.executed import ExecutedBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from strata_cdc.binlog.bytes.files import BinlogFile
     from strata_cdc.binlog.events.batch import TransactionBatch
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
 
 _LOG = logging.getLogger("strata.land")
 _CHUNK_BYTES = 8 << 20
@@ -91,7 +91,7 @@ class _FileLanding:
                 self._cutter.discard()
             self._tell()
 
-    def _check(self, file: ArchivedFile, executed: GtidSet) -> None:
+    def _check(self, file: ArchivedFile, executed: Executed) -> None:
         hole = file.previous - executed
         if hole:
             raise StreamHoleError(
@@ -145,8 +145,8 @@ class _FileLanding:
         self._notes.tell(LandProgress(landed, max(landed, self._least), cutter.landed_bytes, cutter.clock))
 
 
-def _missing_spans(batch: TransactionBatch, executed: GtidSet) -> Iterator[tuple[int, int]]:
-    builder = GtidSetBuilder()
+def _missing_spans(batch: TransactionBatch, executed: Executed) -> Iterator[tuple[int, int]]:
+    builder = ExecutedBuilder()
     batch.add_to(builder)
     held = builder.build()
     missing = held - executed

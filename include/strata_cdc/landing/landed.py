@@ -17,13 +17,14 @@ from strata_cdc.binlog.protocol.server_files import begins_at
 from strata_cdc.errors import StreamHoleError, Usage
 from strata_cdc.files.storage import Folder, lake_errors
 from strata_cdc.position.binlog_position import BinlogPosition
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import NOTHING, parse_executed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.position.binlog_position import ServerPlace
+    from strata_cdc.position.port import Executed
 
 
 def landing_folder(lake: str, source: str) -> Folder:
@@ -133,15 +134,15 @@ class LandedStream:
         segment."""
         if not self.segments:
             return frozenset()
-        return frozenset({self.segments[-1].summary.server_uuid, *(sid.uuid for sid, _ in self.executed().items())})
+        return frozenset({self.segments[-1].summary.server_uuid, *self.executed().servers()})
 
-    def executed(self) -> GtidSet:
+    def executed(self) -> Executed:
         """GTID set of all that the stream has executed at its end."""
-        return GtidSet.parse(self.segments[-1].summary.executed) if self.segments else GtidSet()
+        return parse_executed(self.segments[-1].summary.executed) if self.segments else NOTHING
 
-    def executed_before(self) -> GtidSet:
+    def executed_before(self) -> Executed:
         """GTID set of what had been executed before the first transaction that is still in the lake."""
-        return GtidSet.parse(self.segments[0].summary.executed_before) if self.segments else GtidSet()
+        return parse_executed(self.segments[0].summary.executed_before) if self.segments else NOTHING
 
     def has_anonymous(self) -> bool:
         """Whether a transaction that is still in the lake has no GTID."""
@@ -216,7 +217,7 @@ class LandedStream:
         segment = self.segments[at]
         return segment.summary.first_seq - 1 + segment.index.count_below("committed_at", time)
 
-    def seq_at(self, executed: GtidSet) -> int:
+    def seq_at(self, executed: Executed) -> int:
         """Ordinal of the last transaction when exactly this set had been executed.
 
         Raises:
@@ -236,7 +237,7 @@ class LandedStream:
             raise self._never_at(executed)
         return seq
 
-    def executed_at(self, seq: int) -> GtidSet:
+    def executed_at(self, seq: int) -> Executed:
         """GTID set executed up to and including the transaction `seq`; for 0, what had been executed before the stream.
 
         Raises:
@@ -308,7 +309,7 @@ class LandedStream:
                 return summary.first_seq - 1 + segment.index.count_below("binlog_pos", place.position.offset)
         return self.first_seq - 1
 
-    def contained_in(self, executed: GtidSet, unnumbered: int = 0) -> int:
+    def contained_in(self, executed: Executed, unnumbered: int = 0) -> int:
         """Ordinal of the last transaction that a reader certainly has, with all before it.
 
         Args:
@@ -380,7 +381,7 @@ class LandedStream:
                 low = middle + 1
         return low
 
-    def _never_at(self, executed: GtidSet) -> Usage:
+    def _never_at(self, executed: Executed) -> Usage:
         return Usage(
             "the landed stream never was at this GTID set",
             source=self.source,

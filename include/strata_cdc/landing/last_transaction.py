@@ -23,7 +23,7 @@ from strata_cdc.errors import (
 )
 from strata_cdc.files.storage import lake_errors
 from strata_cdc.position.binlog_position import BinlogPosition
-from strata_cdc.position.sets import GtidSetBuilder
+from strata_cdc.position.executed import ExecutedBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.replication import ServerState
     from strata_cdc.binlog.sources.port import Transactions
     from strata_cdc.landing.landed import LandedSegment
-    from strata_cdc.position.sets import Gtid, GtidSet
+    from strata_cdc.position.port import Executed
+    from strata_cdc.position.sets import Gtid
 
 _PROOF_BYTES = 1 << 16
 """How much to compare with the server's bytes: a whole transaction may have gigabytes."""
@@ -161,7 +162,7 @@ class LastTransaction(Struct, frozen=True):
         )
 
 
-def prove_landed(address: ServerAddress, server: ServerState, executed: GtidSet, segment: LandedSegment) -> str | None:
+def prove_landed(address: ServerAddress, server: ServerState, executed: Executed, segment: LandedSegment) -> str | None:
     """Whether a server has the landed history: as `prove_history`, by the last landed segment."""
     return prove_history(
         address, server, executed, LastTransaction.landed(segment), lambda: tuple(_last_of_each(segment))
@@ -171,7 +172,7 @@ def prove_landed(address: ServerAddress, server: ServerState, executed: GtidSet,
 def prove_history(
     address: ServerAddress,
     server: ServerState,
-    executed: GtidSet,
+    executed: Executed,
     last: LastTransaction,
     numbered: Callable[[], Sequence[GtidEvent]],
 ) -> str | None:
@@ -249,9 +250,9 @@ def _other_transaction(last: LastTransaction, mine: GtidEvent, theirs: GtidEvent
     )
 
 
-def _gtid_events(address: ServerAddress, executed: GtidSet, wanted: dict[Gtid, GtidEvent]) -> dict[Gtid, GtidEvent]:
+def _gtid_events(address: ServerAddress, executed: Executed, wanted: dict[Gtid, GtidEvent]) -> dict[Gtid, GtidEvent]:
     """A server's GTID events for some GTIDs of a set; nothing else is requested. Only events with a commit time."""
-    several = GtidSetBuilder()
+    several = ExecutedBuilder()
     for gtid in wanted:
         several.add(gtid)
     events: dict[Gtid, GtidEvent] = {}

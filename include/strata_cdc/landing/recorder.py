@@ -23,7 +23,8 @@ from strata_cdc.errors import LakeUnavailableError, SourceDivergedError, StrataE
 from strata_cdc.files.storage import TEMPORARY_SUFFIX, Folder
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.clock import CommitClock
-from strata_cdc.position.sets import GtidSet, GtidSetBuilder
+from strata_cdc.position.executed import ExecutedBuilder, parse_executed
+from strata_cdc.position.port import Executed
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.bytes.format import FormatDescription
@@ -38,7 +39,7 @@ class StreamEnd(Struct, frozen=True):
     """Ordinal of the last transaction."""
     clock: int = 0
     """The commit clock, microseconds UTC."""
-    executed: GtidSet = field(default_factory=GtidSet)
+    executed: Executed = field(default_factory=Executed)
     resume: Resume = Resume.GTID
     prepared: tuple[Prepared, ...] | None = ()
     """XA transactions that are neither committed nor rolled back; None if that is not known yet."""
@@ -46,7 +47,7 @@ class StreamEnd(Struct, frozen=True):
     @classmethod
     def of(cls, summary: SegmentSummary, ordinal: int) -> StreamEnd:
         """The end after a segment."""
-        executed = GtidSet.parse(summary.executed)
+        executed = parse_executed(summary.executed)
         resume = Resume(summary.resume)
         return cls(ordinal, summary.last_seq, summary.clock_after, executed, resume, summary.prepared)
 
@@ -75,7 +76,7 @@ class FileHead(Struct, frozen=True):
     format_event: bytes
     previous_event: bytes = b""
 
-    def before(self, offset: int, executed: GtidSet) -> bytes:
+    def before(self, offset: int, executed: Executed) -> bytes:
         """The first bytes of a segment whose events begin at byte `offset` of the server's file.
 
         A segment from the very start of the file keeps the server's own PREVIOUS_GTIDS.
@@ -113,7 +114,7 @@ class SegmentRecorder:
         self._folder, self._after, self._head, self._sender = folder, after, head, sender
         self._numbered = 0
         self._clock = CommitClock(after.clock)
-        self._executed = GtidSetBuilder(after.executed)
+        self._executed = ExecutedBuilder(after.executed)
         self._undecided = Undecided(after.prepared or ())
         self._scanner = TransactionScanner(
             head.form,
@@ -158,7 +159,7 @@ class SegmentRecorder:
         """Offset in the server's file after the last complete transaction, if the server skipped nothing in between."""
         return self.name.offset + self._whole - self._head_bytes
 
-    def executed(self) -> GtidSet:
+    def executed(self) -> Executed:
         """The GTID set after the last complete transaction."""
         return self._executed.build()
 

@@ -33,11 +33,12 @@ from strata_cdc.errors import (
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.landing.recorder import StreamEnd
 from strata_cdc.position.clock import CommitClock
-from strata_cdc.position.sets import GtidSet, GtidSetBuilder
+from strata_cdc.position.executed import NOTHING, ExecutedBuilder, parse_executed
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.events.xa import Prepared
     from strata_cdc.files.storage import Folder
+    from strata_cdc.position.port import Executed
 
 
 _LOG = logging.getLogger("strata.land")
@@ -108,7 +109,7 @@ def _end_before(folder: Folder, name: SegmentName) -> StreamEnd:
         return StreamEnd()
     with suppress(DamagedIndexError, LakeUnavailableError):
         summary = SegmentIndex.open(folder, f"{name}{SUFFIX}").summary
-        executed = GtidSet.parse(summary.executed_before)
+        executed = parse_executed(summary.executed_before)
         return StreamEnd(
             name.ordinal - 1, summary.first_seq - 1, summary.clock_before, executed, Resume(summary.resume)
         )
@@ -178,7 +179,7 @@ def upgrade_indexes(folder: Folder) -> None:
             start = StreamEnd(
                 seq=before.first_seq - 1,
                 clock=before.clock_before,
-                executed=GtidSet.parse(before.executed_before),
+                executed=parse_executed(before.executed_before),
                 resume=Resume(before.resume),
                 prepared=prepared,
             )
@@ -214,7 +215,7 @@ def _write_index(
         storage_errors(folder),
         tempfile.TemporaryDirectory(prefix="strata-") as temporary,
     ):
-        executed, clock = GtidSetBuilder(after.executed), CommitClock(after.clock)
+        executed, clock = ExecutedBuilder(after.executed), CommitClock(after.clock)
         undecided = Undecided(after.prepared or ())
         path, transactions, resume = f"{temporary}/index", 0, after.resume
         writer = IndexWriter(path)
@@ -250,10 +251,10 @@ def _write_index(
     return summary
 
 
-def _previous(binlog: BinlogFile) -> GtidSet:
+def _previous(binlog: BinlogFile) -> Executed:
     index = index_events(binlog.buffer, binlog.first_event, len(binlog.buffer), binlog.format, 2)
     for position, length in zip(index.positions.tolist(), index.lengths.tolist(), strict=True):
         event = parse_event(binlog.buffer, position, length, binlog.format)
         if isinstance(event, PreviousGtids):
             return event.gtid_set
-    return GtidSet()
+    return NOTHING

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from strata_cdc.landing.cut_segments import SegmentCutter
     from strata_cdc.landing.first_landing import FirstMoment
     from strata_cdc.landing.landed import LandedSegment, LandedStream
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
 
 _LOG = logging.getLogger("strata.land")
 
@@ -160,7 +160,7 @@ def _refuse_passed_over(address: ServerAddress, begin: BinlogPosition, first: Bi
         stream.close()
 
 
-def check_sets(landed: GtidSet, server: ServerState) -> None:
+def check_sets(landed: Executed, server: ServerState) -> None:
     """Checks that a server can continue where a landed GTID set ends.
 
     Raises:

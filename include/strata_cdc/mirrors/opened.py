@@ -13,7 +13,7 @@ from strata_cdc.errors import InvalidTokenError, MirrorBehindError, Usage
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.position import Naming
 from strata_cdc.mirrors.table import Mirror
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.position.token import Order, Token
 from strata_cdc.position.token_text import from_text
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from strata_cdc.mirrors.position import MirrorPosition
+    from strata_cdc.position.port import Executed
 
-    At = Token | GtidSet | datetime | str
+    At = Token | Executed | datetime | str
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.05, 2.0
@@ -150,11 +151,11 @@ def _not_behind(source: str, at: At, naming: Naming) -> Callable[[MirrorPosition
             raise Usage("a time without a zone may be any", remedy="Give it one, as in `datetime(..., tzinfo=UTC)`.")
         limit = (point - _EPOCH) // timedelta(microseconds=1)
         return lambda position: position.committed_at <= limit
-    wanted = Token.of(source, point, lineage=naming.lineage) if isinstance(point, GtidSet) else point
+    wanted = point if isinstance(point, Token) else Token.of(source, point, lineage=naming.lineage)
     return lambda position: position.token(source, naming).compare(wanted) in (Order.BEFORE, Order.EQUAL)
 
 
-def _point(text: str) -> Token | GtidSet | datetime:
+def _point(text: str) -> Token | Executed | datetime:
     try:
         return from_text(text)
     except InvalidTokenError:
@@ -162,4 +163,4 @@ def _point(text: str) -> Token | GtidSet | datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        return GtidSet.parse(text)
+        return parse_executed(text)

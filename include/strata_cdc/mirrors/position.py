@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from strata_cdc.errors import DamagedFileError, InvalidGtidSetError, Usage
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import NOTHING, parse_executed
 from strata_cdc.position.source_position import kept_origins
 from strata_cdc.position.token import Token
 
@@ -57,9 +57,9 @@ class MirrorPosition(Struct, frozen=True, omit_defaults=True):
             Usage: The source has no GTIDs, so no token can name the position.
         """
         try:
-            executed = GtidSet.parse(self.gtid_executed)
+            executed = parse_executed(self.gtid_executed)
         except InvalidGtidSetError:
-            executed = GtidSet()
+            executed = NOTHING
         if not executed and self.seq:
             raise Usage("the mirror's source has no GTIDs, so no token names its position", source=source)
         origins = kept_origins(naming.copied_from, executed)

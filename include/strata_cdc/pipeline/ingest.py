@@ -36,7 +36,7 @@ from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
 from strata_cdc.pipeline.publish.publish_interval import Publication, PublishedTable, TableOutcome
 from strata_cdc.pipeline.publish.stored_verdicts import stored_verdicts
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.quality.check.own_at_versions import refuse_unknown_versions
 from strata_cdc.quality.checks.own import read_own_checks
 from strata_cdc.runs.run_folder import read_plan, run_folder
@@ -195,7 +195,7 @@ def plan(
         Usage: The request has no meaning.
     """
     found = settings.source(source)
-    gtids = GtidSet.parse(gtid_set) if gtid_set else None
+    gtids = parse_executed(gtid_set) if gtid_set else None
     read_own_checks(found.settings.checks)
     engine = known_store(found)
     refuse_unknown_versions(engine, source, found.settings.checks)

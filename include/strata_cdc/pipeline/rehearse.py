@@ -14,7 +14,7 @@ from strata_cdc.clock import now_micros
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import draft_plan
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.selection.wanted import unmatched_patterns
 from strata_cdc.store.copied import copied_store
 from strata_cdc.store.database import find_store, open_store
@@ -67,7 +67,7 @@ def rehearse(wanted: SourceRequest, *, settings: Settings) -> Rehearsal:
     request = RunRequest(
         start=wanted.since,
         end=wanted.until,
-        gtid_set=GtidSet.parse(wanted.gtid_set) if wanted.gtid_set else None,
+        gtid_set=parse_executed(wanted.gtid_set) if wanted.gtid_set else None,
         tables=wanted.tables,
         take=wanted.take,
         failed=wanted.failed,

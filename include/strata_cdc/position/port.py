@@ -1,10 +1,13 @@
 """What a position has to do, for every family of servers or logs.
-Not here: MySQL's GTID sets (`sets.py`), positions in the files of one server (`file_position.py`), the source, lineage
-and time that go with a position (`source_position.py`)."""
+Not here: MySQL's GTID sets (`sets.py`), MariaDB's domains (`domains.py`), positions in the files of one server
+(`file_position.py`), the source, lineage and time that go with a position (`source_position.py`)."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+if TYPE_CHECKING:
+    from strata_cdc.position.sets import DomainWriter, Gtid, Sid, Span
 
 
 class Position(Protocol):
@@ -34,3 +37,37 @@ class Position(Protocol):
 
     def describe(self) -> dict[str, str | int]:
         """As the JSON fields in which commands and pages show it."""
+
+
+class Executed(Position, Protocol):
+    """A position that counts GTIDs: a MySQL server's set, or the newest numbers of a MariaDB server's domains.
+
+    Its text is the one that the server prints and reads; `executed.parse_executed` reads every family's.
+    """
+
+    def __sub__(self, other: Any) -> Self:
+        """The transactions that `other` does not contain."""
+
+    def __and__(self, other: Any) -> Self:
+        """The transactions that both contain."""
+
+    def __bool__(self) -> bool:
+        """Whether there is any transaction."""
+
+    def builder(self) -> Any:
+        """A position of this family that begins as this one and grows; `ExecutedBuilder` (`executed.py`) is of any."""
+
+    def count(self) -> int:
+        """How many transactions there are; at most so many where a server may skip numbers (MariaDB)."""
+
+    def left_out(self) -> Self:
+        """The numbers between others that are not contained; none where a position contains all below its newest."""
+
+    def spans_of(self, sid: Sid | DomainWriter) -> tuple[Span, ...]:
+        """The numbers of one server or domain, in order."""
+
+    def servers(self) -> frozenset[str]:
+        """UUIDs of the servers that numbered transactions; empty where GTIDs do not name them by UUID (MariaDB)."""
+
+    def add(self, gtid: Gtid) -> Self:
+        """The position with one more transaction."""

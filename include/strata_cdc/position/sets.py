@@ -1,5 +1,6 @@
-"""GTID set algebra. Text and numbers in, sets out.
-Not here: reading GTIDs from events (`binlog/events/parse.py`), storing them (`schema/history/sql_store.py`)."""
+"""GTIDs, and the algebra of MySQL's sets of them. Text and numbers in, sets out.
+Not here: MariaDB's positions (`domains.py`), reading GTIDs from events (`binlog/events/parse.py`), storing them
+(`schema/history/sql_store.py`)."""
 
 from __future__ import annotations
 
@@ -26,6 +27,8 @@ _RANGE = re.compile(r"([0-9]+)\s*-\s*([0-9]+)")
 _PLAIN = re.compile(r"(?:[1-9][0-9]{0,17}[:-])*[1-9][0-9]{0,17}")
 """Numbers that are in bounds because of their length, without blanks, tags and leading zeros: what a server prints."""
 _TWO_DASHES = re.compile(r"-[0-9]+-")
+DOMAIN_GTID = re.compile(r"\s*([0-9]{1,10})-([0-9]{1,10})-([0-9]{1,20})(?:\.\.([0-9]{1,20}))?\s*")
+"""The text of one GTID; `0-1-5..7` are the transactions from 5 to 7, which no server writes."""
 _MANY_CHARACTERS = 1 << 10
 _MOST_DIGITS = 100
 """Digits of a number, including leading zeros."""
@@ -41,14 +44,35 @@ class Sid(Struct, frozen=True, order=True):
     uuid: str
     tag: str = ""
 
+    @property
+    def prefix(self) -> str:
+        """The text of a GTID up to its number."""
+        return f"{self}:"
+
     def __str__(self) -> str:
         return f"{self.uuid}:{self.tag}" if self.tag else self.uuid
 
 
-class Gtid(Struct, frozen=True):
-    """The identity of one transaction. Deliberately without an order: GTIDs have none."""
+class DomainWriter(Struct, frozen=True, order=True):
+    """The part of a GTID before its number: the domain that counts, and the server that wrote the transaction."""
 
-    sid: Sid
+    domain: int
+    server: int
+
+    @property
+    def prefix(self) -> str:
+        """The text of a GTID up to its number."""
+        return f"{self}-"
+
+    def __str__(self) -> str:
+        return f"{self.domain}-{self.server}"
+
+
+class Gtid(Struct, frozen=True):
+    """The identity of one transaction, of MySQL or MariaDB. Deliberately without an order: GTIDs have none."""
+
+    sid: Sid | DomainWriter
+    """Who numbered it."""
     gno: int
 
     @classmethod
@@ -58,18 +82,20 @@ class Gtid(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `UUID[:TAG]:NUMBER`.
+        """Reads `UUID[:TAG]:NUMBER`, or MariaDB's `DOMAIN-SERVER-SEQUENCE`.
 
         Raises:
             InvalidGtidSetError: The text has another form, or names more than one transaction.
         """
+        if (match := DOMAIN_GTID.fullmatch(text)) and match[4] is None:
+            return cls(DomainWriter(int(match[1]), int(match[2])), int(match[3]))
         spans = [(sid, span) for sid, spans in GtidSet.parse(text).items() for span in spans]
         if len(spans) != 1 or spans[0][1][0] != spans[0][1][1]:
             raise InvalidGtidSetError(f"{text!r} is not one GTID")
         return cls(spans[0][0], spans[0][1][0])
 
     def __str__(self) -> str:
-        return f"{self.sid}:{self.gno}"
+        return f"{self.sid.prefix}{self.gno}"
 
 
 class GtidSet(Struct, frozen=True):
@@ -117,7 +143,7 @@ class GtidSet(Struct, frozen=True):
 
     def contains(self, gtid: Gtid) -> bool:
         """Whether the set holds this one transaction."""
-        spans = self._of(gtid.sid)
+        spans = self.spans_of(gtid.sid)
         at = bisect_right(spans, (gtid.gno, MAX_GNO + 1)) - 1
         return at >= 0 and spans[at][0] <= gtid.gno <= spans[at][1]
 
@@ -129,9 +155,19 @@ class GtidSet(Struct, frozen=True):
         """The numbers that are not in the set, between a server's first and last number in it."""
         return GtidSet.of({sid: [(spans[0][0], spans[-1][1])] for sid, spans in self._spans}) - self
 
+    def servers(self) -> frozenset[str]:
+        """The UUIDs in it."""
+        return frozenset(sid.uuid for sid, _ in self._spans)
+
     def add(self, gtid: Gtid) -> GtidSet:
         """The set with one more transaction. To add many, use `GtidSetBuilder`."""
-        return self | GtidSet.of({gtid.sid: [(gtid.gno, gtid.gno)]})
+        builder = self.builder()
+        builder.add(gtid)
+        return builder.build()
+
+    def builder(self) -> GtidSetBuilder:
+        """A set that begins as this one and grows."""
+        return GtidSetBuilder(self)
 
     def __or__(self, other: GtidSet) -> GtidSet:
         if not other or self is other:
@@ -144,7 +180,7 @@ class GtidSet(Struct, frozen=True):
         return GtidSet(tuple(sorted(union.items())))
 
     def __sub__(self, other: GtidSet) -> GtidSet:
-        left = ((sid, _subtract(spans, other._of(sid))) for sid, spans in self._spans)
+        left = ((sid, _subtract(spans, other.spans_of(sid))) for sid, spans in self._spans)
         return GtidSet(tuple((sid, spans) for sid, spans in left if spans))
 
     def __and__(self, other: GtidSet) -> GtidSet:
@@ -152,7 +188,7 @@ class GtidSet(Struct, frozen=True):
 
     def __le__(self, other: GtidSet) -> bool:
         """Whether `other` contains this set."""
-        return all(_covers(other._of(sid), spans) for sid, spans in self._spans)
+        return all(_covers(other.spans_of(sid), spans) for sid, spans in self._spans)
 
     def __lt__(self, other: GtidSet) -> bool:
         return self != other and self <= other
@@ -179,7 +215,8 @@ class GtidSet(Struct, frozen=True):
         """As `gtid_executed`."""
         return {"gtid_executed": str(self)}
 
-    def _of(self, sid: Sid) -> tuple[Span, ...]:
+    def spans_of(self, sid: Sid | DomainWriter) -> tuple[Span, ...]:
+        """The numbers of one UUID and tag, in order."""
         return next((spans for known, spans in self._spans if known == sid), ())
 
 
@@ -193,8 +230,14 @@ class GtidSetBuilder:
         """Adds a transaction; a transaction that is already in the set changes nothing."""
         self.add_span(gtid.sid, (gtid.gno, gtid.gno))
 
-    def add_span(self, sid: Sid, span: Span) -> None:
-        """Adds the transactions of one server from the first to the last number of `span`."""
+    def add_span(self, sid: Sid | DomainWriter, span: Span) -> None:
+        """Adds the transactions of one server from the first to the last number of `span`.
+
+        Raises:
+            InvalidGtidSetError: They are MariaDB's.
+        """
+        if not isinstance(sid, Sid):
+            raise InvalidGtidSetError(f"{sid} is a domain and a server of MariaDB: the stream is of a MySQL server")
         spans = self._spans.setdefault(sid, [])
         first, last = span
         if not spans or first > spans[-1][1] + 1:
@@ -210,13 +253,11 @@ class GtidSetBuilder:
 
     def contains(self, gtid: Gtid) -> bool:
         """Whether the set holds this one transaction by now."""
-        spans = self._spans.get(gtid.sid, [])
-        at = bisect_right(spans, (gtid.gno, MAX_GNO + 1)) - 1
-        return at >= 0 and spans[at][0] <= gtid.gno <= spans[at][1]
+        return self.overlaps(gtid.sid, (gtid.gno, gtid.gno))
 
-    def overlaps(self, sid: Sid, span: Span) -> bool:
+    def overlaps(self, sid: Sid | DomainWriter, span: Span) -> bool:
         """Whether the set holds any of the transactions of `span` by now."""
-        spans = self._spans.get(sid, [])
+        spans = self._spans.get(sid, []) if isinstance(sid, Sid) else []
         at = bisect_right(spans, (span[1], MAX_GNO + 1)) - 1
         return at >= 0 and spans[at][1] >= span[0]
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata_cdc.errors import IncomparableTokensError
-from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.executed import is_executed
+from strata_cdc.position.sets import Gtid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from strata_cdc.position.binlog_position import BinlogPosition
-    from strata_cdc.position.port import Position
+    from strata_cdc.position.port import Executed, Position
 
 
 class PartialTransaction(Struct, frozen=True):
@@ -108,12 +109,12 @@ class SourcePosition(Struct, frozen=True):
     def _is_comparable(self, other: SourcePosition) -> bool:
         return self.history == other.history
 
-    def executed(self) -> GtidSet | None:
+    def executed(self) -> Executed | None:
         """All transactions that it covers, including those of which it has only a part; None for a file."""
-        if not isinstance(self.position, GtidSet):
+        if not is_executed(self.position):
             return None
         inside = (part.transaction for part in self.parts if isinstance(part.transaction, Gtid))
-        return reduce(GtidSet.add, inside, self.position)
+        return reduce(lambda executed, gtid: executed.add(gtid), inside, self.position)
 
     @property
     def history(self) -> tuple[str, str]:

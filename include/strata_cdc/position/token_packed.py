@@ -12,8 +12,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.domains import MAX_DOMAIN, DomainRange, DomainSet
 from strata_cdc.position.file_position import FilePosition
-from strata_cdc.position.sets import MAX_GNO, Gtid, GtidSet, Sid
+from strata_cdc.position.sets import MAX_GNO, DomainWriter, Gtid, GtidSet, Sid
 from strata_cdc.position.source_position import Origin, PartialTransaction, SourcePosition, lineages_of
 from strata_cdc.position.token_digits import digits
 
@@ -42,10 +43,14 @@ class _Tagged(Struct, array_like=True, forbid_unknown_fields=True):
 
 _Servers = list[_Count | _Tagged]
 """For each server of a GTID set how many spans it has; with the tag, if there is one."""
+_Half = Annotated[int, Meta(ge=0, le=MAX_DOMAIN)]
+_Domains = dict[_Half, _Half]
+"""The domains of a position of MariaDB, in order, each with the server that wrote its newest transaction."""
 
 
 class PackedPart(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """A transaction that was received in part; in files it begins at the position, and the last three fields are 0."""
+    """A transaction that was received in part; in files it begins at the position, and the last three fields are 0. In
+    domains the last three are its domain, its server and its number."""
 
     place: _Unsigned
     """Which of the token's sources it is of."""
@@ -60,15 +65,15 @@ class PackedPart(Struct, array_like=True, forbid_unknown_fields=True, frozen=Tru
 class _Origin(Struct, array_like=True, forbid_unknown_fields=True):
     source: Name
     lineage: str
-    position: _Servers | Name | None
+    position: _Servers | _Domains | Name | None
     """None: the position of the source itself."""
 
 
 class _Place(Struct, array_like=True, forbid_unknown_fields=True):
     """What differs between the sources of a group comes last, so that the beginning needs to be written once."""
 
-    position: _Servers | Name
-    """The servers of a GTID set, or the name of a file."""
+    position: _Servers | _Domains | Name
+    """The servers of a GTID set, the domains of MariaDB, or the name of a file."""
     origins: list[_Origin]
     lineage: str
     source: Name
@@ -85,7 +90,8 @@ class PackedPlace(NamedTuple):
     uuids: tuple[str, ...]
     """Of the servers, in the order in which the form names them."""
     numbers: tuple[int, ...]
-    """The bounds of all spans, or the offset in the file; the same of the origins; then the commit time."""
+    """The bounds of all spans, the newest number of each domain, or the offset in the file; the same of the origins;
+    then the commit time."""
     text: str
     """The numbers as digits."""
     parts: tuple[tuple[PackedPart, str], ...]
@@ -130,7 +136,7 @@ def growing(place: SourcePosition, gtid: Gtid) -> tuple[int, int] | None:
     return None
 
 
-def _packed_position(found: Position, uuids: list[str], numbers: list[int]) -> _Servers | str:
+def _packed_position(found: Position, uuids: list[str], numbers: list[int]) -> _Servers | _Domains | str:
     match found:
         case FilePosition():
             uuids.append(found.server_uuid)
@@ -143,6 +149,9 @@ def _packed_position(found: Position, uuids: list[str], numbers: list[int]) -> _
                 numbers += [bound for span in spans for bound in span]
                 servers.append(_Tagged(sid.tag, len(spans)) if sid.tag else len(spans))
             return servers
+        case DomainSet():
+            numbers += [known.last for known in found.ranges]
+            return {known.domain: known.server for known in found.ranges}
         case _:
             raise TypeError(f"tokens have no form for {type(found).__name__}")
 
@@ -154,7 +163,11 @@ def _packed_origin(origin: Origin, place: SourcePosition, uuids: list[str], numb
 
 
 def _packed_part(transaction: Gtid | BinlogPosition, position: Position) -> tuple[PackedPart, str]:
-    if isinstance(transaction, BinlogPosition) or not isinstance(position, GtidSet):
+    if isinstance(transaction, BinlogPosition):
+        return PackedPart(0), ""
+    if isinstance(transaction.sid, DomainWriter):
+        return PackedPart(0, transaction.sid.domain, transaction.sid.server, transaction.gno), ""
+    if not isinstance(position, GtidSet):
         return PackedPart(0), ""
     for number, (sid, spans) in enumerate(position.items()):
         if sid == transaction.sid:
@@ -225,9 +238,11 @@ class _Reader:
             raise msgspec.DecodeError(f"{found} is more than {most}")
         return found
 
-    def _position(self, packed: _Servers | str) -> Position:
+    def _position(self, packed: _Servers | _Domains | str) -> Position:
         if isinstance(packed, str):
             return file_position(self._uuid(), packed, self._number(MAX_GNO))
+        if isinstance(packed, dict):
+            return domain_set(packed, [self._number(MAX_GNO) for _ in packed])
         found: list[tuple[Sid, list[int]]] = []
         for server in packed:
             tag, count = (server.tag, server.spans) if isinstance(server, _Tagged) else ("", server)
@@ -238,6 +253,8 @@ class _Reader:
     def _transaction(self, packed: PackedPart, position: Position) -> Gtid | BinlogPosition:
         if isinstance(position, FilePosition):
             return position.at
+        if packed.distance and isinstance(position, DomainSet) and not isinstance(packed.server, str):
+            return Gtid(DomainWriter(packed.server, packed.spans), packed.distance)
         if packed.distance == 0 or not isinstance(position, GtidSet):
             raise msgspec.DecodeError("a transaction of another kind than the position")
         if isinstance(packed.server, str):
@@ -269,6 +286,15 @@ def gtid_set(servers: Sequence[tuple[Sid, Sequence[int]]]) -> GtidSet:
     if list(found.items()) != list(spans.items()) or len(spans) < len(servers):
         raise msgspec.DecodeError("a GTID set is not in order")
     return found
+
+
+def domain_set(writers: dict[int, int], numbers: Sequence[int]) -> DomainSet:
+    """Returns a position of MariaDB from the newest number of each domain. Raises `msgspec.DecodeError` if the domains
+    are not in order."""
+    if list(writers) != sorted(writers) or not all(numbers):
+        raise msgspec.DecodeError("the domains of a position are not in order")
+    pairs = zip(writers.items(), numbers, strict=True)
+    return DomainSet(tuple(DomainRange(domain, 1, number, server) for (domain, server), number in pairs))
 
 
 def with_origins(place: SourcePosition, origins: Sequence[Origin]) -> SourcePosition:

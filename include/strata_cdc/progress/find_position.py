@@ -10,7 +10,7 @@ from msgspec import Struct
 from strata_cdc.clock import from_micros
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.binlog_position import BinlogPosition
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.values import to_plain
 
 
@@ -62,7 +62,7 @@ def find_position(
     if time is not None:
         seq = stream.seq_before(time)
     elif gtid_set is not None:
-        executed = GtidSet.parse(gtid_set)
+        executed = parse_executed(gtid_set)
         seq = stream.seq_at(executed)
     else:
         seq = stream.seq_at_position(BinlogPosition.parse(file or ""))

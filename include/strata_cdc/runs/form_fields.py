@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from strata_cdc.clock import to_micros
 from strata_cdc.errors import InvalidGtidSetError, Usage
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.model.patterns import require_matchable
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def check_gtid_set(value: object) -> None:
     if value is not None and not isinstance(value, str):
         raise Usage(f"{_shown(value)} is no GTID set", remedy=remedy)
     try:
-        GtidSet.parse(value or "")
+        parse_executed(value or "")
     except InvalidGtidSetError as error:
         raise Usage(f"{_shown(value)} is no GTID set: {error.message}", remedy=remedy) from None
 

@@ -14,7 +14,7 @@ from strata_cdc.changes.port import SchemaChange, WantedRows
 from strata_cdc.changes.prepared_along import PreparedAlong
 from strata_cdc.errors import DdlError
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import NOTHING
 from strata_cdc.schema.ddl.context import context_of, statement_text
 from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
 from strata_cdc.schema.ddl.named import named_databases, named_tables
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.changes.port import Decoded
+    from strata_cdc.position.port import Executed
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.live_handover import SourceItem
@@ -202,7 +203,7 @@ class BinlogSourceStream:
         return self._progress.place(self._request, by_file=self._reached.by_file)
 
     @property
-    def executed(self) -> GtidSet | None:
+    def executed(self) -> Executed | None:
         """All transactions up to there; None for a stream by file and offset."""
         return None if self._progress.at else self._progress.executed
 
@@ -212,10 +213,10 @@ class BinlogSourceStream:
         return self._progress.last_commit
 
     @property
-    def tracked_from(self) -> GtidSet | None:
+    def tracked_from(self) -> Executed | None:
         """How far the source has been read and tracked; None once that has reached the stream's begin."""
         reached = self._reached.executed
-        return None if (self._opening.executed or GtidSet()) <= reached else reached
+        return None if (self._opening.executed or NOTHING) <= reached else reached
 
     def definition(self, table: TableName, seq: int | None) -> TableDefinition:
         """As `SourceStream.definition`.

@@ -24,7 +24,7 @@ from strata_cdc.landing.change_source import LandedSource
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.landing.last_transaction import LastTransaction, first_gtid_event, prove_history
 from strata_cdc.position.binlog_position import BinlogPosition
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.connection import ServerAddress
     from strata_cdc.binlog.protocol.server_files import ServerFiles
     from strata_cdc.binlog.sources.port import Item
+    from strata_cdc.position.port import Executed
 
 _LOG = logging.getLogger("strata.stream")
 _FIRST_PAUSE_SECONDS: Final = 0.2
@@ -48,7 +49,7 @@ class Reached(Struct, frozen=True):
 
     seq: int
     """Ordinal of the last transaction."""
-    executed: GtidSet = GtidSet()
+    executed: Executed = NOTHING
     clock: int = 0
     last_commit: int = 0
     """As `ChangeStream.last_commit`, at the position where reading began."""
@@ -318,7 +319,7 @@ class LiveHandover:
                 _LOG.warning("%s: %s", self._source, unproved)
         return encode_gtid_set(executed)
 
-    def _refuse_other_history(self, server: ServerState, executed: GtidSet) -> None:
+    def _refuse_other_history(self, server: ServerState, executed: Executed) -> None:
         lost = executed - server.executed
         if lost:
             raise SourceDivergedError(

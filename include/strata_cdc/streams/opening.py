@@ -15,8 +15,8 @@ from strata_cdc.binlog.protocol.server_now import ServerNow
 from strata_cdc.binlog.sources.file_start import file_number
 from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.executed import NOTHING, is_executed
 from strata_cdc.position.file_position import FilePosition
-from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.streams.positions import Begin, Edge, End, micros
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.replication import ServerState
     from strata_cdc.binlog.protocol.server_files import ServerFiles
     from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.position.port import Executed
     from strata_cdc.streams.live_handover import LiveServer, OldestKept
     from strata_cdc.streams.positions import Bound, Start
 
@@ -37,7 +38,7 @@ class Opening(Struct, frozen=True):
     """Which transactions come after the position."""
     skip_to: int
     """No transaction up to and including this ordinal is yielded."""
-    executed: GtidSet | None
+    executed: Executed | None
     """What the reader already has, by the position that the reader gave."""
     ends: tuple[End, ...]
     """The stream ends at the first of these."""
@@ -66,7 +67,7 @@ class Opening(Struct, frozen=True):
         """The time at which the stream ends, microseconds UTC."""
         return next((end.time for end in self.ends if end.time is not None), None)
 
-    def stop(self, batch: TransactionBatch, first: int, had: GtidSet) -> int | None:
+    def stop(self, batch: TransactionBatch, first: int, had: Executed) -> int | None:
         """As `End.stop`."""
         found = [row for end in self.ends if (row := end.stop(batch, first, had)) is not None]
         return min(found, default=None)
@@ -75,7 +76,7 @@ class Opening(Struct, frozen=True):
         """As `Begin.rows`."""
         return self.begin.rows(batch, max(first, self.skip_to + 1 - batch.first_seq), stop)
 
-    def is_reached(self, seq: int, had: GtidSet, at: BinlogPosition | None) -> bool:
+    def is_reached(self, seq: int, had: Executed, at: BinlogPosition | None) -> bool:
         """As `End.is_reached`."""
         return any(end.is_reached(seq, had, at) for end in self.ends)
 
@@ -107,7 +108,7 @@ class _AskedServer:
         """As `LiveServer.begins_event`."""
         return self._server.begins_event(at)
 
-    def now(self) -> GtidSet | BinlogPosition:
+    def now(self) -> Executed | BinlogPosition:
         """Returns the position after everything that it has executed."""
         executed = self.state().executed
         return self._server.end() if self.by_file else executed
@@ -141,7 +142,7 @@ def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound
     return Opening(begin, skip_to, executed, ends, asked.by_file)
 
 
-def _find_start(landed: LandedStream, asked: _AskedServer, start: Bound) -> tuple[int, Begin, GtidSet | None]:
+def _find_start(landed: LandedStream, asked: _AskedServer, start: Bound) -> tuple[int, Begin, Executed | None]:
     first = landed.first_seq - 1
     if isinstance(start, Edge):
         return (landed.last_seq if start is Edge.LANDED else first), Begin.of(None), None
@@ -150,7 +151,7 @@ def _find_start(landed: LandedStream, asked: _AskedServer, start: Bound) -> tupl
         if landed.segments:
             _refuse_before_landed(landed, micros(position))
         return (landed.seq_before(micros(position)) if landed.segments else 0), Begin.of(position), None
-    if isinstance(position, GtidSet):
+    if is_executed(position):
         executed = start.executed() if isinstance(start, SourcePosition) else position
         return _behind_set(landed, asked, position, executed or position), Begin.of(start), position
     if isinstance(position, FilePosition):
@@ -160,11 +161,11 @@ def _find_start(landed: LandedStream, asked: _AskedServer, start: Bound) -> tupl
     raise TypeError(f"a stream cannot begin at {type(position).__name__}")
 
 
-def _behind_set(landed: LandedStream, asked: _AskedServer, position: GtidSet, executed: GtidSet) -> int:
+def _behind_set(landed: LandedStream, asked: _AskedServer, position: Executed, executed: Executed) -> int:
     """The last ordinal such that a set has all transactions up to it."""
     _refuse_missing(landed, position, asked)
     ahead = executed - landed.executed()
-    lost = ahead - asked.state().executed if ahead else GtidSet()
+    lost = ahead - asked.state().executed if ahead else NOTHING
     if lost:
         raise SourceDivergedError(
             "the server has not executed the transactions of the position",
@@ -184,7 +185,7 @@ def _behind_set(landed: LandedStream, asked: _AskedServer, position: GtidSet, ex
     return low
 
 
-def _refuse_missing(landed: LandedStream, position: GtidSet, asked: _AskedServer) -> None:
+def _refuse_missing(landed: LandedStream, position: Executed, asked: _AskedServer) -> None:
     earliest = landed.executed_before() if landed.segments else asked.state().purged
     gone = earliest - position
     if not gone:
@@ -371,7 +372,7 @@ def _find_end(landed: LandedStream, asked: _AskedServer, until: Bound | None, *,
         return (End.of(landed.seq_before(micros(until))),)
     end = End.of(until)
     executed = until.executed() if isinstance(until, SourcePosition) else until
-    if follow or (isinstance(executed, GtidSet) and landed.segments and executed <= landed.executed()):
+    if follow or (is_executed(executed) and landed.segments and executed <= landed.executed()):
         return (end,)
     return end, End.of(asked.now())
 

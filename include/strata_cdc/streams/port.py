@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from strata_cdc.changes.port import TransactionChanges
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.places import Places
@@ -38,7 +38,7 @@ class SourceStream(Protocol):
         """The position up to which everything has been read."""
 
     @property
-    def executed(self) -> GtidSet | None:
+    def executed(self) -> Executed | None:
         """All transactions up to there, if they have GTIDs."""
 
     @property
@@ -47,7 +47,7 @@ class SourceStream(Protocol):
         known."""
 
     @property
-    def tracked_from(self) -> GtidSet | None:
+    def tracked_from(self) -> Executed | None:
         """How far the source has been read and tracked; None once that has reached the reader's begin."""
 
     def read(self) -> Generator[ChosenTransactions | None]:

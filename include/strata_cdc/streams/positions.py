@@ -16,8 +16,9 @@ from strata_cdc.binlog.events.batch import gtid_spans
 from strata_cdc.binlog.protocol.server_now import ServerNow
 from strata_cdc.errors import Usage
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.executed import NOTHING, is_executed, parse_executed
 from strata_cdc.position.file_position import FilePosition
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.port import Executed
 from strata_cdc.position.source_position import PartialTransaction, SourcePosition
 from strata_cdc.position.token_text import from_text
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.port import TransactionColumns
     from strata_cdc.position.port import Position
-    from strata_cdc.position.sets import Gtid, Sid, Span
+    from strata_cdc.position.sets import DomainWriter, Gtid, Sid, Span
     from strata_cdc.position.token import Token
 
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -49,7 +50,7 @@ class Edge(Enum):
     """After everything that has landed when the stream is opened; it needs no server."""
 
 
-Bound = Edge | SourcePosition | GtidSet | BinlogPosition | datetime
+Bound = Edge | SourcePosition | Executed | BinlogPosition | datetime
 """As an end, a time is exclusive: a stream can begin with the first transaction at or after the time, but ends before
 it."""
 Start = Bound | ServerNow
@@ -78,7 +79,7 @@ def parse_bound(text: str, source: str, lineage: str = "") -> Bound:
         return parse_time(text)
     if _FILE.fullmatch(text):
         return BinlogPosition.parse(text)
-    return GtidSet.parse(text)
+    return parse_executed(text)
 
 
 def parse_time(text: str) -> datetime:
@@ -126,15 +127,18 @@ def micros(time: datetime) -> int:
 class Held:
     """Which transactions of a batch are in a GTID set."""
 
-    def __init__(self, executed: GtidSet) -> None:
-        self._spans = {sid: np.array(spans, np.int64) for sid, spans in executed.items()}
+    def __init__(self, executed: Executed) -> None:
+        self._executed = executed
+        self._spans: dict[Sid | DomainWriter, np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = {}
 
     def of(self, batch: TransactionColumns) -> Mask:
         """Returns a value for each transaction of a batch."""
         found = np.zeros(len(batch), np.bool_)
         for number, sid in enumerate(batch.sids):
-            spans = self._spans.get(sid)
-            if spans is not None:
+            if sid not in self._spans:
+                self._spans[sid] = np.array(self._executed.spans_of(sid), np.int64)
+            spans = self._spans[sid]
+            if len(spans):
                 at = np.searchsorted(spans[:, 0], batch.numbers, "right") - 1
                 found |= (batch.sid_numbers == number) & (at >= 0) & (batch.numbers <= spans[at, 1])
         return found
@@ -153,13 +157,13 @@ class Begin(Struct, frozen=True, dict=True):
     """Those that were committed at this time or later (microseconds UTC)."""
     at: BinlogPosition | None = None
     """Those that begin at this position or after it."""
-    executed: GtidSet | None = None
+    executed: Executed | None = None
     """Those that are not in this set."""
     parts: tuple[PartialTransaction, ...] = ()
     """Transactions of which the reader has a part: the rest of each comes."""
 
     @classmethod
-    def of(cls, bound: SourcePosition | GtidSet | BinlogPosition | datetime | None) -> Self:
+    def of(cls, bound: SourcePosition | Executed | BinlogPosition | datetime | None) -> Self:
         """Makes it from a position; None if every transaction that comes is after the position."""
         match bound:
             case SourcePosition():
@@ -174,7 +178,7 @@ class Begin(Struct, frozen=True, dict=True):
 
     @cached_property
     def _held(self) -> Held:
-        return Held(self.executed or GtidSet())
+        return Held(self.executed or NOTHING)
 
     def rows(self, batch: TransactionBatch, first: int, stop: int) -> Ints:
         """Returns which rows of a batch are to be yielded, of those from `first` to the last before `stop`."""
@@ -206,11 +210,11 @@ class End(Struct, frozen=True):
     """After the transaction with this ordinal."""
     at: BinlogPosition | None = None
     """After the last transaction that begins before this position."""
-    executed: GtidSet | None = None
+    executed: Executed | None = None
     """When the reader has everything of this set."""
 
     @classmethod
-    def of(cls, bound: SourcePosition | GtidSet | BinlogPosition | datetime | int) -> Self:
+    def of(cls, bound: SourcePosition | Executed | BinlogPosition | datetime | int) -> Self:
         """Makes it from a position; a number is the ordinal of the last transaction."""
         match bound:
             case SourcePosition():
@@ -225,7 +229,7 @@ class End(Struct, frozen=True):
             case _:
                 return cls(None, None, None, bound)
 
-    def stop(self, batch: TransactionBatch, first: int, had: GtidSet) -> int | None:
+    def stop(self, batch: TransactionBatch, first: int, had: Executed) -> int | None:
         """Returns where the end is in a batch.
 
         Args:
@@ -254,7 +258,7 @@ class End(Struct, frozen=True):
         behind = begins + batch.ends[first:] - batch.begins[first:]
         return first_at(begins, batch, self.at), first_at(behind, batch, self.at)
 
-    def is_reached(self, seq: int, had: GtidSet, at: BinlogPosition | None) -> bool:
+    def is_reached(self, seq: int, had: Executed, at: BinlogPosition | None) -> bool:
         """Whether nothing more is to come after a position, as far as the position shows this.
 
         Args:
@@ -269,19 +273,19 @@ class End(Struct, frozen=True):
         return self.seq is not None and seq >= self.seq
 
 
-def _stop_by_set(missing: GtidSet, batch: TransactionBatch, first: int) -> int | None:
+def _stop_by_set(missing: Executed, batch: TransactionBatch, first: int) -> int | None:
     """The row after the one with which the set is complete."""
     left = missing.count() - np.cumsum(Held(missing).of(batch)[first:])
     last = _first(left <= 0)
     return first + last + 1 if last < len(left) else None
 
 
-def _at_or_executed(position: Position) -> tuple[BinlogPosition | None, GtidSet | None]:
+def _at_or_executed(position: Position) -> tuple[BinlogPosition | None, Executed | None]:
     """The two ways to identify the transactions of a batch: by where they begin, or by their GTIDs."""
     match position:
         case FilePosition():
             return position.at, None
-        case GtidSet():
+        case _ if is_executed(position):
             return None, position
         case _:
             raise TypeError(f"a stream cannot begin at {type(position).__name__}")

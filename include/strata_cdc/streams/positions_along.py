@@ -10,38 +10,39 @@ from msgspec import Struct
 
 from strata_cdc.binlog.events.batch import add_gtids
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.executed import ExecutedBuilder
 from strata_cdc.position.file_position import FilePosition
-from strata_cdc.position.sets import Gtid, GtidSetBuilder
+from strata_cdc.position.sets import Gtid
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.events.batch import TransactionBatch
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
 
 
 class ExecutedAlong:
     """What is executed before each transaction of a batch: most readers request few of these sets, and in order."""
 
-    def __init__(self, base: GtidSet, batch: TransactionBatch, first: int) -> None:
+    def __init__(self, base: Executed, batch: TransactionBatch, first: int) -> None:
         """Begins with what is executed before a row of the batch."""
         self._base, self._batch, self._first = base, batch, first
-        self._built, self._builder = first, GtidSetBuilder(base)
-        self._sets: dict[int, GtidSet] = {}
+        self._built, self._builder = first, ExecutedBuilder(base)
+        self._sets: dict[int, Executed] = {}
         # Readers that share one decoder call from several threads.
         self._lock = Lock()
 
-    def before(self, row: int) -> GtidSet:
+    def before(self, row: int) -> Executed:
         """Returns what is executed before a row; the row after the last one is allowed, too."""
         found = self._sets.get(row)
         if found is not None:
             return found
         with self._lock:
             if row < self._built:
-                self._built, self._builder = self._first, GtidSetBuilder(self._base)
+                self._built, self._builder = self._first, ExecutedBuilder(self._base)
             self._grow(row)
             found = self._sets[row] = self._builder.build()
         return found
 
-    def after(self, row: int) -> GtidSet:
+    def after(self, row: int) -> Executed:
         """Returns what is executed after a row."""
         return self.before(row + 1)
 

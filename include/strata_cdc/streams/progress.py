@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from strata_cdc.errors import SourceSettingsError
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.executed import NOTHING
 from strata_cdc.position.file_position import FilePosition
-from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.source_position import SourcePosition, kept_origins
 from strata_cdc.streams.events import Along
 from strata_cdc.streams.places import Places
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.events.batch import TransactionBatch
     from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.binlog.sources.port import Transactions
-    from strata_cdc.position.port import Position
+    from strata_cdc.position.port import Executed, Position
     from strata_cdc.position.source_position import PartialTransaction
     from strata_cdc.streams.live_handover import Reached
     from strata_cdc.streams.opening import Opening
@@ -36,7 +36,7 @@ class StreamProgress(Struct, frozen=True):
 
     seq: int
     """Ordinal of the last transaction that was looked at."""
-    executed: GtidSet
+    executed: Executed
     """What the reader has."""
     at: FilePosition | None
     """The position in a stream by file and offset; else None."""
@@ -46,7 +46,7 @@ class StreamProgress(Struct, frozen=True):
     """When the last transaction was committed, by its server's clock (microseconds UTC); 0: not known."""
 
     @classmethod
-    def at_begin(cls, reached: Reached, executed: GtidSet | None) -> StreamProgress:
+    def at_begin(cls, reached: Reached, executed: Executed | None) -> StreamProgress:
         """Returns the position where a stream begins.
 
         Args:
@@ -54,7 +54,7 @@ class StreamProgress(Struct, frozen=True):
             executed: What the reader already has, by the position that the reader gave.
         """
         at = FilePosition(reached.server_uuid, reached.at) if reached.by_file and reached.at is not None else None
-        had = reached.executed | (executed or GtidSet())
+        had = reached.executed | (executed or NOTHING)
         return cls(reached.seq, had, at, reached.clock, reached.last_commit)
 
     def behind(self, batch: TransactionBatch, first: int, stop: int, reached: Reached) -> StreamProgress:

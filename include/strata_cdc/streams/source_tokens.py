@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from strata_cdc.changes.texts import Texts
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import is_executed
 from strata_cdc.position.token_packed import growing, packed_place
 from strata_cdc.streams.places import Places
 from strata_cdc.streams.token_texts import Growth, heads_of, heads_one_by_one, joined_heads, tokens_of
@@ -107,7 +107,7 @@ class SourceTokens:
         gtid, place = first.record.gtid, first.before
         found = None if gtid is None else growing(place, gtid)
         if found is None:
-            return None, 1 if isinstance(place.position, GtidSet) else len(run)
+            return None, 1 if is_executed(place.position) else len(run)
         index, limit = found
         count = int(np.searchsorted(batch.numbers[run - batch.first_seq], limit))
         return (index, count) if count else (None, 1)

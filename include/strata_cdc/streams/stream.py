@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from strata_cdc.errors import StrataError, UnknownSourceError
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import NOTHING
 from strata_cdc.position.token import Token
 from strata_cdc.position.token_text import to_text
 from strata_cdc.schema.model.patterns import require_matchable
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from strata_cdc.changes.limits import DecodeLimits
+    from strata_cdc.position.port import Executed
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.events import Event, TransactionPlace
@@ -181,14 +182,14 @@ class ChangeStream:
         """How many of the yielded rows cannot be read."""
         return 0 if self._opened is None else self._opened.unreadable_rows
 
-    def position(self) -> GtidSet | None:
+    def position(self) -> Executed | None:
         """Returns all transactions up to where the stream has been read; None before that, and for a stream by file and
         offset."""
         return None if self._opened is None else self._opened.source.executed
 
-    def tracked_from(self) -> GtidSet | None:
+    def tracked_from(self) -> Executed | None:
         """Returns how far the source has been read and tracked; None once that has reached the stream's begin."""
-        return GtidSet() if self._opened is None else self._opened.source.tracked_from
+        return NOTHING if self._opened is None else self._opened.source.tracked_from
 
     def definition(self, table: TableName, seq: int | None = None) -> TableDefinition:
         """Returns the definition of a table for the rows of a transaction that has been read; with `seq` None, of the

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from strata_cdc.errors import Usage
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.position.file_position import FilePosition
-from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.source_position import kept_origins
 from strata_cdc.position.token import Token
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from strata_cdc.position.port import Executed
 
 ANY_SOURCE: Final = "source"
 """The name of a source if the caller gives none."""
@@ -23,7 +25,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 def of_executed(
     source: str,
-    executed: GtidSet | str,
+    executed: Executed | str,
     *,
     lineage: str = "",
     committed_at: int = 0,
@@ -41,7 +43,7 @@ def of_executed(
     Raises:
         InvalidGtidSetError: The text is no GTID set.
     """
-    position = executed if isinstance(executed, GtidSet) else GtidSet.parse(executed)
+    position = parse_executed(executed) if isinstance(executed, str) else executed
     origins = kept_origins(copied_from or {}, position)
     return Token.of(source, position, lineage=lineage, committed_at=committed_at, origins=origins)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from strata_cdc.errors import IncomparableTokensError, SourceSettingsError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.executed import NOTHING, parse_executed
 from strata_cdc.position.file_position import FilePosition
-from strata_cdc.position.sets import GtidSet
 from strata_cdc.position.source_position import SourcePosition, kept_origins
 from strata_cdc.position.token import Order, Token
 from strata_cdc.tokens.made import ANY_SOURCE
@@ -153,7 +153,7 @@ def _wait_for_file(connection: Connection, place: SourcePosition, timeout: float
 def _chosen(token: Token, source: str | None) -> SourcePosition:
     places = [place for place in token.places if source in (None, place.source)]
     if not places and source is None:
-        return SourcePosition(ANY_SOURCE, GtidSet())
+        return SourcePosition(ANY_SOURCE, NOTHING)
     if len(places) != 1:
         names = ", ".join(place.source for place in token.places) or "none"
         raise Usage(
@@ -189,7 +189,7 @@ def _place_of(
     state: _State, connection: Connection, source: str, lineage: str, copied_from: Mapping[str, str] | None
 ) -> SourcePosition:
     if state.mode.upper() in ("ON", "ON_PERMISSIVE"):
-        position = GtidSet.parse(state.executed)
+        position = parse_executed(state.executed)
         return SourcePosition(source, position, lineage, origins=kept_origins(copied_from or {}, position))
     return SourcePosition(source, FilePosition(state.uuid, _binlog_end(connection)), lineage)
 

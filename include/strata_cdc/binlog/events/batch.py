@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from strata_cdc.binlog.events.model import SplitPoint, TableRows, TransactionRecord
-from strata_cdc.position.sets import Gtid, GtidSet, Sid, Span
+from strata_cdc.position.executed import executed_of
+from strata_cdc.position.sets import Gtid, Sid, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.events.model import XaMark
     from strata_cdc.binlog.events.xa import Undecided
-    from strata_cdc.position.sets import GtidSetBuilder
+    from strata_cdc.position.executed import ExecutedBuilder
+    from strata_cdc.position.port import Executed
 
     Numbers = npt.NDArray[np.int64]
 
@@ -70,16 +72,14 @@ class TransactionBatch(Struct, frozen=True):
         """Ordinal of the last transaction; `first_seq - 1` if there is none."""
         return self.first_seq + len(self) - 1
 
-    def add_to(self, executed: GtidSetBuilder) -> None:
+    def add_to(self, executed: ExecutedBuilder) -> None:
         """Adds the GTIDs to a set."""
         add_gtids(executed, self.sids, self.sid_numbers, self.numbers)
 
-    def added_to(self, executed: GtidSet, first: int = 0, stop: int | None = None) -> GtidSet:
+    def added_to(self, executed: Executed, first: int = 0, stop: int | None = None) -> Executed:
         """A set with the GTIDs of the rows from `first` to the row before `stop`, or to the last."""
-        some, spans = slice(first, stop), dict[Sid, list[Span]]()
-        for sid, span in gtid_spans(self.sids, self.sid_numbers[some], self.numbers[some]):
-            spans.setdefault(sid, []).append(span)
-        return executed | GtidSet.of(spans)
+        some = slice(first, stop)
+        return executed | executed_of(gtid_spans(self.sids, self.sid_numbers[some], self.numbers[some]))
 
     def decide(self, undecided: Undecided) -> None:
         """Adds its XA steps to the undecided transactions."""
@@ -189,7 +189,7 @@ def _of_row(known: tuple[tuple[int, Known], ...], row: int) -> Known | None:
     return known[at][1] if at < len(known) and known[at][0] == row else None
 
 
-def add_gtids(executed: GtidSetBuilder, sids: tuple[Sid, ...], sid_numbers: Numbers, numbers: Numbers) -> None:
+def add_gtids(executed: ExecutedBuilder, sids: tuple[Sid, ...], sid_numbers: Numbers, numbers: Numbers) -> None:
     """Adds GTIDs in columns to a set; sid_number -1 means an anonymous transaction."""
     for sid, span in gtid_spans(sids, sid_numbers, numbers):
         executed.add_span(sid, span)

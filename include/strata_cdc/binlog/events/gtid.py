@@ -4,6 +4,7 @@ Not here: GTIDs and sets as values (`position/sets.py`)."""
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from strata_cdc.binlog.bytes.codes import EventType
@@ -12,6 +13,9 @@ from strata_cdc.binlog.events.model import GtidEvent, PreviousGtids
 from strata_cdc.errors import CorruptEventError
 from strata_cdc.flavour import Flavour
 from strata_cdc.position.sets import Gtid, GtidSet, Sid
+
+if TYPE_CHECKING:
+    from strata_cdc.position.port import Executed
 
 _CLOCK_TYPE = 2
 """The byte before last_committed and sequence_number (5.7.5, `LOGICAL_TIMESTAMP_TYPECODE`)."""
@@ -143,8 +147,14 @@ def _interval(cursor: ByteCursor) -> tuple[int, int]:
     return first, behind - 1
 
 
-def encode_gtid_set(gtid_set: GtidSet) -> bytes:
-    """The binary form of a set, as PREVIOUS_GTIDS and COM_BINLOG_DUMP_GTID have it; with tags only if it has some."""
+def encode_gtid_set(gtid_set: Executed) -> bytes:
+    """The binary form of a set, as PREVIOUS_GTIDS and COM_BINLOG_DUMP_GTID have it; with tags only if it has some.
+
+    Raises:
+        TypeError: The position is not MySQL's.
+    """
+    if not isinstance(gtid_set, GtidSet):
+        raise TypeError(f"{type(gtid_set).__name__} has no form in MySQL's events")
     entries = list(gtid_set.items())
     tagged = any(sid.tag for sid, _ in entries)
     head = (_TAGGED_SETS << 56 | len(entries) << 8 | _TAGGED_SETS) if tagged else len(entries)

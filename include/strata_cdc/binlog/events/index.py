@@ -22,7 +22,8 @@ from strata_cdc.binlog.events.xa import Prepared  # noqa: TC001  msgspec asks fo
 from strata_cdc.errors import DamagedFileError, DamagedIndexError
 from strata_cdc.files.storage import lake_errors
 from strata_cdc.files.stored import decode_stored
-from strata_cdc.position.sets import GtidSet, GtidSetBuilder, Sid
+from strata_cdc.position.executed import ExecutedBuilder, parse_executed
+from strata_cdc.position.sets import Sid
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.files.storage import Folder
+    from strata_cdc.position.port import Executed
 
 FORMAT = 4
 """Number of the stored form. Every older form can still be opened: in form 1 every landing was by GTID, forms 1 and 2
@@ -265,9 +267,9 @@ class SegmentIndex:
                 yield from ((seq + row, XaMark.parse(step)) for row, step in enumerate(steps) if step is not None)
             seq += rows.num_rows
 
-    def executed_after(self, count: int) -> GtidSet:
+    def executed_after(self, count: int) -> Executed:
         """GTID set after the first `count` transactions."""
-        executed = GtidSetBuilder(GtidSet.parse(self.summary.executed_before))
+        executed = ExecutedBuilder(parse_executed(self.summary.executed_before))
         left = count
         for group in range(self._file.num_row_groups):
             if left <= 0:

@@ -10,7 +10,8 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from strata_cdc.flavour import Flavour
-    from strata_cdc.position.sets import Gtid, GtidSet
+    from strata_cdc.position.port import Executed
+    from strata_cdc.position.sets import Gtid
 
 
 class GtidEvent(Struct, frozen=True):
@@ -61,7 +62,7 @@ class XaMark(Struct, frozen=True):
 class PreviousGtids(Struct, frozen=True):
     """What had been executed before the file."""
 
-    gtid_set: GtidSet
+    gtid_set: Executed
 
 
 class Rotate(Struct, frozen=True):

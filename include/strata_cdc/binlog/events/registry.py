@@ -14,12 +14,14 @@ from strata_cdc.binlog.kernels.gtid import KEY_BYTES
 from strata_cdc.binlog.kernels.layout import KnownMap
 from strata_cdc.binlog.kernels.records import records
 from strata_cdc.binlog.kernels.table_maps import free_place
+from strata_cdc.errors import InvalidGtidSetError
 from strata_cdc.position.sets import Sid
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from strata_cdc.binlog.events.model import TableMap
+    from strata_cdc.position.sets import DomainWriter
 
 _UUID_BYTES = 16
 
@@ -45,8 +47,14 @@ class ServerRegistry:
         tag = data[_UUID_BYTES + 1 : _UUID_BYTES + 1 + data[_UUID_BYTES]].decode("utf-8", "surrogateescape")
         self.sids.append(Sid(str(UUID(bytes=data[:_UUID_BYTES])), tag))
 
-    def number_of(self, sid: Sid) -> int:
-        """The number of a server, which is added if it is new."""
+    def number_of(self, sid: Sid | DomainWriter) -> int:
+        """The number of a server, which is added if it is new.
+
+        Raises:
+            InvalidGtidSetError: It is not MySQL's.
+        """
+        if not isinstance(sid, Sid):
+            raise InvalidGtidSetError(f"{sid} is a domain and a server of MariaDB: the file is of a MySQL server")
         if sid not in self.sids:
             tag = sid.tag.encode()
             key = UUID(sid.uuid).bytes + bytes([len(tag)]) + tag

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.bytes.files import BinlogFile
     from strata_cdc.binlog.kernels.layout import Events
-    from strata_cdc.position.sets import GtidSetBuilder
+    from strata_cdc.position.executed import ExecutedBuilder
 
 _NUMBERED: Final = (EventType.GTID, EventType.TAGGED_GTID)
 _BATCH_EVENTS: Final = 4096
@@ -44,7 +44,7 @@ class Repeat(Struct, frozen=True):
     end: int
 
 
-def find_repeats(binlog: BinlogFile, seen: GtidSetBuilder, begin: int, end: int) -> Iterator[Repeat]:
+def find_repeats(binlog: BinlogFile, seen: ExecutedBuilder, begin: int, end: int) -> Iterator[Repeat]:
     """The transactions between two offsets, where transactions begin, that `seen` has, or that come twice.
 
     All are added to `seen`. Damage ends the search: the reader of the file reports it.
@@ -81,7 +81,7 @@ def _read_gtids(binlog: BinlogFile, events: Events, servers: ServerRegistry) -> 
     return found
 
 
-def _repeated(servers: ServerRegistry, found: npt.NDArray[np.int64], seen: GtidSetBuilder) -> list[int]:
+def _repeated(servers: ServerRegistry, found: npt.NDArray[np.int64], seen: ExecutedBuilder) -> list[int]:
     """Which of the GTIDs are not new; all are added to `seen`."""
     sid_numbers, numbers = np.ascontiguousarray(found.T)
     spans = list(gtid_spans(tuple(servers.sids), sid_numbers, numbers))

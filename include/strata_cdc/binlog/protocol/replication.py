@@ -32,7 +32,7 @@ from strata_cdc.errors import (
     SourceUnavailableError,
     one_line,
 )
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.compression import CompressedSocket
     from strata_cdc.binlog.protocol.connection import ServerAddress
     from strata_cdc.position.binlog_position import BinlogPosition
+    from strata_cdc.position.port import Executed
 
 _BUFFER_BYTES = 4 << 20
 _FILL_BYTES = 1 << 20
@@ -74,8 +75,8 @@ class ServerState(Struct, frozen=True):
     uuid: str
     version: str
     gtid_mode: str
-    executed: GtidSet
-    purged: GtidSet
+    executed: Executed
+    purged: Executed
     now: int
     """Its clock, microseconds UTC."""
     expire_seconds: int | None = None
@@ -100,7 +101,7 @@ class ServerState(Struct, frozen=True):
             raise SourceSettingsError(
                 "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to fix it."
             )
-        sets = GtidSet.parse(executed), GtidSet.parse(purged)
+        sets = parse_executed(executed), parse_executed(purged)
         return cls(server_uuid, version, str(gtid_mode).upper(), *sets, int(now * 1_000_000), kept)
 
     @property

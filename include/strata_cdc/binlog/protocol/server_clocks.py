@@ -19,7 +19,8 @@ from msgspec import Struct
 
 from strata_cdc.binlog.protocol.connection import connect, server_errors
 from strata_cdc.errors import SourceSettingsError, SourceUnavailableError, StrataError
-from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.executed import NOTHING, parse_executed
+from strata_cdc.position.sets import Gtid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.binlog.protocol.connection import ServerAddress
+    from strata_cdc.position.port import Executed
 
 _LOG: Final = logging.getLogger("strata.group")
 _READ_SECONDS: Final = 10.0
@@ -50,7 +52,7 @@ class ServerMoment(Struct, frozen=True):
 
     clock: int
     """Its clock, microseconds UTC."""
-    executed: GtidSet
+    executed: Executed
     """Holds each transaction that was committed before that time."""
     ahead: int
     """How far its clock is ahead of this machine's (microseconds)."""
@@ -256,7 +258,7 @@ class Server:
         """Nothing is opened yet."""
         self._address = address
         self._connection: pymysql.Connection[Any] | None = None
-        self._executed = "", GtidSet()
+        self._executed = "", NOTHING
         """Its last GTID set, as a text and as a set: it is the same as long as the server executes nothing."""
 
     def measure(self) -> ServerMoment:
@@ -312,7 +314,7 @@ class Server:
                 remedy="Set gtid_mode to ON; `strata doctor` shows how.",
             )
         if executed != self._executed[0]:
-            self._executed = executed, GtidSet.parse(executed)
+            self._executed = executed, parse_executed(executed)
         found = self._executed[1]
         for gtid in owned_gtids(owned):
             found = found.add(gtid)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.protocol.connection import ServerAddress
     from strata_cdc.position.binlog_position import BinlogPosition
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
 
 _AT_ONCE = 8
 
@@ -25,13 +25,13 @@ _AT_ONCE = 8
 class ServerNow(Struct, frozen=True):
     """The position of a server when it was queried."""
 
-    executed: GtidSet
+    executed: Executed
     """What it had executed."""
     end: BinlogPosition | None
     """Its position in its files; None if each transaction has a GTID, because it is not needed then."""
 
     @property
-    def position(self) -> GtidSet | BinlogPosition:
+    def position(self) -> Executed | BinlogPosition:
         """The position after everything that it had executed."""
         return self.executed if self.end is None else self.end
 

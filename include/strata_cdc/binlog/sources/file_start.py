@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
 
 
 class FileStart(Struct, frozen=True):
@@ -21,7 +21,7 @@ class FileStart(Struct, frozen=True):
     event."""
     begin_pos: int
     """Offset in the server's file from which the stream has it; 0 for its start."""
-    previous: GtidSet | None
+    previous: Executed | None
     """What the stream has before it; None if the server is too old to write PREVIOUS_GTIDS."""
     created_at: int
     """Microseconds UTC, of its first event."""

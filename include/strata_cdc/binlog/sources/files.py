@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.bytes.files import BinlogFile
     from strata_cdc.binlog.sources.port import Item
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
 
 _FIRST_EVENTS: Final = 4
 """PREVIOUS_GTIDS follows FORMAT_DESCRIPTION; in a landed segment a ROTATE may be between them."""
@@ -103,7 +103,7 @@ def in_stream_order(paths: Sequence[str]) -> list[str]:
     return [path for _, path in sorted(zip(positions, paths, strict=True))]
 
 
-def start_of(binlog: BinlogFile, begin_pos: int, previous: GtidSet | None) -> FileStart:
+def start_of(binlog: BinlogFile, begin_pos: int, previous: Executed | None) -> FileStart:
     """Reads the first bytes of a file.
 
     Args:
@@ -125,7 +125,7 @@ def start_of(binlog: BinlogFile, begin_pos: int, previous: GtidSet | None) -> Fi
     )
 
 
-def _previous_gtids(binlog: BinlogFile) -> GtidSet | None:
+def _previous_gtids(binlog: BinlogFile) -> Executed | None:
     index = index_events(binlog.buffer, binlog.first_event, len(binlog.buffer), binlog.format, _FIRST_EVENTS)
     for at in range(len(index)):
         if index.types[at] == EventType.PREVIOUS_GTIDS:

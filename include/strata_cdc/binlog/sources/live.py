@@ -29,7 +29,7 @@ from strata_cdc.errors import LakeUnavailableError
 from strata_cdc.files.storage import require_room
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.clock import CommitClock
-from strata_cdc.position.sets import GtidSetBuilder
+from strata_cdc.position.executed import ExecutedBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.bytes.format import FormatDescription
     from strata_cdc.binlog.protocol.replication import Quiet
     from strata_cdc.binlog.sources.port import Item
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
 
 _FIRST_OFFSET: Final = 4
 _LENGTH: Final = slice(9, 13)
@@ -57,7 +57,7 @@ class LiveSource:
     def __init__(
         self,
         items: Iterable[EventBytes | Control | Quiet],
-        executed: GtidSet,
+        executed: Executed,
         server_uuid: str,
         *,
         after_seq: int = 0,
@@ -75,7 +75,7 @@ class LiveSource:
             memory_bytes: A larger transaction is kept in a temporary file until it is complete.
         """
         self._items, self._uuid, self._memory_bytes = items, server_uuid, memory_bytes
-        self._executed = GtidSetBuilder(executed)
+        self._executed = ExecutedBuilder(executed)
         self._binlog_file = ""
         self._open: _OpenFile | None = None
         self._seq, self._clock = after_seq, CommitClock(clock)

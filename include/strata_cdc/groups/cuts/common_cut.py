@@ -23,7 +23,7 @@ from strata_cdc.errors import MirrorBehindError
 from strata_cdc.groups.cuts.measured_clocks import CutPlace, clock_doubts
 from strata_cdc.groups.status import group_status
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.position.token import Token
 from strata_cdc.position.token_text import to_text
@@ -75,7 +75,7 @@ class Cut(Struct, frozen=True):
         """The cut as an event token, which `strata_cdc.mirrors.open` takes as `at`."""
         return Token(
             tuple(
-                SourcePosition(one.source, GtidSet.parse(one.gtid_executed), one.lineage, one.until)
+                SourcePosition(one.source, parse_executed(one.gtid_executed), one.lineage, one.until)
                 for one in self.sources
             )
         )

@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from strata_cdc.errors import DamagedFileError
 from strata_cdc.position.binlog_position import BinlogPosition
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.model.definition import TableName, definition_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from strata_cdc.position.port import Executed
     from strata_cdc.schema.model.definition import TableDefinition
 
 FORMAT: Final = 2
@@ -33,9 +34,9 @@ class ReadBounds(Struct, frozen=True):
     """The server's position FILE:OFFSET when the read had begun: the rows have nothing after it."""
 
     @property
-    def executed_set(self) -> GtidSet:
+    def executed_set(self) -> Executed:
         """`executed` as a value."""
-        return GtidSet.parse(self.executed)
+        return parse_executed(self.executed)
 
     @property
     def end_position(self) -> BinlogPosition:
@@ -126,9 +127,9 @@ class Manifest(Struct, frozen=True):
         """The states of the stream between which its chunks were read."""
         return [chunk.bounds for chunk in self.chunks]
 
-    def oldest_reads(self) -> list[GtidSet]:
+    def oldest_reads(self) -> list[Executed]:
         """To bring the rows to one position, all transactions of the stream after these sets are needed."""
-        return earliest(self.reads()) or [GtidSet.parse(self.since)]
+        return earliest(self.reads()) or [parse_executed(self.since)]
 
     def to_json(self) -> bytes:
         """The stored form."""
@@ -158,9 +159,9 @@ def read_manifest(content: bytes, where: str) -> Manifest:
     return found
 
 
-def earliest(reads: Iterable[ReadBounds]) -> list[GtidSet]:
+def earliest(reads: Iterable[ReadBounds]) -> list[Executed]:
     """The sets that were executed before the reads, without those that contain another one of them."""
-    found: list[GtidSet] = []
+    found: list[Executed] = []
     for read in reads:
         executed = read.executed_set
         if not any(other <= executed for other in found):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from strata_cdc.changes.port import QuarantinedRows
     from strata_cdc.landing.landed import LandedStream
     from strata_cdc.mirrors.dump.manifest import ReadBounds
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
     from strata_cdc.schema.history.sql_store import SchemaStore
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
@@ -62,7 +62,7 @@ def window_of(stream: LandedStream, reads: Sequence[ReadBounds], server_uuid: st
     return DumpWindow(after, max(after, last))
 
 
-def window_of_set(stream: LandedStream, executed: GtidSet) -> DumpWindow:
+def window_of_set(stream: LandedStream, executed: Executed) -> DumpWindow:
     """The transactions between rows that have exactly those of a set, and a position at which the stream has all of
     them. There are none if both have them in one order.
 
@@ -94,7 +94,7 @@ def window_of_set(stream: LandedStream, executed: GtidSet) -> DumpWindow:
     return DumpWindow(after, low)
 
 
-def _contained(stream: LandedStream, executed: GtidSet, unnumbered: int = 0) -> int:
+def _contained(stream: LandedStream, executed: Executed, unnumbered: int = 0) -> int:
     """The last transaction such that the set has it and everything in the stream before it."""
     if not stream.executed_before() <= executed:
         raise Usage(

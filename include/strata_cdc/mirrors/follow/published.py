@@ -12,7 +12,7 @@ from msgspec import Struct
 from strata_cdc.clock import moment_key
 from strata_cdc.errors import StreamHoleError, Usage
 from strata_cdc.mirrors.position import MirrorPosition
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.store.full_names import full_name
 from strata_cdc.store.ledgers import IntervalLedger, PublishedLedger
@@ -146,7 +146,7 @@ class Published:
             return self._executed[seq][0]
         following = self._gtids.get(seq + 1)
         if following is not None:
-            return str(GtidSet.parse(self._executed[seq + 1][0]) - GtidSet.parse(following))
+            return str(parse_executed(self._executed[seq + 1][0]) - parse_executed(following))
         return str(self._stream.executed_at(seq))
 
     def _clock_at(self, seq: int) -> int:

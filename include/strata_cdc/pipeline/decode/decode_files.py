@@ -28,7 +28,7 @@ from strata_cdc.changes.windows import read_windows
 from strata_cdc.errors import CorruptEventError, SchemaGapError, StrataError
 from strata_cdc.pipeline.decode.file_ranges import PreparedInFiles, UndecidedRows
 from strata_cdc.position.clock import CommitClock
-from strata_cdc.position.sets import GtidSet, GtidSetBuilder
+from strata_cdc.position.executed import ExecutedBuilder, parse_executed
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.memory_store import MemoryStore
 from strata_cdc.schema.history.stream_positions import AtSeq
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.bytes.files import BinlogFile
     from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.changes.port import Lookup
+    from strata_cdc.position.port import Executed
     from strata_cdc.schema.history.version_store import VersionStore
     from strata_cdc.schema.model.definition import TableName
 
@@ -58,7 +59,7 @@ class _Place(Struct):
     """Ordinal of the last transaction before it."""
     clock: int = 0
     """The commit clock before it, microseconds UTC."""
-    seen: GtidSetBuilder = field(default_factory=GtidSetBuilder)
+    seen: ExecutedBuilder = field(default_factory=ExecutedBuilder)
     """The GTIDs before it: what comes again has no ordinal, and gives no rows."""
 
 
@@ -165,10 +166,10 @@ def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _Pla
     part = next((part for part in parts if begin < part.end_pos), None)
     position = store.position(source)
     if part is not None:
-        seen, place = GtidSet.parse(part.gtid_before), _Place(part.first_seq - 1)
+        seen, place = parse_executed(part.gtid_before), _Place(part.first_seq - 1)
         is_known = part.begin_pos <= begin or _has_come(binlog, seen, binlog.first_event + part.begin_pos - begin)
     else:
-        seen, place = GtidSet.parse(position.gtid_executed if position else ""), _Place()
+        seen, place = parse_executed(position.gtid_executed if position else ""), _Place()
         is_known = bool(seen) and _has_come(binlog, seen, len(binlog.buffer))
     if not is_known:
         raise SchemaGapError(
@@ -177,13 +178,13 @@ def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _Pla
             file=binlog.path,
             remedy=f"Run `strata track {binlog.path} --source {source} --store URL` first.",
         )
-    place.seen = GtidSetBuilder(seen)
+    place.seen = ExecutedBuilder(seen)
     return place
 
 
-def _has_come(binlog: BinlogFile, seen: GtidSet, end: int) -> bool:
+def _has_come(binlog: BinlogFile, seen: Executed, end: int) -> bool:
     """Whether the stream has had each transaction of a file up to an offset."""
-    found = GtidSetBuilder()
+    found = ExecutedBuilder()
     try:
         for batch in scan_transactions(binlog, end=end):
             if (batch.sid_numbers < 0).any():

@@ -15,7 +15,7 @@ from strata_cdc.lake.lost_tables import lost_tables
 from strata_cdc.landing.landed import LandedSegment, LandedStream, landing_folder
 from strata_cdc.landing.prepared import decisions
 from strata_cdc.mirrors.dump.folder import begun_dumps
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.selection.wanted import wanted_tables
@@ -170,7 +170,7 @@ class _Need:
         owners = self._owners(summary.first_seq, summary.last_seq)
         if owners is None:
             return f"no interval owns all of the transactions {summary.first_seq} to {summary.last_seq}"
-        executed = GtidSet.parse(summary.executed)
+        executed = parse_executed(summary.executed)
         for dump in self._dumps:
             if not all(executed <= read for read in dump.oldest_reads()):
                 return f"the dump of {dump.name}, which has begun, needs the changes since then"

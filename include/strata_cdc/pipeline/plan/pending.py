@@ -16,7 +16,7 @@ from strata_cdc.landing.place_prepared import UNNAMED, lost_rows, statement_chan
 from strata_cdc.landing.prepared import PreparedPlacement
 from strata_cdc.pipeline.plan.excluded import LeftOut
 from strata_cdc.pipeline.plan.intervals import close, cover
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.runs.specs import Interval, RunRemainder, TimeSpan
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.settings import Source
     from strata_cdc.landing.landed import LandedStream
+    from strata_cdc.position.port import Executed
 
 MEGABYTE = 1 << 20
 _OPEN = (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)
@@ -54,7 +55,7 @@ class RunRequest(Struct, frozen=True):
     """Commit time (microseconds UTC); None with an end: the stream's beginning."""
     end: int | None = None
     """Exclusive; None: now."""
-    gtid_set: GtidSet | None = None
+    gtid_set: Executed | None = None
     """Instead of a span: from the first to the last of these transactions."""
     tables: tuple[str, ...] = ()
     """Patterns of `database.table`, on top of the settings'; empty for all of those."""
@@ -434,12 +435,12 @@ def _bytes_of(stream: LandedStream, interval: Interval) -> int:
     )
 
 
-def _span_of(wanted: GtidSet, stream: LandedStream) -> TimeSpan:
+def _span_of(wanted: Executed, stream: LandedStream) -> TimeSpan:
     """The time from the first to the last of some transactions; other transactions may be between them."""
     times: list[int] = []
     for segment in stream.segments:
         summary = segment.summary
-        if wanted & (GtidSet.parse(summary.executed) - GtidSet.parse(summary.executed_before)):
+        if wanted & (parse_executed(summary.executed) - parse_executed(summary.executed_before)):
             times += [
                 record.committed_at
                 for record in segment.index.records()

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from strata_cdc.counted import counted
 from strata_cdc.errors import ChecksFailedError
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.quality.check.data_docs import docs_url, forget_docs, write_docs, write_judged
 from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS, EarlierImages, sampling_of, totals
 from strata_cdc.quality.check.progress import CheckProgress
@@ -388,7 +388,7 @@ def _missing_transactions(plan: RunPlan, interval: Interval) -> list[Failure]:
     if before is None:
         # A plan of an older version, which knew that of its first interval alone.
         return []
-    executed = GtidSet.parse(interval.gtid_executed) - GtidSet.parse(before)
+    executed = parse_executed(interval.gtid_executed) - parse_executed(before)
     landed = interval.last_seq - interval.first_seq
     if executed.count() <= landed:
         return []

@@ -23,7 +23,7 @@ from strata_cdc.tables.verbatim import INVALID_COLUMN, coalesced, exact_changes,
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
     from strata_cdc.quality.reconcile.past import TablePast
     from strata_cdc.quality.reconcile.published import PublishedReach
     from strata_cdc.schema.model.definition import TableDefinition, TableName
@@ -63,7 +63,7 @@ class LakeTable:
         self._read_before: dict[TableName, list[pa.Table]] = {}
         self._twice: dict[TableName, list[pa.Table]] = {}
 
-    def rows(self, seen: GtidSet, settled: int) -> LakeRows:
+    def rows(self, seen: Executed, settled: int) -> LakeRows:
         """The rows at the end of what is published without a hole.
 
         Args:
@@ -123,7 +123,7 @@ class LakeTable:
         """Both images of each change as rows that were put: what is left of them are the keys that occur."""
         return [made for part in self.changes(name) for made in (_put_after(part), _put_before(part))]
 
-    def _touched(self, definition: TableDefinition, seen: GtidSet, settled: int) -> pa.Table:
+    def _touched(self, definition: TableDefinition, seen: Executed, settled: int) -> pa.Table:
         """Keys of what is after the state, or not certainly in what the server showed."""
         parts = [_keys_of(definition, [])]
         for part in self._all(self._past.name):
@@ -202,7 +202,7 @@ def _inserts(part: pa.Table, image: str) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=part.schema)
 
 
-def _unseen(gtids: pa.ChunkedArray, seen: GtidSet) -> pa.Array:
+def _unseen(gtids: pa.ChunkedArray, seen: Executed) -> pa.Array:
     """Whether a transaction is not certainly one of those that the server had executed; one without a GTID is not."""
     distinct = gtids.unique()
     inside = [text is not None and seen.contains(Gtid.parse(text)) for text in distinct.to_pylist()]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from strata_cdc.position.binlog_position import ServerPlace
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
     from strata_cdc.quality.reconcile.parts import Parted
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
@@ -54,7 +54,7 @@ class ServerReading(Struct, frozen=True):
     """Keys that were queried; None if all were."""
     begin: ServerPlace
     """Where the binlog ended before the reading began: what has no GTID before it is in the rows."""
-    seen: GtidSet
+    seen: Executed
     """What it had certainly executed."""
     end: ServerPlace
     """Nothing that lies after it in the binlog can be in the rows."""

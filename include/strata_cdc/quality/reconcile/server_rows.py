@@ -19,7 +19,7 @@ from strata_cdc.changes.select.rows import SelectedRows, ServerSelect
 from strata_cdc.changes.select.statement import prepare_session
 from strata_cdc.errors import AccessDeniedError, BadData, SchemaMismatchError, SourceUnavailableError, one_line
 from strata_cdc.position.binlog_position import ServerPlace
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.quality.reconcile.literals import border_of
 from strata_cdc.schema.live.engine import read_definition
 from strata_cdc.tables.convert import exact_schema
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.client import Client
     from strata_cdc.binlog.protocol.connection import ServerAddress
     from strata_cdc.changes.select.keys import SelectKey
+    from strata_cdc.position.port import Executed
     from strata_cdc.quality.reconcile.literals import Key
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
@@ -115,7 +116,7 @@ class ServerRows:
         [[mode]] = self._run("SELECT @@GLOBAL.gtid_mode")
         return str(mode).upper() == "ON"
 
-    def executed(self) -> GtidSet:
+    def executed(self) -> Executed:
         """What the server has executed. All of it can be seen by a SELECT that begins now: a transaction enters the set
         after its commit in InnoDB. What has no GTID can be seen as well: in gtid_mode ON none is left that is not
         committed (sql/sys_vars.cc, `Sys_var_gtid_mode`).
@@ -126,7 +127,7 @@ class ServerRows:
         [[text, mode]] = self._run("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_mode")
         if str(mode).upper() != "ON":
             raise TableChangedError(f"the server went over to gtid_mode {mode}")
-        return GtidSet.parse(str(text).replace("\n", ""))
+        return parse_executed(str(text).replace("\n", ""))
 
     def end(self) -> ServerPlace:
         """Where the binlog ends. Whatever a SELECT has seen until now is written before it.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import Usage
 from strata_cdc.position.binlog_position import BinlogPosition
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def position_of(history: History, text: str) -> StreamPosition:
     """
     file, _, offset = text.rpartition(":")
     if not text.strip() or text.count("-") >= _DASHES_OF_A_UUID:
-        return AtGtidSet(GtidSet.parse(text))
+        return AtGtidSet(parse_executed(text))
     if "." in file and offset.isdigit() and ":" not in file:
         return AtBinlog(BinlogPosition.parse(text))
     return at_time(history, text)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata_cdc.errors import SchemaGapError, UnknownSourceError
-from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.executed import parse_executed
+from strata_cdc.position.sets import Gtid
 from strata_cdc.schema.history.stream_positions import AtBinlog, AtGtidSet, AtSeq, AtTime, StreamPosition
 from strata_cdc.schema.history.versions import (
     EVERY_TABLE,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from strata_cdc.position.binlog_position import BinlogPosition
+    from strata_cdc.position.port import Executed
     from strata_cdc.schema.history.version_store import VersionStore
     from strata_cdc.schema.history.versions import StoredEntry, TrackedFile, TrackedPosition
     from strata_cdc.schema.model.definition import TableName
@@ -71,7 +73,7 @@ class History:
         self._tracked = tracked
         self._files: dict[str, list[TrackedFile]] = {}
         self._gtids: dict[str, Gtid] = {}
-        self._sets: dict[str, GtidSet] = {}
+        self._sets: dict[str, Executed] = {}
 
     @property
     def tracked(self) -> TrackedPosition:
@@ -231,7 +233,7 @@ class History:
             or (entry.seq <= max(last, first) and entry.binlog_pos is not None and entry.binlog_pos < offset)
         )
 
-    def _is_in(self, entry: StoredEntry, executed: GtidSet) -> bool:
+    def _is_in(self, entry: StoredEntry, executed: Executed) -> bool:
         if entry.gtid is not None:
             return executed.contains(self._gtid(entry.gtid))
         if entry.missing:
@@ -256,10 +258,10 @@ class History:
             found = self._gtids[text] = Gtid.parse(text)
         return found
 
-    def _set(self, text: str) -> GtidSet:
+    def _set(self, text: str) -> Executed:
         found = self._sets.get(text)
         if found is None:
-            found = self._sets[text] = GtidSet.parse(text)
+            found = self._sets[text] = parse_executed(text)
         return found
 
     # Reach --------------------------------------------------------------------------------------

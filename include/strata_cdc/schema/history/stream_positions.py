@@ -10,7 +10,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from strata_cdc.position.binlog_position import BinlogPosition
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,7 +29,7 @@ class AtSeq(Struct, frozen=True):
 class AtGtidSet(Struct, frozen=True):
     """The position after exactly these transactions."""
 
-    gtid_set: GtidSet
+    gtid_set: Executed
 
     def __str__(self) -> str:
         return f"GTID set {self.gtid_set or 'of nothing'}"

@@ -6,21 +6,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata_cdc.binlog.sources.file_start import file_number
-from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.executed import ExecutedBuilder, parse_executed
+from strata_cdc.position.sets import Gtid
 from strata_cdc.schema.tracker.stream import is_at_or_behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from strata_cdc.binlog.sources.file_start import FileStart
-    from strata_cdc.position.sets import GtidSetBuilder
+    from strata_cdc.position.port import Executed
     from strata_cdc.schema.history.snapshot import SchemaSnapshot
     from strata_cdc.schema.history.versions import StoredEntry, TrackedPosition
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.tracker.stream import QuietRun, TrackedTransaction
 
 
-def has_come(transaction: TrackedTransaction, start: FileStart, at: TrackedPosition, executed: GtidSetBuilder) -> bool:
+def has_come(transaction: TrackedTransaction, start: FileStart, at: TrackedPosition, executed: ExecutedBuilder) -> bool:
     """Whether a transaction of the file that begins with `start` has been read before: by its ordinal, its GTID, or its
     position in the server's files."""
     if transaction.seq is not None:
@@ -33,7 +34,7 @@ def has_come(transaction: TrackedTransaction, start: FileStart, at: TrackedPosit
     return number < reached or (number == reached and transaction.binlog_pos < at.binlog_pos)
 
 
-def has_not_come(run: QuietRun, at: TrackedPosition, executed: GtidSetBuilder) -> bool:
+def has_not_come(run: QuietRun, at: TrackedPosition, executed: ExecutedBuilder) -> bool:
     """Whether no transaction of a run has been read before: by their ordinals, or by their GTIDs. By GTIDs it is only
     true if each transaction has a GTID of its own."""
     if run.last_seq is not None:
@@ -56,7 +57,7 @@ def newest_file(at: TrackedPosition, before: FileStart | None) -> str | None:
     return max(files, key=file_number, default=None)
 
 
-def hole_before(start: FileStart, missing: GtidSet, executed: GtidSet, binlog_file: str | None) -> str | None:
+def hole_before(start: FileStart, missing: Executed, executed: Executed, binlog_file: str | None) -> str | None:
     """Why the stream has a hole before a file; None if it has none.
 
     Args:
@@ -73,7 +74,7 @@ def hole_before(start: FileStart, missing: GtidSet, executed: GtidSet, binlog_fi
     return None
 
 
-def names_changed_by(lost: GtidSet, entries: Iterable[StoredEntry]) -> set[TableName]:
+def names_changed_by(lost: Executed, entries: Iterable[StoredEntry]) -> set[TableName]:
     """The names that DDL of some transactions has changed.
 
     Args:
@@ -83,7 +84,7 @@ def names_changed_by(lost: GtidSet, entries: Iterable[StoredEntry]) -> set[Table
     return {entry.name for entry in entries if entry.gtid and lost.contains(Gtid.parse(entry.gtid))}
 
 
-def has_passed(snapshot: SchemaSnapshot, start: FileStart | None, executed: GtidSet, binlog_pos: int) -> bool:
+def has_passed(snapshot: SchemaSnapshot, start: FileStart | None, executed: Executed, binlog_pos: int) -> bool:
     """Whether the stream has passed the moment of a snapshot: by its GTID set, or its position in the server's files.
 
     Args:
@@ -93,7 +94,7 @@ def has_passed(snapshot: SchemaSnapshot, start: FileStart | None, executed: Gtid
         binlog_pos: Offset in the server's file.
     """
     if snapshot.position is None:
-        return GtidSet.parse(snapshot.gtid_executed) <= executed
+        return parse_executed(snapshot.gtid_executed) <= executed
     if start is None or (start.is_landed and start.identity not in ("", snapshot.server_uuid)):
         return False
     return is_at_or_behind(start.binlog_file, binlog_pos, snapshot.position)

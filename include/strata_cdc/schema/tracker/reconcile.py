@@ -29,7 +29,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.counted import counted
-from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.executed import NOTHING, parse_executed
+from strata_cdc.position.sets import Gtid
 from strata_cdc.schema.history.versions import (
     EVERY_TABLE,
     Drift,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from strata_cdc.position.binlog_position import BinlogPosition
+    from strata_cdc.position.port import Executed
     from strata_cdc.schema.history.snapshot import SchemaSnapshot
     from strata_cdc.schema.history.version_store import VersionStore
     from strata_cdc.schema.history.versions import DatabaseEntry, StoredEntry
@@ -124,7 +126,7 @@ def reconcile(store: VersionStore, snapshot: SchemaSnapshot, end: VersionPlace) 
     entries = store.all_entries(snapshot.source)
     if snapshot.position is not None:
         return _reconcile_at(store, snapshot, entries, snapshot.position, end)
-    before = GtidSet.parse(snapshot.gtid_before)
+    before = parse_executed(snapshot.gtid_before)
     unseen = _unseen(entries) - before
     if unseen:
         return _useless(f"transactions {unseen} are not in the stream, and any of them may be a DDL that came after it")
@@ -151,22 +153,22 @@ def _reconcile_at(
     return _Reconciling(store, snapshot, entries, touched, end).result()
 
 
-def _unseen(entries: Iterable[StoredEntry]) -> GtidSet:
+def _unseen(entries: Iterable[StoredEntry]) -> Executed:
     """The transactions that were executed but are not in the stream: those before its start, and those in its holes."""
-    found = GtidSet()
+    found = NOTHING
     for entry in entries:
         if entry.seq == 0 and entry.name == EVERY_TABLE and entry.origin is not VersionOrigin.RELOAD:
-            found |= GtidSet.parse(entry.gtid_executed)
+            found |= parse_executed(entry.gtid_executed)
         if entry.missing:
-            found |= GtidSet.parse(entry.missing)
+            found |= parse_executed(entry.missing)
     return found
 
 
-def _touched_since(entries: Sequence[StoredEntry], before: GtidSet) -> set[TableName]:
+def _touched_since(entries: Sequence[StoredEntry], before: Executed) -> set[TableName]:
     """Names that were changed by DDLs which are not in a GTID set; these DDLs are at the end of the stream."""
     found: set[TableName] = set()
     for entry in reversed(entries):
-        if entry.gtid is not None and GtidSet.parse(entry.gtid_executed) <= before:
+        if entry.gtid is not None and parse_executed(entry.gtid_executed) <= before:
             break
         if entry.is_statement and not (entry.gtid and before.contains(Gtid.parse(entry.gtid))):
             # An anonymous statement counts as later: no GTID set gives its position.

@@ -14,7 +14,7 @@ from strata_cdc.schema.tracker.stream import TrackReport
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
     from strata_cdc.schema.history.versions import RowRemoval, StatementChange, TableChange, TrackedPosition, Version
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.tracker.reconcile import Reconciliation
@@ -69,7 +69,7 @@ class Reporter:
             text = f"{place}: transaction {transaction.gtid} comes again; it counts once"
             self.report.note(NoticeKind.REPEAT, "", text)
 
-    def end(self, position: TrackedPosition, missing: GtidSet) -> TrackReport:
+    def end(self, position: TrackedPosition, missing: Executed) -> TrackReport:
         """The report at the end of a run.
 
         Args:

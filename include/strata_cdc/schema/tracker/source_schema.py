@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import NOTHING
 from strata_cdc.schema.history.identified_tables import IdentifiedTables, stored_table
 from strata_cdc.schema.history.partition_lifetimes import PartitionedTables
 from strata_cdc.schema.history.versions import TableChange, Version, VersionOrigin, VersionPlace
@@ -90,7 +90,7 @@ class SourceSchema(Struct):
             start: Of the file.
             is_anonymous: Whether its transactions have no GTIDs.
         """
-        executed, baseline = start.previous or GtidSet(), self.baseline
+        executed, baseline = start.previous or NOTHING, self.baseline
         place = VersionPlace(0, 0, str(executed), start.created_at, start.binlog_file, start.begin_pos)
         version = Version(place, VersionOrigin.BASELINE)
         if baseline is not None:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.position.sets import GtidSet, GtidSetBuilder
+from strata_cdc.position.executed import ExecutedBuilder, parse_executed
 from strata_cdc.schema.history.versions import TrackedFile, VersionPlace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata_cdc.binlog.sources.file_start import FileStart
+    from strata_cdc.position.port import Executed
     from strata_cdc.schema.history.versions import TrackedPosition
     from strata_cdc.schema.tracker.stream import QuietRun, TrackedTransaction
 
@@ -24,7 +25,7 @@ class OpenFile(Struct):
     """The newest file, and the part of it that is being tracked."""
 
     start: FileStart
-    seen: GtidSetBuilder
+    seen: ExecutedBuilder
     """The GTID set that its server had executed, up to the first new transaction."""
     begin_pos: int | None = None
     """Start of the part that is being tracked; None until a new transaction comes."""
@@ -48,9 +49,9 @@ class StreamState(Struct):
 
     position: TrackedPosition
     """Its GTID set is that of the last time it was stored."""
-    executed: GtidSetBuilder
+    executed: ExecutedBuilder
     """The GTID set now."""
-    left_out: GtidSet
+    left_out: Executed
     """Numbers of GTIDs below others that had not come when this run began."""
     is_new: bool
     """Whether the stream has not begun."""
@@ -60,13 +61,13 @@ class StreamState(Struct):
     @classmethod
     def at(cls, position: TrackedPosition, *, is_new: bool) -> StreamState:
         """The state at the end of what is stored."""
-        executed = GtidSet.parse(position.gtid_executed)
-        return cls(position, GtidSetBuilder(executed), executed.left_out(), is_new)
+        executed = parse_executed(position.gtid_executed)
+        return cls(position, ExecutedBuilder(executed), executed.left_out(), is_new)
 
-    def begin(self, executed: GtidSet) -> None:
+    def begin(self, executed: Executed) -> None:
         """Begins the stream after a GTID set."""
         self.is_new = False
-        self.executed, self.left_out = GtidSetBuilder(executed), executed.left_out()
+        self.executed, self.left_out = ExecutedBuilder(executed), executed.left_out()
         self.position = replace(self.position, gtid_executed=str(executed))
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from strata_cdc.position.sets import GtidSet, GtidSetBuilder
+from strata_cdc.position.executed import NOTHING, ExecutedBuilder
 from strata_cdc.schema.history.snapshot import APPLIED, USELESS
 from strata_cdc.schema.history.versions import (
     SYSTEM_DATABASES,
@@ -146,16 +146,16 @@ class Tracker:
     def begin_file(self, start: FileStart) -> None:
         """A file or segment begins; finds transactions that are missing between it and what came before."""
         state, before = self._state, self._state.file
-        state.file = OpenFile(start, seen=GtidSetBuilder(start.previous or GtidSet()))
+        state.file = OpenFile(start, seen=ExecutedBuilder(start.previous or NOTHING))
         if state.is_new:
             return
         executed = state.executed.build()
-        missing = (start.previous or GtidSet()) - executed
+        missing = (start.previous or NOTHING) - executed
         reason = hole_before(
             start, missing, executed, newest_file(state.position, None if before is None else before.start)
         )
         if reason is not None:
-            state.executed = GtidSetBuilder(executed | missing)
+            state.executed = ExecutedBuilder(executed | missing)
             place = state.place_after(start.binlog_file, start.begin_pos)
             version = Version(place, VersionOrigin.GAP, missing=str(missing) or None)
             self._keep(TrackedChange(self._schema.forget_everything(version, reason)))
@@ -224,7 +224,7 @@ class Tracker:
 
     def _begin_stream(self, start: FileStart, *, is_anonymous: bool) -> None:
         """Keeps, at ordinal 0, the schema before the first transaction."""
-        self._state.begin(start.previous or GtidSet())
+        self._state.begin(start.previous or NOTHING)
         self._keep(TrackedChange(self._schema.first_version(start, is_anonymous=is_anonymous)))
         self._unstored.has_moved = True
 

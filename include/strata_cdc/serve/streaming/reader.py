@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import AlreadyRunningError
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import is_executed
 from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.position.token import Token
 from strata_cdc.position.token_text import to_text
@@ -122,7 +122,7 @@ class HttpReader:
         """
         self._shared, self._start, self._wish, self._until = shared, start, wish, until
         self._heartbeat = heartbeat_seconds
-        if isinstance(start, GtidSet):
+        if is_executed(start):
             start = self._start = SourcePosition(shared.source.name, start, shared.source.lineage)
         self._place = start if isinstance(start, SourcePosition) and not start.parts else None
         """After all that was given, and between two transactions; None if that is not known."""
@@ -263,7 +263,7 @@ class HttpReader:
         """Where the server is, if there are others that are there or will be."""
         shared = self._shared
         hub = shared.hub
-        if hub is None or not isinstance(hub.recent.head.position, GtidSet):
+        if hub is None or not is_executed(hub.recent.head.position):
             return None
         state = await asyncio.to_thread(LiveServer(shared.source.address).state)
         place = SourcePosition(shared.source.name, state.executed, shared.source.lineage)

@@ -17,7 +17,7 @@ from strata_cdc.binlog.sources.live import LiveSource
 from strata_cdc.binlog.sources.port import Transactions
 from strata_cdc.errors import DdlError, SettingsError, SourceDivergedError, SourceUnavailableError
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.position.sets import GtidSet, GtidSetBuilder
+from strata_cdc.position.executed import ExecutedBuilder, parse_executed
 from strata_cdc.schema.ddl.context import context_of, statement_text
 from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
 from strata_cdc.schema.ddl.named import named_databases, named_tables
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.events.model import Query, TransactionRecord
     from strata_cdc.binlog.sources.port import Item
     from strata_cdc.config.settings import Settings, Source
+    from strata_cdc.position.port import Executed
     from strata_cdc.schema.ddl.changes import Change
 
 _KEEP_SECONDS = 600.0
@@ -46,7 +47,7 @@ class NoticedDdl(Struct, frozen=True):
     """A notice, and the position of the stream after it."""
 
     notice: DdlNotice
-    executed: GtidSet | None
+    executed: Executed | None
     """All transactions up to and including its own; None if more notices of its transaction follow."""
 
 
@@ -61,11 +62,11 @@ class DdlWatch:
         self._exclude = SYSTEM_DATABASES | own_database(engine, landed.servers())
         self._stream: BinlogStream | None = None
         self._items: Iterator[Item] = iter(())
-        self._executed: GtidSet | None = None
+        self._executed: Executed | None = None
         """All transactions up to and including the last one whose notices were returned."""
-        self._walked = GtidSetBuilder()
+        self._walked = ExecutedBuilder()
         self._unconfirmed = 0
-        self._stored: GtidSet | None = None
+        self._stored: Executed | None = None
         self._stored_at = time.monotonic()
 
     @classmethod
@@ -128,7 +129,7 @@ class DdlWatch:
         executed = self._executed
         if executed is None:
             stored = self._ledger.watched(self._source.name)
-            executed = server.executed if stored is None else GtidSet.parse(stored)
+            executed = server.executed if stored is None else parse_executed(stored)
             if stored is None:
                 self._store(executed)
         lacking = executed - server.executed
@@ -142,7 +143,7 @@ class DdlWatch:
             )
         lost = server.purged - executed
         executed |= lost
-        self._walked, self._executed = GtidSetBuilder(executed), executed
+        self._walked, self._executed = ExecutedBuilder(executed), executed
         items = stream.read(encode_gtid_set(executed), Until.CLOSED)
         self._items = LiveSource(items, executed, server.uuid).read()
         if not lost:
@@ -196,7 +197,7 @@ class DdlWatch:
             return None
         return tuple(sorted(str(table) for table in named_tables(changes))[:MOST_TABLES])
 
-    def _store(self, executed: GtidSet) -> None:
+    def _store(self, executed: Executed) -> None:
         if executed != self._stored:
             self._ledger.put_watched(self._source.name, str(executed))
         self._stored, self._stored_at = executed, time.monotonic()

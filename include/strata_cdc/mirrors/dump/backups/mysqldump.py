@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from strata_cdc.errors import BadData, Usage
 from strata_cdc.mirrors.dump.backups.definitions import keep_json_texts
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.model.definition import TableName
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class MysqldumpFile:
         if b"TIME_ZONE='+00:00'" not in head:
             raise Usage("the file was made with --skip-tz-utc: its timestamps are in an unknown zone",
                         file=str(path), remedy=HOW_TO_MAKE)  # fmt: skip
-        self.executed = GtidSet.parse(found[1].decode("ascii").replace("\n", ""))
+        self.executed = parse_executed(found[1].decode("ascii").replace("\n", ""))
         database = _HOST.search(head)
         self._database = database[1].strip() if database else b""
         self.tables: set[TableName] = set()

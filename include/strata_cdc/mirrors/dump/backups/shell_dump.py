@@ -17,7 +17,7 @@ from strata_cdc.changes.select.forms import quoted_name
 from strata_cdc.changes.select.statement import quoted_table
 from strata_cdc.errors import BadData, Usage
 from strata_cdc.mirrors.dump.backups.definitions import keep_json_texts
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.model.definition import TableName
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ShellDump:
             raise Usage("this is no folder of MySQL Shell's dump utilities", file=str(path), remedy=HOW_TO_MAKE)
         about = self._json("@.json")
         self._refuse_partial(about)
-        self.executed = GtidSet.parse(str(about["gtidExecuted"]).replace("\n", ""))
+        self.executed = parse_executed(str(about["gtidExecuted"]).replace("\n", ""))
         self._schemas: dict[str, str] = {name: about["basenames"][name] for name in about["schemas"]}
         self.tables: set[TableName] = set()
 

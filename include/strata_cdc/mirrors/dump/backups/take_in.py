@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
     from strata_cdc.mirrors.dump.backups.scratch_server import ScratchServer
     from strata_cdc.mirrors.dump.finish import DumpSource
-    from strata_cdc.position.sets import GtidSet
+    from strata_cdc.position.port import Executed
     from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
 
 
 class Backup(Protocol):
     """The state of a server at one GTID set, as another program saved it."""
 
-    executed: GtidSet
+    executed: Executed
     tables: set[TableName]
     """The tables with rows; known once the backup is loaded."""
 
