@@ -107,3 +107,25 @@ def test_no_two_classes_have_one_name():
             found = ast.parse((REPOSITORY / name).read_text()).body
             names.update(node.name for node in found if isinstance(node, ast.ClassDef) and node.name[0] != "_")
     assert not {name for name, count in names.items() if count > 1}
+
+
+def test_tests_replace_functions_in_one_place():
+    """A limit is an argument, and a fault is interposed; the rest are another program's parts, and what starts it."""
+    patched = re.compile(r"\b(?:monkeypatch|patched|patch)\.setattr\(([^,]+),")
+    found = {
+        (name.removeprefix("tests/"), what)
+        for name in FILES
+        if name.startswith("tests/") and name.endswith(".py")
+        for what in patched.findall((REPOSITORY / name).read_text())
+    }
+    assert found == {
+        ("interposed.py", "owner"),
+        ("conftest.py", "tempfile"),
+        ("cli/test_run.py", '"os.fsync"'),
+        ("dags/test_dags.py", "FormatChecker"),
+        ("dags/test_data_docs.py", "security"),
+        ("dags/test_freshness.py", "plugins_manager"),
+        ("docs/shared_spark.py", "job"),
+        ("docs/shared_spark.py", "session"),
+        ("quality/spark_in_process.py", "spark_steps"),
+    }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventFlag, EventType
+from strata_cdc.binlog.bytes.codes import HEADER_BYTES, ROW_EVENTS, EventFlag, EventType
 from strata_cdc.binlog.bytes.cursor import ByteCursor
 from strata_cdc.binlog.bytes.format import FormatDescription, parse_format_description
 from strata_cdc.binlog.bytes.payload import PayloadHeader, parse_payload_header
@@ -242,22 +242,13 @@ _PARSERS: dict[int, Callable[[bytes, FormatDescription], Event]] = {
     EventType.VIEW_CHANGE: lambda body, _form: parse_view_change(body),
 }
 
-_UNPARSED = frozenset(
-    {
-        EventType.WRITE_ROWS_V1,
-        EventType.UPDATE_ROWS_V1,
-        EventType.DELETE_ROWS_V1,
-        EventType.WRITE_ROWS,
-        EventType.UPDATE_ROWS,
-        EventType.DELETE_ROWS,
-        EventType.PARTIAL_UPDATE_ROWS,
-        EventType.INTVAR,
-        EventType.RAND,
-        EventType.USER_VAR,
-        EventType.BEGIN_LOAD_QUERY,
-        EventType.APPEND_BLOCK,
-        EventType.DELETE_FILE,
-        EventType.IGNORABLE,
-        EventType.TRANSACTION_CONTEXT,
-    }
-)
+_UNPARSED = ROW_EVENTS | {
+    EventType.INTVAR,
+    EventType.RAND,
+    EventType.USER_VAR,
+    EventType.BEGIN_LOAD_QUERY,
+    EventType.APPEND_BLOCK,
+    EventType.DELETE_FILE,
+    EventType.IGNORABLE,
+    EventType.TRANSACTION_CONTEXT,
+}

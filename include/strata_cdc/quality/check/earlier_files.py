@@ -65,6 +65,11 @@ def sampling_of(keys: int | None, interval: int) -> Sampling | None:
     return None if keys == 0 else Sampling(keys, interval)
 
 
+def _count_images(firsts: Mapping[str, Firsts], subject: TableSubject) -> int:
+    """How many images of a table are to be compared."""
+    return sum(len(firsts[file.url].key) for file in subject.files if file.url in firsts)
+
+
 class EarlierImages:
     """Compares the tables of a run's intervals with what is published, and with each other."""
 
@@ -109,7 +114,7 @@ class EarlierImages:
             (interval, subject)
             for interval, subjects in self._subjects.items()
             for subject in subjects
-            if any(len(firsts[file.url].key) for file in subject.files if file.url in firsts)
+            if _count_images(firsts, subject)
         ]
         if not work or keys == 0:
             return {}
@@ -130,8 +135,7 @@ class EarlierImages:
         except Exception as error:
             if may_pass(error):
                 raise
-            mine = sum(len(firsts[file.url].key) for file in work[1].files if file.url in firsts)
-            return ComparedImages(not_compared=Counter({what_happened(error): mine}))
+            return ComparedImages(not_compared=Counter({what_happened(error): _count_images(firsts, work[1])}))
 
     def _compare(
         self,
@@ -145,8 +149,8 @@ class EarlierImages:
         columns = {file.version_id: profiles[file.url].columns for file in subject.files}
         files = None if past is None else self._files(interval, subject, profiles)
         if past is None or files is None or not _is_sound(subject, profiles):
-            mine = sum(len(firsts[file.url].key) for file in subject.files if file.url in firsts)
-            return ComparedImages(not_compared=Counter({UNPLANNED if past is None else UNREADABLE: mine}))
+            reason = UNPLANNED if past is None else UNREADABLE
+            return ComparedImages(not_compared=Counter({reason: _count_images(firsts, subject)}))
         sampling = sampling_of(keys, interval) or Sampling(0, interval)
         search = Search(
             files=files,
