@@ -227,6 +227,21 @@ def test_failover_that_lost_a_ddl_refuses_its_table(store):
     assert columns(history, AtGtidSet(GtidSet.parse(f"{A}:1-3,{B}:1-2")), TableName("d", "v")) == ["a"]
 
 
+def test_a_lost_ddl_refuses_its_table_once(store):
+    """All files of the server that never executed it lack it; what they do to the table is known."""
+    first = Stream()
+    track(store, first, "create database d", "create table t (a int)", "alter table t add b int")
+    second = Stream(uuid=B, file="binlog.000007", time=first.time, created=9, executed=GtidSet.parse(f"{A}:1-2"))
+    assert track(store, second, "").gaps == 1
+    assert track(store, second, "drop table t", "create table t (c int)", file="binlog.000008").gaps == 0
+    assert track(store, second, "", file="binlog.000009").gaps == 0
+    history = History(store, "s")
+    with pytest.raises(SchemaGapError, match="never executed"):
+        history.at(T, AtSeq(4))
+    assert columns(history, AtSeq(6)) == ["c"]
+    assert columns(history, AtSeq(7)) == ["c"]
+
+
 def test_tagged_gtids(store):
     stream = Stream(tag="blue")
     track(store, stream, "create database d", "create table t (a int)", "alter table t add b int")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from strata_cdc.binlog.sources.file_start import file_number
 from strata_cdc.position.executed import ExecutedBuilder, parse_executed
 from strata_cdc.position.sets import Gtid
+from strata_cdc.schema.history.versions import VersionOrigin
 from strata_cdc.schema.tracker.stream import is_at_or_behind
 
 if TYPE_CHECKING:
@@ -75,13 +76,20 @@ def hole_before(start: FileStart, missing: Executed, executed: Executed, binlog_
 
 
 def names_changed_by(lost: Executed, entries: Iterable[StoredEntry]) -> set[TableName]:
-    """The names that DDL of some transactions has changed.
+    """The names that DDL of transactions has changed which a server never executed, and that are not known to lack it.
 
     Args:
         lost: The transactions.
-        entries: All entries of the source.
+        entries: All entries of the source, in stream order.
     """
-    return {entry.name for entry in entries if entry.gtid and lost.contains(Gtid.parse(entry.gtid))}
+    names: set[TableName] = set()
+    for entry in entries:
+        if entry.gtid and lost.contains(Gtid.parse(entry.gtid)):
+            names.add(entry.name)
+        elif entry.origin is VersionOrigin.GAP and not entry.is_statement:
+            # It became unknown when the server's first file began. What its files do to it since then is known.
+            names.discard(entry.name)
+    return names
 
 
 def has_passed(snapshot: SchemaSnapshot, start: FileStart | None, executed: Executed, binlog_pos: int) -> bool:
