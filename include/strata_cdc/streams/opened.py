@@ -49,15 +49,22 @@ class OpenedStream:
         """Yields everything that there is for the reader, up to the end."""
         pause = self._request.heartbeat_seconds
         due = time.monotonic() + pause
-        for chosen in self.source.read():
-            if chosen is not None:
-                for span in self._spans(chosen):
-                    yield span
-                    due = time.monotonic() + pause
+        for span in self._items_in_spans():
+            if span is not None:
+                yield span
+                due = time.monotonic() + pause
             elif time.monotonic() >= due:
                 yield Heartbeat(self.source.place)
                 # Not counted from now: the time is checked in steps, so each heartbeat would come a step later.
                 due = max(due, time.monotonic() - pause) + pause
+
+    def _items_in_spans(self) -> Iterator[StreamBatch | None]:
+        """Yields what each item has, and None at the end of each item: a span is freed before the next item comes."""
+        for chosen in self.source.read():
+            if chosen is None:
+                yield None
+            else:
+                yield from self._spans(chosen)
 
     def _spans(self, chosen: ChosenTransactions) -> Iterator[StreamBatch]:
         try:
