@@ -120,6 +120,8 @@ lives = st.lists(st.tuples(runs, st.integers(0, 30), st.lists(st.integers(0, 150
 
 @settings(max_examples=30)
 @example([([(A, 395, 0, 3)], 17, [70]), ([(A, 60, 0, 20), (B, 60, 0, 1)], 4, [])], True, [30, 31, 300])
+# Nobody wants the last transaction of the other server: the position before the next one is not the one after the last.
+@example([([(B, 5, 0, 1), (A, 60, 0, 1)], 4, [])], False, [])
 @given(lives, st.booleans(), st.lists(st.integers(0, 500), max_size=3))
 def test_tokens_of_many_are_those_of_each(lives, partly, cuts):
     shards = [Shard(f"shard_{at}", made, left_out) for at, (made, left_out, _) in enumerate(lives)]

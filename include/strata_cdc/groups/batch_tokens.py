@@ -190,7 +190,7 @@ def _moving(places: GroupPlaces, segment: range, front: GroupPosition) -> _Movin
 
 def _leads_up(known: PackedPlace, before: PackedPlace, index: int) -> bool:
     """Whether a packed position is another one except for the number that grows, and the commit time: transactions
-    between them may have been left out."""
+    between them may have been excluded."""
     is_same_form = (known.form, known.uuids, known.parts) == (before.form, before.uuids, before.parts)
     return is_same_form and _fixed(known, index) == _fixed(before, index)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from strata_cdc.streams.token_texts import TokenHeads
 
 
-class Tokens(Protocol):
+class SpanTokens(Protocol):
     """The tokens of a span's transactions, as lines have them. The ordinals of transactions are in order."""
 
     @property

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.streams.decoding import StreamBatch
     from strata_cdc.streams.events import Ddl, TransactionPlace
-    from strata_cdc.streams.source_tokens import Tokens
+    from strata_cdc.streams.source_tokens import SpanTokens
     from strata_cdc.streams.unreadable import UnreadableRow, UnreadableRows
 
 _LAST: Final = 1 << 62
@@ -97,7 +97,7 @@ class Writing:
         last = place.after_text if step == _LAST else place.steps.text(step)
         return Messages(b"".join(joined(groups)), last, seq)
 
-    def lines_of(self, span: StreamBatch, tokens: Tokens, framing: _Framing = _LINES) -> list[Lines]:
+    def lines_of(self, span: StreamBatch, tokens: SpanTokens, framing: _Framing = _LINES) -> list[Lines]:
         """Returns the lines of a span, to be joined.
 
         Args:
@@ -139,12 +139,12 @@ def _ddl(span: StreamBatch, framing: _Framing) -> Lines:
     return Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [LineColumn(lines)])
 
 
-def _rows(batch: ChangeBatch, pieces: list[LineColumn], tokens: Tokens, framing: _Framing, end: bytes) -> Lines:
+def _rows(batch: ChangeBatch, images: list[LineColumn], tokens: SpanTokens, framing: _Framing, end: bytes) -> Lines:
     """The lines of rows of one table.
 
     Args:
         batch: The rows.
-        pieces: The columns of their images, and of what comes after the images.
+        images: The columns of their images, and of what comes after the images.
         tokens: The tokens of the span.
         framing: The text around each line.
         end: The end of all lines.
@@ -170,14 +170,14 @@ def _rows(batch: ChangeBatch, pieces: list[LineColumn], tokens: Tokens, framing:
             *framing.front(*token),
             LineColumn(composed(opened, len(seqs)), chosen),
             *in_few_digits(rows, b',"row":'),
-            *pieces,
+            *images,
             *token,
             LineColumn(composed(closing, len(seqs)), chosen),
         ],
     )
 
 
-def _commits(seqs: Ints, tokens: Tokens, framing: _Framing, end: bytes) -> Lines:
+def _commits(seqs: Ints, tokens: SpanTokens, framing: _Framing, end: bytes) -> Lines:
     token, facts = LineColumn(tokens.after(seqs)), TransactionTexts(tokens.own, seqs)
     pieces = [
         *framing.front(token),
