@@ -69,8 +69,8 @@ class _Changes:
 
     def missing(self, entry: str, shape: str, done: Executed, token: Executed) -> list[Gtid]:
         """Transactions of a set that changed an entry, and that its value does not have."""
-        found = self.by_entry.get(entry, []) + self.by_shape.get(shape, [])
-        return [gtid for gtid in found if done.contains(gtid) and not token.contains(gtid)]
+        gtids = self.by_entry.get(entry, []) + self.by_shape.get(shape, [])
+        return [gtid for gtid in gtids if done.contains(gtid) and not token.contains(gtid)]
 
 
 class Inspector:
@@ -104,20 +104,20 @@ class Inspector:
                 "the cache has no log of its operations",
                 remedy="Run its invalidator with a log: `strata cache follow --log 100000`.",
             )
-        found = self._found
-        found.begin, found.end = sets[0], str(state.checkpoint | parse_executed(sets[-1]))
-        self._read_stream(parse_executed(found.begin), parse_executed(found.end))
+        inspection = self._found
+        inspection.begin, inspection.end = sets[0], str(state.checkpoint | parse_executed(sets[-1]))
+        self._read_stream(parse_executed(inspection.begin), parse_executed(inspection.end))
         number = None
         for record in records:
-            found.lost_records += 0 if number is None else max(0, int(record["record"]) - number - 1)
+            inspection.lost_records += 0 if number is None else max(0, int(record["record"]) - number - 1)
             number = int(record["record"])
-            found.records += 1
+            inspection.records += 1
             getattr(self, f"_{record['kind']}")(record)
         for key, fields in values:
             if fields["epoch"].decode() == state.epoch and int(fields["at"]) >= state.since.get(self._shape_of(key), 0):
-                found.held += 1
+                inspection.held += 1
                 self._look_at(key, parse_executed(fields["token"].decode()), "is in the cache")
-        return found
+        return inspection
 
     def _read_stream(self, begin: Executed | None, end: Executed) -> None:
         while begin is not None and not end <= begin:
@@ -212,15 +212,15 @@ def _is_log(key: str) -> bool:
     return key.endswith(":log")
 
 
-def require_proof(found: Inspection) -> None:
+def require_proof(inspection: Inspection) -> None:
     """Fails if anything was found.
 
     Raises:
         StaleCacheError: Something was.
     """
-    if found.findings:
-        more = len(found.findings) - _SHOWN
-        shown = "; ".join(found.findings[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+    if inspection.findings:
+        more = len(inspection.findings) - _SHOWN
+        shown = "; ".join(inspection.findings[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
         raise StaleCacheError(
             f"the cache had values that are older than its invalidations: {shown}",
             remedy="Start again with `strata cache follow --anew`, and please report it.",

@@ -267,8 +267,8 @@ class Invalidator:
             return
         self._reached = start if is_executed(start) else None
         reading, rendering = CacheStream(self._shapes, self._serving, stream), Rendering()
-        for found in stream.spans():
-            events = [found] if isinstance(found, Heartbeat) else rendering.events(found)
+        for span in stream.spans():
+            events = [span] if isinstance(span, Heartbeat) else rendering.events(span)
             self._take(reading, events)
         if not follow and not self._stopped.is_set():
             self._finish(reading, stream)
@@ -311,10 +311,10 @@ class Invalidator:
         begin = stream.tracked_from()
         if begin is None:
             return stream
-        found = ChangeStream(self._source, begin, until=reached, tables=[_NO_TABLE])
-        for _ in found.spans():
+        change_stream = ChangeStream(self._source, begin, until=reached, tables=[_NO_TABLE])
+        for _ in change_stream.spans():
             pass
-        return found
+        return change_stream
 
     # One step -------------------------------------------------------------------------------------
 
@@ -394,8 +394,8 @@ def _position(event: Event) -> tuple[Executed, Executed]:
     """What has been executed before an event's transaction, and after it."""
     if isinstance(event, Heartbeat):
         place: SourcePosition = _only(from_text(event.token))
-        found = place.position if is_executed(place.position) else NOTHING
-        return found, found
+        executed = place.position if is_executed(place.position) else NOTHING
+        return executed, executed
     before, after = event.place.before.position, event.place.after.position
     if not is_executed(before) or not isinstance(after, GtidSet):
         raise SourceSettingsError("a cache needs GTIDs, and the stream has none")

@@ -209,10 +209,10 @@ class Cache:
 
     def _keep(self, shape: str, key: Sequence[Any], value: bytes | None, token: Token) -> None:
         try:
-            said = self.fill(shape, key, value, token)
+            fill = self.fill(shape, key, value, token)
         except CacheUnavailableError:
             return
-        if said == "filled":
+        if fill == "filled":
             self.counts.filled += 1
         else:
             self.counts.refused += 1

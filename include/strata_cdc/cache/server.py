@@ -191,12 +191,12 @@ class CacheServer:
         """The records that the log still has, oldest first. Raises as `command` does."""
         after = "-"
         while True:
-            found = self.command("XRANGE", f"{self.state_key}:log", after, "+", "COUNT", 1000)
-            for at, flat in found:
+            command = self.command("XRANGE", f"{self.state_key}:log", after, "+", "COUNT", 1000)
+            for at, flat in command:
                 plain = [one.decode() for one in (_flat(flat))]
                 yield dict(zip(plain[::2], plain[1::2], strict=True))
                 after = f"({at.decode()}"
-            if len(found) < 1000:
+            if len(command) < 1000:
                 return
 
     def values(self) -> Iterator[tuple[str, dict[str, bytes]]]:
@@ -207,10 +207,10 @@ class CacheServer:
                 "SCAN", cursor, "MATCH", _glob(self.state_key) + ":*:*", "COUNT", 500, "TYPE", "hash"
             )
             for key in keys:
-                found = self.command("HMGET", key, "epoch", "at", "token", "value")
-                if found[3] is not None:
+                command = self.command("HMGET", key, "epoch", "at", "token", "value")
+                if command[3] is not None:
                     names = ("epoch", "at", "token", "value")
-                    yield key.decode(), dict(zip(names, found, strict=True))
+                    yield key.decode(), dict(zip(names, command, strict=True))
             if int(cursor) == 0:
                 return
 
@@ -236,12 +236,12 @@ def _plain(error: Exception) -> str:
 
 def _shown(url: str) -> str:
     """A URL without what is secret in it."""
-    found = urlsplit(url)
+    result = urlsplit(url)
     try:
-        port = f":{found.port}" if found.port else ""
+        port = f":{result.port}" if result.port else ""
     except ValueError:
         port = ""
-    return f"{found.scheme}://{found.hostname or ''}{port}{found.path}"
+    return f"{result.scheme}://{result.hostname or ''}{port}{result.path}"
 
 
 def set_text(gtids: Executed) -> str:

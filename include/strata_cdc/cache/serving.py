@@ -65,7 +65,9 @@ class Serving:
         """Tables, in lower case, whose rows foreign keys change without row events."""
         engine = open_store(self._source.store_url, OnMissing.EMPTY)
         try:
-            known = {str(one.name).lower() for one in unlogged_cascades(engine, self._source.name)}
+            known = {
+                str(unlogged_cascade.name).lower() for unlogged_cascade in unlogged_cascades(engine, self._source.name)
+            }
         finally:
             engine.dispose()
         live = LiveTables.ask(self._source.address, self._shapes.databases)

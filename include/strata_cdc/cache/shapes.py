@@ -143,24 +143,25 @@ def _is_declaration(declared: object) -> bool:
     return isinstance(declared, dict) and all(
         isinstance(tables, dict)
         and all(
-            isinstance(columns, list) and all(isinstance(one, str) for one in columns) for columns in tables.values()
+            isinstance(columns, list) and all(isinstance(column, str) for column in columns)
+            for columns in tables.values()
         )
         for tables in declared.values()
     )
 
 
 def _mistakes(shape: Shape) -> list[str]:
-    found = []
+    mistakes = []
     if not _NAME.fullmatch(shape.name):
-        found.append(f"{shape.name!r} is no name of a shape (letters, digits, dots, dashes)")
+        mistakes.append(f"{shape.name!r} is no name of a shape (letters, digits, dots, dashes)")
     if not shape.tables:
-        found.append(f"shape {shape.name} has no table")
-    found += [
+        mistakes.append(f"shape {shape.name} has no table")
+    mistakes += [
         f"{table!r} of shape {shape.name} is not database.table" for table in shape.tables if table.count(".") != 1
     ]
     if len({len(columns) for columns in shape.tables.values() if columns}) > 1:
-        found.append(f"the tables of shape {shape.name} have keys of different numbers of columns")
-    return found
+        mistakes.append(f"the tables of shape {shape.name} have keys of different numbers of columns")
+    return mistakes
 
 
 def state_key(name: str) -> str:
@@ -182,8 +183,8 @@ def entry_key(state: str, shape: str, key: str) -> str:
 def tables_by_name(shapes: Shapes) -> Mapping[str, list[tuple[Shape, tuple[str, ...]]]]:
     """By table in lower case, as no server tells two tables that a coarser name would confuse apart at a cost: the
     shapes that use it, with the columns of their keys."""
-    found: dict[str, list[tuple[Shape, tuple[str, ...]]]] = {}
+    tables: dict[str, list[tuple[Shape, tuple[str, ...]]]] = {}
     for shape in shapes.shapes:
         for table, columns in shape.tables.items():
-            found.setdefault(table.lower(), []).append((shape, columns))
-    return found
+            tables.setdefault(table.lower(), []).append((shape, columns))
+    return tables

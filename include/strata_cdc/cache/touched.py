@@ -57,11 +57,11 @@ class Toucher:
         for shape, columns in self._tables.get(f"{event.database}.{event.table}".lower(), ()):
             if shape.name in touched.whole:
                 continue
-            found = self._keys(shape, columns, _images(event))
-            if found is None:
+            keys = self._keys(shape, columns, _images(event))
+            if keys is None:
                 touched.whole.add(shape.name)
             else:
-                touched.keys.setdefault(shape.name, set()).update(found)
+                touched.keys.setdefault(shape.name, set()).update(keys)
                 if len(touched.keys[shape.name]) > MOST_KEYS:
                     touched.whole.add(shape.name)
 
@@ -74,7 +74,7 @@ class Toucher:
         kinds = self.kinds.get(shape.name)
         if not columns or kinds is None or kinds == ANY_KINDS:
             return None
-        found: set[str] = set()
+        keys: set[str] = set()
         for image in images:
             values = _values(image, columns)
             if values is None:
@@ -82,11 +82,11 @@ class Toucher:
             # No query by equality finds NULL.
             if None not in values:
                 try:
-                    found.update(key_texts(values, kinds))
+                    keys.update(key_texts(values, kinds))
                 except ValueError:
                     # The row touches something that is not known.
                     return None
-        return found
+        return keys
 
 
 def _images(event: RowChange) -> list[dict[str, Any]]:

@@ -93,19 +93,19 @@ def _image(
     if not rows.flags & flag:
         return [each.slice(0, rows.count) for each in plan.no_image.flatten()]
     partial = rows.flags & Has.PARTIAL and flag == Has.AFTER
-    found = []
+    image = []
     for at, column in enumerate(plan.columns):
         gather = column.gather
         if partial and column.code == FieldType.JSON:
             gather = GatherPartialJson(column.json_ordinal, rows.before[at], rows.facts[Fact.PARTIAL])
         collected = Faults()
         try:
-            found.append(gather(block.region, cells[at] if column.index >= 0 else _there(rows, flag), collected))
+            image.append(gather(block.region, cells[at] if column.index >= 0 else _there(rows, flag), collected))
         except CorruptCell as error:
             error.column = column.name
             raise
         faults += [(prefix + column.name, fault) for fault in collected.found]
-    return found
+    return image
 
 
 def _before(block: RowBlock, faults: list[tuple[str, CellFault]]) -> pa.Array:

@@ -16,8 +16,8 @@ _KEPT = re.compile(rf"{_DATE}( {_CLOCK}(?:\.(?P<fraction>\d+))?)?")
 def is_kept(text: str, fsp: int) -> bool:
     """Whether MySQL stores such a DATE, DATETIME or TIMESTAMP: it may be zero, have a zero month or day, or be a day
     that its month does not have (`ALLOW_INVALID_DATES`). There is no such TIME."""
-    found = _KEPT.fullmatch(text)
-    return found is not None and len(found["fraction"] or "") in {0, fsp}
+    match = _KEPT.fullmatch(text)
+    return match is not None and len(match["fraction"] or "") in {0, fsp}
 
 
 def temporal_text(code: int, fsp: int, cell: bytes) -> str:

@@ -102,12 +102,12 @@ class TableLines:
 
     def _diffs(self, afters: list[dict[str, Any] | None], invalid: pa.Array) -> list[dict[str, str]]:
         """Per row the changes of documents that the log does not have; these are excluded from the image."""
-        found: list[dict[str, str]] = [{} for _ in afters]
+        diffs: list[dict[str, str]] = [{} for _ in afters]
         for at, (name, text) in _entries(invalid):
             if name in self._documents:
-                found[at][name] = text
+                diffs[at][name] = text
                 _set(None, afters[at], name, None)
-        return found
+        return diffs
 
 
 def _images(

@@ -75,9 +75,9 @@ class GatherPartialJson(Struct, frozen=True, eq=False):
         whole[rows] = NULL_CELL
         unread = np.zeros(len(cells), np.uint8)
         for row in rows[lost].tolist():
-            found = self._differences(region, cells, row, unread)
-            if found:
-                faults.add(row, differences_text(found), FaultKind.INVALID, "the log has only what changed")
+            diffs = self._differences(region, cells, row, unread)
+            if diffs:
+                faults.add(row, differences_text(diffs), FaultKind.INVALID, "the log has only what changed")
             elif not unread[row]:
                 cells[row] = ABSENT_CELL
         texts = GatherJson(_PREFIX_BYTES)(region, whole, faults).to_pylist()
@@ -86,9 +86,9 @@ class GatherPartialJson(Struct, frozen=True, eq=False):
         olds = GatherJson(_PREFIX_BYTES)(region, self.before[rows], Faults()).to_pylist()
         unfit = np.zeros(len(cells), np.uint8)
         for row, old in zip(rows.tolist(), olds, strict=True):
-            found = self._differences(region, cells, row, unread)
+            diffs = self._differences(region, cells, row, unread)
             try:
-                texts[row] = rebuilt(old, found)
+                texts[row] = rebuilt(old, diffs)
             except _UNFIT:
                 unfit[row] = 1 - unread[row]
         for bad, reason in ((unread, "cannot be read"), (unfit, "does not fit its document")):
@@ -113,13 +113,13 @@ class GatherPartialJson(Struct, frozen=True, eq=False):
 def _differences(region: Region, cell: int) -> list[JsonDiff]:
     size = int.from_bytes(region.cell(cell, _PREFIX_BYTES), "little")
     cursor = ByteCursor(region.cell(cell + _PREFIX_BYTES, size))
-    found = []
+    differences = []
     while cursor.left():
         operation = _Operation(cursor.uint(1))
         path = cursor.text(cursor.lenenc())
         value = None if operation == _Operation.REMOVE else _text(cursor.take(cursor.lenenc()))
-        found.append(JsonDiff(operation, path, value))
-    return found
+        differences.append(JsonDiff(operation, path, value))
+    return differences
 
 
 def _text(binary: bytes) -> str:

@@ -196,8 +196,8 @@ class _Known(Struct, frozen=True):
     last: int
 
 
-def _is_other(one: SliceTable | None, other: SliceTable | None) -> bool:
-    return one is not other and one != other
+def _is_other(table: SliceTable | None, other: SliceTable | None) -> bool:
+    return table is not other and table != other
 
 
 class _Planner(Struct):

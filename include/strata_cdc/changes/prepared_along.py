@@ -52,10 +52,10 @@ class PreparedAlong:
         """Begins with those that are undecided after a landed transaction."""
         self._undecided = landed.undecided_at(after_seq) if landed.segments else Undecided()
         self._kept: dict[int, _Kept] = {}
-        for one in self._undecided.prepared():
-            if one.seq >= landed.first_seq:
-                segment, record = landed.record_at(one.seq)
-                self._kept[one.seq] = _Kept(record, segment.url, None)
+        for prepared in self._undecided.prepared():
+            if prepared.seq >= landed.first_seq:
+                segment, record = landed.record_at(prepared.seq)
+                self._kept[prepared.seq] = _Kept(record, segment.url, None)
 
     def take(self, item: Transactions, record: TransactionRecord) -> PreparedRows | None:
         """Takes the next transaction with an XA mark; returns the rows that take effect with it.

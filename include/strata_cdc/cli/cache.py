@@ -137,9 +137,9 @@ def inspect(
     acknowledged invalidation. Exit code 1 if something was."""
     from strata_cdc.cache.inspector import Inspector, require_proof
 
-    found = Inspector(*_opened(source, url, name, shapes)).inspect()
-    print_report(to_plain(found), as_json=bool(context.obj["json"]))
-    require_proof(found)
+    inspection = Inspector(*_opened(source, url, name, shapes)).inspect()
+    print_report(to_plain(inspection), as_json=bool(context.obj["json"]))
+    require_proof(inspection)
 
 
 def register(app: typer.Typer) -> None:

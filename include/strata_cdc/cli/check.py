@@ -86,12 +86,12 @@ def _look_at_own(source: Source, *, as_json: bool) -> int:
     from strata_cdc.ops.doctor.check_source import check_own_only
     from strata_cdc.ops.doctor.findings import FindingSeverity
 
-    found = check_own_only(source)
+    findings = check_own_only(source)
     if as_json:
-        print_report({"files": [finding.to_json() for finding in found]}, as_json=True)
+        print_report({"files": [finding.to_json() for finding in findings]}, as_json=True)
     else:
-        print_findings(Terminal(), str(source.settings.checks), found)
-    return Usage.exit_code if any(finding.severity is FindingSeverity.ERROR for finding in found) else 0
+        print_findings(Terminal(), str(source.settings.checks), findings)
+    return Usage.exit_code if any(finding.severity is FindingSeverity.ERROR for finding in findings) else 0
 
 
 def _show_table(source: Source, table: str, *, as_json: bool) -> int:
@@ -99,18 +99,20 @@ def _show_table(source: Source, table: str, *, as_json: bool) -> int:
     from strata_cdc.quality.check.own_at_versions import what_is_checked
     from strata_cdc.store.database import open_store
 
-    found = what_is_checked(open_store(source.store_url), source.name, table_name(table), source.settings.checks)
+    checked = what_is_checked(open_store(source.store_url), source.name, table_name(table), source.settings.checks)
     if as_json:
-        print_report(found.to_json(), as_json=True)
+        print_report(checked.to_json(), as_json=True)
     else:
-        _print_rules(found)
-    return Usage.exit_code if any(rule.mistakes for rule in found.rules) else 0
+        _print_rules(checked)
+    return Usage.exit_code if any(rule.mistakes for rule in checked.rules) else 0
 
 
-def _print_rules(found: CheckedTable) -> None:
+def _print_rules(checked: CheckedTable) -> None:
     console = Terminal(markup=False)
-    shown = Table("expectation", "of", "severity", "versions", "owner", "why", title=found.table, title_justify="left")
-    for rule in found.rules:
+    shown = Table(
+        "expectation", "of", "severity", "versions", "owner", "why", title=checked.table, title_justify="left"
+    )
+    for rule in checked.rules:
         why = "\n".join([rule.because, *rule.mistakes])
         versions = _listed(rule.versions) or "none"
         shown.add_row(rule.type, _about(rule), rule.severity, versions, rule.owner or "", why)

@@ -62,8 +62,8 @@ def dump(
         with _progress_bars() as tell:
             report = dump_source(name, patterns, settings=settings, parallel=parallel, pause_ms=pause, tell=tell)
     if context.obj["json"]:
-        for one in report.tables:
-            typer.echo(json.dumps(to_plain(one), ensure_ascii=False))
+        for dumped in report.tables:
+            typer.echo(json.dumps(to_plain(dumped), ensure_ascii=False))
     else:
         _say(report)
     report.raise_if_wrong()
@@ -81,11 +81,11 @@ def _backup(from_mysqldump: Path | None, from_shell: Path | None) -> Backup | No
 
 
 def _say(report: DumpReport) -> None:
-    for one in report.tables:
-        again = f", read {one.readings} times" if one.readings > 1 else ""
-        invalid = "".join(f"; {count:,} of {name} are no dates and NULL" for name, count in one.invalid.items())
-        say(f" {one.table}  {one.rows:,} rows read, {one.changes:,} changes since{again}, "
-            f"mirror at transaction {one.seq}{invalid}")  # fmt: skip
+    for table in report.tables:
+        again = f", read {table.readings} times" if table.readings > 1 else ""
+        invalid = "".join(f"; {count:,} of {name} are no dates and NULL" for name, count in table.invalid.items())
+        say(f" {table.table}  {table.rows:,} rows read, {table.changes:,} changes since{again}, "
+            f"mirror at transaction {table.seq}{invalid}")  # fmt: skip
     for failed in report.failed:
         say(f" {failed.table}  {failed.message}")
     if not report.tables and not report.failed:

@@ -49,14 +49,16 @@ def update(context: typer.Context, source: SourceName = None, table: Tables = No
     report.raise_if_wrong()
 
 
-def _say_outcomes(found: Iterable[MirrorOutcome]) -> None:
-    for one in found:
+def _say_outcomes(outcomes: Iterable[MirrorOutcome]) -> None:
+    for outcome in outcomes:
         # Rows of another table are not counted.
-        rows = f", {counted(one.rows, 'row')}" if one.delta_version is not None and one.error is None else ""
-        blocked = "blocked" if rows or one.error else "has no mirror"
-        at = f"at transaction {one.position.seq}" if one.position and one.error is None else blocked
-        why = f": {one.behind}" if one.behind else ""
-        say(f" {one.table}  {at}{', dropped' if one.dropped else ''}{rows}{why}")
+        rows = (
+            f", {counted(outcome.rows, 'row')}" if outcome.delta_version is not None and outcome.error is None else ""
+        )
+        blocked = "blocked" if rows or outcome.error else "has no mirror"
+        at = f"at transaction {outcome.position.seq}" if outcome.position and outcome.error is None else blocked
+        why = f": {outcome.behind}" if outcome.behind else ""
+        say(f" {outcome.table}  {at}{', dropped' if outcome.dropped else ''}{rows}{why}")
 
 
 def _require(source: str, patterns: Sequence[str] | None, found: Sequence[object]) -> None:
@@ -96,10 +98,10 @@ def list_(context: typer.Context, source: SourceName = None, table: Tables = Non
     shown = Table(box=None)
     for name in ("table", "rows", "files", "transaction", "GTIDs executed", "state"):
         shown.add_column(name, justify="right" if name in {"rows", "files", "transaction"} else "left")
-    for one in mirrors:
-        at, state = one.position, _state(one, waiting.pop(one.table, None))
+    for mirror in mirrors:
+        at, state = mirror.position, _state(mirror, waiting.pop(mirror.table, None))
         position = (str(at.seq), at.gtid_executed) if at else ("", "")
-        shown.add_row(one.table, f"{one.rows:,}", str(one.files), *position, state)
+        shown.add_row(mirror.table, f"{mirror.rows:,}", str(mirror.files), *position, state)
     for name, absent in waiting.items():
         shown.add_row(name, "", "", "", "", f"has no mirror: {absent.reason}")
     Terminal().print(shown)
@@ -114,13 +116,17 @@ def _waiting(source: Source) -> list[TableToRead]:
     return [] if engine is None else ReadAgainLedger(engine).all(source.name)
 
 
-def _state(one: ListedMirror, waiting: TableToRead | None) -> str:
+def _state(mirror: ListedMirror, waiting: TableToRead | None) -> str:
     """What a mirror does, in words: it follows, or why it does not."""
-    others = f"changed by others: version {', '.join(map(str, one.changed_by_others))}" if one.changed_by_others else ""
+    others = (
+        f"changed by others: version {', '.join(map(str, mirror.changed_by_others))}"
+        if mirror.changed_by_others
+        else ""
+    )
     again = "" if waiting is None else f"to be read again: {waiting.reason}"
-    cannot = one.error and f"cannot be opened: {one.error}"
-    state = cannot or others or one.stopped or again or ("" if one.dropped else "follows")
-    return ": ".join(filter(None, ("dropped" if one.dropped else "", state)))
+    cannot = mirror.error and f"cannot be opened: {mirror.error}"
+    state = cannot or others or mirror.stopped or again or ("" if mirror.dropped else "follows")
+    return ": ".join(filter(None, ("dropped" if mirror.dropped else "", state)))
 
 
 @GROUP.command()
@@ -219,8 +225,8 @@ def _matching(patterns: list[str] | None) -> Callable[[TableName], bool]:
     return lambda table: not patterns or any(fnmatchcase(str(table), pattern) for pattern in patterns)
 
 
-def _lines(found: Iterable[Struct]) -> None:
-    for one in found:
+def _lines(structs: Iterable[Struct]) -> None:
+    for one in structs:
         typer.echo(json.dumps(to_plain(one), ensure_ascii=False))
 
 

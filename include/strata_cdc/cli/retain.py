@@ -23,8 +23,11 @@ def retain(context: typer.Context, source: SourceName = None) -> None:
     found = known_if_stored(load_settings(os.environ).source(source))
     report = retain_landed(found, open_store(found.store_url, OnMissing.EMPTY), now=now_micros())
     if not context.obj["json"]:
-        for one in report.segments:
-            typer.echo(f"deleted {one.segment}: transactions {one.first_seq} to {one.last_seq}, {one.bytes:,} bytes")
+        for segment in report.segments:
+            typer.echo(
+                f"deleted {segment.segment}: transactions {segment.first_seq} to {segment.last_seq}, "
+                f"{segment.bytes:,} bytes"
+            )
     rest = to_plain(report) if context.obj["json"] else {**to_plain(report), "segments": len(report.segments)}
     print_report(rest, as_json=context.obj["json"])
 

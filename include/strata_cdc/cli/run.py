@@ -103,19 +103,19 @@ def _show_left(report: WholeReport) -> None:
 def _rehearse(wanted: SourceRequest, settings: Settings, *, as_json: bool) -> None:
     from strata_cdc.pipeline.rehearse import rehearse
 
-    found = rehearse(wanted, settings=settings)
+    rehearsal = rehearse(wanted, settings=settings)
     if as_json:
-        print_report(to_plain(found), as_json=True)
+        print_report(to_plain(rehearsal), as_json=True)
         return
-    print_report(_as_lines(found), as_json=False)
+    print_report(_as_lines(rehearsal), as_json=False)
     say("nothing was written: without --dry-run this is done")
 
 
-def _as_lines(found: Rehearsal) -> dict[str, Any]:
-    lines = to_plain(found)
-    if found.to_land is not None:
-        lines["to_land"] = counted(found.to_land, "transaction")
-    lines["tables"] = [f"{table}: {counted(rows, 'row')}" for table, rows in found.tables.items()]
+def _as_lines(rehearsal: Rehearsal) -> dict[str, Any]:
+    lines = to_plain(rehearsal)
+    if rehearsal.to_land is not None:
+        lines["to_land"] = counted(rehearsal.to_land, "transaction")
+    lines["tables"] = [f"{table}: {counted(rows, 'row')}" for table, rows in rehearsal.tables.items()]
     return lines
 
 

@@ -71,19 +71,19 @@ def show(  # noqa: PLR0913, PLR0917 - the options of the command
     name = table_name(table) if table is not None else None
     if name is not None:
         require_table(versions, known_as, name)
-    found = tables_at(history, at, name)
+    tables = tables_at(history, at, name)
     if dialect is not None:
         from strata_cdc.cli.schema_sql import print_statements
 
-        print_statements(versions, known_as, found, dialect, as_json=_is_jsonl(context, output))
+        print_statements(versions, known_as, tables, dialect, as_json=_is_jsonl(context, output))
     elif _is_jsonl(context, output):
-        _print_lines(found.lines())
+        _print_lines(tables.lines())
     else:
-        print_definitions(found)
-    if found.others is not None:
-        say(f"strata: there may be tables besides these: {found.others}", err=True)
+        print_definitions(tables)
+    if tables.others is not None:
+        say(f"strata: there may be tables besides these: {tables.others}", err=True)
     # After the others have been printed.
-    refuse_gaps(history, at, found)
+    refuse_gaps(history, at, tables)
 
 
 def history(
@@ -134,7 +134,7 @@ def diff(
         require_table(versions, known_as, name)
     differing = differences(versions, known_as, before, after, name)
     if _is_jsonl(context, output):
-        _print_lines(one.line() for one in differing)
+        _print_lines(difference.line() for difference in differing)
     else:
         print_differences(differing)
 

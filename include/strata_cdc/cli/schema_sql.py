@@ -25,14 +25,14 @@ _LOST = "not in this statement: "
 _IN_DOUBT = "may be otherwise than SHOW CREATE TABLE had it: "
 
 
-def print_statements(store: SchemaStore, source: str, found: TablesAt, dialect: Dialect, *, as_json: bool) -> None:
+def print_statements(store: SchemaStore, source: str, tables: TablesAt, dialect: Dialect, *, as_json: bool) -> None:
     """Prints the statement of each table that is known; those that are not are the command's error."""
-    for name, version in found.tables:
+    for name, version in tables.tables:
         if isinstance(version, Gap):
             continue
         statements, notes = _statements(store, source, name, version, dialect)
         if as_json:
-            typer.echo(json.dumps(_line(found.executed, name, dialect, statements, notes), ensure_ascii=False))
+            typer.echo(json.dumps(_line(tables.executed, name, dialect, statements, notes), ensure_ascii=False))
         else:
             _print(name, dialect, statements, notes)
 
@@ -41,8 +41,8 @@ def _statements(
     store: SchemaStore, source: str, name: TableName, version: SchemaVersion, dialect: Dialect
 ) -> tuple[Sequence[str], Sequence[str]]:
     if dialect is Dialect.MYSQL:
-        found = create_statement(store, source, name, version)
-        return (found.sql,), found.notes
+        statement = create_statement(store, source, name, version)
+        return (statement.sql,), statement.notes
     from strata_cdc.dialects.create_table import create_table
 
     made = create_table(name, version.definition, dialect)

@@ -27,11 +27,11 @@ _COLOURS: Final = {"+": "green", "-": "red", "~": "yellow"}
 """By the first character of a difference."""
 
 
-def print_definitions(found: TablesAt) -> None:
+def print_definitions(tables: TablesAt) -> None:
     """Tables with their columns."""
     console = _console()
-    console.print(f"GTID set {found.executed or '(empty)'}", highlight=False)
-    for name, version in found.tables:
+    console.print(f"GTID set {tables.executed or '(empty)'}", highlight=False)
+    for name, version in tables.tables:
         console.print()
         if isinstance(version, Gap):
             console.print(f"[bold]{escape(str(name))}[/bold] [red]not known: {escape(version.reason)}[/red]")
@@ -82,14 +82,14 @@ def _head(entry: StoredEntry) -> str:
     return f"[dim]{when}[/dim] [bold]{escape(name)}[/bold]{came_from} [dim]{by}[/dim]"
 
 
-def print_differences(found: Sequence[TableDifference]) -> None:
+def print_differences(differences: Sequence[TableDifference]) -> None:
     """Table by table, what differs."""
     console = _console()
-    for one in found:
-        console.print(f"[bold]{escape(str(one.name))}[/bold] {one.change}", highlight=False)
-        _print_differences(console, one.texts())
-        _print_effect(console, one.effect)
-    if not found:
+    for difference in differences:
+        console.print(f"[bold]{escape(str(difference.name))}[/bold] {difference.change}", highlight=False)
+        _print_differences(console, difference.texts())
+        _print_effect(console, difference.effect)
+    if not differences:
         console.print("no table differs")
 
 

@@ -53,9 +53,9 @@ def run_job(
     options = ["--master", master, "--driver-java-options", short_job()]
     command = [str(SUBMIT), *options, str(_JOBS / job), "--run-url", run_url, *arguments]
     # In a file: Spark writes as much as it likes, and nobody reads it unless the job fails.
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as temporary_file:
         process = subprocess.Popen(  # noqa: S603  all parts are ours
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=temporary_file, text=True
         )
         with process:
             try:
@@ -63,10 +63,10 @@ def run_job(
             except BaseException:
                 process.terminate()
                 raise
-        said.seek(0)
+        temporary_file.seek(0)
         if process.returncode:
             # spark-submit writes both streams of a Python job to its stdout (core/.../deploy/PythonRunner.scala).
-            raise job_failure(process.returncode, report, said.read())
+            raise job_failure(process.returncode, report, temporary_file.read())
     return report
 
 
@@ -74,9 +74,9 @@ def _listen(lines: Iterable[str], progress: Callable[[int, int], None] | None, h
     report = ""
     for line in lines:
         heard(line)
-        found = _SLICES.match(line)
-        if found and progress:
-            progress(int(found[1]), int(found[2]))
+        match = _SLICES.match(line)
+        if match and progress:
+            progress(int(match[1]), int(match[2]))
         if is_report(line):
             report = line
     return report

@@ -45,8 +45,8 @@ class SparkSteps:
         folder = run_folder(known_if_stored(self.source).lake, self.source.name, run)
         if not read_plan(folder).slices:
             return DecodeReport(run, slices=0, files=0, rows=0, failed_slices=0)
-        said = run_job(DECODE.program, folder.url, self.master, progress=self.progress)
-        return decode_stored(said.encode(), DecodeReport, newest=1, file=DECODE.program, remedy="Run the same again.")
+        job = run_job(DECODE.program, folder.url, self.master, progress=self.progress)
+        return decode_stored(job.encode(), DecodeReport, newest=1, file=DECODE.program, remedy="Run the same again.")
 
     def check(self, run: str) -> list[IntervalVerdict]:
         """Judges a decoded run; what fails is in the verdicts.

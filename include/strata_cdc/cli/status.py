@@ -77,20 +77,24 @@ def _of_group(context: typer.Context, name: str) -> None:
     table = Table(box=None, pad_edge=False)
     for title in ("source", "known until (UTC)", "landed until", "owed", "clock"):
         table.add_column(title)
-    for one in found.members:
-        table.add_row(one.source, _time(one.until), _time(one.landed_until), f"{one.owed_rows:,}", _clock(one))
+    for member in found.members:
+        table.add_row(
+            member.source, _time(member.until), _time(member.landed_until), f"{member.owed_rows:,}", _clock(member)
+        )
     console.print(table)
-    for one in found.members:
+    for member in found.members:
         # Below the table: a server's words are longer than a column. The line above has those of the holder.
-        if one.error and one.source != found.held_by:
-            console.print(f"[red]{escape(one.source)}:[/red] {escape(one.error)}", highlight=False, soft_wrap=True)
+        if member.error and member.source != found.held_by:
+            console.print(
+                f"[red]{escape(member.source)}:[/red] {escape(member.error)}", highlight=False, soft_wrap=True
+            )
 
 
-def _clock(one: MemberStatus) -> str:
-    if one.clock_correction_seconds is None:
+def _clock(member: MemberStatus) -> str:
+    if member.clock_correction_seconds is None:
         return "[red]not known[/red]"
-    amount = f"corrected by {-one.clock_correction_seconds:+.3f} s" if one.clock_correction_seconds else "right"
-    return f"{amount}, to {one.clock_bound_seconds:.3f} s"
+    amount = f"corrected by {-member.clock_correction_seconds:+.3f} s" if member.clock_correction_seconds else "right"
+    return f"{amount}, to {member.clock_bound_seconds:.3f} s"
 
 
 def _print(console: Terminal, found: SourceStatus, numbers: SourceMetrics) -> None:
@@ -187,9 +191,9 @@ def _withheld(found: SourceStatus) -> list[str]:
     for table in withheld:
         state = "failed" if table.failed_rows else "held"
         lines.append(f"[red]{state}:[/red] {escape(table.table)}: {escape(table.reason or '')}")
-        for one in table.reasons:
-            numbers = f"{counted(one.rows, 'row')} in {counted(one.intervals, 'interval')}"
-            lines.append(f"  {numbers}: {escape(one.reason)}")
+        for reason in table.reasons:
+            numbers = f"{counted(reason.rows, 'row')} in {counted(reason.intervals, 'interval')}"
+            lines.append(f"  {numbers}: {escape(reason.reason)}")
     if any(table.reason for table in withheld):
         lines.append(
             f"`strata intervals --source {found.source} --failed --held` lists them, and `strata quarantine show "
@@ -203,13 +207,13 @@ def _withheld(found: SourceStatus) -> list[str]:
     return lines
 
 
-def _read_again(one: TableToRead) -> str:
-    where = "it has no mirror yet" if one.seq is None else f"its mirror is at transaction {one.seq:,}"
-    tried = f"; a dump began at {_time(one.tried_at)}" if one.tried_at else ""
-    error = f" and failed: {escape(one.error)}" if one.error else ""
+def _read_again(table: TableToRead) -> str:
+    where = "it has no mirror yet" if table.seq is None else f"its mirror is at transaction {table.seq:,}"
+    tried = f"; a dump began at {_time(table.tried_at)}" if table.tried_at else ""
+    error = f" and failed: {escape(table.error)}" if table.error else ""
     return (
-        f"[yellow]to be read again:[/yellow] {escape(one.name)}: {escape(one.reason)} "
-        f"({where} since {_time(one.noticed_at)}{tried}{error})"
+        f"[yellow]to be read again:[/yellow] {escape(table.name)}: {escape(table.reason)} "
+        f"({where} since {_time(table.noticed_at)}{tried}{error})"
     )
 
 

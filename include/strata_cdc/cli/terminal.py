@@ -32,7 +32,9 @@ class Terminal(Console):
             self.width = _WIDE
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        return super()._render_buffer(one if one.control else Segment(printable(one.text), one.style) for one in buffer)
+        return super()._render_buffer(
+            segment if segment.control else Segment(printable(segment.text), segment.style) for segment in buffer
+        )
 
 
 def say(text: str, *, err: bool = False) -> None:

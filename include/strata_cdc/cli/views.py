@@ -76,28 +76,28 @@ def views(
         store = open_store(found.store_url, OnMissing.EMPTY)
         make = make_histories if history else make_views
         made = make(found.lake, found.name, store, engine_name, reading, wanted)
-    for one in made:
+    for view in made:
         if context.obj["json"]:
-            typer.echo(json.dumps(_line(one), ensure_ascii=False))
+            typer.echo(json.dumps(_line(view), ensure_ascii=False))
         else:
-            _print(one)
+            _print(view)
 
 
-def _line(one: MadeView) -> dict[str, object]:
+def _line(view: MadeView) -> dict[str, object]:
     return {
-        "database": one.table.database,
-        "table": one.table.table,
-        "view": one.kind.value,
-        "statements": one.statements,
-        "notes": one.notes,
+        "database": view.table.database,
+        "table": view.table.table,
+        "view": view.kind.value,
+        "statements": view.statements,
+        "notes": view.notes,
     }
 
 
-def _print(one: MadeView) -> None:
-    head = f"-- {one.table}, {one.kind.value}" + ("" if one.statements else ": no view")
-    for line in (head, *(f"--   {note}" for note in one.notes)):
+def _print(view: MadeView) -> None:
+    head = f"-- {view.table}, {view.kind.value}" + ("" if view.statements else ": no view")
+    for line in (head, *(f"--   {note}" for note in view.notes)):
         say_exactly(" ".join(line.splitlines()))
-    for statement in one.statements:
+    for statement in view.statements:
         say_exactly(f"{statement};\n")
 
 

@@ -251,17 +251,17 @@ class Settings:
             SettingsError: Its connection is not set, or is no MySQL URL.
         """
         name = self.source_name(name)
-        found = self.sources.get(name)
-        if found is None:
+        settings = self.sources.get(name)
+        if settings is None:
             known = ", ".join(sorted(self.sources)) or "none"
             raise UnknownSourceError(f"there is no source {name!r}; the settings have: {known}", source=name)
-        address = ServerAddress.from_url(self._connection_url(name, found.connection))
+        address = ServerAddress.from_url(self._connection_url(name, settings.connection))
         address = address_beside(self.folder, address)
-        store_url = found.store
-        if found.store_connection and found.store_connection != found.connection:
-            store_url = store_beside(self.folder, self._connection_url(name, found.store_connection))
-        copied_from = {other: self.sources[other].lineage or "" for other in found.copied_from}
-        return Source(name, address, self.lake, store_url or address.to_url(STORE_DATABASE), found, copied_from)
+        store_url = settings.store
+        if settings.store_connection and settings.store_connection != settings.connection:
+            store_url = store_beside(self.folder, self._connection_url(name, settings.store_connection))
+        copied_from = {other: self.sources[other].lineage or "" for other in settings.copied_from}
+        return Source(name, address, self.lake, store_url or address.to_url(STORE_DATABASE), settings, copied_from)
 
     def group(self, name: str, *, former: Collection[str] = ()) -> Group:
         """A group with its sources.
@@ -379,7 +379,7 @@ def _take_top(raw: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict[str
 
 
 def _take_sources(top: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict[str, SourceSettings]:
-    found: dict[str, SourceSettings] = {}
+    settings: dict[str, SourceSettings] = {}
     for name, given in top.get("sources", {}).items():
         path = ("sources", name)
         if not NAME.fullmatch(name):
@@ -396,8 +396,8 @@ def _take_sources(top: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict
         _check_columns(good.get("sensitive", ()), (*path, "sensitive"), mistakes)
         _check_others(good.get("copied_from", ()), top["sources"].keys() - {name}, (*path, "copied_from"), mistakes)
         if not mistakes:
-            found[name] = SourceSettings(**_beside(folder, good))
-    return found
+            settings[name] = SourceSettings(**_beside(folder, good))
+    return settings
 
 
 def _beside(folder: Path, given: dict[str, Any]) -> dict[str, Any]:

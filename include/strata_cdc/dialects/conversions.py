@@ -119,8 +119,10 @@ def _is_plain(step: TypeChange, kind: ColumnType) -> bool:
 class _Case:
     """A conversion and its value."""
 
-    def __init__(self, value: exp.Expr, step: TypeChange, one: ColumnType, other: ColumnType, dialect: Dialect) -> None:
-        self.step, self.one, self.other, self.dialect = step, one, other, dialect
+    def __init__(
+        self, value: exp.Expr, step: TypeChange, column_type: ColumnType, other: ColumnType, dialect: Dialect
+    ) -> None:
+        self.step, self.one, self.other, self.dialect = step, column_type, other, dialect
         self._value = value
 
     @property
@@ -160,7 +162,7 @@ def _bounds(kind: ColumnType) -> tuple[int, int]:
 
 
 def _to_whole(case: _Case, number: exp.Expr) -> exp.Expr:
-    low, high = (exp.cast(exp.Literal.string(str(one)), "DECIMAL(20, 0)") for one in _bounds(case.other))
+    low, high = (exp.cast(exp.Literal.string(str(bound)), "DECIMAL(20, 0)") for bound in _bounds(case.other))
     wide = case.cast(number, pa.decimal128(38, 0))
     plain = typed(number.copy(), pa.int32(), case.dialect) if pa.types.is_boolean(case.target) else number.copy()
     return _when(exp.Between(this=wide, low=low, high=high), case.cast(plain, case.target))
@@ -168,26 +170,28 @@ def _to_whole(case: _Case, number: exp.Expr) -> exp.Expr:
 
 def _numbered(case: _Case) -> exp.Expr:
     """A whole number in a column that becomes AUTO_INCREMENT, which may replace zeros by numbers."""
-    found = _to_whole(case, case.number())
+    expression = _to_whole(case, case.number())
     return (
-        _when(exp.NEQ(this=case.value, expression=exp.Literal.number(0)), found) if case.step.numbers_zeros else found
+        _when(exp.NEQ(this=case.value, expression=exp.Literal.number(0)), expression)
+        if case.step.numbers_zeros
+        else expression
     )
 
 
 def _to_decimal(case: _Case, number: exp.Expr) -> exp.Expr:
     """A decimal, rounded half away from zero."""
-    found = case.cast(number, case.target)
+    expression = case.cast(number, case.target)
     if not case.other.unsigned:
-        return found
-    return _when(exp.GTE(this=found, expression=exp.Literal.number(0)), found.copy())
+        return expression
+    return _when(exp.GTE(this=expression, expression=exp.Literal.number(0)), expression.copy())
 
 
 def _to_floating(case: _Case, number: exp.Expr) -> exp.Expr:
     """A number that is converted through a double; a decimal is first converted to its text, so that it is rounded only
     once."""
-    found = number
+    expression = number
     if not case.other.unsigned:
-        return found if pa.types.is_float64(case.target) else case.cast(found, case.target)
+        return expression if pa.types.is_float64(case.target) else case.cast(expression, case.target)
     fits = exp.GTE(this=number, expression=exp.Literal.number(0))
     return _when(fits, typed(number.copy(), case.target, case.dialect))
 
@@ -296,8 +300,8 @@ def _cut(case: _Case, digits: int) -> exp.Expr | None:
     cut = exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(_UNITS[digits]), moment])
     kind = arrow_type_of(case.one)
     last = typed(exp.Literal.string(_LAST_MOMENT), pa.timestamp("us"), case.dialect)
-    found = typed(cut, kind, case.dialect)
-    return _when(exp.LTE(this=found, expression=last), found.copy())
+    expression = typed(cut, kind, case.dialect)
+    return _when(exp.LTE(this=expression, expression=last), expression.copy())
 
 
 def _fewer_digits(case: _Case) -> exp.Expr | None:

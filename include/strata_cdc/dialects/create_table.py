@@ -48,7 +48,9 @@ def create_table(name: TableName, definition: TableDefinition, dialect: Dialect)
         this=exp.Schema(this=table, expressions=elements), kind="TABLE", properties=_properties(definition, dialect)
     )
     return ForeignTable(
-        tuple(one.sql(dialect.value, pretty=True) for one in (made, *_comments(table, definition, dialect))),
+        tuple(
+            expression.sql(dialect.value, pretty=True) for expression in (made, *_comments(table, definition, dialect))
+        ),
         tuple(_lost(definition, types, dialect)),
     )
 
@@ -71,7 +73,9 @@ def _column(column: Column, kind: ForeignType, dialect: Dialect) -> exp.ColumnDe
         about = exp.Property(this=exp.var("description"), value=exp.Literal.string(column.comment))
         constraints.append(exp.Properties(expressions=[about]))
     return exp.ColumnDef(
-        this=_name(column.name), kind=built, constraints=[exp.ColumnConstraint(kind=one) for one in constraints]
+        this=_name(column.name),
+        kind=built,
+        constraints=[exp.ColumnConstraint(kind=constraint) for constraint in constraints],
     )
 
 

@@ -42,11 +42,11 @@ def column_mistake(members: Sequence[MemberView]) -> str | None:
 
 def all_columns(members: Sequence[MemberView]) -> list[ViewColumn]:
     """Returns the columns that at least one of them has, in the order in which they first appear."""
-    found: dict[str, ViewColumn] = {}
+    columns: dict[str, ViewColumn] = {}
     for member in members:
         for column in member.columns:
-            found.setdefault(column.name.lower(), column)
-    return list(found.values())
+            columns.setdefault(column.name.lower(), column)
+    return list(columns.values())
 
 
 def changes_of_all(view: exp.Table, members: Sequence[MemberView], dialect: Dialect) -> str:

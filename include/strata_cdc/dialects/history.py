@@ -123,8 +123,10 @@ class HistoryWriter(Writer):
     def _segment(self, seq: exp.Expr) -> exp.Expr:
         """How often the table had been emptied before a transaction."""
         found = [
-            exp.If(this=exp.LT(this=seq.copy(), expression=exp.Literal.number(one.seq)), true=exp.Literal.number(at))
-            for at, one in enumerate(self._history.emptied)
+            exp.If(
+                this=exp.LT(this=seq.copy(), expression=exp.Literal.number(emptied.seq)), true=exp.Literal.number(at)
+            )
+            for at, emptied in enumerate(self._history.emptied)
         ]
         last = exp.Literal.number(len(found))
         return exp.alias_(exp.Case(ifs=found, default=last) if found else last, "segment", quoted=True)
@@ -184,10 +186,13 @@ class HistoryWriter(Writer):
         return zip(self._source.columns, branch.places, strict=True)
 
     def _columns(self) -> list[tuple[str, pa.DataType]]:
-        found = self._event_columns()
+        event_columns = self._event_columns()
         if not self._history.has_key:
-            found = [*found[:3], *((f"v{at}", column.kind) for at, column in enumerate(self._source.columns))]
-        return [*found[:3], *_happening(), ("segment", pa.int32()), *found[3:]]
+            event_columns = [
+                *event_columns[:3],
+                *((f"v{at}", column.kind) for at, column in enumerate(self._source.columns)),
+            ]
+        return [*event_columns[:3], *_happening(), ("segment", pa.int32()), *event_columns[3:]]
 
     def _is_known(self, versions: Sequence[int]) -> exp.Expr:
         is_later = exp.GT(this=column_of("_seq"), expression=self._reached())
@@ -259,12 +264,12 @@ class HistoryWriter(Writer):
 
     def _validity(self) -> list[exp.Expr]:
         made = {"_seq": ("since", "seq"), "_gtid": ("gtid", "gtid"), "": ("time", "time")}
-        found = []
+        validity = []
         for name, kind in VALIDITY:
             since, what = made[name.removeprefix("_valid_from").removeprefix("_valid_to")]
             value = exp.Column(this=name_of(since)) if name.startswith("_valid_from") else self._end(what, kind)
-            found.append(exp.alias_(value, name, quoted=True))
-        return found
+            validity.append(exp.alias_(value, name, quoted=True))
+        return validity
 
     def _end(self, what: str, kind: pa.DataType) -> exp.Expr:
         """When the next version followed, or when the version ended because the table was emptied."""
@@ -275,9 +280,9 @@ class HistoryWriter(Writer):
         ends = [
             exp.If(
                 this=exp.EQ(this=exp.Column(this=name_of("segment")), expression=exp.Literal.number(at)),
-                true=self._constant(texts[what](one), kind),
+                true=self._constant(texts[what](emptied), kind),
             )
-            for at, one in enumerate(self._history.emptied)
+            for at, emptied in enumerate(self._history.emptied)
         ]
         is_followed = exp.Not(this=exp.Is(this=exp.Column(this=name_of("to_seq")), expression=exp.null()))
         return exp.Case(ifs=[exp.If(this=is_followed, true=next_), *ends])

@@ -73,24 +73,24 @@ def with_lookups(relation: exp.Expr, lookups: Sequence[Lookup], dialect: Dialect
     if dialect is Dialect.SPARK:
         return exp.select("*", *map(_in_map, lookups)).from_(rows).subquery()
     found = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier("rows"))).from_(rows)
-    for one in lookups:
-        made, (before, after) = _mapping(one.place), _names(_mapping(one.place))
-        found = found.select(exp.alias_(exp.column(name_of(after), name_of(one.name)), one.name, quoted=True))
-        mapping = exp.alias_(exp.to_table(made.name), one.name, quoted=True, table=True)
-        key = exp.column(name_of(before), name_of(one.name))
-        is_it = exp.EQ(this=key, expression=_comparable(one.value, _kind(one.place), dialect))
+    for lookup in lookups:
+        made, (before, after) = _mapping(lookup.place), _names(_mapping(lookup.place))
+        found = found.select(exp.alias_(exp.column(name_of(after), name_of(lookup.name)), lookup.name, quoted=True))
+        mapping = exp.alias_(exp.to_table(made.name), lookup.name, quoted=True, table=True)
+        key = exp.column(name_of(before), name_of(lookup.name))
+        is_it = exp.EQ(this=key, expression=_comparable(lookup.value, _kind(lookup.place), dialect))
         found = found.join(mapping, on=is_it, join_type="left")
     return found.subquery()
 
 
-def _in_map(one: Lookup) -> exp.Expr:
-    made, dialect = _mapping(one.place), Dialect.SPARK
-    key = exp.Lambda(this=_key(exp.column("k"), _kind(one.place), dialect), expressions=[exp.to_identifier("k")])
+def _in_map(lookup: Lookup) -> exp.Expr:
+    made, dialect = _mapping(lookup.place), Dialect.SPARK
+    key = exp.Lambda(this=_key(exp.column("k"), _kind(lookup.place), dialect), expressions=[exp.to_identifier("k")])
     keys = exp.Anonymous(this="transform", expressions=[_split(made.before, dialect), key])
     known = exp.Anonymous(this="map_from_arrays", expressions=[keys, _split(made.after, dialect)])
-    wanted = _comparable(one.value, _kind(one.place), dialect)
-    found = exp.Anonymous(this="try_element_at", expressions=[known, wanted])
-    return exp.alias_(_decoded(found, one.kind, dialect), one.name, quoted=True)
+    wanted = _comparable(lookup.value, _kind(lookup.place), dialect)
+    anonymous = exp.Anonymous(this="try_element_at", expressions=[known, wanted])
+    return exp.alias_(_decoded(anonymous, lookup.kind, dialect), lookup.name, quoted=True)
 
 
 def _mapping(place: ColumnSource) -> MadeValues:
@@ -146,8 +146,8 @@ def _key(text: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:
     """What `_comparable` returns for a value that is given as text."""
     if kind == GEOMETRY:
         return text
-    found = _decoded(text, kind, dialect)
-    return typed(found, pa.string(), dialect) if pa.types.is_floating(kind) else found
+    expression = _decoded(text, kind, dialect)
+    return typed(expression, pa.string(), dialect) if pa.types.is_floating(kind) else expression
 
 
 def _comparable(value: exp.Expr, kind: pa.DataType, dialect: Dialect) -> exp.Expr:

@@ -37,15 +37,15 @@ def text_of(entries: exp.Expr, key: str, kind: pa.DataType, dialect: Dialect) ->
         kind: Type of the entry's column.
         dialect: The engine.
     """
-    found = _ENTRY[dialect](entries, exp.Literal.string(key))
+    expression = _ENTRY[dialect](entries, exp.Literal.string(key))
     if not pa.types.is_temporal(kind):
-        return found
+        return expression
     longer = [
         exp.If(
-            this=exp.EQ(this=exp.Length(this=found.copy()), expression=exp.Literal.number(len(text))),
-            true=exp.Concat(expressions=[found.copy(), exp.Literal.string(LONGEST[len(text) :])], safe=True),
+            this=exp.EQ(this=exp.Length(this=expression.copy()), expression=exp.Literal.number(len(text))),
+            true=exp.Concat(expressions=[expression.copy(), exp.Literal.string(LONGEST[len(text) :])], safe=True),
         )
         for text in (DAY, SECOND)
     ]
     padded = [exp.Literal.number(len(LONGEST)), exp.Literal.string("0")]
-    return exp.Anonymous(this="rpad", expressions=[exp.Case(ifs=longer, default=found), *padded])
+    return exp.Anonymous(this="rpad", expressions=[exp.Case(ifs=longer, default=expression), *padded])

@@ -44,8 +44,8 @@ def type_text(dialect: Dialect, kind: pa.DataType) -> str:
     if pa.types.is_struct(kind):
         quote, between, brackets = ("`", ": ", "<>") if spark else ('"', " ", "()")
         fields = (
-            f"{quote}{one.name.replace(quote, quote * 2)}{quote}{between}{type_text(dialect, one.type)}"
-            for one in kind.fields
+            f"{quote}{field.name.replace(quote, quote * 2)}{quote}{between}{type_text(dialect, field.type)}"
+            for field in kind.fields
         )
         return f"STRUCT{brackets[0]}{', '.join(fields)}{brackets[1]}"
     if pa.types.is_map(kind):

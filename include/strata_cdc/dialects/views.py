@@ -85,9 +85,9 @@ class Writer:
         """The columns that distinguish keys."""
         return [
             column_of(name)
-            for at, one in enumerate(self._source.columns)
-            if one.is_key
-            for name in ((f"k{at}", f"t{at}") if one.has_texts else (f"k{at}",))
+            for at, column in enumerate(self._source.columns)
+            if column.is_key
+            for name in ((f"k{at}", f"t{at}") if column.has_texts else (f"k{at}",))
         ]
 
     # Rows of the log ----------------------------------------------------------------------------
@@ -96,11 +96,11 @@ class Writer:
         is_delete = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
         selected = []
         for column, place in zip(self._source.columns, branch.places, strict=True):
-            found = self._then(place, column)
+            expression = self._then(place, column)
             if column.is_key:
                 old = self._then(place, column, BEFORE)
-                found = exp.Case(ifs=[exp.If(this=is_delete.copy(), true=old)], default=found)
-            selected.append(exp.alias_(found, column.published, quoted=True))
+                expression = exp.Case(ifs=[exp.If(this=is_delete.copy(), true=old)], default=expression)
+            selected.append(exp.alias_(expression, column.published, quoted=True))
         images = exp.Struct(
             expressions=[
                 exp.PropertyEQ(this=name_of(column.published), expression=self._then(place, column, BEFORE))
@@ -279,14 +279,14 @@ class Writer:
         return is_in("_schema_version", versions)
 
     def _event_columns(self) -> list[tuple[str, pa.DataType]]:
-        found: list[tuple[str, pa.DataType]] = [("put", pa.int32()), ("seq", pa.int64()), ("row", pa.int64())]
+        event_columns: list[tuple[str, pa.DataType]] = [("put", pa.int32()), ("seq", pa.int64()), ("row", pa.int64())]
         for at, column in enumerate(self._source.columns):
             if column.is_key:
-                found.append((f"k{at}", column.kind))
+                event_columns.append((f"k{at}", column.kind))
             if column.is_key and column.has_texts:
-                found.append((f"t{at}", pa.string()))
-            found.append((f"v{at}", _held_type(column)))
-        return found
+                event_columns.append((f"t{at}", pa.string()))
+            event_columns.append((f"v{at}", _held_type(column)))
+        return event_columns
 
     def _change_columns(self) -> list[tuple[str, pa.DataType]]:
         own = [(column.published, column.kind) for column in self._source.columns]
@@ -313,15 +313,17 @@ class Writer:
             )
         if place.steps:
             return self._converted(place, column, inside)
-        found = [column_of(name, inside) for name in place.physical]
-        typed = [self._typed(one, column.kind) for one in found] if place.is_cast else found
+        expressions = [column_of(name, inside) for name in place.physical]
+        typed = [self._typed(expression, column.kind) for expression in expressions] if place.is_cast else expressions
         return typed[0] if len(typed) == 1 else exp.Coalesce(this=typed[0], expressions=typed[1:])
 
     def _raw(self, place: ColumnSource, inside: str) -> exp.Expr:
         """A value before all conversions."""
         kind = place.kind or pa.string()
-        found = [typed(column_of(name, inside), kind, self._dialect) for name in place.physical]
-        return found[0] if len(found) == 1 else exp.Coalesce(this=found[0], expressions=found[1:])
+        expressions = [typed(column_of(name, inside), kind, self._dialect) for name in place.physical]
+        return (
+            expressions[0] if len(expressions) == 1 else exp.Coalesce(this=expressions[0], expressions=expressions[1:])
+        )
 
     def _converted(self, place: ColumnSource, column: ViewColumn, inside: str) -> exp.Expr:
         """A value after all conversions; NULL if it is not known what the server made of it."""
@@ -332,11 +334,11 @@ class Writer:
         if place.made is not None:
             known.append(column_of(_looked_up(place.made, inside)))
         first, *rest = known or [self._typed(exp.null(), column.kind)]
-        found = exp.Coalesce(this=first, expressions=rest) if rest else first
+        expression = exp.Coalesce(this=first, expressions=rest) if rest else first
         if place.of_null is None:
-            return found
+            return expression
         is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
-        return exp.Case(ifs=[exp.If(this=is_null, true=self._value(place.of_null, column))], default=found)
+        return exp.Case(ifs=[exp.If(this=is_null, true=self._value(place.of_null, column))], default=expression)
 
     def _doubts(self, place: ColumnSource, inside: str = "") -> list[tuple[exp.Expr, str]]:
         """The conditions under which a value is not known, each with the reason: no file had it when the view was made,
@@ -393,12 +395,12 @@ class Writer:
         return self._typed(self._call("fail", message), column.kind)
 
     def _lists(self, column: str, name: str) -> exp.Expr:
-        found = self._call("contains", column_of(column), exp.Literal.string(name))
-        return exp.Coalesce(this=found, expressions=[exp.false()])
+        expression = self._call("contains", column_of(column), exp.Literal.string(name))
+        return exp.Coalesce(this=expression, expressions=[exp.false()])
 
     def _has_key(self, column: str, name: str) -> exp.Expr:
-        found = self._call("has_key", column_of(column), exp.Literal.string(name))
-        return exp.Coalesce(this=found, expressions=[exp.false()])
+        expression = self._call("has_key", column_of(column), exp.Literal.string(name))
+        return exp.Coalesce(this=expression, expressions=[exp.false()])
 
     def _call(self, what: str, *arguments: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this=_CALLS[self._dialect][what], expressions=list(arguments))

@@ -50,12 +50,12 @@ class GroupBatch:
 
     def at(self, rank: int) -> GroupPosition:
         """Returns the group's position before a transaction, by the transaction's ordinal in the batch."""
-        found = self.front
+        position = self.front
         for part, ranks in zip(self.due.parts, self.due.ranks, strict=True):
             count = int(np.searchsorted(ranks, rank))
             if count:
-                found = found.moved(part.piece.reached(part.begin + count - 1))
-        return found
+                position = position.moved(part.piece.reached(part.begin + count - 1))
+        return position
 
     def along(self, rank: int) -> GroupPosition:
         """Returns the same; faster if many are requested in order."""

@@ -133,7 +133,7 @@ class Copies:
         if _is_inside(span, rows):
             return []
         self._held[source] = []
-        return [one for one in held if one]
+        return [batch for batch in held if batch]
 
     def is_holding(self, source: str) -> bool:
         """Whether something of a source has come of which it is not known yet whether it is a copy."""
@@ -178,5 +178,5 @@ def _is_inside(span: StreamBatch, rows: list[ChangeBatch]) -> bool:
     """Whether a span ends inside a transaction."""
     begun = [int(row_seqs(batch).max()) for _, batch in span.rows]
     begun += [int(row_seqs(batch.batch).max()) for batch in rows]
-    begun += [one.place.record.seq for one in span.ddl]
+    begun += [ddl.place.record.seq for ddl in span.ddl]
     return reduce(max, begun, 0) > reduce(max, (place.record.seq for place in span.commits), 0)

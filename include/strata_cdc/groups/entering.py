@@ -43,7 +43,7 @@ class Entering:
     @property
     def placed(self) -> set[str]:
         """Sources that must not be read further until the other sources of their switchover have come."""
-        return {source for source, found in self._by_source.items() if source in found.places}
+        return {source for source, entered in self._by_source.items() if source in entered.places}
 
     def keep(self, source: str, what: FromReader, lineage: str) -> Entered | None:
         """Takes what has come from a source, for which `waits_for` is true.
@@ -56,15 +56,15 @@ class Entering:
         Returns:
             The switchover, if the positions of all its new sources are now known.
         """
-        found = self._by_source[source]
-        found.kept.append((source, what))
-        if source not in found.places:
-            found.places[source] = _place_of(what) or SourcePosition(source, NOTHING, lineage)
-        if not found.hop.new.keys() <= found.places.keys():
+        entered = self._by_source[source]
+        entered.kept.append((source, what))
+        if source not in entered.places:
+            entered.places[source] = _place_of(what) or SourcePosition(source, NOTHING, lineage)
+        if not entered.hop.new.keys() <= entered.places.keys():
             return None
-        for name in found.hop.new:
+        for name in entered.hop.new:
             del self._by_source[name]
-        return found
+        return entered
 
     def waits_for(self, source: str, what: FromReader) -> bool:
         """Whether what has come from a source must be kept."""

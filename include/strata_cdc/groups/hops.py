@@ -60,7 +60,7 @@ class Hop(Struct, frozen=True):
     @property
     def copied(self) -> Executed:
         """Transactions that came from the old sources, as far as the switchover names them."""
-        return reduce(Executed.__or__, (found for found in self.old.values() if found is not None), NOTHING)
+        return reduce(Executed.__or__, (executed for executed in self.old.values() if executed is not None), NOTHING)
 
     @property
     def is_by_time(self) -> bool:
@@ -98,17 +98,17 @@ def hop_between(old: str, new: str, name: str) -> Hop:
 def hops_by_hand(pairs: Iterable[str]) -> list[Hop]:
     """Makes the switchovers between tokens that the user wrote as `FROM,TO`. Raises the same errors as
     `hop_between`."""
-    found = []
+    hops = []
     for number, pair in enumerate(pairs, start=1):
         old, comma, new = pair.partition(",")
         if not comma:
             raise Usage("a hop is between two tokens", remedy="Write it as --hop FROM,TO.")
-        found.append(hop_between(old, new, f"by hand {number}"))
-    return found
+        hops.append(hop_between(old, new, f"by hand {number}"))
+    return hops
 
 
 def _positions(token: str) -> dict[str, Executed]:
-    found = {}
+    positions = {}
     for place in from_text(token).places:
         if not is_executed(place.position) or place.parts:
             raise Usage(
@@ -116,8 +116,8 @@ def _positions(token: str) -> dict[str, Executed]:
                 source=place.source,
                 remedy="Take a token from a line with `commit`.",
             )
-        found[place.source] = place.position
-    return found
+        positions[place.source] = place.position
+    return positions
 
 
 class _StoredHop(Struct, forbid_unknown_fields=True):
@@ -142,16 +142,16 @@ def read_journal(path: str) -> list[Hop]:
         SettingsError: The journal cannot be read, or contradicts itself.
     """
     try:
-        found = msgspec.json.decode(Path(path).read_bytes(), type=_Journal)
+        journal = msgspec.json.decode(Path(path).read_bytes(), type=_Journal)
     except OSError as error:
         raise _wrong(f"the journal cannot be read: {error.strerror}", path) from None
     except msgspec.DecodeError as error:
         raise _wrong(f"the journal is not what it should be: {error}", path) from None
-    if found.format > FORMAT:
+    if journal.format > FORMAT:
         raise SettingsError(
-            f"the journal has format {found.format}", file=path, remedy="Use a newer version of Strata."
+            f"the journal has format {journal.format}", file=path, remedy="Use a newer version of Strata."
         )
-    return once([_read(stored, path) for stored in found.hops], path)
+    return once([_read(stored, path) for stored in journal.hops], path)
 
 
 def once(hops: Iterable[Hop], path: str | None = None) -> list[Hop]:
@@ -215,8 +215,8 @@ def _check(hops: Sequence[Hop], path: str | None) -> None:
 
 
 def _check_positions(hop: Hop, path: str | None) -> None:
-    for side, found in (("from", hop.old), ("to", hop.new)):
-        if len({position is None for position in found.values()}) > 1:
+    for side, positions in (("from", hop.old), ("to", hop.new)):
+        if len({position is None for position in positions.values()}) > 1:
             raise _wrong(f"the hop {hop.name!r} has positions of some sources in {side!r} and not of all", path)
     if None in hop.old.values() and not hop.is_by_time:
         raise _wrong(

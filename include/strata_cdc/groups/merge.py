@@ -146,13 +146,13 @@ class Merge(Generic[What]):
         """Returns what is due now; it then counts as returned. A transaction is due if no source that continues can
         have anything more before it, after everything of that source that waits."""
         live = sorted(self._open(), key=lambda one: (one.epoch, one.source))
-        limit = min((one.bound_then() for one in live if not one.has_ended), default=None)
-        return DueTransactions([part for one in live if one.waiting for part in one.give(limit)])
+        limit = min((member.bound_then() for member in live if not member.has_ended), default=None)
+        return DueTransactions([part for member in live if member.waiting for part in member.give(limit)])
 
     # State ----------------------------------------------------------------------------------------
 
     def _open(self) -> list[_Member[What]]:
-        return [one for one in self._members.values() if not one.is_over]
+        return [member for member in self._members.values() if not member.is_over]
 
     @property
     def is_over(self) -> bool:
@@ -162,19 +162,19 @@ class Merge(Generic[What]):
     @property
     def watermark(self) -> int | None:
         """Everything before this time has been returned; None: nothing more comes."""
-        return min((one.frontier for one in self._open()), default=None)
+        return min((member.frontier for member in self._open()), default=None)
 
     @property
     def holder(self) -> str | None:
         """The source that the watermark waits for."""
-        found = min(self._open(), key=lambda one: one.bound, default=None)
-        return None if found is None else found.source
+        member = min(self._open(), key=lambda one: one.bound, default=None)
+        return None if member is None else member.source
 
     @property
     def skew(self) -> int:
         """How far the source that was read furthest is past the watermark (microseconds)."""
-        times = [max(one.newest, one.proved) for one in self._open()]
-        return max(times) - min(one.frontier for one in self._open()) if times else 0
+        times = [max(member.newest, member.proved) for member in self._open()]
+        return max(times) - min(member.frontier for member in self._open()) if times else 0
 
     def newest(self, source: str) -> int:
         """Returns the time of a source's newest transaction that has arrived."""
@@ -182,7 +182,7 @@ class Merge(Generic[What]):
 
     def frontiers(self) -> dict[str, int]:
         """Returns the frontier of each source that continues, by name."""
-        return {one.source: one.frontier for one in self._open()}
+        return {member.source: member.frontier for member in self._open()}
 
     def may_read(self, source: str) -> bool:
         """Whether more may be read of a source: not if it is past the watermark by more than `max_skew`. The limit

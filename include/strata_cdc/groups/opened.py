@@ -85,7 +85,7 @@ class OpenedGroup:
                 self._raise_if_stuck()
                 placed = self._arrivals.placed
                 self._readers.go_on(
-                    [one for one in self._readers.names if one in placed or not self._merge.may_read(one)]
+                    [name for name in self._readers.names if name in placed or not self._merge.may_read(name)]
                 )
                 self._watch.look(self._merge, time.time())
                 if time.monotonic() - last_heartbeat >= pause and self._is_placed():
@@ -219,7 +219,7 @@ class OpenedGroup:
     def _paused(self) -> list[str]:
         """Sources that must not be read further for now."""
         placed = self._arrivals.placed
-        return [one for one in self._readers.names if one in placed or not self._merge.may_read(one)]
+        return [name for name in self._readers.names if name in placed or not self._merge.may_read(name)]
 
     def _raise_if_stuck(self) -> None:
         """Raises a source's fault when the watermark waits for that source: then everything before the fault has been

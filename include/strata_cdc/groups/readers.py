@@ -126,10 +126,10 @@ class SourceReader(threading.Thread):
         """Reads the stream to its end."""
         error = None
         try:
-            for found in self._stream.spans():
+            for span in self._stream.spans():
                 if self._inbox.is_closed:
                     return
-                self._take(found)
+                self._take(span)
         except StrataError as fault:
             error = fault
         finally:
@@ -144,7 +144,7 @@ class SourceReader(threading.Thread):
     def _take(self, found: StreamBatch | Heartbeat) -> None:
         if not isinstance(found, Heartbeat):
             some = put_together(found)
-            self._inbox.put(self.source, some, sum(one.batch.nbytes for one in some.batches))
+            self._inbox.put(self.source, some, sum(batch.batch.nbytes for batch in some.batches))
             return
         self._inbox.put(self.source, ReaderPosition(found.place))
         try:

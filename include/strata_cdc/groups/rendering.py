@@ -53,10 +53,10 @@ class GroupBatchLines:
         tokens = GroupBatchTokens(stretch, parts)
         for places in parts:
             writing = self._writing.setdefault(places.part.source, Writing())
-            for found in writing.lines_of(places.span(), GroupTokens(tokens, places)):
+            for line in writing.lines_of(places.span(), GroupTokens(tokens, places)):
                 # The lines of all parts are put into one order.
-                found.seqs = places.ranks[places.ordinals(found.seqs)]
-                lines.append(found)
+                line.seqs = places.ranks[places.ordinals(line.seqs)]
+                lines.append(line)
         return joined(lines)
 
 

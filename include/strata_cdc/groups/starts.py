@@ -198,13 +198,13 @@ class Starts:
                 f"the token names {', '.join(others)}, which the group {self._group} does not have",
                 remedy="Where sources have taken over from others, a journal says so: docs/groups.md.",
             )
-        found = {
+        positions = {
             place.source: place_of(token, place.source, self._sources[place.source].lineage) for place in token.places
         }
-        for name, place in found.items():
+        for name, place in positions.items():
             if not is_executed(place.position):
                 raise Usage("a source of a group needs GTIDs", source=name, remedy="Set gtid_mode to ON.")
-        return found
+        return positions
 
     def _refuse_missing(self, places: Collection[str]) -> None:
         missing = sorted(set(self._path.active) - set(places))

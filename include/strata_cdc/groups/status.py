@@ -68,8 +68,10 @@ class GroupStatus(Struct, frozen=True):
 
     def line(self) -> str:
         """Returns the state in one line, for people and logs."""
-        unmatched = "".join(f"; {one.source}: {what}" for one in self.members for what in one.unmatched)
-        why = next((f" ({one.error})" for one in self.members if one.source == self.held_by and one.error), "")
+        unmatched = "".join(f"; {member.source}: {what}" for member in self.members for what in member.unmatched)
+        why = next(
+            (f" ({member.error})" for member in self.members if member.source == self.held_by and member.error), ""
+        )
         if not self.watermark:
             return f"group {self.group}: no watermark yet: {self.held_by} has no interval{why}{unmatched}"
         return (
@@ -100,24 +102,24 @@ def group_status(group: Group, *, now: int) -> GroupStatus:
             errors[source.name] = failure.message
         finally:
             server.close()
-    refuse_one_server(group.name, {name: one.server_uuid for name, one in measured.items()})
+    refuse_one_server(group.name, {name: moment.server_uuid for name, moment in measured.items()})
     corrected = corrections(measured, group.clock_bound)
     members = []
     for source in group.sources:
         engine = open_store(source.store_url, OnMissing.EMPTY)
-        found = source_status(source, engine, now=now)
+        status = source_status(source, engine, now=now)
         unmatched = unmatched_settings(source, engine, LandedStream.open(source.lake, source.name))
         engine.dispose()
-        one = corrected.get(source.name)
-        amount = one.amount if one else 0
+        correction = corrected.get(source.name)
+        amount = correction.amount if correction else 0
         members.append(
             MemberStatus(
                 source.name,
-                max(0, _until(found, measured.get(source.name)) - amount),
-                max(0, found.landed_until - amount),
-                sum(table.owed_rows for table in found.tables),
-                one.amount / 1e6 if one else None,
-                one.bound / 1e6 if one else None,
+                max(0, _until(status, measured.get(source.name)) - amount),
+                max(0, status.landed_until - amount),
+                sum(table.owed_rows for table in status.tables),
+                correction.amount / 1e6 if correction else None,
+                correction.bound / 1e6 if correction else None,
                 errors.get(source.name),
                 tuple(unmatched),
             )
@@ -138,12 +140,12 @@ def _time(micros: int) -> str:
     return f"{from_micros(micros):%Y-%m-%d %H:%M:%S}"
 
 
-def _until(found: SourceStatus, moment: ServerMoment | None) -> int:
+def _until(status: SourceStatus, moment: ServerMoment | None) -> int:
     """The time before which nothing of a source is missing from its closed intervals, by its own clock."""
-    if found.unowned or not found.owned_until:
-        return found.owned_until
+    if status.unowned or not status.owned_until:
+        return status.owned_until
     # What has landed after the newest interval has no rows that belong to an interval.
-    until = max(found.owned_until, found.landed_until)
-    if moment is not None and moment.executed <= parse_executed(found.landed_gtid_set):
+    until = max(status.owned_until, status.landed_until)
+    if moment is not None and moment.executed <= parse_executed(status.landed_gtid_set):
         until = max(until, moment.clock)
     return until

@@ -71,9 +71,9 @@ def require_known(source: Source, engine: sa.Engine) -> None:
     if known is None or not known.is_written:
         _make_known(source, engine, known)
         return
-    found = read_mark(source)
-    if found != known.lake:
-        raise _other(source, found)
+    mark = read_mark(source)
+    if mark != known.lake:
+        raise _other(source, mark)
     _require_published(source, engine)
 
 
@@ -101,13 +101,13 @@ def write_mark(source: Source, engine: sa.Engine, lake: str) -> None:
 
 def _make_known(source: Source, engine: sa.Engine, known: KnownLake | None) -> None:
     """The first use of both; or a first use that was killed, whose id is in the store."""
-    found = read_mark(source)
+    mark = read_mark(source)
     if known is None:
         ledger = LakeLedger(engine)
         if ledger.reached_seq(source.name) > LandedStream.open(source.lake, source.name).last_seq:
-            raise _other(source, found)
+            raise _other(source, mark)
         _require_published(source, engine)
-        if found is not None and not ledger.reached_seq(source.name) and has_tables(source):
+        if mark is not None and not ledger.reached_seq(source.name) and has_tables(source):
             raise OtherLakeError(
                 f"the lake {source.lake} has tables of another store, and this store knows nothing of them: what is "
                 "published there would be published once more",
@@ -115,7 +115,7 @@ def _make_known(source: Source, engine: sa.Engine, known: KnownLake | None) -> N
                 remedy="Let `store` of the settings name the store that it was published with, or restore that from a "
                 "backup; or use another lake or source name.",
             )
-        known = ledger.begin(source.name, found or str(uuid4()), now=now_micros())
+        known = ledger.begin(source.name, mark or str(uuid4()), now=now_micros())
     if known is not None:
         write_mark(source, engine, known.lake)
 

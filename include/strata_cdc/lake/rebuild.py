@@ -155,8 +155,8 @@ def _pieces_gone(source: Source, engine: sa.Engine, first_seq: int) -> tuple[lis
             continue
         name = TableName(piece.database, piece.table)
         if name not in versions:
-            found = open_changes(source.lake, source.name, name)
-            versions[name] = -1 if found is None else found.version
+            output = open_changes(source.lake, source.name, name)
+            versions[name] = -1 if output is None else output.version
         if was_refused or (note is not None and versions[name] < note.delta_version):
             (again if begins[piece.start] + 1 >= first_seq else lost).append(piece)
     return again, lost

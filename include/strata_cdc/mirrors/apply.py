@@ -133,13 +133,13 @@ def refuse_foreign(mirror: Mirror) -> None:
     Raises:
         MirrorDivergedError: Another program has changed the rows.
     """
-    found = next((one for one in mirror.snapshot.foreign if one.changes_rows), None)
-    if found is not None:
+    commit = next((commit for commit in mirror.snapshot.foreign if commit.changes_rows), None)
+    if commit is not None:
         raise MirrorDivergedError(
-            f"another program has changed the mirror: version {found.version}, {found.operation}",
+            f"another program has changed the mirror: version {commit.version}, {commit.operation}",
             source=mirror.source,
             table=str(mirror.table),
             file=mirror.url,
-            remedy=f"Restore the table to version {found.version - 1} and copy it where it may be changed, or dump it "
+            remedy=f"Restore the table to version {commit.version - 1} and copy it where it may be changed, or dump it "
             "again (`strata dump`).",
         )

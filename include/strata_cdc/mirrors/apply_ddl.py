@@ -214,7 +214,7 @@ def _only_schema_changes(mirror: Mirror, columns: pa.Schema, change: TableChange
     all rows, and no file has a column of its name."""
     if effect.kind not in (EffectKind.NONE, EffectKind.METADATA, EffectKind.FILL):
         return False
-    if any(one.value is not None for one in effect.filled):
+    if any(filled.value is not None for filled in effect.filled):
         return False
     if not _keeps_texts(mirror, change):
         return False

@@ -95,18 +95,18 @@ class PublishedChanges:
     ) -> None:
         self._limits = limits
         self._url = table_url(lake, source, table)
-        found = open_changes(lake, source, table, known)
-        if found is not None and found.left_beside():
+        output = open_changes(lake, source, table, known)
+        if output is not None and output.left_beside():
             raise Usage(
                 "an older version of Strata has left a part of the change table beside it",
                 source=source,
                 table=str(table),
                 remedy="The next publication of the table puts it together.",
             )
-        self.version = -1 if found is None else found.version
+        self.version = -1 if output is None else output.version
         """Version of the change table; -1 if there is no change table."""
-        self._files = {} if found is None else found.files()
-        self._columns = pa.schema([]) if found is None else found.columns
+        self._files = {} if output is None else output.files()
+        self._columns = pa.schema([]) if output is None else output.columns
         self._files_of: dict[str, list[_Part]] = {}
         self._metadata: dict[str, pq.FileMetaData] = {}
         self._last: tuple[str, pq.ParquetFile] | None = None
@@ -156,8 +156,8 @@ class PublishedChanges:
         return rows * at_once >= self._limits.batch_rows or size * at_once >= self._limits.batch_bytes
 
     def _parts_of(self, span: VersionRange, is_in: Callable[[int], bool]) -> list[_Part]:
-        found = (part for path, start in self._files.items() if is_in(start) for part in self._parts(path))
-        wanted = (part for part in found if part.high > span.after and part.low <= span.until)
+        parts = (part for path, start in self._files.items() if is_in(start) for part in self._parts(path))
+        wanted = (part for part in parts if part.high > span.after and part.low <= span.until)
         return sorted(wanted, key=lambda part: (part.low, part.high, part.first_row))
 
     def _in_order(self, parts: list[_Part], span: VersionRange, at_once: int) -> Iterator[pa.Table]:
@@ -243,7 +243,7 @@ class PublishedChanges:
         names = {"_op": pa.string(), "_seq": pa.int64(), "_row": pa.int64(), "_schema_version": pa.int64()}
         names["_invalid"] = INVALID
         images = pa.struct(list(_before(schema, span.definition)))
-        fields = [*schema, pa.field(BEFORE, images), *(pa.field(*one) for one in names.items())]
+        fields = [*schema, pa.field(BEFORE, images), *(pa.field(*name) for name in names.items())]
         return pa.schema(fields).empty_table()
 
 

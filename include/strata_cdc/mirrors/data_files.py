@@ -161,8 +161,8 @@ def _fitted(part: pa.Table | pa.RecordBatch, schema: pa.Schema, called: Sequence
 
 def _map_in(part: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | None:
     """The map of the values that the columns do not hold; None if no row has such a value."""
-    found = _as_chunks(part.column(INVALID_COLUMN), _MAP) if INVALID_COLUMN in part.schema.names else None
-    return found if found is not None and found.null_count < len(found) else None
+    chunks = _as_chunks(part.column(INVALID_COLUMN), _MAP) if INVALID_COLUMN in part.schema.names else None
+    return chunks if chunks is not None and chunks.null_count < len(chunks) else None
 
 
 def _map_of(part: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | None:
@@ -240,12 +240,12 @@ def names_in(urls: Iterable[str]) -> set[str]:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for url in urls:
         with lake_errors(url):
             files, path = arrow_file_system(url)
-            found.update(pq.read_schema(path, filesystem=files).names)
-    return found
+            names.update(pq.read_schema(path, filesystem=files).names)
+    return names
 
 
 class _Opened:

@@ -26,7 +26,7 @@ def doubtful_columns(definition: TableDefinition, properties: Mapping[str, str])
     exact = properties.get(_PROPERTY)
     if exact == EXACT[_PROPERTY]:
         return []
-    return [one for one in definition.columns if (may_be_invalid if exact is None else has_many_forms)(one)]
+    return [column for column in definition.columns if (may_be_invalid if exact is None else has_many_forms)(column)]
 
 
 def can_tell(column: Column) -> bool:

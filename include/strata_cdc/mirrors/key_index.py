@@ -95,7 +95,7 @@ class KeyIndex:
         columns = [keys[name].combine_chunks() for name in self._schema.names]
         if len(columns) == 1 and pa.types.is_integer(columns[0].type) and columns[0].null_count == 0:
             return np.asarray(columns[0].cast(pa.int64()).to_numpy(zero_copy_only=False))
-        return hash_rows([pa.concat_arrays([one]) if one.offset else one for one in columns], keys.num_rows)
+        return hash_rows([pa.concat_arrays([column]) if column.offset else column for column in columns], keys.num_rows)
 
     def remember(self, file: LiveFile, keys: pa.Table) -> None:
         """Takes the keys of a file that was just written, so that they need not be read."""

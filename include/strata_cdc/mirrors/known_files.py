@@ -45,12 +45,12 @@ class Segment:
         """One segment with the rows of several."""
         paths: list[str] = []
         slots = []
-        for one in segments:
-            slots.append(len(paths) + one.slots)
-            paths += one.paths
-        codes = np.concatenate([one._codes for one in segments])  # noqa: SLF001  same class
+        for segment in segments:
+            slots.append(len(paths) + segment.slots)
+            paths += segment.paths
+        codes = np.concatenate([segment._codes for segment in segments])  # noqa: SLF001  same class
         order = np.argsort(codes, kind="stable")
-        rows = np.concatenate([one.rows for one in segments])
+        rows = np.concatenate([segment.rows for segment in segments])
         return cls(paths, codes[order], rows[order], np.concatenate(slots)[order].astype(np.uint32))
 
     @property
@@ -127,8 +127,8 @@ class KnownFiles:
         for least, most in ((1, 1), (2, _TOGETHER)):
             small = [
                 number
-                for number, one in self._segments.items()
-                if least <= len(one.paths) <= most and one.count < _SMALL_ROWS * most
+                for number, segment in self._segments.items()
+                if least <= len(segment.paths) <= most and segment.count < _SMALL_ROWS * most
             ]
             if len(small) >= _TOGETHER:
                 self._add(Segment.together([self._drop(number) for number in small]))
@@ -138,8 +138,8 @@ class KnownFiles:
 
     def keep(self, paths: Collection[str]) -> None:
         """Drops segments that have none of these files."""
-        for number, one in list(self._segments.items()):
-            if not any(path in paths for path in one.paths):
+        for number, segment in list(self._segments.items()):
+            if not any(path in paths for path in segment.paths):
                 self._drop(number)
 
     def _price_of(self, number: int) -> tuple[bool, int, int]:

@@ -47,7 +47,7 @@ def read_snapshot(url: str, version: int | None = None) -> LogSnapshot | None:
         return None
     newest = max([*versions, *checkpoints])
     version = newest if version is None else version
-    state = _begun(url, [one for one in checkpoints if one <= version], is_whole=0 in versions)
+    state = _begun(url, [checkpoint for checkpoint in checkpoints if checkpoint <= version], is_whole=0 in versions)
     _read_commits(state, range(state.version + 1, version + 1), versions)
     return state.snapshot()
 
@@ -89,15 +89,15 @@ def states_since(url: str, is_first: Callable[[str], bool], until: int) -> Itera
     versions = [one for one in readable_versions(url) if one <= until]
     oldest = versions[0] if versions and versions[0] > 0 else until + 1
     first = next((one for one in reversed(versions) if is_first(_operation(url, one))), oldest)
-    found = read_snapshot(url, first) if first <= until else None
-    if found is None:
+    snapshot = read_snapshot(url, first) if first <= until else None
+    if snapshot is None:
         return
-    yield _operation(url, first), found
+    yield _operation(url, first), snapshot
     for version in range(first + 1, until + 1):
-        state = LogState.of(found)
+        state = LogState.of(snapshot)
         _read_commits(state, range(version, version + 1), {version})
-        found = state.snapshot()
-        yield _operation(url, version), found
+        snapshot = state.snapshot()
+        yield _operation(url, version), snapshot
 
 
 def _operation(url: str, version: int) -> str:

@@ -35,11 +35,11 @@ def cut_log(mirror: Mirror, oldest: int) -> int:
     start, doomed = cut_at(mirror.url, oldest)
     if not doomed:
         return 0
-    found = beginning_of(mirror)
-    if found is None or found.mirror.snapshot.version >= start:
+    beginning = beginning_of(mirror)
+    if beginning is None or beginning.mirror.snapshot.version >= start:
         forget_beginning(mirror.url)
     else:
-        keep_beginning(found.mirror.snapshot, found.emptied_at)
+        keep_beginning(beginning.mirror.snapshot, beginning.emptied_at)
     for url in doomed:
         delete_file(url)
     return len(doomed)

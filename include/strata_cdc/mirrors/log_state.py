@@ -115,7 +115,7 @@ class LogState:
 
 def info_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The information that a commit has of itself."""
-    return next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
+    return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
 
 
 def live_file(add: Mapping[str, Any], url: str) -> LiveFile:
@@ -133,6 +133,8 @@ def live_file(add: Mapping[str, Any], url: str) -> LiveFile:
 
 def foreign_commit(version: int, info: Mapping[str, Any], actions: Sequence[Mapping[str, Any]]) -> ForeignCommit:
     """A commit of another program."""
-    changes = [one.get(kind, {}).get("dataChange") for one in actions for kind in ("add", "remove") if kind in one]
-    schema = any("metaData" in one or "protocol" in one for one in actions)
+    changes = [
+        action.get(kind, {}).get("dataChange") for action in actions for kind in ("add", "remove") if kind in action
+    ]
+    schema = any("metaData" in action or "protocol" in action for action in actions)
     return ForeignCommit(version, str(info.get("operation", "?")), changes_rows=schema or any(changes))

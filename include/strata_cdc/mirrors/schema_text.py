@@ -85,13 +85,13 @@ def _field(field: pa.Field) -> dict[str, Any]:
 
 def _metadata(field: pa.Field) -> dict[str, Any]:
     known = field.metadata or {}
-    found: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     if IN_FILES in known:
-        found |= {_ID: int(known[NUMBER]), _PHYSICAL: known[IN_FILES].decode()}
+        metadata |= {_ID: int(known[NUMBER]), _PHYSICAL: known[IN_FILES].decode()}
     if SAME_AS in known:
         column = known[SAME_AS].decode()
-        found |= {_SAME: column, "comment": f"the former name of {column}"}
-    return found
+        metadata |= {_SAME: column, "comment": f"the former name of {column}"}
+    return metadata
 
 
 def _type(kind: pa.DataType) -> Any:

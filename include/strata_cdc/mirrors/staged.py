@@ -110,5 +110,5 @@ class Staged:
         for path, gone in dead.items():
             left = read_file_rows(mirror.url, mirror.snapshot.files[path], mirror.exact_schema, rows_of(gone))
             written = write_rows(mirror.url, mirror.schema, left, self.unsynced, limits=mirror.limits)
-            actions += [one.added() for one in written]
+            actions += [file.added() for file in written]
         return actions

@@ -101,12 +101,12 @@ class Mirror(Struct, frozen=True):
         """
         table = TableName.of(table)
         url = mirror_url(lake, source, table)
-        found = read_snapshot(url)
-        if found is not None and replacing is not None and found.version != replacing.snapshot.version:
+        snapshot = read_snapshot(url)
+        if snapshot is not None and replacing is not None and snapshot.version != replacing.snapshot.version:
             raise CommitConflictError
-        if found is not None and replacing is None:
+        if snapshot is not None and replacing is None:
             raise Usage(
-                f"there is a mirror already, at transaction {found.position.seq}",
+                f"there is a mirror already, at transaction {snapshot.position.seq}",
                 source=source,
                 table=str(table),
                 remedy="Open it, and give it as the one to be replaced; or move its folder away.",
@@ -126,20 +126,20 @@ class Mirror(Struct, frozen=True):
             **EXACT,
             _DEFINITION: definition.to_json(),
             _FORMAT: str(definition.stored_format),
-            **mapping_properties(schema, {} if found is None else found.properties),
+            **mapping_properties(schema, {} if snapshot is None else snapshot.properties),
         }
         actions = [
             protocol_of(mode, schema_text(schema)),
             _metadata(schema_text(schema), properties_of(mode, own)),
-            *_ends(found),
+            *_ends(snapshot),
             *(file.added() for file in added),
         ]
-        _commit(url, found, actions, position, app_id(source, table), operation="CREATE TABLE AS SELECT")
+        _commit(url, snapshot, actions, position, app_id(source, table), operation="CREATE TABLE AS SELECT")
         made = cls.open(lake, source, table, limits=limits)
         if made is None:
             raise CommitConflictError
-        if found is not None:
-            write_checkpoint_if_due(made.snapshot, found, limits.checkpoint_commits)
+        if snapshot is not None:
+            write_checkpoint_if_due(made.snapshot, snapshot, limits.checkpoint_commits)
         return made
 
     @classmethod
@@ -176,8 +176,8 @@ class Mirror(Struct, frozen=True):
                 table=str(table),
                 remedy="`strata mirror list` shows from where on it can be opened.",
             )
-        found = read_snapshot(url, version)
-        if found is not None and not found.properties.keys() >= _OWN:
+        snapshot = read_snapshot(url, version)
+        if snapshot is not None and not snapshot.properties.keys() >= _OWN:
             raise DamagedFileError(
                 "another program has taken away what the mirror's table says of itself",
                 source=source,
@@ -185,7 +185,7 @@ class Mirror(Struct, frozen=True):
                 file=url,
                 remedy="Move the folder away and dump the table again; copy a mirror to change it.",
             )
-        return None if found is None else cls(source, table, found, limits)
+        return None if snapshot is None else cls(source, table, snapshot, limits)
 
     @classmethod
     def open_before(cls, lake: str, source: str, table: TableName, seq: int) -> Self | None:
@@ -266,9 +266,9 @@ class Mirror(Struct, frozen=True):
             LakeUnavailableError: The storage does not answer.
         """
         doubtful = doubtful_columns(self.definition, self.snapshot.properties)
-        names = {column_name(one.name): one for one in doubtful if can_tell(one)}
+        names = {column_name(column.name): column for column in doubtful if can_tell(column)}
         batches = self.batches(list(names)) if names else ()
-        found = {name for rows in batches for name, one in names.items() if has_lost(rows[name], one)}
+        found = {name for rows in batches for name, column in names.items() if has_lost(rows[name], column)}
         return tuple(name for name in names if name in found)
 
     @property
@@ -407,7 +407,7 @@ BEGUN: Final = {GONE_COLUMNS: None, STOPPED: None, _DIVERGED: None, _ROWS_FROM: 
 
 def _commit(
     url: str,
-    found: LogSnapshot | None,
+    snapshot: LogSnapshot | None,
     actions: Iterable[Mapping[str, Any]],
     position: MirrorPosition,
     app: str,
@@ -417,7 +417,7 @@ def _commit(
     unsynced: Sequence[str] = (),
 ) -> None:
     mark = {"txn": {"appId": app, "version": position.seq, "lastUpdated": now_ms()}}
-    version = 0 if found is None else found.version + 1
+    version = 0 if snapshot is None else snapshot.version + 1
     commit(url, version, [mark, *actions], position, operation=operation, about=about or {}, unsynced=unsynced)
 
 
@@ -434,5 +434,5 @@ def _metadata(text: str, properties: Mapping[str, str], table_id: str = "", crea
     }
 
 
-def _ends(found: LogSnapshot | None) -> list[dict[str, Any]]:
-    return [] if found is None else [file.removed(now_ms()) for file in found.files.values()]
+def _ends(snapshot: LogSnapshot | None) -> list[dict[str, Any]]:
+    return [] if snapshot is None else [file.removed(now_ms()) for file in snapshot.files.values()]

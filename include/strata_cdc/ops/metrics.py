@@ -89,17 +89,17 @@ def mirror_positions(lake: str, source: str) -> list[MirrorPosition | None]:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    found: list[MirrorPosition | None] = []
+    positions: list[MirrorPosition | None] = []
     for table in mirrored_tables(lake, source):
         try:
             mirror = Mirror.open(lake, source, table)
             if mirror is not None and not mirror.is_dropped:
-                found.append(position_now(lake, mirror))
+                positions.append(position_now(lake, mirror))
         except (BadData, StoreFormatError) as error:
             # A caller wants to know of one damaged mirror, and to have the numbers of all others.
             _LOG.warning("%s", error.located(source=source, table=str(table)))
-            found.append(None)
-    return found
+            positions.append(None)
+    return positions
 
 
 def source_metrics(status: SourceStatus, mirrors: Sequence[MirrorPosition | None], *, now: int) -> SourceMetrics:
@@ -150,10 +150,10 @@ def _purge_distance(status: SourceStatus, now: int) -> float | None:
 def _mirror_lags(
     mirrors: Sequence[MirrorPosition | None], status: SourceStatus, behind: float, now: int
 ) -> float | None:
-    known = [one for one in mirrors if one is not None]
+    known = [mirror for mirror in mirrors if mirror is not None]
     if len(known) < len(mirrors):
         return None
-    return max((_mirror_lag(one, status, behind, now) for one in known), default=None)
+    return max((_mirror_lag(position, status, behind, now) for position in known), default=None)
 
 
 def _mirror_lag(position: MirrorPosition, status: SourceStatus, behind: float, now: int) -> float:

@@ -139,15 +139,15 @@ def _wrong_by(engine: sa.Engine, source: str) -> Callable[[Mirror], bool]:
     return lambda mirror: diverged(mirror, happenings) is not None
 
 
-def _caught_up(found: Source, engine: sa.Engine, settings: Settings) -> DumpSource:
-    first_snapshot(found.name, settings=settings)
-    of = dump_source_of(found, engine)
+def _caught_up(source: Source, engine: sa.Engine, settings: Settings) -> DumpSource:
+    first_snapshot(source.name, settings=settings)
+    of = dump_source_of(source, engine)
     of.catch_up()
-    if of.store.position(found.name) is None:
+    if of.store.position(source.name) is None:
         raise Usage(
             "nothing has landed, and without GTIDs nothing says where the stream will begin: a dump cannot say which "
             "rows it has",
-            source=found.name,
+            source=source.name,
             remedy="Set gtid_mode = ON on the server, then run the same again.",
         )
     return of

@@ -132,7 +132,7 @@ def land_binlogs(
         landing, executed = land_or_wait(found, progress)
     refuse_statement_format(found)
     deleted = retain_landed(found, engine, now=now_micros())
-    return LandStepReport(source, executed, landing, tuple(one.segment for one in deleted.segments))
+    return LandStepReport(source, executed, landing, tuple(segment.segment for segment in deleted.segments))
 
 
 def refuse_statement_format(source: Source) -> None:
@@ -265,7 +265,10 @@ def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[T
     """The outcome of a run that is published and cleared: the same that publishing it again would return."""
     plan, pieces, published = publication.plan, TableIntervalLedger(engine), PublishedLedger(engine)
     ends = {interval.start: interval.gtid_executed for interval in plan.intervals}
-    verdicts = {(one.start, one.table): one.outcome for one in VerdictLedger(engine).select(plan.source, set(ends))}
+    verdicts = {
+        (verdict.start, verdict.table): verdict.outcome
+        for verdict in VerdictLedger(engine).select(plan.source, set(ends))
+    }
     for planned in plan.tables:
         piece = pieces.get(plan.source, planned.interval, planned.database, planned.table)
         if piece is None or piece.state is not IntervalState.PUBLISHED:

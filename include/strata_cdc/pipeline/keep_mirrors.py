@@ -25,7 +25,7 @@ class UpkeepReport(Struct, frozen=True):
 
     def lines(self) -> tuple[str, ...]:
         """In words, a line each."""
-        return tuple(f"{one.table}: {one.said()}" for one in self.mirrors)
+        return tuple(f"{mirror.table}: {mirror.said()}" for mirror in self.mirrors)
 
     def sums(self) -> UpkeepSums:
         """For XCom."""

@@ -67,7 +67,7 @@ def checked_said(verdicts: Sequence[IntervalVerdict]) -> str:
 
 def published_said(report: PublishReport) -> str:
     """What was published, in a line."""
-    tables = len({one.table for one in report.tables})
+    tables = len({table.table for table in report.tables})
     withheld = sum(one.rows for one in report.withheld)
     names = sorted({one.table for one in report.withheld})
     left = f"; not published: {counted(withheld, 'row')} of {', '.join(names[:3])}" if names else ""
@@ -97,5 +97,5 @@ def mirrored_said(sums: MirrorSums) -> str:
 def read_again_said(report: DumpReport) -> str:
     """What was dumped."""
     failed = f"; {report.failed[0].table}: {report.failed[0].message}" if report.failed else ""
-    rows = sum(one.rows for one in report.tables)
-    return f"{counted(rows, 'row')} of {', '.join(one.table for one in report.tables) or 'no table'}{failed}"
+    rows = sum(table.rows for table in report.tables)
+    return f"{counted(rows, 'row')} of {', '.join(table.table for table in report.tables) or 'no table'}{failed}"

@@ -46,12 +46,12 @@ def tables_due(source: str, *, settings: Settings, now: int) -> list[TableToRead
         settings: The settings.
         now: Microseconds UTC.
     """
-    return [one for one in tables_to_read_again(source, settings=settings) if not _rests(one, now)]
+    return [table for table in tables_to_read_again(source, settings=settings) if not _rests(table, now)]
 
 
-def _rests(one: TableToRead, now: int) -> bool:
-    minutes = min(2**one.tries, _LONGEST_REST)
-    return one.error is not None and one.tried_at is not None and now < one.tried_at + minutes * 60_000_000
+def _rests(table: TableToRead, now: int) -> bool:
+    minutes = min(2**table.tries, _LONGEST_REST)
+    return table.error is not None and table.tried_at is not None and now < table.tried_at + minutes * 60_000_000
 
 
 def read_again(source: str, *, settings: Settings, tell: Callable[[DumpProgress], None] = lambda _: None) -> DumpReport:
@@ -91,7 +91,9 @@ def read_again(source: str, *, settings: Settings, tell: Callable[[DumpProgress]
     except StrataError as error:
         # The only one: its failure is no failure of the run.
         report = DumpReport(source, (), (error.located(source=source, table=str(tables[0])).facts(),))
-    return DumpReport(source, report.tables, tuple(one for one in report.failed if _note_failure(ledger, waiting, one)))
+    return DumpReport(
+        source, report.tables, tuple(facts for facts in report.failed if _note_failure(ledger, waiting, facts))
+    )
 
 
 def _waiting(source: Source, engine: sa.Engine) -> list[TableToRead]:
@@ -99,9 +101,9 @@ def _waiting(source: Source, engine: sa.Engine) -> list[TableToRead]:
         return []
     folded = folds_names(source.name, engine)
     return [
-        one
-        for one in ReadAgainLedger(engine).all(source.name)
-        if matches(TableName(one.database_name, one.table_name), source.settings.mirrors, folded=folded)
+        table
+        for table in ReadAgainLedger(engine).all(source.name)
+        if matches(TableName(table.database_name, table.table_name), source.settings.mirrors, folded=folded)
     ]
 
 
@@ -110,8 +112,8 @@ def _note_failure(ledger: ReadAgainLedger, waiting: Sequence[TableToRead], error
     if error.error == AlreadyRunningError.__name__ or error.table is None:
         _LOG.info("%s is being dumped by another process: %s", error.table, error.message)
         return False
-    for one in waiting:
-        if one.name == error.table:
-            ledger.failed(one.source, one.database_name, one.table_name, error.message)
+    for table in waiting:
+        if table.name == error.table:
+            ledger.failed(table.source, table.database_name, table.table_name, error.message)
     _LOG.warning("%s could not be read again: %s", error.table, error.message)
     return True

@@ -171,8 +171,8 @@ class _Whole:
 
     @property
     def _planned(self) -> PlanReport:
-        found: PlanReport = self._reports["plan"]
-        return found
+        report: PlanReport = self._reports["plan"]
+        return report
 
     def run(self) -> WholeReport:
         source, settings = self._wanted.source, self._settings

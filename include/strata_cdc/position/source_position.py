@@ -128,18 +128,18 @@ class SourcePosition(Struct, frozen=True):
 
 def _farthest(parts: Iterable[PartialTransaction]) -> tuple[PartialTransaction, ...]:
     """The part with the most steps for each transaction, in the order of their texts."""
-    found: dict[str, PartialTransaction] = {}
+    transactions: dict[str, PartialTransaction] = {}
     for part in parts:
-        known = found.get(str(part.transaction))
-        found[str(part.transaction)] = part if known is None or known.steps < part.steps else known
-    return tuple(found[text] for text in sorted(found))
+        known = transactions.get(str(part.transaction))
+        transactions[str(part.transaction)] = part if known is None or known.steps < part.steps else known
+    return tuple(transactions[text] for text in sorted(transactions))
 
 
 def lineages_of(origins: Iterable[Origin]) -> tuple[Origin, ...]:
     """Each history once, in order."""
-    found: dict[tuple[str, str], SourcePosition] = {}
+    positions: dict[tuple[str, str], SourcePosition] = {}
     for origin in origins:
         place = origin.place
-        known = found.get(place.history)
-        found[place.history] = place if known is None else known.union(place)
-    return tuple(Origin(place.source, place.position, place.lineage) for _, place in sorted(found.items()))
+        known = positions.get(place.history)
+        positions[place.history] = place if known is None else known.union(place)
+    return tuple(Origin(place.source, place.position, place.lineage) for _, place in sorted(positions.items()))

@@ -69,11 +69,11 @@ class Token(Struct, frozen=True):
         Raises:
             IncomparableTokensError: Two positions of one source have no union.
         """
-        found: dict[str, SourcePosition] = {}
+        positions: dict[str, SourcePosition] = {}
         for place in places:
-            known = found.get(place.source)
-            found[place.source] = place if known is None else known.union(place)
-        return cls(tuple(found[source] for source in sorted(found)))
+            known = positions.get(place.source)
+            positions[place.source] = place if known is None else known.union(place)
+        return cls(tuple(positions[source] for source in sorted(positions)))
 
     def compare(self, other: Token, *, clock_bound: int | None = None) -> Order:
         """Whether this token is before the other one, after it, equal to it, or neither.
@@ -86,10 +86,10 @@ class Token(Struct, frozen=True):
                 source, also by copy, are then ordered by their commit times if these differ by more. Such a result is
                 not part of the partial order: it may contradict comparisons with a third token.
         """
-        found = self._by_sets(other)
-        if found is Order.UNKNOWN and clock_bound is not None and not self._shares_source(other):
+        order = self._by_sets(other)
+        if order is Order.UNKNOWN and clock_bound is not None and not self._shares_source(other):
             return self._by_clocks(other, clock_bound)
-        return found
+        return order
 
     def _by_sets(self, other: Token) -> Order:
         order = self._is_within(other), other._is_within(self)

@@ -154,8 +154,12 @@ def _unpacked(packed: _Place, steps: Iterator[int]) -> SourcePosition:
         place = replace(place, parts=tuple(_unpacked_part(part, position, steps) for part in packed.inside))
     if isinstance(packed, _CopiedPlace):
         origins = [
-            Origin(one.source, position if one.position is None else _unpacked_position(one.position), one.lineage)
-            for one in packed.origins
+            Origin(
+                origin.source,
+                position if origin.position is None else _unpacked_position(origin.position),
+                origin.lineage,
+            )
+            for origin in packed.origins
         ]
         place = with_origins(place, origins)
     return place
@@ -175,4 +179,4 @@ def _unpacked_part(packed: _Gtid | Literal[0], position: Position, steps: Iterat
 def _unpacked_position(found: _Gtids | _File) -> Position:
     if isinstance(found, _File):
         return file_position(str(UUID(bytes=found.uuid)), found.file, found.offset)
-    return gtid_set([(Sid(str(UUID(bytes=one.uuid)), one.tag), one.bounds) for one in found.servers])
+    return gtid_set([(Sid(str(UUID(bytes=server.uuid)), server.tag), server.bounds) for server in found.servers])

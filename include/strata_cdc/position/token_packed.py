@@ -136,24 +136,24 @@ def growing(place: SourcePosition, gtid: Gtid) -> tuple[int, int] | None:
     return None
 
 
-def _packed_position(found: Position, uuids: list[str], numbers: list[int]) -> _Servers | _Domains | str:
-    match found:
+def _packed_position(position: Position, uuids: list[str], numbers: list[int]) -> _Servers | _Domains | str:
+    match position:
         case FilePosition():
-            uuids.append(found.server_uuid)
-            numbers.append(found.at.offset)
-            return found.at.file
+            uuids.append(position.server_uuid)
+            numbers.append(position.at.offset)
+            return position.at.file
         case GtidSet():
             servers: _Servers = []
-            for sid, spans in found.items():
+            for sid, spans in position.items():
                 uuids.append(sid.uuid)
                 numbers += [bound for span in spans for bound in span]
                 servers.append(_Tagged(sid.tag, len(spans)) if sid.tag else len(spans))
             return servers
         case DomainSet():
-            numbers += [known.last for known in found.ranges]
-            return {known.domain: known.server for known in found.ranges}
+            numbers += [known.last for known in position.ranges]
+            return {known.domain: known.server for known in position.ranges}
         case _:
-            raise TypeError(f"tokens have no form for {type(found).__name__}")
+            raise TypeError(f"tokens have no form for {type(position).__name__}")
 
 
 def _packed_origin(origin: Origin, place: SourcePosition, uuids: list[str], numbers: list[int]) -> _Origin:
@@ -195,13 +195,13 @@ def unpacked(
         Usage: Likewise, of the name of a file.
     """
     reader = _Reader(uuids, numbers)
-    found = [reader.place(_FORM.decode(form)) for form in forms]
+    positions = [reader.place(_FORM.decode(form)) for form in forms]
     for part in parts:
-        if part.place >= len(found):
+        if part.place >= len(positions):
             raise msgspec.DecodeError("a transaction of a source that the token does not have")
-        place = found[part.place]
-        found[part.place] = replace(place, parts=(*place.parts, reader.part(part, place.position)))
-    return tuple(found)
+        place = positions[part.place]
+        positions[part.place] = replace(place, parts=(*place.parts, reader.part(part, place.position)))
+    return tuple(positions)
 
 
 class _Reader:
@@ -214,8 +214,10 @@ class _Reader:
         """The position of a source, without parts."""
         position = self._position(packed.position)
         origins = [
-            Origin(one.source, position if one.position is None else self._position(one.position), one.lineage)
-            for one in packed.origins
+            Origin(
+                origin.source, position if origin.position is None else self._position(origin.position), origin.lineage
+            )
+            for origin in packed.origins
         ]
         committed_at = self._number(MOST_MICROS - 1)
         return with_origins(SourcePosition(packed.source, position, packed.lineage, committed_at), origins)
@@ -225,30 +227,30 @@ class _Reader:
         return PartialTransaction(self._transaction(packed, position), self._number(MOST_STEPS))
 
     def _uuid(self) -> str:
-        found = next(self._uuids, None)
-        if found is None:
+        uuid = next(self._uuids, None)
+        if uuid is None:
             raise msgspec.DecodeError("a UUID is missing")
-        return found
+        return uuid
 
     def _number(self, most: int) -> int:
-        found = next(self._numbers, None)
-        if found is None:
+        number = next(self._numbers, None)
+        if number is None:
             raise msgspec.DecodeError("a number is missing")
-        if found > most:
-            raise msgspec.DecodeError(f"{found} is more than {most}")
-        return found
+        if number > most:
+            raise msgspec.DecodeError(f"{number} is more than {most}")
+        return number
 
     def _position(self, packed: _Servers | _Domains | str) -> Position:
         if isinstance(packed, str):
             return file_position(self._uuid(), packed, self._number(MAX_GNO))
         if isinstance(packed, dict):
             return domain_set(packed, [self._number(MAX_GNO) for _ in packed])
-        found: list[tuple[Sid, list[int]]] = []
+        servers: list[tuple[Sid, list[int]]] = []
         for server in packed:
             tag, count = (server.tag, server.spans) if isinstance(server, _Tagged) else ("", server)
             bounds = [self._number(MAX_GNO) for _ in range(2 * count)]
-            found.append((Sid(self._uuid(), tag), bounds))
-        return gtid_set(found)
+            servers.append((Sid(self._uuid(), tag), bounds))
+        return gtid_set(servers)
 
     def _transaction(self, packed: PackedPart, position: Position) -> Gtid | BinlogPosition:
         if isinstance(position, FilePosition):
@@ -282,10 +284,10 @@ def gtid_set(servers: Sequence[tuple[Sid, Sequence[int]]]) -> GtidSet:
         if len(bounds) % 2 or not all(bounds) or list(bounds) != sorted(bounds):
             raise msgspec.DecodeError("a span has no end, or runs backwards")
         spans[sid] = tuple(zip(bounds[::2], bounds[1::2], strict=True))
-    found = GtidSet.of(spans)
-    if list(found.items()) != list(spans.items()) or len(spans) < len(servers):
+    gtids = GtidSet.of(spans)
+    if list(gtids.items()) != list(spans.items()) or len(spans) < len(servers):
         raise msgspec.DecodeError("a GTID set is not in order")
-    return found
+    return gtids
 
 
 def domain_set(writers: dict[int, int], numbers: Sequence[int]) -> DomainSet:

@@ -234,8 +234,8 @@ class _Answers:
         store = SchemaStore(_store(self._sources, source))
         history = History(store, source)
         position = position_of(history, at) if at.strip() else AtSeq(history.tracked.seq)
-        found = tables_at(history, position, TableName(database, table))
-        return JSONResponse(next(to_plain(line) for line in found.lines()))
+        tables = tables_at(history, position, TableName(database, table))
+        return JSONResponse(next(to_plain(line) for line in tables.lines()))
 
     def history(self, source: _Source, database: _Database, table: _Table) -> JSONResponse:
         """The changes of a table, as lines of `strata schema history`; the newest thousand."""
@@ -245,5 +245,5 @@ class _Answers:
 
     def verdict(self, source: _Source, start: _Micros) -> JSONResponse:
         """What the checks found in one interval, table by table, as the store has it."""
-        found = VerdictLedger(_store(self._sources, source)).select(source, [start])
-        return JSONResponse([to_plain(one) for one in found])
+        verdicts = VerdictLedger(_store(self._sources, source)).select(source, [start])
+        return JSONResponse([to_plain(verdict) for verdict in verdicts])

@@ -85,10 +85,10 @@ def _side_by_side(
     return [*gone, *_kept(after, found)], others
 
 
-def _kept(after: TableDefinition, found: Iterable[Difference]) -> list[SideBySide]:
+def _kept(after: TableDefinition, differences: Iterable[Difference]) -> list[SideBySide]:
     """The columns of the newer version, each beside what it was."""
     lines = {column.name: SideBySide(" ", column, column) for column in after.columns}
-    for one in found:
+    for one in differences:
         if isinstance(one, ColumnAdded):
             lines[one.column.name] = SideBySide("+", None, one.column)
         elif isinstance(one, (ColumnChanged, ColumnRenamed)):

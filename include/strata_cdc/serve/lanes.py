@@ -67,11 +67,15 @@ def lineage_of(
         StoreUnavailableError: The database does not answer.
     """
     names = list(dict.fromkeys(change.entry.name for change in timeline if change.entry.name != EVERY_TABLE))
-    lanes = [_lane_of_name(one, timeline, span, draw) for one in names] if len(names) >= _LEAST_NAMES else []
+    lanes = [_lane_of_name(name, timeline, span, draw) for name in names] if len(names) >= _LEAST_NAMES else []
     copies = list(_copies(store, source, timeline, span))
-    placed = [one for one in newest_partition_changes(store.engine, source, names) if _is_of(one, timeline)]
+    placed = [
+        newest_partition_change
+        for newest_partition_change in newest_partition_changes(store.engine, source, names)
+        if _is_of(newest_partition_change, timeline)
+    ]
     if copies and not lanes:
-        lanes = [_lane_of_name(one, timeline, span, draw) for one in names]
+        lanes = [_lane_of_name(name, timeline, span, draw) for name in names]
     if placed:
         copies.append(_lane_of_partitions(placed, span))
     return TableAncestry((*lanes, *copies), tuple(placed))
@@ -107,10 +111,10 @@ def _copies(store: SchemaStore, source: str, timeline: Sequence[ShownChange], sp
         yield Lane(copy, f"{change.online.tool}: became {swap.name}", bands(drawn, span))
 
 
-def _is_of(one: PlacedChange, timeline: Sequence[ShownChange]) -> bool:
+def _is_of(placed: PlacedChange, timeline: Sequence[ShownChange]) -> bool:
     """Whether the table had that name then: another table may have it before, or since."""
-    reached = [change.entry for change in timeline if change.entry.seq <= one.change.seq]
-    return bool(reached) and reached[-1].name == one.change.name
+    reached = [change.entry for change in timeline if change.entry.seq <= placed.change.seq]
+    return bool(reached) and reached[-1].name == placed.change.name
 
 
 def _lane_of_partitions(placed: Sequence[PlacedChange], span: Period) -> Lane:

@@ -118,9 +118,9 @@ def _of_store(engine: sa.Engine, name: str, read: SourceNumbers | None) -> Sourc
     waiting, gaps = waiting_rows(engine, name), unknown_tables(engine, name, _MOST_GAPS)
     attention = [
         *_of_numbers(name, read),
-        *(_waiting(name, one) for one in waiting),
-        *(_read_again(name, one) for one in ReadAgainLedger(engine).all(name)[:_SHOWN_GAPS]),
-        *(_gap(name, one) for one in gaps[:_SHOWN_GAPS]),
+        *(_waiting(name, unpublished) for unpublished in waiting),
+        *(_read_again(name, table) for table in ReadAgainLedger(engine).all(name)[:_SHOWN_GAPS]),
+        *(_gap(name, gap) for gap in gaps[:_SHOWN_GAPS]),
         *_unlogged(engine, name),
     ]
     return SourceView(
@@ -130,7 +130,7 @@ def _of_store(engine: sa.Engine, name: str, read: SourceNumbers | None) -> Sourc
         versions=_count_versions(engine, name),
         attention=tuple(sorted(attention, key=lambda one: one.urgency)),
         checked=next(iter(VerdictLedger(engine).outcomes(name, limit=1)), None),
-        withheld_rows=sum(one.rows for one in waiting if one.state is not IntervalState.OWED),
+        withheld_rows=sum(unpublished.rows for unpublished in waiting if unpublished.state is not IntervalState.OWED),
         gaps=len(gaps),
         reading=read,
     )
@@ -177,35 +177,39 @@ def _of_times(name: str, numbers: Mapping[str, float | None]) -> Iterator[Attent
         yield Attention("a mirror cannot be read", f"strata mirror update --source {name}")
 
 
-def _waiting(name: str, one: UnpublishedRows) -> Attention:
-    rows = f"{counted(one.rows, 'row')} of {_tables(one)} in {counted(one.intervals, 'interval')}"
-    if one.state is IntervalState.OWED:
+def _waiting(name: str, unpublished: UnpublishedRows) -> Attention:
+    rows = (
+        f"{counted(unpublished.rows, 'row')} of {_tables(unpublished)} in {counted(unpublished.intervals, 'interval')}"
+    )
+    if unpublished.state is IntervalState.OWED:
         return Attention(f"{rows} wait for the next run", f"strata run --source {name}", urgency=Urgency.WAITING)
-    if one.state is IntervalState.FAILED:
+    if unpublished.state is IntervalState.FAILED:
         text, command = f"{rows} failed their checks or could not be decoded", f"strata run --source {name} --failed"
     else:
         text, command = f"{rows} are held back", f"strata status --source {name}"
     return Attention(text, command, urgency=Urgency.WITHHELD)
 
 
-def _read_again(name: str, one: TableToRead) -> Attention:
-    text = f"the mirror of {one.name} is to be read again: {one.reason}"
-    command = f"strata dump --source {name} --table {one.name}"
-    return Attention(text, command, (one.database_name, one.table_name), Urgency.STILL)
+def _read_again(name: str, table: TableToRead) -> Attention:
+    text = f"the mirror of {table.name} is to be read again: {table.reason}"
+    command = f"strata dump --source {name} --table {table.name}"
+    return Attention(text, command, (table.database_name, table.table_name), Urgency.STILL)
 
 
-def _tables(one: UnpublishedRows) -> str:
-    return one.table if one.tables == 1 else counted(one.tables, "table")
+def _tables(unpublished: UnpublishedRows) -> str:
+    return unpublished.table if unpublished.tables == 1 else counted(unpublished.tables, "table")
 
 
 def _unlogged(engine: sa.Engine, name: str) -> Iterator[Attention]:
-    tables = [str(one.name) for one in unlogged_cascades(engine, name)]
+    tables = [str(unlogged_cascade.name) for unlogged_cascade in unlogged_cascades(engine, name)]
     if tables:
         more = f" and {counted(len(tables) - _SHOWN_GAPS, 'other')}" if len(tables) > _SHOWN_GAPS else ""
         text = f"foreign keys change rows of {', '.join(tables[:_SHOWN_GAPS])}{more} without row events"
         yield Attention(text, f"strata reconcile --source {name}", urgency=Urgency.UNLOGGED)
 
 
-def _gap(name: str, one: TableSummary) -> Attention:
-    text = f"the schema of {one.name} is not known: {one.gap}"
-    return Attention(text, f"strata snapshot --source {name}", (one.name.database, one.name.table), Urgency.UNKNOWN)
+def _gap(name: str, summary: TableSummary) -> Attention:
+    text = f"the schema of {summary.name} is not known: {summary.gap}"
+    return Attention(
+        text, f"strata snapshot --source {name}", (summary.name.database, summary.name.table), Urgency.UNKNOWN
+    )

@@ -77,8 +77,8 @@ class Sources:
         url = self.find(source).store_url
         with self._lock:
             if url not in self._engines:
-                found = find_store(url)
-                if found is None:
+                store = find_store(url)
+                if store is None:
                     return None
-                self._engines[url] = found
+                self._engines[url] = store
             return self._engines[url]

@@ -181,7 +181,7 @@ def _at(
         return AtView(None, refusal=error)
     reached = [change for change in timeline if change.entry.order[:3] <= _order_of(timeline, version)]
     origins = column_origins(reached)
-    columns = tuple(ColumnRow(one, origins.get(fold_name(one.name))) for one in version.definition.columns)
+    columns = tuple(ColumnRow(column, origins.get(fold_name(column.name))) for column in version.definition.columns)
     keys = tuple(described_key(key) for key in version.definition.keys)
     is_later = bool(asked) and isinstance(position, AtSeq)
     statement = create_statement(store, source, name, version)

@@ -79,13 +79,15 @@ def rows_view(engine: sa.Engine, source: str, name: TableName, names: Iterable[T
     newest = newest_intervals(engine, source, pair)
     waiting = newest_intervals(engine, source, pair, states=_WITHHELD)
     verdicts = {
-        one.start: one
-        for one in VerdictLedger(engine).of_table(source, full_name(*pair), {one.start for one in (*newest, *waiting)})
+        verdict.start: verdict
+        for verdict in VerdictLedger(engine).of_table(
+            source, full_name(*pair), {rows.start for rows in (*newest, *waiting)}
+        )
     }
     return RowsView(
         versions=rows_by_version(engine, source, [full_name(one.database, one.table) for one in (name, *names)]),
-        intervals=tuple(IntervalLine(one, verdicts.get(one.start)) for one in newest),
-        withheld=tuple(WithheldRows(one, _failures(one, verdicts.get(one.start))) for one in waiting),
+        intervals=tuple(IntervalLine(rows, verdicts.get(rows.start)) for rows in newest),
+        withheld=tuple(WithheldRows(rows, _failures(rows, verdicts.get(rows.start))) for rows in waiting),
     )
 
 

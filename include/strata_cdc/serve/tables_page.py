@@ -45,14 +45,16 @@ def tables_view(engine: sa.Engine, source: str, after: TableName | None, contain
     """
     page = tables_page(engine, source, after=after, containing=containing)
     span = stream_span(engine, source)
-    rows = tuple(TableRow(one, heat(one.changed_at, span)) for one in page.tables)
+    rows = tuple(TableRow(table, heat(table.changed_at, span)) for table in page.tables)
     return TablesView(rows, span, page.tables[-1].name if page.has_more else None)
 
 
 def stream_span(engine: sa.Engine, source: str) -> Period:
     """From the first statement that has a time to where the stream is tracked."""
-    found = schema_version.c
-    query = sa.select(found.committed_at).where(found.source == source, found.committed_at > 0).order_by(found.seq)
+    columns = schema_version.c
+    query = (
+        sa.select(columns.committed_at).where(columns.source == source, columns.committed_at > 0).order_by(columns.seq)
+    )
     with reading(engine) as connection:
         first = connection.execute(query.limit(1)).scalar_one_or_none()
     position = SchemaStore(engine).position(source)

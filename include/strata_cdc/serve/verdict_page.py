@@ -62,9 +62,9 @@ def verdicts_view(engine: sa.Engine, source: str, before: int | None, *, unsound
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    found = VerdictLedger(engine).outcomes(source, before=before, unsound=unsound, limit=INTERVALS_ON_A_PAGE + 1)
-    page = tuple(found[:INTERVALS_ON_A_PAGE])
-    return VerdictsView(page, page[-1].start if len(found) > len(page) else None)
+    outcomes = VerdictLedger(engine).outcomes(source, before=before, unsound=unsound, limit=INTERVALS_ON_A_PAGE + 1)
+    page = tuple(outcomes[:INTERVALS_ON_A_PAGE])
+    return VerdictsView(page, page[-1].start if len(outcomes) > len(page) else None)
 
 
 def verdict_view(engine: sa.Engine, source: str, start: int, offset: int = 0) -> VerdictView:
@@ -83,20 +83,20 @@ def verdict_view(engine: sa.Engine, source: str, start: int, offset: int = 0) ->
     interval = IntervalLedger(engine).get(source, start)
     if interval is None:
         raise Usage("no closed interval starts at this time", source=source)
-    found = VerdictLedger(engine).of_interval(source, start, offset=offset, limit=TABLES_ON_A_PAGE + 1)
+    verdicts = VerdictLedger(engine).of_interval(source, start, offset=offset, limit=TABLES_ON_A_PAGE + 1)
     pieces = {piece.full_name: piece for piece in TableIntervalLedger(engine).of_interval(source, start)}
     decisions = DecisionLedger(engine).select(source, start)
     tables = tuple(
         TableFindings(
-            one,
-            pieces.get(one.table),
+            verdict,
+            pieces.get(verdict.table),
             tuple(
                 decision
                 for decision in decisions
-                if full_name(decision.database_name, decision.table_name) == one.table
+                if full_name(decision.database_name, decision.table_name) == verdict.table
             ),
         )
-        for one in found[:TABLES_ON_A_PAGE]
-        if one.table or one.details.failures
+        for verdict in verdicts[:TABLES_ON_A_PAGE]
+        if verdict.table or verdict.details.failures
     )
-    return VerdictView(interval, tables, offset + TABLES_ON_A_PAGE if len(found) > TABLES_ON_A_PAGE else None)
+    return VerdictView(interval, tables, offset + TABLES_ON_A_PAGE if len(verdicts) > TABLES_ON_A_PAGE else None)

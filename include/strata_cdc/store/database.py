@@ -73,8 +73,8 @@ def open_store(url: str, on_missing: OnMissing = OnMissing.CREATE) -> sa.Engine:
         SettingsError: The text is not a URL of a database.
     """
     if on_missing is OnMissing.EMPTY:
-        found = find_store(url)
-        return open_store("sqlite://") if found is None else found
+        store = find_store(url)
+        return open_store("sqlite://") if store is None else store
     parsed = _parse(url)
     engine = _engine(parsed)
     try:

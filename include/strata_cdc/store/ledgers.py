@@ -93,8 +93,8 @@ class IntervalLedger:
 
     def get(self, source: str, start: int) -> ClosedInterval | None:
         """The interval that begins exactly then."""
-        found = self._select((closed_interval.c.source == source) & (closed_interval.c.start_at == start))
-        return found[0] if found else None
+        intervals = self._select((closed_interval.c.source == source) & (closed_interval.c.start_at == start))
+        return intervals[0] if intervals else None
 
     def close(self, interval: ClosedInterval, tables: Sequence[TableInterval] = ()) -> ClosedInterval:
         """Stores the marks, and what is pending between them, unless the interval's time is owned already.
@@ -161,8 +161,10 @@ class PublishedLedger:
 
     def get(self, source: str, interval_start: int, table: str) -> PublishedInterval | None:
         """The note of one table (`full_names.py`) in one interval."""
-        found = published_interval.c
-        rows = self._select((found.source == source) & (found.start_at == interval_start) & (found.table_name == table))
+        columns = published_interval.c
+        rows = self._select(
+            (columns.source == source) & (columns.start_at == interval_start) & (columns.table_name == table)
+        )
         return rows[0] if rows else None
 
     def list(self, source: str, table: str | None = None) -> Sequence[PublishedInterval]:
@@ -187,10 +189,10 @@ class PublishedLedger:
 
     def newest(self, source: str) -> dict[str, int]:
         """The newest version of each change table that is known to have been committed."""
-        found = published_interval.c
-        query = sa.select(found.table_name, sa.func.max(found.delta_version)).where(found.source == source)
+        columns = published_interval.c
+        query = sa.select(columns.table_name, sa.func.max(columns.delta_version)).where(columns.source == source)
         # By the source, too: MySQL reads one entry of `published_interval_version` for each table only then.
-        query = query.group_by(found.source, found.table_name)
+        query = query.group_by(columns.source, columns.table_name)
         with reading(self._engine) as connection:
             return {name: int(version) for name, version in connection.execute(query)}
 

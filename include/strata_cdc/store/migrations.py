@@ -92,8 +92,8 @@ def _add_effects_and_commit_index(connection: sa.Connection) -> None:
     _add_columns(connection, table_version, "effect")
     _add_columns(connection, row_removal, "effects")
     wanted = "published_interval_version"
-    if wanted not in {one["name"] for one in sa.inspect(connection).get_indexes(published_interval.name)}:
-        next(one for one in published_interval.indexes if one.name == wanted).create(connection)
+    if wanted not in {index["name"] for index in sa.inspect(connection).get_indexes(published_interval.name)}:
+        next(index for index in published_interval.indexes if index.name == wanted).create(connection)
 
 
 def _add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:

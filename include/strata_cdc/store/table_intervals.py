@@ -166,8 +166,8 @@ class TableIntervalLedger:
 
     def get(self, source: str, start: int, database: str, table: str) -> TableInterval | None:
         """One table's part of one interval; None if it has no rows there, or they are not counted."""
-        found = self.select(source, tuple(IntervalState), starts=(start, start + 1), table=(database, table))
-        return found[0] if found else None
+        intervals = self.select(source, tuple(IntervalState), starts=(start, start + 1), table=(database, table))
+        return intervals[0] if intervals else None
 
     def of_interval(self, source: str, start: int) -> list[TableInterval]:
         """All tables of one interval, by name."""

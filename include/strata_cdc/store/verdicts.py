@@ -134,21 +134,21 @@ class VerdictLedger:
             unsound: Only intervals in which a check failed.
             limit: How many at most.
         """
-        found = verdict.c
-        condition = found.source == source
+        columns = verdict.c
+        condition = columns.source == source
         if before is not None:
-            condition &= found.start_at < before
+            condition &= columns.start_at < before
         if unsound:
-            condition &= found.outcome != str(VerdictOutcome.PASSED)
-        starts = sa.select(found.start_at).where(condition).distinct().order_by(found.start_at.desc()).limit(limit)
+            condition &= columns.outcome != str(VerdictOutcome.PASSED)
+        starts = sa.select(columns.start_at).where(condition).distinct().order_by(columns.start_at.desc()).limit(limit)
         with reading(self._engine) as connection:
             chosen = [start for (start,) in connection.execute(starts)]
             # A verdict on the interval as a whole is stored for each interval; it counts only if it did not pass.
-            noteworthy = (found.table_name != "") | (found.outcome != str(VerdictOutcome.PASSED))
+            noteworthy = (columns.table_name != "") | (columns.outcome != str(VerdictOutcome.PASSED))
             query = (
-                sa.select(found.start_at, found.outcome, sa.func.count(), sa.func.max(found.judged_at))
-                .where((found.source == source) & found.start_at.in_(chosen) & noteworthy)
-                .group_by(found.start_at, found.outcome)
+                sa.select(columns.start_at, columns.outcome, sa.func.count(), sa.func.max(columns.judged_at))
+                .where((columns.source == source) & columns.start_at.in_(chosen) & noteworthy)
+                .group_by(columns.start_at, columns.outcome)
             )
             counts: dict[int, dict[str, tuple[int, int]]] = {start: {} for start in chosen}
             for start, outcome, count, judged_at in connection.execute(query):

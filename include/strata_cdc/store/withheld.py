@@ -68,8 +68,10 @@ def withheld(engine: sa.Engine, source: str) -> list[WithheldInterval]:
 
 
 def _withheld(piece: TableInterval, own: StoredVerdict | None, whole: StoredVerdict | None) -> WithheldInterval:
-    of_run: Sequence[StoredVerdict] = [one for one in (own, whole) if one is not None and one.details.run == piece.run]
+    of_run: Sequence[StoredVerdict] = [
+        verdict for verdict in (own, whole) if verdict is not None and verdict.details.run == piece.run
+    ]
     failures = sorted(
-        (rule for one in of_run for rule in one.details.failures), key=lambda rule: rule.severity != "error"
+        (rule for verdict in of_run for rule in verdict.details.failures), key=lambda rule: rule.severity != "error"
     )
     return WithheldInterval(piece, tuple(failures), own if own in of_run else None)

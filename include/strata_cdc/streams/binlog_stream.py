@@ -108,7 +108,7 @@ class BinlogTransactions:
                 if not changes:
                     continue
                 mine = made.get((record.seq, number))
-                tables = {one for one in named_tables(changes) | (mine.tables if mine else set()) if one.table}
+                tables = {name for name in named_tables(changes) | (mine.tables if mine else set()) if name.table}
                 databases = frozenset(named_databases(changes) or {query.database})
                 version = mine.version if mine else None
                 yield SchemaChange(record.seq, number, as_one_looks_at(text), databases, frozenset(tables), version)
@@ -159,29 +159,29 @@ class BinlogSourceStream:
         """Yields the transactions for the reader, as `SourceStream.read`."""
         end_time, is_over = _EndTime(self._request, self._opening.time), self._is_over()
         items = chain([self._first], self._following)
-        while not is_over and (found := next(items, None)) is not None:
-            chosen = self._take(found)
+        while not is_over and (item := next(items, None)) is not None:
+            chosen = self._take(item)
             if chosen is not None:
                 changes = BinlogTransactions(chosen, self._versions, self._rows)
                 yield ChosenTransactions(changes, chosen.places, chosen.given)
                 self._progress = chosen.behind
             yield None
             is_over = (chosen is not None and chosen.is_last) or self._is_over()
-            if isinstance(found.item, Waiting) and not is_over:
-                is_over = end_time.is_over(self._progress, by_file=found.reached.by_file)
+            if isinstance(item.item, Waiting) and not is_over:
+                is_over = end_time.is_over(self._progress, by_file=item.reached.by_file)
 
-    def _take(self, found: SourceItem) -> ChosenRows | None:
+    def _take(self, source_item: SourceItem) -> ChosenRows | None:
         """Tracks an item, and chooses its transactions."""
-        item, self._reached = found.item, found.reached
+        item, self._reached = source_item.item, source_item.reached
         if isinstance(item, Waiting):
-            self._progress = self._progress.behind_head(found.reached)
+            self._progress = self._progress.behind_head(source_item.reached)
         self._versions.track(item)
         if not isinstance(item, Transactions):
             return None
         if item.batch.last_seq <= self._opening.skip_to and not item.batch.marks:
-            self._progress = self._progress.behind(item.batch, 0, len(item.batch), found.reached)
+            self._progress = self._progress.behind(item.batch, 0, len(item.batch), source_item.reached)
             return None
-        return choose(item, found.reached, self._progress, self._opening, self._request)
+        return choose(item, source_item.reached, self._progress, self._opening, self._request)
 
     def _is_over(self) -> bool:
         """Whether nothing more is to be yielded."""

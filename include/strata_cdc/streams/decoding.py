@@ -160,7 +160,7 @@ class _OpenItem:
         """Of the transactions that end in a span, those of which something was yielded, in this span or before it."""
         for _, rows in span.rows:
             self._touched.update(np.unique(row_seqs(rows)).tolist())
-        self._touched.update(one.place.record.seq for one in span.ddl)
+        self._touched.update(ddl.place.record.seq for ddl in span.ddl)
         if not self._touched:
             return _NONE
         found = ended[np.isin(ended, list(self._touched))]
@@ -211,10 +211,10 @@ class Decoding:
             for step in chosen.changes.rows():
                 open_.put(step)
                 if isinstance(step, Watermark):
-                    found = open_.cut(step)
+                    batch = open_.cut(step)
                     # After the last rows, there are mostly only transactions without rows.
-                    yield last if step.is_last else last.joined(found)
-                    last = found if step.is_last else StreamBatch(chosen.places)
+                    yield last if step.is_last else last.joined(batch)
+                    last = batch if step.is_last else StreamBatch(chosen.places)
                     if open_.is_over:
                         break
         except StrataError as error:

@@ -69,8 +69,8 @@ class Opening(Struct, frozen=True):
 
     def stop(self, batch: TransactionBatch, first: int, had: Executed) -> int | None:
         """As `End.stop`."""
-        found = [row for end in self.ends if (row := end.stop(batch, first, had)) is not None]
-        return min(found, default=None)
+        ends = [row for end in self.ends if (row := end.stop(batch, first, had)) is not None]
+        return min(ends, default=None)
 
     def rows(self, batch: TransactionBatch, first: int, stop: int) -> Ints:
         """As `Begin.rows`."""
@@ -131,18 +131,18 @@ def open_at(landed: LandedStream, server: LiveServer, start: Start, until: Bound
             event begins.
         StrataError: The server or the lake does not answer.
     """
-    asked = _AskedServer(server, by_file=bool(landed.segments) and landed.has_anonymous())
+    asked_server = _AskedServer(server, by_file=bool(landed.segments) and landed.has_anonymous())
     if isinstance(start, ServerNow):
-        start = (start.end or server.end()) if asked.by_file else start.position
-    place = asked.now() if start is Edge.NOW else start
+        start = (start.end or server.end()) if asked_server.by_file else start.position
+    place = asked_server.now() if start is Edge.NOW else start
     if isinstance(place, datetime) and not landed.segments and until is not Edge.LANDED:
-        _refuse_before_kept(landed.source, asked, micros(place))
-    skip_to, begin, executed = _find_start(landed, asked, place)
-    ends = _find_end(landed, asked, until, follow=follow)
-    return Opening(begin, skip_to, executed, ends, asked.by_file)
+        _refuse_before_kept(landed.source, asked_server, micros(place))
+    skip_to, begin, executed = _find_start(landed, asked_server, place)
+    ends = _find_end(landed, asked_server, until, follow=follow)
+    return Opening(begin, skip_to, executed, ends, asked_server.by_file)
 
 
-def _find_start(landed: LandedStream, asked: _AskedServer, start: Bound) -> tuple[int, Begin, Executed | None]:
+def _find_start(landed: LandedStream, server: _AskedServer, start: Bound) -> tuple[int, Begin, Executed | None]:
     first = landed.first_seq - 1
     if isinstance(start, Edge):
         return (landed.last_seq if start is Edge.LANDED else first), Begin.of(None), None
@@ -153,19 +153,19 @@ def _find_start(landed: LandedStream, asked: _AskedServer, start: Bound) -> tupl
         return (landed.seq_before(micros(position)) if landed.segments else 0), Begin.of(position), None
     if is_executed(position):
         executed = start.executed() if isinstance(start, SourcePosition) else position
-        return _behind_set(landed, asked, position, executed or position), Begin.of(start), position
+        return _behind_set(landed, server, position, executed or position), Begin.of(start), position
     if isinstance(position, FilePosition):
-        return _behind_file(landed, asked, position.at, position.server_uuid), Begin.of(start), None
+        return _behind_file(landed, server, position.at, position.server_uuid), Begin.of(start), None
     if isinstance(position, BinlogPosition):
-        return _behind_file(landed, asked, position), Begin.of(start), None
+        return _behind_file(landed, server, position), Begin.of(start), None
     raise TypeError(f"a stream cannot begin at {type(position).__name__}")
 
 
-def _behind_set(landed: LandedStream, asked: _AskedServer, position: Executed, executed: Executed) -> int:
+def _behind_set(landed: LandedStream, server: _AskedServer, position: Executed, executed: Executed) -> int:
     """The last ordinal such that a set has all transactions up to it."""
-    _refuse_missing(landed, position, asked)
+    _refuse_missing(landed, position, server)
     ahead = executed - landed.executed()
-    lost = ahead - asked.state().executed if ahead else NOTHING
+    lost = ahead - server.state().executed if ahead else NOTHING
     if lost:
         raise SourceDivergedError(
             "the server has not executed the transactions of the position",
@@ -185,8 +185,8 @@ def _behind_set(landed: LandedStream, asked: _AskedServer, position: Executed, e
     return low
 
 
-def _refuse_missing(landed: LandedStream, position: Executed, asked: _AskedServer) -> None:
-    earliest = landed.executed_before() if landed.segments else asked.state().purged
+def _refuse_missing(landed: LandedStream, position: Executed, server: _AskedServer) -> None:
+    earliest = landed.executed_before() if landed.segments else server.state().purged
     gone = earliest - position
     if not gone:
         return
@@ -200,9 +200,9 @@ def _refuse_missing(landed: LandedStream, position: Executed, asked: _AskedServe
     ).beginning(earliest)
 
 
-def _refuse_before_kept(source: str, asked: _AskedServer, time: int) -> None:
+def _refuse_before_kept(source: str, server: _AskedServer, time: int) -> None:
     """Refuses a time of which the server has purged transactions, or may have purged some; nothing has landed."""
-    oldest = asked.oldest()
+    oldest = server.oldest()
     if oldest is not None and time < oldest.complete_from:
         raise _early(source, oldest.first_commit, oldest.complete_from)
 
@@ -312,11 +312,11 @@ def _is_landed_event(landed: LandedStream, seq: int, at: BinlogPosition) -> bool
 
 
 def _refuse_unwritten(
-    landed: LandedStream, asked: _AskedServer, at: BinlogPosition, kind: type[SourceDivergedError | Usage]
+    landed: LandedStream, server: _AskedServer, at: BinlogPosition, kind: type[SourceDivergedError | Usage]
 ) -> None:
     """Refuses a position that the server has not written, or where no event begins: it is not known what comes after
     it."""
-    files = asked.files()
+    files = server.files()
     size = files.size(at.file)
     if size is None and at < files.begin:
         if landed.segments:
@@ -336,7 +336,7 @@ def _refuse_unwritten(
             remedy=f"`--from {files.end}` begins with what comes next, as `--from now` does. If the position is one of "
             "this server, its binlog was reset since.",
         )
-    if FIRST_OFFSET < at.offset < size and not asked.begins_event(at):
+    if FIRST_OFFSET < at.offset < size and not server.begins_event(at):
         raise _inside_event(landed, at)
 
 
@@ -359,13 +359,13 @@ def _other_server(landed: LandedStream, wanted: str, found: str) -> SourceDiverg
     )
 
 
-def _find_end(landed: LandedStream, asked: _AskedServer, until: Bound | None, *, follow: bool) -> tuple[End, ...]:
+def _find_end(landed: LandedStream, server: _AskedServer, until: Bound | None, *, follow: bool) -> tuple[End, ...]:
     if until is Edge.LANDED:
         return (End.of(landed.last_seq),)
     if until is Edge.BEGINNING:
         raise Usage("a stream cannot end with the beginning", remedy="`--until` takes what `--from` takes.")
     if until is Edge.NOW or (until is None and not follow):
-        return (End.of(asked.now()),)
+        return (End.of(server.now()),)
     if until is None:
         return ()
     if isinstance(until, datetime) and landed.segments and micros(until) <= landed.clock:
@@ -374,7 +374,7 @@ def _find_end(landed: LandedStream, asked: _AskedServer, until: Bound | None, *,
     executed = until.executed() if isinstance(until, SourcePosition) else until
     if follow or (is_executed(executed) and landed.segments and executed <= landed.executed()):
         return (end,)
-    return end, End.of(asked.now())
+    return end, End.of(server.now())
 
 
 def _shown(time: int) -> str:

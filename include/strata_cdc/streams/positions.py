@@ -101,22 +101,22 @@ def place_of(token: Token, source: str, lineage: str = "") -> SourcePosition:
     Raises:
         Usage: The token does not name the source, or is of another history of the source.
     """
-    found = [place for place in token.places if place.source == source]
-    if not found:
+    positions = [place for place in token.places if place.source == source]
+    if not positions:
         named = ", ".join(place.source for place in token.places) or "no source"
         raise Usage(
             f"the token is of {named}, not of {source}",
             source=source,
             remedy="`strata token show TOKEN` shows what is in it.",
         )
-    if found[0].lineage != lineage:
+    if positions[0].lineage != lineage:
         raise Usage(
-            f"the token is of another history of the source: its lineage is {found[0].lineage!r}, and that of the "
+            f"the token is of another history of the source: its lineage is {positions[0].lineage!r}, and that of the "
             f"settings is {lineage!r}",
             source=source,
             remedy="Its transactions are not in this stream. Begin with `--from beginning`, or at a time.",
         )
-    return found[0]
+    return positions[0]
 
 
 def micros(time: datetime) -> int:
@@ -312,6 +312,6 @@ def first_at(offsets: Ints, batch: TransactionBatch, at: BinlogPosition) -> int:
     return int(np.searchsorted(offsets, at.offset))
 
 
-def _first(found: Mask) -> int:
+def _first(mask: Mask) -> int:
     """The first index that is true; if there is none, the number of values."""
-    return int(found.argmax()) if found.any() else len(found)
+    return int(mask.argmax()) if mask.any() else len(mask)

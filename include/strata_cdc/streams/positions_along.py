@@ -32,15 +32,15 @@ class ExecutedAlong:
 
     def before(self, row: int) -> Executed:
         """Returns what is executed before a row; the row after the last one is allowed, too."""
-        found = self._sets.get(row)
-        if found is not None:
-            return found
+        executed = self._sets.get(row)
+        if executed is not None:
+            return executed
         with self._lock:
             if row < self._built:
                 self._built, self._builder = self._first, ExecutedBuilder(self._base)
             self._grow(row)
-            found = self._sets[row] = self._builder.build()
-        return found
+            executed = self._sets[row] = self._builder.build()
+        return executed
 
     def after(self, row: int) -> Executed:
         """Returns what is executed after a row."""

@@ -91,7 +91,7 @@ class Recent:
         touched = self._touched(span)
         newest = max((int(seqs[-1]) for seqs in touched.values()), default=-1)
         is_inside = bool(touched) and newest > (int(span.ended[-1]) if len(span.ended) else -1)
-        self._open = (newest, [one for one, seqs in touched.items() if seqs[-1] == newest]) if is_inside else None
+        self._open = (newest, [name for name, seqs in touched.items() if seqs[-1] == newest]) if is_inside else None
         seqs = np.append(span.ended, newest) if is_inside else span.ended
         begun = seqs[seqs > self._begun]
         self._begun = int(seqs[-1]) if len(seqs) else self._begun
@@ -153,8 +153,8 @@ def _has(place: SourcePosition, begun: TransactionPlace) -> bool:
     return mine.counted == begun.before.position.counted and mine.contains(begun.transaction)
 
 
-def _is_same(one: SourcePosition, other: SourcePosition) -> bool:
-    return one.position == other.position and not other.parts
+def _is_same(position: SourcePosition, other: SourcePosition) -> bool:
+    return position.position == other.position and not other.parts
 
 
 def _last_begun(recent: RecentPart) -> TransactionPlace:

@@ -33,7 +33,7 @@ class Rendering:
 
     def events(self, span: StreamBatch) -> Iterator[Event]:
         """Returns the events of a span, in order."""
-        found: list[tuple[int, int, Event]] = [(one.place.record.seq, one.number, one) for one in span.ddl]
+        found: list[tuple[int, int, Event]] = [(ddl.place.record.seq, ddl.number, ddl) for ddl in span.ddl]
         for batch in span.batches:
             for seq, row, change in self._changes(batch, span.places):
                 found.append((seq, span.places[seq].statements + row + 1, change))
@@ -75,8 +75,8 @@ class Rendering:
 
     def _unreadable(self, rows: UnreadableRows, places: Mapping[int, TransactionPlace]) -> Iterator[UnreadableChange]:
         table = rows.table
-        for found in rows.rows(self._table(rows), _as_python(rows.definition)):
-            yield UnreadableChange(places[found.seq], table.database, table.table, found, rows.version_id or 0)
+        for row in rows.rows(self._table(rows), _as_python(rows.definition)):
+            yield UnreadableChange(places[row.seq], table.database, table.table, row, rows.version_id or 0)
 
 
 def _as_python(definition: TableDefinition) -> dict[str, Callable[[pa.Array], list[Any]]]:

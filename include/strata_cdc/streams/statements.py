@@ -25,9 +25,16 @@ def statements_of(chosen: ChosenTransactions, wanted: StreamFilter) -> list[Ddl]
     """
     places, given = chosen.places, chosen.given
     return [
-        Ddl(places[one.seq], one.statement, one.number, tuple(sorted(map(str, one.tables))), one.version, one.tables)
-        for one in chosen.changes.schema_changes()
-        if one.number > given.get(one.seq, 0) and _is_wanted(one, wanted)
+        Ddl(
+            places[schema_change.seq],
+            schema_change.statement,
+            schema_change.number,
+            tuple(sorted(map(str, schema_change.tables))),
+            schema_change.version,
+            schema_change.tables,
+        )
+        for schema_change in chosen.changes.schema_changes()
+        if schema_change.number > given.get(schema_change.seq, 0) and _is_wanted(schema_change, wanted)
     ]
 
 

@@ -116,11 +116,11 @@ class ChangeStream:
             StrataError: Another error; everything before it has been yielded.
         """
         rendering = Rendering()
-        for found in self.spans():
-            if isinstance(found, Heartbeat):
-                yield found
+        for span in self.spans():
+            if isinstance(span, Heartbeat):
+                yield span
             else:
-                yield from rendering.events(found)
+                yield from rendering.events(span)
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         """Yields the same events for `async for`; the work is done in another thread, a span at a time."""
@@ -139,11 +139,11 @@ class ChangeStream:
         """Yields the events as JSON lines in UTF-8, several whole lines at a time. Raises the same errors as
         iterating."""
         writing = Writing()
-        for found in self.spans():
-            if isinstance(found, Heartbeat):
-                yield heartbeat_line(found.token) + b"\n"
+        for span in self.spans():
+            if isinstance(span, Heartbeat):
+                yield heartbeat_line(span.token) + b"\n"
             else:
-                yield from writing.chunks(found)
+                yield from writing.chunks(span)
 
     def spans(self) -> Generator[StreamBatch | Heartbeat, None, None]:
         """Yields the stream in spans, whose rows are Arrow batches, table by table. Raises the same errors as

@@ -32,15 +32,15 @@ def put_together(part: StreamBatch, most_bytes: int = _MOST_BYTES) -> StreamBatc
 def _joined(batches: Sequence[ChangeBatch], most_bytes: int) -> Iterator[ChangeBatch]:
     """Joins batches of one kind into few batches."""
     begin = size = 0
-    for at, one in enumerate(batches):
-        size += one.batch.nbytes
+    for at, batch in enumerate(batches):
+        size += batch.batch.nbytes
         if size > most_bytes and begin < at:
             yield _one(batches[begin:at])
-            begin, size = at, one.batch.nbytes
+            begin, size = at, batch.batch.nbytes
     yield _one(batches[begin:])
 
 
 def _one(batches: Sequence[ChangeBatch]) -> ChangeBatch:
     if len(batches) == 1:
         return batches[0]
-    return replace(batches[0], batch=pa.concat_batches([one.batch for one in batches]))
+    return replace(batches[0], batch=pa.concat_batches([batch.batch for batch in batches]))

@@ -64,8 +64,8 @@ def heads_of(places: Sequence[PackedPlace], growths: Mapping[int, Growth]) -> To
 
 def heads_one_by_one(steps: Sequence[StepTexts]) -> TokenHeads:
     """Returns the same from the texts of each transaction."""
-    heads = [one.head.encode() for one in steps]
-    tails = [one.tail for one in steps]
+    heads = [step.head.encode() for step in steps]
+    tails = [step.tail for step in steps]
     return TokenHeads(Texts.of(heads), np.array(list(map(zlib.crc32, heads)), np.int64), tails if any(tails) else None)
 
 

@@ -82,11 +82,13 @@ class UnreadableRows(Struct, frozen=True):
         return self.table, self.version_id, id(self.definition)
 
     @classmethod
-    def of(cls, found: QuarantinedRows) -> UnreadableRows:
+    def of(cls, quarantined: QuarantinedRows) -> UnreadableRows:
         """Makes it of rows that were quarantined because of their values."""
-        if found.faults is None:
-            raise found.error
-        return cls(found.table, found.version_id, found.definition, found.rows, found.faults)
+        if quarantined.faults is None:
+            raise quarantined.error
+        return cls(
+            quarantined.table, quarantined.version_id, quarantined.definition, quarantined.rows, quarantined.faults
+        )
 
     def chosen(self, keep: Mask) -> UnreadableRows:
         """Returns some of the rows."""
@@ -104,8 +106,8 @@ class UnreadableRows(Struct, frozen=True):
     @property
     def is_readable(self) -> Mask:
         """For each row, whether it has no fault."""
-        found: Mask = pc.list_value_length(self.faults).to_numpy() == 0
-        return found
+        mask: Mask = pc.list_value_length(self.faults).to_numpy() == 0
+        return mask
 
     def error(self) -> StrataError:
         """Returns why the first of the rows cannot be read, with its position."""

@@ -80,7 +80,7 @@ class UntrackedVersions(MemoryStore):
         """Returns what the statements of consecutive transactions made: ordinal, number in the transaction, id of the
         version."""
         stored = self._stored.statement_versions(self._source, first_seq, last_seq) if self._is_old(first_seq) else []
-        mine = ((one.place, at) for at, one in self._versions.get(self._source, ()) if one.is_statement)
+        mine = ((version.place, at) for at, version in self._versions.get(self._source, ()) if version.is_statement)
         return [
             *(one for one in stored if self._is_old(one[0])),
             *((place.seq, place.statement_no, at) for place, at in mine if first_seq <= place.seq <= last_seq),
@@ -107,7 +107,9 @@ class UntrackedVersions(MemoryStore):
 
     def load_definitions(self, fingerprints: Iterable[str]) -> None:
         """As `VersionStore.load_definitions`."""
-        self._stored.load_definitions(one for one in fingerprints if one not in self._definitions)
+        self._stored.load_definitions(
+            fingerprint for fingerprint in fingerprints if fingerprint not in self._definitions
+        )
 
     def ddl(self, version_id: int) -> str | None:
         """As `VersionStore.ddl`."""
@@ -119,11 +121,11 @@ class UntrackedVersions(MemoryStore):
 
     def views(self, source: str, database: str) -> list[TableName]:
         """As `VersionStore.views`."""
-        found = set(self._stored.views(source, database))
+        names = set(self._stored.views(source, database))
         for _, version in self._ordered(source):
-            for entry in (one for one in version.views if one.name.database == database):
-                (found.add if entry.presence is NamePresence.PRESENT else found.discard)(entry.name)
-        return sorted(found)
+            for entry in (view for view in version.views if view.name.database == database):
+                (names.add if entry.presence is NamePresence.PRESENT else names.discard)(entry.name)
+        return sorted(names)
 
     def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
         """As `VersionStore.files`."""

@@ -117,11 +117,11 @@ class StreamVersions:
         tracked = self.tracked
         if tracked is not self._history.tracked:
             self._history = self._history.known_to(tracked)
-        found = self._history.at(table, AtSeq(seq))
-        known = self._versions.get((table, found.version_id))
+        version = self._history.at(table, AtSeq(seq))
+        known = self._versions.get((table, version.version_id))
         if known is None:
-            known = TableVersion(shown_id(found.version_id), found.definition)
-            self._versions[table, found.version_id] = known
+            known = TableVersion(shown_id(version.version_id), version.definition)
+            self._versions[table, version.version_id] = known
         return known
 
     def made_between(self, first_seq: int, last_seq: int) -> dict[tuple[int, int], StatementVersions]:

@@ -92,7 +92,9 @@ class Writing:
         groups = self.lines_of(span, SourceTokens(span.places), _MESSAGES)
         if not groups:
             return NO_MESSAGES
-        seq, step = max((int(seq), int(one.steps[one.seqs == seq].max())) for one in groups for seq in [one.seqs.max()])
+        seq, step = max(
+            (int(seq), int(group.steps[group.seqs == seq].max())) for group in groups for seq in [group.seqs.max()]
+        )
         place = span.places[seq]
         last = place.after_text if step == _LAST else place.steps.text(step)
         return Messages(b"".join(joined(groups)), last, seq)
@@ -117,7 +119,7 @@ class Writing:
                 found.append(_rows(batch, pieces, tokens, framing, end))
         for unreadable in span.unreadable:
             rows = unreadable.rows(self._table(unreadable)[0])
-            lines = [_unreadable_line(unreadable.table, one, span.places) for one in rows]
+            lines = [_unreadable_line(unreadable.table, row, span.places) for row in rows]
             found.append(_one_by_one(lines, span, framing))
         if len(span.ended):
             found.append(_commits(span.ended, tokens, framing, end))
@@ -134,8 +136,8 @@ class Writing:
 
 
 def _ddl(span: StreamBatch, framing: _Framing) -> Lines:
-    lines = Texts.of([framing.whole(one.token, _ddl_line(one)) for one in span.ddl])
-    seqs, numbers = zip(*((one.place.record.seq, one.number) for one in span.ddl), strict=True)
+    lines = Texts.of([framing.whole(ddl.token, _ddl_line(ddl)) for ddl in span.ddl])
+    seqs, numbers = zip(*((ddl.place.record.seq, ddl.number) for ddl in span.ddl), strict=True)
     return Lines(np.array(seqs, np.int64), np.array(numbers, np.int64), [LineColumn(lines)])
 
 
@@ -205,22 +207,22 @@ def _end(span: StreamBatch) -> bytes:
     return b'","source":%b}' % _source(next(iter(span.places.values())).before.source)
 
 
-def _unreadable_line(table: TableName, found: UnreadableRow, places: Mapping[int, TransactionPlace]) -> dict[str, Any]:
+def _unreadable_line(table: TableName, row: UnreadableRow, places: Mapping[int, TransactionPlace]) -> dict[str, Any]:
     """The line for a row that cannot be read. Of the keys of a normal line, it has only those of the row's position."""
-    seen = {"op": found.op, "before": found.before, "after": found.after}
-    if found.json_diffs:
-        seen["json_diffs"] = found.json_diffs
+    seen = {"op": row.op, "before": row.before, "after": row.after}
+    if row.json_diffs:
+        seen["json_diffs"] = row.json_diffs
     return {
-        "gtid": places[found.seq].gtid,
-        "seq": found.seq,
-        "row": found.row,
+        "gtid": places[row.seq].gtid,
+        "seq": row.seq,
+        "row": row.row,
         "database": table.database,
         "table": table.table,
         "unreadable": {
-            "values": [value.shown() for value in found.values],
+            "values": [value.shown() for value in row.values],
             **seen,
-            "file": found.file,
-            "offset": found.offset,
+            "file": row.file,
+            "offset": row.offset,
         },
     }
 

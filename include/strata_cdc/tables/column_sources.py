@@ -97,7 +97,7 @@ def converted_branches_of(
 
 def kinds_of(definition: TableDefinition) -> dict[str, pa.DataType]:
     """By folded name, the types of the columns in change tables."""
-    return dict(zip([fold_name(one.name) for one in definition.columns], _stored(definition), strict=True))
+    return dict(zip([fold_name(column.name) for column in definition.columns], _stored(definition), strict=True))
 
 
 def place_of(

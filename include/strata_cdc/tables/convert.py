@@ -41,7 +41,7 @@ def exact_schema(definition: TableDefinition) -> pa.Schema:
 def convert_exact_rows(rows: pa.Table, old: TableDefinition, new: TableDefinition, effect: RowEffect) -> pa.Table:
     """Converts rows in `exact_schema` from one definition to another; arguments and errors as in `convert_rows`."""
     found = convert_rows(rows, old, new, effect)
-    fills = {one.column: one.value for one in effect.filled}
+    fills = {filled.column: filled.value for filled in effect.filled}
     texts_of = verbatim_names(old)
     for column, before in effect.columns(old, new) if rows.num_rows else ():
         name, known = verbatim_name(column.name), None if before is None else texts_of.get(before.name)
@@ -77,7 +77,7 @@ def convert_rows(rows: pa.Table, old: TableDefinition, new: TableDefinition, eff
         return state_schema(new).empty_table()
     if effect.kind is EffectKind.READ_AGAIN:
         raise ReadAgainError(effect.reason, remedy="Read the table's rows from the server again.")
-    fills = {one.column: one.value for one in effect.filled}
+    fills = {filled.column: filled.value for filled in effect.filled}
     arrays = [
         constant(column, fills[column.name], rows.num_rows)
         if before is None

@@ -94,7 +94,11 @@ def _chain(
     while True:
         change = chain[0][0]
         name = change.renamed_from or change.name
-        earlier = [one for one in table_changes if one.name == name and one.order[:2] < change.order[:2]]
+        earlier = [
+            table_change
+            for table_change in table_changes
+            if table_change.name == name and table_change.order[:2] < change.order[:2]
+        ]
         if not earlier:
             return chain, None
         if earlier[-1].definition is None:
@@ -172,7 +176,9 @@ def _earlier_origin(origin: ValueOrigin, before: TableDefinition, change: TableC
 def _filled(column: Column, effect: RowEffect) -> Value:
     """What existing rows got in a column that a statement added."""
     unknown = NoFill(effect.reason or "no statement in the log added it")
-    value: str | NoFill | None = next((one.value for one in effect.filled if one.column == column.name), unknown)
+    value: str | NoFill | None = next(
+        (filled.value for filled in effect.filled if filled.column == column.name), unknown
+    )
     return _given(column, value, f"which values existing rows got in the new column {column.name}")
 
 
@@ -201,21 +207,21 @@ def is_shown_by_cast(before: Column, after: Column) -> bool:
     return families[0] in {Family.CHARACTERS, Family.TEXT, Family.LABELS} and families[1] is Family.TEXT
 
 
-def _keeps_in_family(one: ColumnType, other: ColumnType, before: pa.DataType, after: pa.DataType) -> bool:
-    family = one.kind.facts.family
+def _keeps_in_family(column_type: ColumnType, other: ColumnType, before: pa.DataType, after: pa.DataType) -> bool:
+    family = column_type.kind.facts.family
     if family is Family.INTEGER:
-        return _digits(before) <= _digits(after) and (one.unsigned or not other.unsigned)
+        return _digits(before) <= _digits(after) and (column_type.unsigned or not other.unsigned)
     if family is Family.DECIMAL:
-        more = (other.decimals or 0) - (one.decimals or 0)
-        return more >= 0 and (other.length or 10) - (one.length or 10) >= more and pa.types.is_decimal(after)
+        more = (other.decimals or 0) - (column_type.decimals or 0)
+        return more >= 0 and (other.length or 10) - (column_type.length or 10) >= more and pa.types.is_decimal(after)
     if family is Family.FLOATING:
-        return one.kind is other.kind or other.kind is TypeKind.DOUBLE
+        return column_type.kind is other.kind or other.kind is TypeKind.DOUBLE
     if family is Family.TEMPORAL:
-        return one.kind is other.kind and (other.length or 0) >= (one.length or 0)
+        return column_type.kind is other.kind and (other.length or 0) >= (column_type.length or 0)
     if family is Family.CHARACTERS:
-        return one.kind is other.kind or other.kind is TypeKind.VARCHAR
+        return column_type.kind is other.kind or other.kind is TypeKind.VARCHAR
     if family is Family.BYTES:
-        return one == other or (one.kind is other.kind is TypeKind.VARBINARY)
+        return column_type == other or (column_type.kind is other.kind is TypeKind.VARBINARY)
     return bool(before == after)
 
 

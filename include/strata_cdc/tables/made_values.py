@@ -129,7 +129,7 @@ class _Gathered:
 
     def made(self, name: str) -> MadeValues | None:
         """The mapping; None if it has no values."""
-        before, after = ([getattr(one, side) for one in self._values] for side in ("before", "after"))
+        before, after = ([getattr(value, side) for value in self._values] for side in ("before", "after"))
         if self.is_over or not any(map(len, before)):
             return None
         return MadeValues(name, pa.concat_arrays(before), pa.concat_arrays(after))
@@ -139,12 +139,12 @@ class _Gathered:
         different = _firsts(keys)
         new = different[~pc.is_in(keys.take(pa.array(different)), self._keys).to_numpy(zero_copy_only=False)]
         looked_at = []
-        for at, found in _converted_in_parts(values.take(pa.array(new)), self.place.steps):
+        for at, converted in _converted_in_parts(values.take(pa.array(new)), self.place.steps):
             own = new[at]
-            if found is not None:
-                own = own[found.kept]
-                self._values.append(found)
-                self._characters += sum(map(len, (*written(found.before), *written(found.after))))
+            if converted is not None:
+                own = own[converted.kept]
+                self._values.append(converted)
+                self._characters += sum(map(len, (*written(converted.before), *written(converted.after))))
             self._count += len(own)
             looked_at.append(own)
             if self.is_over:
@@ -169,11 +169,11 @@ def _converted_in_parts(
     if not len(values):
         return
     try:
-        found = _converted(values, steps)
+        converted = _converted(values, steps)
     except ReadAgainError:
-        found = None
-    if found is not None or len(values) == 1:
-        yield slice(begin, begin + len(values)), found
+        converted = None
+    if converted is not None or len(values) == 1:
+        yield slice(begin, begin + len(values)), converted
         return
     half = len(values) // 2
     yield from _converted_in_parts(values[:half], steps, begin)
@@ -204,8 +204,8 @@ def _converted(values: pa.Array, steps: Sequence[TypeChange]) -> _Converted:
 
 
 def _coalesced(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
-    found = columns[0] if len(columns) == 1 else pc.coalesce(*columns)
-    return found.combine_chunks().drop_null()
+    column = columns[0] if len(columns) == 1 else pc.coalesce(*columns)
+    return column.combine_chunks().drop_null()
 
 
 def _keys(values: pa.Array) -> pa.Array:

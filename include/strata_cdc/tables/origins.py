@@ -45,7 +45,7 @@ def step_of(before: Column, after: Column, effect: RowEffect) -> TypeChange | st
     Returns:
         The conversion; a text if it is not known what the server made of the values; None if they did not change.
     """
-    if after.name in {one.column for one in effect.converted}:
+    if after.name in {converted.column for converted in effect.converted}:
         return TypeChange(before, after, effect.truncates_fractions, effect.time_zone, effect.numbers_zeros)
     if effect.reason and (after.generated is not None or _type_of(before) != _type_of(after)):
         return f"{shown_step(before, after)} ({effect.reason})"

@@ -52,14 +52,14 @@ def in_partitions(rows: pa.Table, definition: TableDefinition, held: HeldRows) -
     columns = [_Column.of(rows, definition, name, scheme) for name in scheme.columns]
     wanted = {fold_name(name) for name in held.names}
     found = np.zeros(rows.num_rows, bool)
-    for at, one in enumerate(scheme.partitions):
-        if fold_name(one.name) not in wanted:
+    for at, partition in enumerate(scheme.partitions):
+        if fold_name(partition.name) not in wanted:
             continue
         if scheme.is_range:
-            below = _is_below(columns, one.below)
+            below = _is_below(columns, partition.below)
             found |= below & ~_is_below(columns, scheme.partitions[at - 1].below) if at else below
         else:
-            found |= _is_listed(columns, one)
+            found |= _is_listed(columns, partition)
     return found
 
 
@@ -92,8 +92,8 @@ class _Column:
         """Whether values are below a bound. NULL is below everything, and everything is below None (MAXVALUE)."""
         if bound is None:
             return np.ones(len(self.nulls), bool)
-        found: NDArray[np.bool_] = self.nulls | (self.values < self._literal(bound))
-        return found
+        nulls: NDArray[np.bool_] = self.nulls | (self.values < self._literal(bound))
+        return nulls
 
     def equal(self, bound: Value) -> NDArray[np.bool_]:
         """Whether values equal a listed value; NULL equals a listed NULL."""
@@ -111,9 +111,9 @@ def _is_below(columns: Sequence[_Column], bounds: tuple[Value, ...]) -> NDArray[
     return found | (columns[0].equal(bounds[0]) & _is_below(columns[1:], bounds[1:]))
 
 
-def _is_listed(columns: Sequence[_Column], one: Partition) -> NDArray[np.bool_]:
+def _is_listed(columns: Sequence[_Column], partition: Partition) -> NDArray[np.bool_]:
     found = np.zeros(len(columns[0].nulls), bool)
-    for values in one.values:
+    for values in partition.values:
         found |= np.logical_and.reduce([column.equal(value) for column, value in zip(columns, values, strict=True)])
     return found
 

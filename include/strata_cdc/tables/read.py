@@ -116,8 +116,8 @@ def published_tables(lake: str, source: str) -> list[TableName]:
 
 
 def _tables(lake: str, source: str, table: TableName, output: Output) -> list[OutputTable]:
-    found = open_changes(lake, source, table, output=output)
-    return [] if found is None else [found, *found.left_beside()]
+    changes = open_changes(lake, source, table, output=output)
+    return [] if changes is None else [changes, *changes.left_beside()]
 
 
 def _as_schema(part: pa.Table, schema: pa.Schema) -> pa.Table:

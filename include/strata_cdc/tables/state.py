@@ -121,9 +121,9 @@ class ImageChanges:
             for name, text in entries or ():
                 if name in documents:
                     self.differences.setdefault(documents[name], {})[at] = text
-        for name, found in self.differences.items():
+        for name, difference in self.differences.items():
             known = self.absent.get(name, np.empty(0, np.int64))
-            self.absent[name] = distinct(np.r_[known, np.array(list(found), np.int64)])
+            self.absent[name] = distinct(np.r_[known, np.array(list(difference), np.int64)])
 
 
 def _with_default(after: pa.Table, column: Column, absent: dict[str, Codes], inserted: Codes, put: Codes) -> pa.Table:
@@ -164,7 +164,7 @@ def refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.
     Raises:
         Usage: They lack columns that identify a row.
     """
-    wanted = {f"_before.{one.name}" for one in definition.columns if not key or column_name(one.name) in key}
+    wanted = {f"_before.{column.name}" for column in definition.columns if not key or column_name(column.name) in key}
     lacking = set(missing.combine_chunks().flatten().unique().to_pylist()) & wanted
     if lacking:
         raise Usage(

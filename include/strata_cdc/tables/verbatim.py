@@ -41,7 +41,7 @@ def column_of_verbatim(name: str) -> str | None:
 
 def verbatim_names(definition: TableDefinition) -> dict[str, str]:
     """MySQL's name of each column that may have such values -> the name of its text column."""
-    return {one.name: verbatim_name(one.name) for one in definition.columns if may_be_invalid(one)}
+    return {column.name: verbatim_name(column.name) for column in definition.columns if may_be_invalid(column)}
 
 
 def exact_names(definition: TableDefinition, names: Sequence[str]) -> tuple[str, ...]:

@@ -125,17 +125,17 @@ class ChangeWriter:
         """
         self._add(_Key(change.table, change.version_id or 0), change.batch)
 
-    def quarantine(self, found: QuarantinedRows) -> None:
+    def quarantine(self, quarantined: QuarantinedRows) -> None:
         """Takes rows that must not be published; they get separate files, which have the reason.
 
         Raises:
             LakeUnavailableError: The storage does not take a file that became full.
         """
         # Rows of the same table with the same fault are in one file; its reason has the position of the first row.
-        fault = f"{type(found.error).__name__}: {found.error.message}"
-        key = _Key(found.table, found.version_id or 0, fault)
-        self._reasons.setdefault(key, msgspec.json.encode(found.error.facts()).decode())
-        self._add(key, found.rows)
+        fault = f"{type(quarantined.error).__name__}: {quarantined.error.message}"
+        key = _Key(quarantined.table, quarantined.version_id or 0, fault)
+        self._reasons.setdefault(key, msgspec.json.encode(quarantined.error.facts()).decode())
+        self._add(key, quarantined.rows)
 
     def _add(self, key: _Key, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:

@@ -41,8 +41,8 @@ def make_group_views(
             made = make_views(source.lake, source.name, engine, dialect, through, wanted, member=source.name)
         finally:
             engine.dispose()
-        for one in made:
-            found.setdefault((one.table, one.kind), []).append((source.name, one))
+        for view in made:
+            found.setdefault((view.table, view.kind), []).append((source.name, view))
     return [_united(members, dialect, through) for _, members in sorted(found.items())]
 
 

@@ -146,10 +146,10 @@ class _Table:
         self._life = life
         self._versions = {change.version_id for change in past.table_changes if change.name == name}
         names = {era.name for era in life.eras}
-        found = {one: open_changes(lake, source, one, past.commits.get(one)) for one in names}
+        outputs = {one: open_changes(lake, source, one, past.commits.get(one)) for one in names}
         self._urls = {one: table_url(lake, source, one) for one in names}
-        self._tables = {one: table for one, table in found.items() if table is not None}
-        self._removals = [one for one in past.removals if life.was_called(one.name, one.seq)]
+        self._tables = {one: table for one, table in outputs.items() if table is not None}
+        self._removals = [removal for removal in past.removals if life.was_called(removal.name, removal.seq)]
 
     def views(self, dialect: Dialect, through: Through) -> list[MadeView]:
         """Both views: of changes if something is published, of rows if that or a mirror determines them."""
@@ -245,7 +245,7 @@ class _Table:
             tuple(relations),
             tuple(branches_of(self._life, self._fields(), columns)),
             tuple(known),
-            max((one.seq for one in self._removals), default=0),
+            max((removal.seq for removal in self._removals), default=0),
             f"{self._name} has rows of a version that is newer than this view: run `strata views` again",
         )
         return _Written(Writer(dialect, source), source, preludes, columns)

@@ -64,9 +64,9 @@ class ByteCursor:
         stop = self._data.find(b"\0", self.at, self.end)
         if stop < 0:
             raise CorruptEventError("a name in an event has no end")
-        found = self._data[self.at : stop]
+        data = self._data[self.at : stop]
         self.at = stop + 1
-        return found
+        return data
 
     def varint(self) -> int:
         """An unsigned number of `mysql::serialization`: as many extra bytes as the first one ends in 1 bits."""

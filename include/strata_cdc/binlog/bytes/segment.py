@@ -50,8 +50,8 @@ class SegmentName(Struct, frozen=True, order=True):
     @classmethod
     def parse(cls, name: str) -> Self | None:
         """Reads a file name (without folders); None if it is not the name of a segment."""
-        found = _NAME.fullmatch(name)
-        return cls(int(found[1]), found[2], int(found[3])) if found else None
+        match = _NAME.fullmatch(name)
+        return cls(int(match[1]), match[2], int(match[3])) if match else None
 
     def __str__(self) -> str:
         return f"{self.ordinal:010d}-{self.binlog_file}-{self.offset:012d}.binlog"

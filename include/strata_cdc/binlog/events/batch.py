@@ -160,7 +160,7 @@ class TransactionBatch(Struct, frozen=True):
     def _table_rows(self, some: slice = slice(None)) -> list[TableRows]:
         # Most transactions do one row to one table: equal entries share one value.
         seen: dict[tuple[int, int, int], TableRows] = {}
-        found = []
+        table_rows = []
         columns = (self.entry_tables, self.entry_events, self.entry_rows)
         entries = zip(*(column[some].tolist() for column in columns), strict=True)
         for entry in entries:
@@ -169,8 +169,8 @@ class TransactionBatch(Struct, frozen=True):
                 table, events, rows = entry
                 database, name = self.tables[table]
                 value = seen[entry] = TableRows(database, name, events, rows)
-            found.append(value)
-        return found
+            table_rows.append(value)
+        return table_rows
 
     def _split_points(self) -> list[SplitPoint]:
         maps = self.split_maps.tolist()

@@ -325,16 +325,16 @@ def check_index(folder: Folder, name: str) -> SegmentSummary:
         LakeUnavailableError: It cannot be read.
     """
     content, url = folder.read(name), folder.join(name)
-    found = SegmentIndex.open(folder, name)
+    index = SegmentIndex.open(folder, name)
     with _damage(url):
         seal = read_seal(len(content), content[-footer_bytes(len(content), content) :])
         if seal is not None and not seal.holds(content):
             raise ValueError("it is not as it was written")
     if seal is None:
         # An older form has no checksums: it can only be checked that it is readable.
-        for _ in found.batches():
+        for _ in index.batches():
             pass
-    return found.summary
+    return index.summary
 
 
 def to_arrow(batch: TransactionBatch) -> pa.RecordBatch:

@@ -54,11 +54,11 @@ def find_repeats(binlog: BinlogFile, seen: ExecutedBuilder, begin: int, end: int
     while at < end:
         index = index_events(buffer, at, end, binlog.format, _BATCH_EVENTS)
         events = index.of_types(_NUMBERED)
-        found = _read_gtids(binlog, events, servers)
-        if found is None:
+        gtids = _read_gtids(binlog, events, servers)
+        if gtids is None:
             return
-        for which in _repeated(servers, found, seen):
-            gtid, position = Gtid(servers.sids[found[which, 0]], int(found[which, 1])), int(events.positions[which])
+        for which in _repeated(servers, gtids, seen):
+            gtid, position = Gtid(servers.sids[gtids[which, 0]], int(gtids[which, 1])), int(events.positions[which])
             behind = _end_of(binlog, position, end)
             if behind is not None:
                 yield Repeat(gtid, binlog.path, position, behind)

@@ -144,9 +144,9 @@ def _next_transaction(binlog: BinlogFile, begin: int, shift: int | None) -> int 
         # Of a length that is so short the upper two bytes are 0.
         at = at[(buffer[at + 10] < _LONGEST_GTID >> 8) & (buffer[at + 11] == 0) & (buffer[at + 12] == 0)]
         in_place = at[(_number(buffer, at + 13) - _number(buffer, at + 9) - at) & _MODULUS == shift]
-        found = _first_gtid_event_of(binlog, in_place)
-        if found is not None:
-            return found
+        first_gtid_event = _first_gtid_event_of(binlog, in_place)
+        if first_gtid_event is not None:
+            return first_gtid_event
         if other is None:
             other = _first_gtid_event_of(binlog, at)
     return other

@@ -189,10 +189,10 @@ def _read_field(found: _Optional, field: int, value: ByteCursor, types: tuple[in
 
 
 def _numbers(value: ByteCursor) -> list[int]:
-    found = []
+    numbers = []
     while value.left():
-        found.append(value.lenenc())
-    return found
+        numbers.append(value.lenenc())
+    return numbers
 
 
 def _default_charset(value: ByteCursor) -> _Charsets:

@@ -62,9 +62,9 @@ def mark_of(event: object) -> XaMark | None:
     if not isinstance(event, Query):
         return None
     text = event.statement.decode("ascii", "replace").strip()
-    found = _DECISION.fullmatch(text)
-    if found:
-        step, gtrid, bqual, format_id = found.groups()
+    match = _DECISION.fullmatch(text)
+    if match:
+        step, gtrid, bqual, format_id = match.groups()
         return XaMark(_step(step), _xid(bytes.fromhex(gtrid), bytes.fromhex(bqual), int(format_id)))
     # Not in the form that servers write: it belongs to no known transaction, and is reported like any other such mark.
     other = _OTHER.fullmatch(text)

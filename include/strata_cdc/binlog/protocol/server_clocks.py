@@ -91,10 +91,10 @@ def corrections(
         return {}
     middle = middle or middle_of(measured)
     found = {}
-    for source, one in measured.items():
-        away = one.ahead - middle.ahead
+    for source, moment in measured.items():
+        away = moment.ahead - middle.ahead
         amount = (away + step // 2) // step * step
-        found[source] = Correction(amount, abs(away - amount) + one.bound + middle.bound)
+        found[source] = Correction(amount, abs(away - amount) + moment.bound + middle.bound)
     return found
 
 
@@ -153,8 +153,8 @@ class Clocks:
 
     def in_group(self, source: str, time_: int) -> int:
         """A time of a server in the group's time (both in microseconds UTC)."""
-        found = self.corrections.get(source)
-        return time_ if found is None else time_ - found.amount
+        correction = self.corrections.get(source)
+        return time_ if correction is None else time_ - correction.amount
 
     def in_server(self, source: str, time_: int) -> int:
         """The inverse."""
@@ -173,10 +173,10 @@ class Clocks:
         mine = self.corrections.get(source)
         times = []
         for name, time_ in others.items():
-            found = self.corrections.get(name)
-            if mine is None or found is None or not time_:
+            correction = self.corrections.get(name)
+            if mine is None or correction is None or not time_:
                 return None
-            times.append(time_ - found.amount + mine.amount - self._apart(found, mine))
+            times.append(time_ - correction.amount + mine.amount - self._apart(correction, mine))
         return min(times)
 
     def latest(self, source: str, time_: int) -> int | None:
@@ -185,10 +185,10 @@ class Clocks:
         mine = self.corrections.get(source)
         return None if mine is None else time_ + mine.amount + self._apart(mine, Correction())
 
-    def _apart(self, one: Correction, other: Correction) -> int:
+    def _apart(self, correction: Correction, other: Correction) -> int:
         """How far two clocks may be apart once they are corrected (microseconds): the measured difference, in
         whole steps so that each reader gets the same, and one step for the drift since."""
-        return self._step - -(one.bound + other.bound) // self._step * self._step
+        return self._step - -(correction.bound + other.bound) // self._step * self._step
 
     def now(self) -> int:
         """The group's time now, as far as this machine knows (microseconds UTC)."""
@@ -202,8 +202,8 @@ class Clocks:
         if is_ahead or last < newest - self._step:
             self._measure_again(source)
         self._newest[source] = last
-        found = self.corrections.get(source)
-        return times if found is None else times - found.amount
+        correction = self.corrections.get(source)
+        return times if correction is None else times - correction.amount
 
     def note(self, source: str, moment: ServerMoment) -> None:
         """Adds a newer measurement of a server."""
@@ -234,16 +234,16 @@ class Clocks:
         if self._middle is None or abs(middle.ahead - self._middle.ahead) <= self._step:
             self._middle = middle
         before, self.corrections = self.corrections, corrections(self._measured, self._step, self._middle)
-        for source, one in sorted(self.corrections.items()):
-            if one.amount != (before[source].amount if source in before else 0):
+        for source, correction in sorted(self.corrections.items()):
+            if correction.amount != (before[source].amount if source in before else 0):
                 _LOG.warning(
                     "group %s: the clock of %s is %+.3f s away from the group's: its times are corrected by %+.3f s, "
                     "and may still be wrong by %.3f s",
                     self._group,
                     source,
                     (self._measured[source].ahead - self._ahead) / 1e6,
-                    -one.amount / 1e6,
-                    one.bound / 1e6,
+                    -correction.amount / 1e6,
+                    correction.bound / 1e6,
                 )
 
     @property
@@ -315,10 +315,10 @@ class Server:
             )
         if executed != self._executed[0]:
             self._executed = executed, parse_executed(executed)
-        found = self._executed[1]
+        add = self._executed[1]
         for gtid in owned_gtids(owned):
-            found = found.add(gtid)
-        return ServerMoment(int(clock), found, int(clock) - (before + after) // 2, (after - before + 1) // 2, uuid)
+            add = add.add(gtid)
+        return ServerMoment(int(clock), add, int(clock) - (before + after) // 2, (after - before + 1) // 2, uuid)
 
 
 def owned_gtids(text: str) -> list[Gtid]:

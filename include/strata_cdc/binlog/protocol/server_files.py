@@ -55,10 +55,10 @@ class ServerFiles(Struct, frozen=True):
         """Queries the server; needs the grant REPLICATION CLIENT."""
         with connection.cursor() as cursor:
             cursor.execute("SHOW BINARY LOGS")
-            found = [BinlogPosition.of(server_file_name(str(row[0])), int(row[1])) for row in cursor.fetchall()]
-        if not found:
+            positions = [BinlogPosition.of(server_file_name(str(row[0])), int(row[1])) for row in cursor.fetchall()]
+        if not positions:
             raise CorruptEventError("the server reports that it writes a binlog, but lists no files")
-        return cls(tuple(found))
+        return cls(tuple(positions))
 
     @property
     def begin(self) -> BinlogPosition:

@@ -93,7 +93,7 @@ def plan_column(column: Column) -> SelectColumn:
         BadData: Its type is no type of MySQL.
     """
     kind = parse_column_type(column.column_type)
-    found = FORMS[kind.kind](kind, column)
+    form = FORMS[kind.kind](kind, column)
     name = quoted_name(column.name)
     # The text of a label depends on charsets and on the server's conversions; its number does not.
     expression = f"CAST({name} AS UNSIGNED)" if kind.kind in LABELLED else name
@@ -101,11 +101,11 @@ def plan_column(column: Column) -> SelectColumn:
     return SelectColumn(
         column.name,
         expression,
-        found.form,
-        found.size,
-        found.codes,
+        form.form,
+        form.size,
+        form.codes,
         kind.unsigned if is_integer else None,
-        found.gather,
+        form.gather,
     )
 
 

@@ -66,14 +66,14 @@ class SelectKey(Struct, frozen=True):
         for at, (name, down) in enumerate(zip(self.columns, self.descending, strict=True)):
             same = [f"{quoted_name(self.columns[k])} = {border[k]}" for k in range(at)]
             alternatives.append(" AND ".join([*same, f"{quoted_name(name)} {signs[not down]} {border[at]}"]))
-        return "(" + " OR ".join(f"({one})" for one in alternatives) + ")"
+        return "(" + " OR ".join(f"({alternative})" for alternative in alternatives) + ")"
 
 
 def select_key(definition: TableDefinition) -> SelectKey | None:
     """The key to read by: the primary key, else a unique key of whole NOT NULL columns; None if there is none."""
-    found = [key for key in definition.keys if _serves(key, definition)]
-    primary = [key for key in found if key.kind is KeyKind.PRIMARY]
-    for key in primary or found:
+    keys = [key for key in definition.keys if _serves(key, definition)]
+    primary = [key for key in keys if key.kind is KeyKind.PRIMARY]
+    for key in primary or keys:
         return SelectKey(
             key.name,
             tuple(part.column or "" for part in key.parts),

@@ -74,9 +74,9 @@ def _check_plain(term: ColumnTerm, column: pa.Array) -> None:
 
 def _condition(node: Node, columns: Columns) -> pa.Array:
     if isinstance(node, Every):
-        return reduce(pc.and_kleene, [_condition(one, columns) for one in node.conditions])
+        return reduce(pc.and_kleene, [_condition(condition, columns) for condition in node.conditions])
     if isinstance(node, Some):
-        return reduce(pc.or_kleene, [_condition(one, columns) for one in node.conditions])
+        return reduce(pc.or_kleene, [_condition(condition, columns) for condition in node.conditions])
     if isinstance(node, Not):
         return pc.invert(_condition(node.condition, columns))
     if isinstance(node, IsTruth):
@@ -86,10 +86,10 @@ def _condition(node: Node, columns: Columns) -> pa.Array:
     return _like(node, columns) if isinstance(node, Like) else _compare(node, columns)
 
 
-def _truth(found: pa.Array, truth: bool | None) -> pa.Array:  # noqa: FBT001 - SQL's TRUE, FALSE and UNKNOWN
+def _truth(values: pa.Array, truth: bool | None) -> pa.Array:  # noqa: FBT001 - SQL's TRUE, FALSE and UNKNOWN
     if truth is None:
-        return pc.is_null(found)
-    return pc.fill_null(found if truth else pc.invert(found), fill_value=False)
+        return pc.is_null(values)
+    return pc.fill_null(values if truth else pc.invert(values), fill_value=False)
 
 
 def _like(node: Like, columns: Columns) -> pa.Array:

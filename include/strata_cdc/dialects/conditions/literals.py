@@ -45,8 +45,8 @@ def _temporal(text: str, kind: ValueKind) -> Constant | None:
     if kind in {ValueKind.DATETIME, ValueKind.TIMESTAMP} and _MOMENT.fullmatch(text):
         moment = datetime.fromisoformat(text)
         return Constant(kind, moment.replace(tzinfo=UTC) if kind is ValueKind.TIMESTAMP else moment)
-    if kind is ValueKind.TIME and (found := _TIME.fullmatch(text)):
-        sign, hours, minutes, seconds, fraction = found.groups()
+    if kind is ValueKind.TIME and (match := _TIME.fullmatch(text)):
+        sign, hours, minutes, seconds, fraction = match.groups()
         whole = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 1_000_000
         micros = whole + int((fraction or "").ljust(6, "0"))
         return Constant(kind, -micros if sign else micros) if micros <= _LONGEST_TIME else None

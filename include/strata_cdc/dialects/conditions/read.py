@@ -97,10 +97,10 @@ class _Reader:
 
     def read(self) -> Node:
         """Reads the whole condition."""
-        found = self.condition(self.tree())
-        if not columns_of(found):
+        condition = self.condition(self.tree())
+        if not columns_of(condition):
             self._fail("a condition names a column", 0)
-        return found
+        return condition
 
     def tree(self) -> exp.Expr:
         """Parses the text, before any column is looked up."""
@@ -172,7 +172,7 @@ class _Reader:
         """Reads IN with values."""
         if not node.expressions:
             self._fail("IN takes values", node)
-        return Some(tuple(self._compare("=", node.this, one, node) for one in node.expressions))
+        return Some(tuple(self._compare("=", node.this, expression, node) for expression in node.expressions))
 
     def truth(self, node: exp.Expr) -> Node:
         """Reads IS NULL, IS TRUE, IS FALSE."""
@@ -222,14 +222,14 @@ class _Reader:
             self._fail("nothing is equal to NULL: write IS NULL", node)
         return IsNull(self._any_column(left))
 
-    def _terms(self, operator: str, one: Term, other: Term, node: exp.Expr) -> Node:
-        if {_kind(one), _kind(other)} <= {*EXACT, ValueKind.DOUBLE}:
-            return self._numbers(operator, one, other, node)
-        if _kind(one) is not _kind(other):
+    def _terms(self, operator: str, term: Term, other: Term, node: exp.Expr) -> Node:
+        if {_kind(term), _kind(other)} <= {*EXACT, ValueKind.DOUBLE}:
+            return self._numbers(operator, term, other, node)
+        if _kind(term) is not _kind(other):
             self._fail("values of these two types are cast by MySQL before they are compared", node)
-        if _kind(one) is ValueKind.TEXT:
-            return self._texts(operator, one, other, node)
-        return Compare(operator, one, other, _kind(one))
+        if _kind(term) is ValueKind.TEXT:
+            return self._texts(operator, term, other, node)
+        return Compare(operator, term, other, _kind(term))
 
     def _operand(self, node: exp.Expr) -> Term:
         return self._text_column(node)[0] if isinstance(node, (exp.Collate, exp.Cast)) else self.term(node)
@@ -306,10 +306,10 @@ class _Reader:
             return Constant(ValueKind.INTEGER, int(bool(node.this)), (1, 0))
         if node.is_string:
             raise self._untranslated(node)
-        found = number(str(node.this))
-        if found is None:
+        constant = number(str(node.this))
+        if constant is None:
             self._fail("this number has too many digits", node)
-        return found
+        return constant
 
     def _call(self, node: exp.Length | exp.Abs) -> Term:
         """Reads CHAR_LENGTH and ABS. LENGTH counts bytes, so it is not CHAR_LENGTH."""
@@ -363,10 +363,10 @@ class _Reader:
 
     def _column(self, node: exp.Column) -> ColumnTerm:
         column = self._named(node)
-        found = column_term(column)
-        if found is None:
+        term = column_term(column)
+        if term is None:
             self._fail(f"values of {column.column_type} are not compared here", node)
-        return found
+        return term
 
     def _any_column(self, node: exp.Column) -> ColumnTerm:
         column = self._named(node)
@@ -420,5 +420,5 @@ def _called(node: exp.Expr) -> str:
 
 def _offset(node: exp.Expr) -> int:
     """Where a node begins in the text: its own position, or the position of the first node in it that has one."""
-    starts = [found.meta["start"] for found in node.walk() if "start" in found.meta]
+    starts = [expression.meta["start"] for expression in node.walk() if "start" in expression.meta]
     return min(starts, default=0)

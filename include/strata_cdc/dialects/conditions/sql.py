@@ -87,11 +87,11 @@ class SqlWriter(Struct, frozen=True):
 
     def _compare(self, node: Compare) -> exp.Expr:
         left, right = self._side(node.left, node), self._side(node.right, node)
-        found = _BUILT[node.operator](this=left, expression=right)
+        expression = _BUILT[node.operator](this=left, expression=right)
         columns = [term for term in (node.left, node.right) if isinstance(term, ColumnTerm)]
-        return self._guarded(exp.paren(found), node.text, columns)
+        return self._guarded(exp.paren(expression), node.text, columns)
 
-    def _guarded(self, found: exp.Expr, rule: TextRule, columns: list[ColumnTerm]) -> exp.Expr:
+    def _guarded(self, expression: exp.Expr, rule: TextRule, columns: list[ColumnTerm]) -> exp.Expr:
         for term in columns if rule.only_plain else ():
             if term.is_plain:
                 continue
@@ -100,20 +100,20 @@ class SqlWriter(Struct, frozen=True):
             message = f"{term.name}: {term.collation} compares this text by more than its characters"
             fail = exp.Anonymous(this=_FAILS[self.dialect], expressions=[exp.Literal.string(message)])
             whole = exp.Cast(this=fail, to=exp.DataType.build("BOOLEAN"))
-            found = exp.Case(ifs=[exp.If(this=other, true=whole)], default=found)
-        return found
+            expression = exp.Case(ifs=[exp.If(this=other, true=whole)], default=expression)
+        return expression
 
     def _side(self, term: Term, node: Compare) -> exp.Expr:
-        found = self._term(term)
+        expression = self._term(term)
         if node.kind is ValueKind.DOUBLE:
-            return _cast(found, "DOUBLE")
+            return _cast(expression, "DOUBLE")
         if node.kind is ValueKind.DECIMAL:
-            return _cast(found, f"DECIMAL({MOST_DIGITS},{node.scale})")
+            return _cast(expression, f"DECIMAL({MOST_DIGITS},{node.scale})")
         if isinstance(term, Constant) or node.kind is not ValueKind.TEXT:
-            return found if not isinstance(term, Constant) else self._constant(term, node.text)
-        found = exp.Lower(this=found) if node.text.folds else found
+            return expression if not isinstance(term, Constant) else self._constant(term, node.text)
+        expression = exp.Lower(this=expression) if node.text.folds else expression
         blank = exp.Literal.string(" ")
-        return exp.Trim(this=found, position="TRAILING", expression=blank) if node.text.trims else found
+        return exp.Trim(this=expression, position="TRAILING", expression=blank) if node.text.trims else expression
 
     def _term(self, term: Term) -> exp.Expr:
         if isinstance(term, ColumnTerm):
@@ -128,10 +128,10 @@ class SqlWriter(Struct, frozen=True):
         left, right = self._whole(self._term(term.left)), self._whole(self._term(term.right))
         return exp.paren(_BUILT[term.operation](this=left, expression=right))
 
-    def _whole(self, found: exp.Expr) -> exp.Expr:
+    def _whole(self, expression: exp.Expr) -> exp.Expr:
         """The value in a type in which nothing overflows."""
         return exp.Cast(
-            this=found, to=exp.DataType.build(_TYPES[self.dialect][ValueKind.INTEGER], dialect=self.dialect.value)
+            this=expression, to=exp.DataType.build(_TYPES[self.dialect][ValueKind.INTEGER], dialect=self.dialect.value)
         )
 
     def _constant(self, term: Constant, rule: TextRule) -> exp.Expr:
@@ -148,5 +148,5 @@ class SqlWriter(Struct, frozen=True):
         return exp.Literal.number(repr(term.value))
 
 
-def _cast(found: exp.Expr, kind: str) -> exp.Expr:
-    return exp.Cast(this=found, to=exp.DataType.build(kind))
+def _cast(expression: exp.Expr, kind: str) -> exp.Expr:
+    return exp.Cast(this=expression, to=exp.DataType.build(kind))

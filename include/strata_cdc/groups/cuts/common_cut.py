@@ -75,15 +75,15 @@ class Cut(Struct, frozen=True):
         """The cut as an event token, which `strata_cdc.mirrors.open` takes as `at`."""
         return Token(
             tuple(
-                SourcePosition(one.source, parse_executed(one.gtid_executed), one.lineage, one.until)
-                for one in self.sources
+                SourcePosition(source.source, parse_executed(source.gtid_executed), source.lineage, source.until)
+                for source in self.sources
             )
         )
 
     @property
     def behind(self) -> tuple[str, ...]:
         """Sources of which the cut has less than of the others: no time is the end of an interval on all sources."""
-        return tuple(one.source for one in self.sources if one.is_behind)
+        return tuple(source.source for source in self.sources if source.is_behind)
 
     @property
     def is_common(self) -> bool | None:
@@ -91,11 +91,11 @@ class Cut(Struct, frozen=True):
         clocks of some servers were not measured to agree around the cut."""
         if self.behind:
             return False
-        return None if any(one.clock_doubt for one in self.sources) else True
+        return None if any(source.clock_doubt for source in self.sources) else True
 
     def of(self, source: str) -> SourceCut:
         """Returns the position of the cut in a source."""
-        return next(one for one in self.sources if one.source == source)
+        return next(cut for cut in self.sources if cut.source == source)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the cut as plain values."""
@@ -106,15 +106,15 @@ class Cut(Struct, frozen=True):
             "is_common": self.is_common,
             "sources": [
                 {
-                    "source": one.source,
-                    "seq": one.seq,
-                    "gtid_executed": one.gtid_executed,
-                    "until": from_micros(one.until).isoformat() if one.until else None,
-                    "lacking": list(one.lacking),
-                    "is_behind": one.is_behind,
-                    "clock_doubt": one.clock_doubt or None,
+                    "source": source.source,
+                    "seq": source.seq,
+                    "gtid_executed": source.gtid_executed,
+                    "until": from_micros(source.until).isoformat() if source.until else None,
+                    "lacking": list(source.lacking),
+                    "is_behind": source.is_behind,
+                    "clock_doubt": source.clock_doubt or None,
                 }
-                for one in self.sources
+                for source in self.sources
             ],
         }
 
@@ -148,8 +148,8 @@ def cut_of(group: Group, status: GroupStatus, at: int | None = None) -> Cut:
             )
         sources = [_Intervals(source, engines[source.name], _amount(status, source.name)) for source in group.sources]
         time = _common_time(sources, ends[holder] if at is None else min(at, ends[holder]))
-        cuts = [one.cut(time) for one in sources]
-        places = {cut.source: one.place(cut.seq, time) for cut, one in zip(cuts, sources, strict=True)}
+        cuts = [intervals.cut(time) for intervals in sources]
+        places = {cut.source: intervals.place(cut.seq, time) for cut, intervals in zip(cuts, sources, strict=True)}
         doubts = clock_doubts(places, group.clock_bound)
         return Cut(group.name, time, tuple(replace(cut, clock_doubt=doubts.get(cut.source, "")) for cut in cuts))
     finally:
@@ -159,8 +159,8 @@ def cut_of(group: Group, status: GroupStatus, at: int | None = None) -> Cut:
 
 def _amount(status: GroupStatus, source: str) -> int:
     """How far a source's clock is past the group's, as far as it is known (microseconds)."""
-    found = next(one for one in status.members if one.source == source)
-    return round((found.clock_correction_seconds or 0) * 1e6)
+    member = next(member for member in status.members if member.source == source)
+    return round((member.clock_correction_seconds or 0) * 1e6)
 
 
 def _published(engine: sa.Engine, source: str, status: GroupStatus) -> int:
@@ -178,7 +178,7 @@ class _Intervals:
     def __init__(self, source: Source, engine: sa.Engine, amount: int) -> None:
         self._source, self._engine, self._amount = source, engine, amount
         self._all = sorted(IntervalLedger(engine).all(source.name), key=lambda one: one.end)
-        self.ends = [one.end - amount for one in self._all]
+        self.ends = [interval.end - amount for interval in self._all]
 
     def is_whole(self, time: int) -> bool:
         """Whether everything that was committed before a time is in intervals that end at or before that time."""
@@ -219,5 +219,5 @@ class _Intervals:
 def _common_time(sources: Sequence[_Intervals], limit: int) -> int:
     """The newest time, up to a limit, for which every source is whole (`is_whole`); the limit itself if none of the
     newest ends is such a time."""
-    ends = heapq.nlargest(_MOST_TRIED, {end for one in sources for end in one.ends if end < limit})
-    return next((time for time in (limit, *ends) if all(one.is_whole(time) for one in sources)), limit)
+    ends = heapq.nlargest(_MOST_TRIED, {end for source in sources for end in source.ends if end < limit})
+    return next((time for time in (limit, *ends) if all(source.is_whole(time) for source in sources)), limit)

@@ -80,11 +80,13 @@ def clock_doubts(places: Mapping[str, CutPlace], bound: int) -> dict[str, str]:
 
 def _around(place: CutPlace) -> _Around | str:
     readings = clock_readings(place.source.lake, place.source.name)
-    in_front = [at for at, one in enumerate(readings) if one.end <= place.time and one.seq <= place.seq]
+    in_front = [at for at, reading in enumerate(readings) if reading.end <= place.time and reading.seq <= place.seq]
     if not in_front:
         return "its clock was not measured before the time of the cut"
     before = readings[in_front[-1]]
-    behind = [one for one in readings[in_front[-1] + 1 :] if one.begin >= place.time and one.seq >= place.seq]
+    behind = [
+        reading for reading in readings[in_front[-1] + 1 :] if reading.begin >= place.time and reading.seq >= place.seq
+    ]
     last = behind[0] if behind else _reading_now(place)
     if last is None:
         return "its clock was not measured after the time of the cut"
@@ -102,11 +104,11 @@ def _reading_now(place: CutPlace) -> ClockReading | None:
 
 def _away(readings: Mapping[str, ClockReading], amounts: Mapping[str, int]) -> dict[str, int]:
     """How much each corrected clock may have differed from the median clock (microseconds)."""
-    middles = sorted((one.lowest + one.highest) // 2 - amounts[name] for name, one in readings.items())
+    middles = sorted((reading.lowest + reading.highest) // 2 - amounts[name] for name, reading in readings.items())
     middle = middles[(len(middles) - 1) // 2] if middles else 0
     return {
-        name: max(abs(edge - amounts[name] - middle) for edge in (one.lowest, one.highest))
-        for name, one in readings.items()
+        name: max(abs(edge - amounts[name] - middle) for edge in (reading.lowest, reading.highest))
+        for name, reading in readings.items()
     }
 
 

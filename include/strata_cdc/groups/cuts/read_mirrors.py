@@ -85,7 +85,11 @@ def _has_changed(engine: sa.Engine, source: str, table: TableName, after: int, u
         return True
     if any(removal.name == table for removal in store.row_removals(source, after, until)):
         return True
-    inside = {one.start for one in IntervalLedger(engine).all(source) if after < one.last_seq and one.first_seq < until}
+    inside = {
+        interval.start
+        for interval in IntervalLedger(engine).all(source)
+        if after < interval.last_seq and interval.first_seq < until
+    }
     pieces = TableIntervalLedger(engine).select(source, list(IntervalState), table=(table.database, table.table))
     return any(piece.rows and piece.start in inside for piece in pieces)
 

@@ -94,8 +94,8 @@ class Aside:
 
 
 def _as_batch(rows: pa.Table) -> pa.RecordBatch:
-    found = rows.to_batches()
-    return found[0] if found else pa.RecordBatch.from_pylist([], schema=rows.schema)
+    batches = rows.to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
 
 
 class Marks:

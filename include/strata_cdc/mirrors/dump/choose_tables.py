@@ -64,7 +64,7 @@ def tables_to_dump(
     wanted = [name for name in there if matches(name, source.settings.mirrors, folded=folded)]
     # If a table has no rows, this is known without reading it.
     wanted = [name for name in wanted if not discards_rows(history.behind(name, seq).definition)]
-    waiting = {(one.database_name, one.table_name) for one in ReadAgainLedger(engine).all(source.name)}
+    waiting = {(table.database_name, table.table_name) for table in ReadAgainLedger(engine).all(source.name)}
     return [
         name for name in wanted if (name.database, name.table) in waiting or _lacks_rows(source, store, name, is_wrong)
     ]

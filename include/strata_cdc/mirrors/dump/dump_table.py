@@ -175,8 +175,8 @@ class TableDump:
         """The manifest to continue from; from now on, retention keeps the part of the stream that it needs."""
         store, name = self._source.store, self._source.name
         position = store.position(name)
-        found = History(store, name).behind(self._table, position.seq if position else 0)
-        begun = Manifest.begin(name, self._table, found.version_id, found.definition, server_uuid, executed)
+        version = History(store, name).behind(self._table, position.seq if position else 0)
+        begun = Manifest.begin(name, self._table, version.version_id, version.definition, server_uuid, executed)
         stored = self._folder.manifest()
         kept = stored if stored is not None and stored.goes_on_from(begun) and self._reaches_back(stored) else begun
         self._folder.keep_only(chunk.file for chunk in kept.chunks)
@@ -226,7 +226,7 @@ class TableDump:
     def _landed(self, reads: Sequence[ReadBounds], server_uuid: str) -> tuple[LandedStream, DumpWindow]:
         """Lands until the stream reaches the end of the window; see `window_of`."""
         source, until = self._source, time.monotonic() + _LANDING_SECONDS
-        place = ServerPlace(server_uuid, max(one.end_position for one in reads))
+        place = ServerPlace(server_uuid, max(bounds.end_position for bounds in reads))
         while True:
             stream = LandedStream.open(source.lake, source.name)
             if has_arrived(source.address, stream, place):

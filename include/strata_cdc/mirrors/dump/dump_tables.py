@@ -49,7 +49,7 @@ class DumpReport(Struct, frozen=True):
         return DumpSums(
             self.source,
             tables=len(self.tables),
-            rows=sum(one.rows for one in self.tables),
+            rows=sum(table.rows for table in self.tables),
             failed=len(self.failed),
         )
 

@@ -189,13 +189,15 @@ def refuse_unrepeatable(changes: pa.Table, definition: TableDefinition, key: Seq
         return
     partial = changes.filter(missing.is_valid())
     inserted = partial.filter(pc.equal(partial["_op"], "insert"))
-    with_default = {one.name for one in definition.columns if one.default is not None or one.generated is not None}
+    with_default = {
+        column.name for column in definition.columns if column.default is not None or column.generated is not None
+    }
     lacking = set(inserted["_missing"].combine_chunks().flatten().unique().to_pylist()) & with_default
     if lacking:
         raise NotRepeatableError(f"rows were inserted without {', '.join(sorted(lacking))}, which have defaults")
     updated = partial.filter(pc.equal(partial["_op"], "update"))
     images = pa.chunked_array(updated[BEFORE].chunks, updated[BEFORE].type)
-    by_name = {column_name(one.name): one.name for one in definition.columns}
+    by_name = {column_name(column.name): column.name for column in definition.columns}
     by_name |= {name: of for of, name in verbatim_names(definition).items()}
     lists = updated["_missing"].to_pylist()
     for name in key:
@@ -215,7 +217,7 @@ def refuse_unrepeatable(changes: pa.Table, definition: TableDefinition, key: Seq
 
 def _refuse_differences(changes: pa.Table, definition: TableDefinition) -> None:
     invalid = changes["_invalid"]
-    documents = {one.name for one in definition.columns if one.column_type == "json"}
+    documents = {column.name for column in definition.columns if column.column_type == "json"}
     if not documents or invalid.null_count == len(invalid):
         return
     named = {name for entries in invalid.to_pylist() for name, _ in entries or ()}
@@ -258,8 +260,8 @@ def _larger(
 
 
 def _exact(batch: pa.RecordBatch, definition: TableDefinition) -> list[pa.RecordBatch]:
-    found: list[pa.RecordBatch] = exact_changes(pa.Table.from_batches([batch]), definition).to_batches()
-    return found
+    batches: list[pa.RecordBatch] = exact_changes(pa.Table.from_batches([batch]), definition).to_batches()
+    return batches
 
 
 def _with_no_seq(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -72,12 +72,12 @@ def version_at(source: DumpSource, table: TableName, seq: int, definition: Table
         TableAlteredError: Its columns are different.
     """
     try:
-        found = History(source.store, source.name).behind(table, seq)
+        version = History(source.store, source.name).behind(table, seq)
     except SchemaGapError as error:
         raise TableAlteredError(error.message) from error
-    if found.definition.columns != definition.columns:
+    if version.definition.columns != definition.columns:
         raise TableAlteredError("its definition is another one")
-    return found
+    return version
 
 
 def _tracked(source: DumpSource, stream: LandedStream, window: DumpWindow) -> DumpWindow:

@@ -143,27 +143,27 @@ def read_manifest(content: bytes, where: str) -> Manifest:
         DamagedFileError: A newer version wrote it, or it is not a manifest.
     """
     try:
-        found = msgspec.json.decode(content, type=Manifest)
+        manifest = msgspec.json.decode(content, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DamagedFileError(
             f"the manifest of a dump cannot be read: {error}",
             file=where,
             remedy="Delete the folder; the next dump of the table begins anew.",
         ) from None
-    if found.format > FORMAT:
+    if manifest.format > FORMAT:
         raise DamagedFileError(
-            f"the manifest of a dump has format {found.format}, this version reads up to {FORMAT}",
+            f"the manifest of a dump has format {manifest.format}, this version reads up to {FORMAT}",
             file=where,
             remedy="Install the version of Strata that wrote it, or delete the folder and dump the table again.",
         )
-    return found
+    return manifest
 
 
 def earliest(reads: Iterable[ReadBounds]) -> list[Executed]:
     """The sets that were executed before the reads, without those that contain another one of them."""
-    found: list[Executed] = []
+    positions: list[Executed] = []
     for read in reads:
         executed = read.executed_set
-        if not any(other <= executed for other in found):
-            found = [other for other in found if not executed <= other] + [executed]
-    return found
+        if not any(other <= executed for other in positions):
+            positions = [other for other in positions if not executed <= other] + [executed]
+    return positions

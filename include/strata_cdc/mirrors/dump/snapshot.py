@@ -41,8 +41,8 @@ def refuse_inconsistent(connection: Client, table: TableName) -> None:
             "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
             (table.database, table.table),
         )
-        found = cursor.fetchone()
-    engine = _text(found[0]) if found and found[0] is not None else None
+        row = cursor.fetchone()
+    engine = _text(row[0]) if row and row[0] is not None else None
     if engine is not None and engine.lower() not in _CONSISTENT:
         raise Usage(
             f"its engine is {engine}, of which no transaction shows the rows as of one moment",
@@ -108,16 +108,16 @@ class SnapshotReader:
     def _written(self) -> BinlogPosition:
         """The server's binlog position: after complete groups of commits, since the server reads it under LOCK_log."""
         try:
-            found = self._rows(self._status)
+            rows = self._rows(self._status)
         except pymysql.err.ProgrammingError as error:
             if error.args[0] != _SYNTAX_ERROR or self._status == "SHOW MASTER STATUS":
                 raise
             # Servers before 8.2.
             self._status = "SHOW MASTER STATUS"
             return self._written()
-        if not found:
+        if not rows:
             raise SourceSettingsError("the server writes no binlog", remedy="Set log_bin on it.")
-        return BinlogPosition.of(_text(found[0][0]), int(found[0][1]))
+        return BinlogPosition.of(_text(rows[0][0]), int(rows[0][1]))
 
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:

@@ -53,7 +53,7 @@ def window_of(stream: LandedStream, reads: Sequence[ReadBounds], server_uuid: st
     Raises:
         Usage: The stream begins after the reads.
     """
-    ends = [one.end_position for one in reads]
+    ends = [bounds.end_position for bounds in reads]
     last = stream.seq_in_front(ServerPlace(server_uuid, max(ends)))
     # A server begins a file with each change of gtid_mode (sql/sys_vars.cc, `Sys_var_gtid_mode`), and all transactions
     # had GTIDs when it was read: transactions without a GTID are in earlier files, and had been committed.
@@ -112,7 +112,7 @@ def is_changed(stream: LandedStream, window: DumpWindow, table: TableName) -> bo
     records = stream.records(window.after_seq + 1, window.last_seq)
     for segment, found in groupby(records, key=itemgetter(0)):
         for record in placement.place(segment, (record for _, record in found)):
-            if any((one.database, one.table) == (table.database, table.table) for one in record.tables):
+            if any((rows.database, rows.table) == (table.database, table.table) for rows in record.tables):
                 return True
     return any(name in (table, None) for name, _ in lost_rows(placement))
 
@@ -138,7 +138,7 @@ def may_lack_changes(stream: LandedStream, store: SchemaStore, window: DumpWindo
     changed between the beginning of the window and that statement."""
     versions = {entry.seq for entry in store.timeline(stream.source, [table])}
     removals = store.row_removals(stream.source, window.after_seq, window.last_seq)
-    turned = versions | {one.seq for one in removals if one.name == table}
+    turned = versions | {removal.seq for removal in removals if removal.name == table}
     inside = sorted(seq for seq in turned if window.after_seq < seq <= window.last_seq)
     return len(inside) > 1 or (
         bool(inside) and _may_be_changed(stream, DumpWindow(window.after_seq, inside[0] - 1), table)

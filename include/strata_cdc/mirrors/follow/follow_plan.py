@@ -60,7 +60,7 @@ def plan_follow(table: TableName, coming: Iterable[SchemaEvent], until: Order | 
         coming: What happened to the table since, in order.
         until: Only events before this order have steps; None: all events have.
     """
-    return [FollowStep(one, _action(table, one)) for one in coming if until is None or one.order < until]
+    return [FollowStep(event, _action(table, event)) for event in coming if until is None or event.order < until]
 
 
 def _action(table: TableName, event: SchemaEvent) -> FollowAction:

@@ -17,49 +17,49 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
 
 
-def mirror_before(follower: Following, name: TableName, one: SchemaEvent, to: TableName) -> Mirror:
+def mirror_before(follower: Following, name: TableName, event: SchemaEvent, to: TableName) -> Mirror:
     """The mirror of another table as it was before an event that affects both tables.
 
     Args:
         follower: The follower of the source.
         name: The other table.
-        one: The event of both tables.
+        event: The event of both tables.
         to: The table that gets its rows.
 
     Raises:
         NotYetError: The other mirror has not come so far.
         CannotFollowError: The other mirror did not have all rows there.
     """
-    found = follower.follow(name, one.order)
-    before = Mirror.open_before(follower.lake, follower.source, name, one.seq) if found.mirror else None
-    if found.reached is not None and found.reached.seq < one.before and not found.is_unwanted:
+    progress = follower.follow(name, event.order)
+    before = Mirror.open_before(follower.lake, follower.source, name, event.seq) if progress.mirror else None
+    if progress.reached is not None and progress.reached.seq < event.before and not progress.is_unwanted:
         raise NotYetError(f"{name}, whose rows came to {to}, is not published up to there")
-    why = found.reason or found.behind
+    why = progress.reason or progress.behind
     if why is None and (before is None or before.is_dropped):
         why = "it had no mirror"
     if why is None and before is not None:
         # A mirror that was made again after that point either was followed up to it or was lost before it: the log does
         # not show which.
-        is_past = found.mirror is not None and found.mirror.position.seq >= one.seq
+        is_past = progress.mirror is not None and progress.mirror.position.seq >= event.seq
         why = before.stopped or (
-            "its mirror did not come so far" if is_past and _lacks(follower, before, one) else None
+            "its mirror did not come so far" if is_past and _lacks(follower, before, event) else None
         )
     if before is None or why is not None:
         raise CannotFollowError(f"rows of {name} came to {to}, and {why}")
     return before
 
 
-def _lacks(follower: Following, mirror: Mirror, one: SchemaEvent) -> bool:
+def _lacks(follower: Following, mirror: Mirror, event: SchemaEvent) -> bool:
     """Whether anything happened to a table between its mirror's last state before an event and the event."""
     name, seq = mirror.table, mirror.position.seq
     change, coming = follower.happenings.since(mirror)
-    if change is None or change.definition is None or any(other.order < one.order for other in coming):
+    if change is None or change.definition is None or any(other.order < event.order for other in coming):
         return True
-    if seq >= one.before or discards_rows(change.definition):
+    if seq >= event.before or discards_rows(change.definition):
         return False
-    if follower.published.reach(name, seq).seq < one.before:
+    if follower.published.reach(name, seq).seq < event.before:
         return True
-    span = VersionRange(seq, one.before, change.version_id, change.definition)
-    intervals = follower.published.intervals(name, seq, one.before)
+    span = VersionRange(seq, event.before, change.version_id, change.definition)
+    intervals = follower.published.intervals(name, seq, event.before)
     changes = PublishedChanges(follower.lake, follower.source, name, follower.published.newest_commit(name))
     return any(batch.changes.num_rows for batch in changes.batches(span, intervals.__contains__))

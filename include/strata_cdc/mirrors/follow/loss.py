@@ -73,12 +73,12 @@ def loss_by(error: Exception, table: TableName) -> Loss:
     return Loss(message, ErrorFacts(type(error).__name__, message, table=str(table)))
 
 
-def _keeps_unknown_rows(one: SchemaEvent) -> bool:
+def _keeps_unknown_rows(event: SchemaEvent) -> bool:
     """Whether a statement leaves the existing rows as they are; an older version assumed that there were none.
 
     A CREATE has no effect on rows either, but is not such a statement.
     """
-    return one.change is not None and one.change.effect.kind is EffectKind.NONE and not one.begins_rows
+    return event.change is not None and event.change.effect.kind is EffectKind.NONE and not event.begins_rows
 
 
 def diverged(mirror: Mirror, happenings: SchemaEvents) -> Loss | None:
@@ -121,5 +121,7 @@ def lacks_older_rows(mirror: Mirror, happenings: SchemaEvents) -> bool:
     at = happenings.change_at(mirror.table, made.position.seq, made.position.schema_version)
     if at is None or at.behind != made.position.seq or not _keeps_unknown_rows(at):
         return False
-    since = [one for one in happenings.of(mirror.table) if at.order < one.order and one.seq <= mirror.position.seq]
-    return not any(one.begins_rows for one in since)
+    since = [
+        event for event in happenings.of(mirror.table) if at.order < event.order and event.seq <= mirror.position.seq
+    ]
+    return not any(event.begins_rows for event in since)

@@ -39,13 +39,13 @@ def note_waiting(engine: sa.Engine, report: MirrorReport, *, now: int, tell: Tel
     """
     waiting = []
     judged = list(report.without)
-    for table, one in zip(report.names, report.mirrors, strict=True):
-        if one.error is not None and not one.needs_dump:
+    for table, mirror in zip(report.names, report.mirrors, strict=True):
+        if mirror.error is not None and not mirror.needs_dump:
             continue
         judged.append(table)
-        if one.needs_dump and one.behind is not None:
-            seq = None if one.position is None else one.position.seq
-            waiting.append(TableToRead(report.source, table.database, table.table, seq, one.behind, now))
+        if mirror.needs_dump and mirror.behind is not None:
+            seq = None if mirror.position is None else mirror.position.seq
+            waiting.append(TableToRead(report.source, table.database, table.table, seq, mirror.behind, now))
     names = [(table.database, table.table) for table in judged]
     for fresh in ReadAgainLedger(engine).notice(report.source, waiting, names):
         tell(fresh)

@@ -56,7 +56,7 @@ class Published:
 
     def __init__(self, engine: sa.Engine, source: str, stream: LandedStream) -> None:
         ledger = TableIntervalLedger(engine)
-        closed = [one for one in IntervalLedger(engine).all(source) if one.last_seq > one.first_seq]
+        closed = [interval for interval in IntervalLedger(engine).all(source) if interval.last_seq > interval.first_seq]
         self._closed = sorted(closed, key=lambda one: one.first_seq)
         self._uncounted = frozenset(ledger.uncounted(source))
         self._withheld: dict[tuple[str, str], dict[int, IntervalState]] = {}
@@ -68,9 +68,11 @@ class Published:
         self._asking = Lock()
         """A store in memory has one connection, which several threads must not use at once."""
         entries = SchemaStore(engine).all_entries(source)
-        self._executed = {one.seq: (one.gtid_executed, one.committed_at) for one in entries if one.statement_no}
-        self._gtids = {one.seq: one.gtid for one in entries if one.statement_no == 1 and one.gtid}
-        self._ends = {one.last_seq: one.gtid_executed for one in self._closed}
+        self._executed = {
+            entry.seq: (entry.gtid_executed, entry.committed_at) for entry in entries if entry.statement_no
+        }
+        self._gtids = {entry.seq: entry.gtid for entry in entries if entry.statement_no == 1 and entry.gtid}
+        self._ends = {interval.last_seq: interval.gtid_executed for interval in self._closed}
 
     def reach(self, table: TableName, seq: int) -> MirrorReach:
         """How far a table's changes are published after a transaction.
@@ -102,14 +104,14 @@ class Published:
         """Starts of the intervals that have published changes of a table, and transactions in after < seq <= until."""
         first = bisect_right(self._closed, after, key=lambda one: one.last_seq)
         last = bisect_left(self._closed, until, key=lambda one: one.first_seq)
-        starts = {one.start for one in self._closed[first:last]}
+        starts = {interval.start for interval in self._closed[first:last]}
         if not starts:
             return frozenset()
         span = min(starts), max(starts) + 1
         name = table.database, table.table
         with self._asking:
-            found = self._ledger.select(self._source, [IntervalState.PUBLISHED], starts=span, table=name)
-        return frozenset(starts & {one.start for one in found})
+            intervals = self._ledger.select(self._source, [IntervalState.PUBLISHED], starts=span, table=name)
+        return frozenset(starts & {interval.start for interval in intervals})
 
     def start_behind(self, seq: int) -> int | None:
         """Start of the interval of the next transaction; None if that is in no closed interval."""

@@ -91,9 +91,9 @@ class SchemaEvents:
             # Before the version that the same statement may make: DROP PARTITION makes one, TRUNCATE does not.
             self._add(removal.name, SchemaEvent((removal.seq, 0, 1 << 62), removal=removal.effect))
         self._add_lost(store, source)
-        self._unlogged = {one.name: UNLOGGED for one in unlogged_cascades(engine, source)}
-        for found in self._of.values():
-            found.sort(key=lambda one: one.order)
+        self._unlogged = {unlogged_cascade.name: UNLOGGED for unlogged_cascade in unlogged_cascades(engine, source)}
+        for events in self._of.values():
+            events.sort(key=lambda one: one.order)
 
     def tables(self) -> list[TableName]:
         """All tables that ever existed, by name."""
@@ -105,7 +105,7 @@ class SchemaEvents:
 
     def is_there(self, table: TableName) -> bool:
         """Whether the server has the table at the end of what is tracked, and its definition is known."""
-        changes = [one.change for one in self.of(table) if one.change is not None]
+        changes = [event.change for event in self.of(table) if event.change is not None]
         return bool(changes) and changes[-1].definition is not None
 
     def unlogged(self, table: TableName) -> str | None:
@@ -120,8 +120,10 @@ class SchemaEvents:
             seq: Ordinal of the mirror's last transaction.
             version_id: Its schema version; 0 if it is not known.
         """
-        changes = [one for one in self.of(table) if one.change is not None]
-        known = next((one for one in changes if one.change is not None and one.change.version_id == version_id), None)
+        changes = [event for event in self.of(table) if event.change is not None]
+        known = next(
+            (change for change in changes if change.change is not None and change.change.version_id == version_id), None
+        )
         if known is not None:
             return known
         at = bisect_right(changes, seq, key=lambda one: one.behind)
@@ -133,13 +135,17 @@ class SchemaEvents:
         now = self.change_at(mirror.table, position.seq, position.schema_version)
         order = (position.seq, 1 << 62, 0) if now is None else now.order
         if mirror.is_dropped:
-            coming = [one for one in found if one.order > order]
+            coming = [event for event in found if event.order > order]
         else:
-            coming = [one for one in found if (one.order > order if one.change is not None else one.seq > position.seq)]
+            coming = [
+                event
+                for event in found
+                if (event.order > order if event.change is not None else event.seq > position.seq)
+            ]
         return (None if now is None else now.change), coming
 
-    def _add(self, table: TableName, one: SchemaEvent) -> None:
-        self._of.setdefault(table, []).append(one)
+    def _add(self, table: TableName, event: SchemaEvent) -> None:
+        self._of.setdefault(table, []).append(event)
 
     def _add_lost(self, store: SchemaStore, source: str) -> None:
         """Adds changes that were logged as statements, and statements that were not understood."""
@@ -150,7 +156,7 @@ class SchemaEvents:
         for entry in store.all_entries(source):
             if entry.gap is not None and not entry.name.table:
                 database = entry.name.database
-                tables = tuple(one for one in self._of if database in ("", one.database))
+                tables = tuple(name for name in self._of if database in ("", name.database))
                 self._lose(tables, (entry.seq, entry.statement_no, entry.version_id), entry.gap)
 
     def _lose(self, tables: Sequence[TableName], order: Order, reason: str) -> None:

@@ -94,17 +94,17 @@ class MirrorReport(Struct, frozen=True):
     @property
     def behind(self) -> tuple[MirrorOutcome, ...]:
         """The mirrors that have not reached the position that they should."""
-        return tuple(one for one in self.mirrors if one.behind)
+        return tuple(mirror for mirror in self.mirrors if mirror.behind)
 
     def sums(self) -> MirrorSums:
         """The numbers."""
         reasons = tuple(f"{one.table}: {one.behind}" for one in self.behind)
-        return MirrorSums(self.source, len(self.mirrors), sum(one.commits for one in self.mirrors), reasons)
+        return MirrorSums(self.source, len(self.mirrors), sum(mirror.commits for mirror in self.mirrors), reasons)
 
     @property
     def wrong(self) -> tuple[ErrorFacts, ...]:
         """What is wrong with those that do not only wait."""
-        return tuple(one.error for one in self.mirrors if one.error)
+        return tuple(mirror.error for mirror in self.mirrors if mirror.error)
 
     def raise_if_wrong(self) -> None:
         """Raises an error if a mirror contradicts the changes: it must not be mistaken for one that only waits.
@@ -216,7 +216,7 @@ class _OneByOne:
             StoreUnavailableError: The database does not answer.
         """
         try:
-            found = follow(table)
+            progress = follow(table)
         except AlreadyRunningError as error:
             return MirrorOutcome(str(table), behind=error.message), None
         except (LakeUnavailableError, LostTableError) as error:
@@ -226,11 +226,11 @@ class _OneByOne:
         except Exception as error:  # noqa: BLE001  one table's error must stop no other
             lost, is_there = loss_by(error, table), self.follower.happenings.is_there(table)
             return MirrorOutcome(str(table), behind=lost.reason, needs_dump=is_there, error=lost.error), None
-        if found is None:
+        if progress is None:
             return None
-        if found.mirror is None and found.behind is None:
+        if progress.mirror is None and progress.behind is None:
             return None, None
-        return _outcome(table, found), _confirmed(found)
+        return _outcome(table, progress), _confirmed(progress)
 
     def raise_if_refused(self) -> None:
         """Raises the first table's error if the storage refused its files or has lost them; call it after all updates.
@@ -243,25 +243,25 @@ class _OneByOne:
             raise min(self._refused, key=lambda error: error.table or "")
 
 
-def _outcome(table: TableName, found: MirrorProgress) -> MirrorOutcome:
-    mirror = found.mirror
+def _outcome(table: TableName, progress: MirrorProgress) -> MirrorOutcome:
+    mirror = progress.mirror
     if mirror is None:
-        return MirrorOutcome(str(table), behind=found.behind, needs_dump=found.needs_dump, error=found.error)
+        return MirrorOutcome(str(table), behind=progress.behind, needs_dump=progress.needs_dump, error=progress.error)
     return MirrorOutcome(
         table=str(table),
         delta_version=mirror.snapshot.version,
         rows=mirror.snapshot.live_rows,
-        position=replace(found.reached or mirror.position, taken=""),
-        commits=found.commits,
+        position=replace(progress.reached or mirror.position, taken=""),
+        commits=progress.commits,
         dropped=mirror.is_dropped,
-        behind=found.behind,
-        needs_dump=found.needs_dump,
-        error=found.error,
+        behind=progress.behind,
+        needs_dump=progress.needs_dump,
+        error=progress.error,
     )
 
 
-def _confirmed(found: MirrorProgress) -> Confirmed | None:
-    mirror, reached = found.mirror, found.reached
+def _confirmed(progress: MirrorProgress) -> Confirmed | None:
+    mirror, reached = progress.mirror, progress.reached
     if mirror is None or reached is None or reached.seq <= mirror.position.seq:
         return None
     return Confirmed(mirror.snapshot.version, mirror.identity, replace(reached, taken=""))

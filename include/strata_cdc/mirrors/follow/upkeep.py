@@ -108,7 +108,7 @@ def _listed(lake: str, mirror: Mirror) -> ListedMirror:
         mode=mirror.mode.value,
         dropped=mirror.is_dropped,
         stopped=mirror.stopped,
-        changed_by_others=tuple(one.version for one in mirror.snapshot.foreign),
+        changed_by_others=tuple(commit.version for commit in mirror.snapshot.foreign),
     )
 
 
@@ -138,10 +138,10 @@ def mirrored(lake: str, source: str, wanted: Callable[[TableName], bool]) -> fro
         LakeUnavailableError: The storage does not answer.
     """
     mirrors = [_whole(mirror) for _, mirror in _opened(lake, source, wanted)]
-    found = frozenset(mirror.table for mirror in mirrors if not mirror.is_dropped)
-    if not found:
+    names = frozenset(mirror.table for mirror in mirrors if not mirror.is_dropped)
+    if not names:
         raise Usage("there is no such mirror", source=source, remedy="`strata mirror list` lists those that there are.")
-    return found
+    return names
 
 
 def compact_mirrors(

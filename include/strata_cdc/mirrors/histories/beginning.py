@@ -43,18 +43,18 @@ def beginning_of(mirror: Mirror) -> Beginning | None:
     first: LogSnapshot | None = None
     emptied: dict[int, MirrorPosition] = {}
     kept = read_beginning(mirror.url)
-    for operation, found in states_since(mirror.url, _MADE.__eq__, mirror.snapshot.version):
+    for operation, snapshot in states_since(mirror.url, _MADE.__eq__, mirror.snapshot.version):
         if kept is not None and operation != _MADE and _is_whole(kept.snapshot, there):
             first, emptied = kept.snapshot, dict(kept.emptied_at)
         # What was stored can only be older than the first of these states.
         kept = None
-        if operation in _TAKES_ROWS and found.files:
+        if operation in _TAKES_ROWS and snapshot.files:
             # If partitions were removed or exchanged, no event shows which rows they had.
             first, emptied = None, {}
         elif first is not None and operation == _EMPTIED:
-            emptied[found.position.seq] = found.position
-        if first is None and _is_whole(found, there):
-            first = found
+            emptied[snapshot.position.seq] = snapshot.position
+        if first is None and _is_whole(snapshot, there):
+            first = snapshot
     return None if first is None else Beginning(Mirror(mirror.source, mirror.table, first), emptied)
 
 

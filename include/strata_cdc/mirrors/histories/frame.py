@@ -40,9 +40,9 @@ def frame_of(query: str, files: Mapping[str, ds.Dataset], schema: pa.Schema) -> 
         wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
         left = count
         for table in _tables(query, files, wanted, batch_rows or _BATCH_ROWS):
-            found = _shown(pl.DataFrame(table), predicate, left)
-            yield found
-            left = None if left is None else left - len(found)
+            frame = _shown(pl.DataFrame(table), predicate, left)
+            yield frame
+            left = None if left is None else left - len(frame)
             if left == 0:
                 return
 
@@ -65,8 +65,8 @@ def _tables(query: str, files: Mapping[str, ds.Dataset], wanted: pa.Schema, rows
 
 def _shown(rows: pl.DataFrame, predicate: pl.Expr | None, count: int | None) -> pl.DataFrame:
     """The rows that are asked for, of one batch: first those for which the condition is true."""
-    found = rows if predicate is None else rows.filter(predicate)
-    return found if count is None else found.head(count)
+    frame = rows if predicate is None else rows.filter(predicate)
+    return frame if count is None else frame.head(count)
 
 
 def _quoted(name: str) -> str:

@@ -94,7 +94,7 @@ class MirrorHistory(Struct, frozen=True):
         """Columns that identify a row, in MySQL's spelling; none if in any version only the whole row does."""
         definition = self.mirror.definition
         own = set(key_columns(definition))
-        key = tuple(one.name for one in definition.columns if column_name(one.name) in own)
+        key = tuple(column.name for column in definition.columns if column_name(column.name) in own)
         return key if all(self._had_key(era, key) for era in self.eras) else ()
 
     @property
@@ -146,7 +146,7 @@ class MirrorHistory(Struct, frozen=True):
             read = zip(source.view.relations, datasets, strict=True)
             relations = tuple((name, registered(dataset)) for (name, _), dataset in read)
             source = replace(source, view=replace(source.view, relations=relations))
-        schema = pa.schema([*((one.published, one.kind) for one in source.view.columns), *VALIDITY])
+        schema = pa.schema([*((column.published, column.kind) for column in source.view.columns), *VALIDITY])
         return frame_of(HistoryWriter(Dialect.DUCKDB, source).query().sql(Dialect.DUCKDB.value), datasets, schema)
 
     # What views are made of ---------------------------------------------------------------------
@@ -187,17 +187,19 @@ class MirrorHistory(Struct, frozen=True):
     def _base(self, columns: Sequence[ViewColumn]) -> Branch | None:
         if not self.base.snapshot.live_rows:
             return None
-        era = next(one for one in self.eras if one.version_id == self.base.position.schema_version)
+        era = next(span for span in self.eras if span.version_id == self.base.position.schema_version)
         # A column that was added and is NULL in all rows may be in none of the files.
         inside = set(names_in(self._base_files()))
         there = [field for field in self.base.schema if name_in_files(field) in inside and not is_former(field)]
         in_files = {field.name: name_in_files(field) for field in there}
         kinds = kinds_of(era.definition)
         places = [held_place_of(value, column, there, kinds) for value, column in zip(era.values, columns, strict=True)]
-        found = [replace(one, physical=tuple(in_files[name] for name in one.physical)) for one in places]
+        sources = [replace(source, physical=tuple(in_files[name] for name in source.physical)) for source in places]
         if INVALID_COLUMN not in inside:
-            found = [replace(one, missing="") if one.physical else one for one in found]
-        return Branch(_BASE, (), tuple(ColumnSource() if one.missing and not one.physical else one for one in found))
+            sources = [replace(source, missing="") if source.physical else source for source in sources]
+        return Branch(
+            _BASE, (), tuple(ColumnSource() if source.missing and not source.physical else source for source in sources)
+        )
 
     def _had_key(self, era: VersionSpan, key: Sequence[str]) -> bool:
         """Whether these columns identified rows in that version."""
@@ -288,15 +290,15 @@ def history_of(
             "`strata mirror vacuum` keeps more.",
         )
     life = _life(mirror, table_changes)
-    if life is None or all(one.version_id != beginning.mirror.position.schema_version for one in life.eras):
+    if life is None or all(span.version_id != beginning.mirror.position.schema_version for span in life.eras):
         raise Usage(
             "the store does not have the versions of the mirror's table", source=mirror.source, table=str(mirror.table)
         )
     life = _since(life, beginning)
-    found = {
-        name: open_changes(lake, mirror.source, name, commits.get(name)) for name in {one.name for one in life.eras}
+    outputs = {
+        name: open_changes(lake, mirror.source, name, commits.get(name)) for name in {span.name for span in life.eras}
     }
-    tables = {name: table for name, table in found.items() if table is not None}
+    tables = {name: table for name, table in outputs.items() if table is not None}
     return _opened(lake, mirror, beginning, life, tables, table_changes, removals)
 
 
@@ -304,14 +306,19 @@ def _life(mirror: Mirror, table_changes: Sequence[TableChange]) -> TableLifetime
     """The table's lifetime up to the mirror's version."""
     version = mirror.position.schema_version
     at = next(
-        (at for at, one in enumerate(table_changes) if (one.name, one.version_id) == (mirror.table, version)), None
+        (
+            at
+            for at, table_change in enumerate(table_changes)
+            if (table_change.name, table_change.version_id) == (mirror.table, version)
+        ),
+        None,
     )
     return None if at is None else life_of(table_changes[: at + 1], mirror.table)
 
 
 def _since(life: TableLifetime, beginning: Beginning) -> TableLifetime:
     """The lifetime without what is before the beginning."""
-    first = next(at for at, one in enumerate(life.eras) if one.version_id == beginning.mirror.position.schema_version)
+    first = next(at for at, span in enumerate(life.eras) if span.version_id == beginning.mirror.position.schema_version)
     return type(life)(life.definition, life.eras[first:], life.begins)
 
 
@@ -326,11 +333,11 @@ def _opened(
 ) -> MirrorHistory:
     begins, reached = beginning.mirror.position, position_now(lake, mirror)
     urls = {era.name: table_url(lake, mirror.source, era.name) for era in life.eras}
-    gtids = {one.seq: one.gtid for one in removals if life.was_called(one.name, one.seq)}
+    gtids = {removal.seq: removal.gtid for removal in removals if life.was_called(removal.name, removal.seq)}
     emptied = [Emptied(seq, gtids.get(seq), at.committed_at or None) for seq, at in beginning.emptied_at.items()]
     newest = life.eras[-1].version_id
-    names = [one for one in table_changes if one.name == mirror.table]
-    known = [one.version_id for one in names[: [one.version_id for one in names].index(newest) + 1]]
+    names = [table_change for table_change in table_changes if table_change.name == mirror.table]
+    known = [name.version_id for name in names[: [name.version_id for name in names].index(newest) + 1]]
     return MirrorHistory(
         lake,
         mirror,

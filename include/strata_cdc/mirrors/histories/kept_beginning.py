@@ -37,7 +37,11 @@ def keep_beginning(snapshot: LogSnapshot, emptied_at: Mapping[int, MirrorPositio
     Raises:
         LakeUnavailableError: The storage refuses.
     """
-    own = {"format": FORMAT, "version": snapshot.version, "emptied": [one.metadata() for one in emptied_at.values()]}
+    own = {
+        "format": FORMAT,
+        "version": snapshot.version,
+        "emptied": [position.metadata() for position in emptied_at.values()],
+    }
     metadata = {
         "id": snapshot.table_id,
         "schemaString": snapshot.schema_text,
@@ -70,14 +74,14 @@ def read_beginning(url: str) -> KeptBeginning | None:
         if own["format"] > FORMAT:
             raise DamagedFileError("a newer version of Strata wrote it", file=where, remedy="Use that one.")
         emptied = [MirrorPosition.of_metadata(one, url) for one in own["emptied"]]
-        found = snapshot_of(url, own["version"], actions)
+        snapshot = snapshot_of(url, own["version"], actions)
     except (msgspec.DecodeError, ValueError, KeyError, TypeError) as error:
         raise DamagedFileError(
             f"where the mirror's history begins cannot be read: {error}",
             file=where,
             remedy="Delete the file: the history then begins with the oldest state that the log has.",
         ) from None
-    return KeptBeginning(found, {one.seq: one for one in emptied if one is not None})
+    return KeptBeginning(snapshot, {position.seq: position for position in emptied if position is not None})
 
 
 def forget_beginning(url: str) -> None:

@@ -22,10 +22,10 @@ def judge_grants(grants: Grants, user: str, store_database: str | None) -> list[
         user: Quoted, as in a GRANT statement.
         store_database: The store's database on this server; None if the store is elsewhere.
     """
-    found = [_replication(grants, user), _state(grants, user), _select(grants, user)]
+    findings = [_replication(grants, user), _state(grants, user), _select(grants, user)]
     if store_database is not None:
-        found.append(_store(grants, user, store_database))
-    return found
+        findings.append(_store(grants, user, store_database))
+    return findings
 
 
 def judge_backup_admin(grants: Grants, user: str, flavour: Flavour) -> Finding:

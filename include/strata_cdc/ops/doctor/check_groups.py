@@ -37,10 +37,10 @@ class Member:
         """Reads all tables where the tracking is."""
         self.name, self._store = name, store
         position = store.position(name)
-        found = History(store, name).tables(AtSeq(position.seq)) if position else ()
+        tables = History(store, name).tables(AtSeq(position.seq)) if position else ()
         self.tables: dict[TableName, TableDefinition] = {
             table: version.definition
-            for table, version in found
+            for table, version in tables
             if not isinstance(version, Gap)
             and table.database not in SYSTEM_DATABASES
             and not is_own_table(table.database, table.table)
@@ -116,10 +116,10 @@ def _differences(table: TableName, members: list[Member]) -> Iterator[str]:
 
 def parts_of(definition: TableDefinition) -> Mapping[str, str]:
     """What has to be the same for rows to be of one table: columns, by name in lower case, and the key."""
-    found = {fold_name(column.name): _described(column) for column in definition.columns}
+    parts = {fold_name(column.name): _described(column) for column in definition.columns}
     if definition.primary_key:
-        found[_KEY] = f"({', '.join(map(fold_name, definition.primary_key))})"
-    return found
+        parts[_KEY] = f"({', '.join(map(fold_name, definition.primary_key))})"
+    return parts
 
 
 def _described(column: Column) -> str:
@@ -138,15 +138,15 @@ def _check_clocks(group: Group) -> Iterator[Finding]:
         finally:
             server.close()
     try:
-        refuse_one_server(group.name, {name: one.server_uuid for name, one in measured.items()})
+        refuse_one_server(group.name, {name: moment.server_uuid for name, moment in measured.items()})
     except StrataError as failure:
         yield error("servers", failure.message, failure.remedy)
-    for name, found in sorted(corrections(measured, group.clock_bound).items()):
-        bound = f"to be trusted to {found.bound / 1e6:.3f} s"
-        if found.amount:
+    for name, correction in sorted(corrections(measured, group.clock_bound).items()):
+        bound = f"to be trusted to {correction.bound / 1e6:.3f} s"
+        if correction.amount:
             yield warning(
                 "clocks",
-                f"{name}: corrected by {-found.amount / 1e6:+.3f} s, {bound}",
+                f"{name}: corrected by {-correction.amount / 1e6:+.3f} s, {bound}",
                 "Let all servers keep their time with NTP.",
             )
         else:

@@ -37,8 +37,8 @@ def check_lake(lake: str, source: str) -> Finding:
             folder.delete(name)
         OUTPUT.open(f"{changes_url(lake, source)}/strata-doctor/{name}")
     except (StrataError, OutputError) as failure:
-        said = failure.message if isinstance(failure, StrataError) else str(failure)
-        return error("lake", f"{lake}: {said}", _MEND + ("." if "://" not in lake else _KEYS + "."))
+        message = failure.message if isinstance(failure, StrataError) else str(failure)
+        return error("lake", f"{lake}: {message}", _MEND + ("." if "://" not in lake else _KEYS + "."))
     return ok("lake", f"{lake}: can be written, listed and read")
 
 

@@ -34,9 +34,9 @@ WITHOUT_GTIDS = (
 
 def judge_settings(variables: Mapping[str, str]) -> list[Finding]:
     """Findings from what `SHOW GLOBAL VARIABLES` says; a variable that the server does not know is skipped."""
-    found = [judge(variables) for judge in _JUDGES]
+    findings = [judge(variables) for judge in _JUDGES]
     flavour = Flavour.parse(variables.get("version", ""))
-    return [_mended_on(flavour, finding) for finding in found if finding is not None]
+    return [_mended_on(flavour, finding) for finding in findings if finding is not None]
 
 
 def _mended_on(flavour: Flavour, finding: Finding) -> Finding:

@@ -57,17 +57,17 @@ def check_source(source: Source) -> tuple[Finding, ...]:
         connection = connect(source.address, read_seconds=_ANSWER_SECONDS)
     except StrataError as failure:
         # Neither settings nor grants can be looked at; the store may live elsewhere.
-        found = [_failed("connection", failure)]
-        return (*found, *_check_rest(source, None if _store_is_here(source) else server))
+        findings = [_failed("connection", failure)]
+        return (*findings, *_check_rest(source, None if _store_is_here(source) else server))
     try:
         with server_errors(source.address):
-            found = [ok("connection", str(source.address)), *_check_server(connection, source)]
+            findings = [ok("connection", str(source.address)), *_check_server(connection, source)]
             server = ServerTables.read(connection)
     except StrataError as failure:
-        found = [_failed("connection", failure)]
+        findings = [_failed("connection", failure)]
     finally:
         connection.close()
-    return (*found, *_check_rest(source, server))
+    return (*findings, *_check_rest(source, server))
 
 
 def _check_rest(source: Source, server: ServerTables | None) -> Iterator[Finding]:
@@ -116,7 +116,7 @@ def _check_lost(source: Source) -> list[Finding]:
         lost = () if engine is None else lost_tables(source, engine)
     except StrataError as failure:
         return [_failed("published tables", failure)]
-    return [error("published tables", f"{one.table}: {one.message}", one.remedy or "") for one in lost]
+    return [error("published tables", f"{facts.table}: {facts.message}", facts.remedy or "") for facts in lost]
 
 
 def _with_history(source: Source, server: ServerTables) -> ServerTables:
@@ -162,8 +162,8 @@ def check_own_only(source: Source) -> tuple[Finding, ...]:
         raise Usage(
             "the settings name no folder of expectations", source=source.name, remedy="docs/checks.md shows how."
         )
-    found = tuple(check_own(folder, _with_history(source, ServerTables()).names, _history_of(source)))
-    return found if stands_in_the_way(found) else (*found, *check_arguments(folder))
+    findings = tuple(check_own(folder, _with_history(source, ServerTables()).names, _history_of(source)))
+    return findings if stands_in_the_way(findings) else (*findings, *check_arguments(folder))
 
 
 def stands_in_the_way(findings: tuple[Finding, ...]) -> bool:
@@ -174,22 +174,22 @@ def stands_in_the_way(findings: tuple[Finding, ...]) -> bool:
 def _check_server(connection: pymysql.Connection[Any], source: Source) -> list[Finding]:
     variables = _read_variables(connection)
     user, grants = _read_grants(connection)
-    found = judge_settings(variables)
-    found += judge_grants(grants, user, DEFAULT_DATABASE if _store_is_here(source) else None)
+    findings = judge_settings(variables)
+    findings += judge_grants(grants, user, DEFAULT_DATABASE if _store_is_here(source) else None)
     if variables.get("gtid_mode", "OFF").upper() != "ON":
-        found.append(judge_backup_admin(grants, user, Flavour.parse(variables.get("version", ""))))
+        findings.append(judge_backup_admin(grants, user, Flavour.parse(variables.get("version", ""))))
     if _store_is_here(source) and variables.get("super_read_only", "OFF").upper() == "ON":
-        found.append(
+        findings.append(
             error(
                 "super_read_only",
                 "ON, and the store is on this server",
                 "Name a store elsewhere: `store` or `store_connection` in the settings of the source.",
             )
         )
-    found.append(_check_clock(connection))
+    findings.append(_check_clock(connection))
     if variables.get("log_bin", "OFF").upper() in ("ON", "1"):
-        found.append(_check_landed(connection, source))
-    return found
+        findings.append(_check_landed(connection, source))
+    return findings
 
 
 def _read_variables(connection: pymysql.Connection[Any]) -> dict[str, str]:

@@ -48,12 +48,12 @@ def describe_published(lake: str, report: PublishReport) -> list[TableFacts]:
     folder = run_folder(lake, report.source, report.run)
     plan = read_plan(folder)
     # A table that was empty and stays empty is not reported.
-    news = [one for one in report.tables if one.rows or one.changed]
-    named = {one.table for one in news} | {one.table for one in report.withheld}
-    tables = {one.name: TableName(one.database, one.table) for one in plan.tables if one.database}
-    found = _Run(folder, plan)
+    news = [published for published in report.tables if published.rows or published.changed]
+    named = {published.table for published in news} | {withheld.table for withheld in report.withheld}
+    tables = {planned.name: TableName(planned.database, planned.table) for planned in plan.tables if planned.database}
+    run = _Run(folder, plan)
     return [
-        found.part(lake, table, [one for one in news if one.table == name])
+        run.part(lake, table, [published for published in news if published.table == name])
         for name, table in sorted(tables.items())
         if name in named
     ]
@@ -70,9 +70,9 @@ def describe_emptied(lake: str, report: PublishReport) -> list[MadeVersion]:
     plan = read_plan(run_folder(lake, report.source, report.run))
     executed = {interval.start: interval.gtid_executed for interval in plan.intervals}
     return [
-        MadeVersion(0, name, (), Change.TRUNCATE, None, executed.get(one.interval, ""))
-        for one in plan.removed
-        for name in _emptied(one)
+        MadeVersion(0, name, (), Change.TRUNCATE, None, executed.get(removal.interval, ""))
+        for removal in plan.removed
+        for name in _emptied(removal)
     ]
 
 
@@ -82,8 +82,8 @@ def _emptied(removed: RowsRemoved) -> list[TableName]:
         changes = read_ddl(removed.statement, DdlContext(TableName.of(removed.table).database))
     except DdlError:
         return []
-    removals = [one for one in changes if isinstance(one, RemoveRows) and one.gone is RowsGone.ALL]
-    return [name for one in removals for name in one.names if str(name) == removed.table]
+    removals = [change for change in changes if isinstance(change, RemoveRows) and change.gone is RowsGone.ALL]
+    return [name for removal in removals for name in removal.names if str(name) == removed.table]
 
 
 class _Run:
@@ -96,7 +96,7 @@ class _Run:
 
     def part(self, lake: str, table: TableName, published: Sequence[PublishedTable]) -> TableFacts:
         name = str(table)
-        versions = {version for one in self._verdicts.values() for version in _versions(one, name)}
+        versions = {version for verdict in self._verdicts.values() for version in _versions(verdict, name)}
         versions.update(version for one in published for version in one.schema_versions)
         definitions = self._definitions(table, versions)
         url = table_url(lake, self._plan.source, table)
@@ -129,11 +129,11 @@ class _Run:
         """Each check once, whatever number of versions and intervals it was made for; failures of the stream as well,
         for they are about each table."""
         checks: dict[tuple[str, str | None, str], CheckFact] = {}
-        for one in self._each(name):
-            key = one.check, one.column, one.because
-            known = checks.setdefault(key, one)
-            if known.holds and not one.holds:
-                checks[key] = one
+        for check in self._each(name):
+            key = check.check, check.column, check.because
+            known = checks.setdefault(key, check)
+            if known.holds and not check.holds:
+                checks[key] = check
         yield from checks.values()
 
     def _each(self, name: str) -> Iterator[CheckFact]:

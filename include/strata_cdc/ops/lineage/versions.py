@@ -58,8 +58,8 @@ def describe_versions(engine: sa.Engine, source: str, versions: Sequence[int]) -
 def _columns(store: SchemaStore, entry: StoredEntry) -> tuple[Field, ...]:
     if entry.fingerprint is None:
         return ()
-    found = store.definition(entry.fingerprint).columns
-    return tuple(Field(column.name, column.column_type, column.comment) for column in found)
+    columns = store.definition(entry.fingerprint).columns
+    return tuple(Field(column.name, column.column_type, column.comment) for column in columns)
 
 
 def _change(entry: StoredEntry, made: set[tuple[int, TableName]]) -> Change | None:

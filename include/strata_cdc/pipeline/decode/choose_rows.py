@@ -107,8 +107,8 @@ def _judged(batch: pa.RecordBatch, condition: Condition) -> tuple[pa.Array, pa.A
     return holds, pc.and_(doubt, pc.invert(holds))
 
 
-def _known(found: pa.Array, is_there: pa.Array, is_unknown: pa.Array) -> pa.Array:
-    return pc.and_(pc.and_(pc.fill_null(found, fill_value=False), is_there), pc.invert(is_unknown))
+def _known(values: pa.Array, is_there: pa.Array, is_unknown: pa.Array) -> pa.Array:
+    return pc.and_(pc.and_(pc.fill_null(values, fill_value=False), is_there), pc.invert(is_unknown))
 
 
 def _no(batch: pa.RecordBatch) -> pa.Array:

@@ -134,8 +134,8 @@ def decode_files(
     versions: dict[tuple[TableName, int], TableVersion] = {}
 
     def lookup(table: TableName, seq: int) -> TableVersion:
-        found = history.at(table, AtSeq(seq))
-        return versions.setdefault((table, found.version_id), TableVersion(found.version_id, found.definition))
+        version = history.at(table, AtSeq(seq))
+        return versions.setdefault((table, version.version_id), TableVersion(version.version_id, version.definition))
 
     way = _Way(lookup, wanted, on_mismatch, skip_corrupt, PreparedInFiles())
     for path in in_stream_order(paths):
@@ -184,15 +184,15 @@ def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _Pla
 
 def _has_come(binlog: BinlogFile, seen: Executed, end: int) -> bool:
     """Whether the stream has had each transaction of a file up to an offset."""
-    found = ExecutedBuilder()
+    builder = ExecutedBuilder()
     try:
         for batch in scan_transactions(binlog, end=end):
             if (batch.sid_numbers < 0).any():
                 return False
-            batch.add_to(found)
+            batch.add_to(builder)
     except CorruptEventError:
         return False
-    return found.build() <= seen
+    return builder.build() <= seen
 
 
 def _decode_file(binlog: BinlogFile, place: _Place, way: _Way) -> Iterator[Step]:

@@ -97,13 +97,15 @@ def decode_table_by_table(task: DecodeTask) -> tuple[list[StagedFile], list[Fail
         if is_of_events or len(tables) <= 1:
             name = str(tables[0].name) if len(tables) == 1 else None
             return [], [failed_slice(task.piece, as_told(error, name))]
-    parts = [decode_table_by_table(replace(task, piece=replace(task.piece, tables=(one,)))) for one in tables]
+    parts = [decode_table_by_table(replace(task, piece=replace(task.piece, tables=(table,)))) for table in tables]
     return [file for files, _ in parts for file in files], [lost for _, failed in parts for lost in failed]
 
 
 def failed_slice(piece: PlannedSlice, error: StrataError) -> FailedSlice:
     """What is kept of a slice that cannot be decoded: none of its tables' rows of the interval can be published."""
-    return FailedSlice(piece.interval_start, tuple((one.database, one.table) for one in piece.tables), error.facts())
+    return FailedSlice(
+        piece.interval_start, tuple((table.database, table.table) for table in piece.tables), error.facts()
+    )
 
 
 def store_decoded(run_url: str, files: Iterable[StagedFile], failed: Iterable[FailedSlice] = ()) -> Decoded:

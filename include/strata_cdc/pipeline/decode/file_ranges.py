@@ -78,14 +78,14 @@ class PreparedInFiles:
         """Those that nobody has decided so far, in stream order."""
         return [
             UndecidedRows(
-                xid=one.xid,
+                xid=prepared.xid,
                 gtid=str(record.gtid) if record.gtid else None,
                 file=record.binlog_file,
                 offset=record.binlog_pos,
                 tables=record.tables,
             )
-            for one in self._undecided.prepared()
-            for _, record in [self._prepared[one.seq]]
+            for prepared in self._undecided.prepared()
+            for _, record in [self._prepared[prepared.seq]]
         ]
 
     def take_lost(self) -> list[StreamHoleError]:

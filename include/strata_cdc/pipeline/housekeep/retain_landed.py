@@ -91,10 +91,10 @@ def retain_landed(source: Source, engine: sa.Engine, *, now: int) -> RetainRepor
             break
         deleted.append(segment)
         left -= summary.bytes
-    found = tuple(_describe(segment) for segment in deleted)
-    _delete(source, deleted, found)
+    segments = tuple(_describe(segment) for segment in deleted)
+    _delete(source, deleted, segments)
     kept = stream.segments[len(deleted) :]
-    return RetainReport(source.name, found, len(kept), sum(segment.summary.bytes for segment in kept), held_by)
+    return RetainReport(source.name, segments, len(kept), sum(segment.summary.bytes for segment in kept), held_by)
 
 
 def _has_limits(source: Source) -> bool:
@@ -158,7 +158,7 @@ class _Need:
     def _lost(self) -> dict[int, str]:
         """By start of an interval, a table that was published there and has lost something since. Which of its rows are
         left nobody knows before it is made anew, which takes all of them from here."""
-        lost = {one.table for one in lost_tables(self._source, self._engine)}
+        lost = {lost_table.table for lost_table in lost_tables(self._source, self._engine)}
         published = TableIntervalLedger(self._engine).select(self._source.name, _PUBLISHED) if lost else ()
         return {piece.start: piece.name for piece in published if piece.name in lost and piece.published_rows}
 

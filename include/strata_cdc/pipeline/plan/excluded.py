@@ -41,7 +41,7 @@ class LeftOut:
         """By database and table: in which of some intervals, in order of time, the table is excluded."""
         firsts = [interval.first_seq for interval in intervals]
         lasts = [interval.last_seq for interval in intervals]
-        found: dict[tuple[str, str], Ranges] = {}
+        ranges: dict[tuple[str, str], Ranges] = {}
         for table, lives in self._copies.copies.items():
             numbers: set[int] = set()
             for life in lives:
@@ -49,8 +49,8 @@ class LeftOut:
                 end = len(intervals) if life.end is None else bisect_right(firsts, life.end.seq)
                 numbers |= {number for number in range(begin, end) if self.has(table, intervals[number])}
             if numbers:
-                found[table.database, table.table] = _joined(sorted(numbers), intervals)
-        return found
+                ranges[table.database, table.table] = _joined(sorted(numbers), intervals)
+        return ranges
 
     def _is_empty(self, table: TableName, after_seq: int, last_seq: int) -> bool:
         try:

@@ -37,7 +37,7 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingT
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    names = sorted({TableName(one.database, one.table) for one in plan.tables} - {UNNAMED})
+    names = sorted({TableName(table.database, table.table) for table in plan.tables} - {UNNAMED})
     if not names:
         return
     store = SchemaStore(engine)
@@ -65,21 +65,21 @@ def table_pasts(source: str, engine: sa.Engine, plan: RunPlan, failing: FailingT
 def _unlogged(store: SchemaStore, source: str, last_seq: int) -> dict[TableName, set[int]]:
     """Transactions that changed rows without row events, by table; `EVERY_TABLE` for statements whose tables are not
     known."""
-    found: dict[TableName, set[int]] = {}
+    unlogged: dict[TableName, set[int]] = {}
     for removal in store.row_removals(source, 0, last_seq):
-        found.setdefault(removal.name, set()).add(removal.seq)
+        unlogged.setdefault(removal.name, set()).add(removal.seq)
     for change in store.statement_changes(source, 0, last_seq):
         for name in change.tables or (EVERY_TABLE,):
-            found.setdefault(name, set()).add(change.seq)
-    return found
+            unlogged.setdefault(name, set()).add(change.seq)
+    return unlogged
 
 
 def _unpublished(ledger: TableIntervalLedger, source: str, plan: RunPlan) -> dict[tuple[str, str], set[int]]:
     """Starts of intervals with rows of a table that are neither published nor planned; as `EarlierTable` has them."""
     first, last = plan.intervals[0].start, plan.intervals[-1].start
     planned = {(table.database, table.table, table.interval) for table in plan.tables}
-    found = {name: {start} for name, start in ledger.last_unpublished(source, first).items()}
+    unpublished = {name: {start} for name, start in ledger.last_unpublished(source, first).items()}
     for piece in ledger.select(source, UNPUBLISHED, starts=(first, last)):
         if (piece.database, piece.table, piece.start) not in planned:
-            found.setdefault((piece.database, piece.table), set()).add(piece.start)
-    return found
+            unpublished.setdefault((piece.database, piece.table), set()).add(piece.start)
+    return unpublished

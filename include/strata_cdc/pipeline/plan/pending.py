@@ -219,9 +219,9 @@ class _Taker:
         work: list[Work] = []
         taken = 0
         for interval in self._intervals(whole, cut=own, opened=frozenset(pieces)):
-            found = pieces.get(interval.start) or self._tables.of_interval(self._source.name, interval.start)
-            tables = self._due(found, again=own is not None and own <= interval.start)
-            if tables and not self._hold_deleted(interval, found):
+            intervals = pieces.get(interval.start) or self._tables.of_interval(self._source.name, interval.start)
+            tables = self._due(intervals, again=own is not None and own <= interval.start)
+            if tables and not self._hold_deleted(interval, intervals):
                 work.append(Work(interval, tables))
                 taken += _bytes_of(self._stream, interval)
             if taken >= bound:
@@ -268,8 +268,8 @@ class _Taker:
         return self._stream.record_at(self._stream.first_seq)[1].committed_at
 
     def _rows_in(self, interval: Interval) -> frozenset[TableName]:
-        found = self._tables.of_interval(self._source.name, interval.start)
-        names = (TableName(piece.database, piece.table) for piece in found)
+        intervals = self._tables.of_interval(self._source.name, interval.start)
+        names = (TableName(piece.database, piece.table) for piece in intervals)
         return frozenset(name for name in names if self._wanted(name) and not self._left_out.has(name, interval))
 
     def _left(self, span: TimeSpan, work: Iterable[Work]) -> RunRemainder:
@@ -281,7 +281,7 @@ class _Taker:
             and self._by_settings(TableName(piece.database, piece.table))
         ]
         landed = self._stream.seq_before(span.end)
-        owned = sum(min(one.last_seq, landed) - min(one.first_seq, landed) for one in self._owned())
+        owned = sum(min(interval.last_seq, landed) - min(interval.first_seq, landed) for interval in self._owned())
         if self._is_idle(span):
             owned = landed
         counts = {state: sum(piece.state is state for piece in left) for state in _OPEN}

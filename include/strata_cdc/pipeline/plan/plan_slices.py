@@ -300,8 +300,8 @@ class _Draft:
         if self._source.settings.on_statement != "hold":
             return {}
         return {
-            TableName(one.database, one.table): statement_error(self._source.name, one).facts()
-            for one in reversed(statements)
+            TableName(statement.database, statement.table): statement_error(self._source.name, statement).facts()
+            for statement in reversed(statements)
         }
 
     def _removed_rows(self, work: Work) -> list[RowsRemoved]:
@@ -324,16 +324,16 @@ class _Counted(Struct):
     def follow(self, records: Iterable[TransactionRecord]) -> Iterable[TransactionRecord]:
         """Passes the records on and adds up their rows by the events' own counts."""
         for record in records:
-            for one in record.tables:
-                name = self._named[one] if one in self._named else self._name(one)
+            for table in record.tables:
+                name = self._named[table] if table in self._named else self._name(table)
                 if name is not None:
-                    self.rows[name] = self.rows.get(name, 0) + one.rows
+                    self.rows[name] = self.rows.get(name, 0) + table.rows
             yield record
 
-    def _name(self, one: TableRows) -> TableName | None:
-        name = TableName(one.database, one.table)
-        self._named[one] = name if name in self.tables else None
-        return self._named[one]
+    def _name(self, rows: TableRows) -> TableName | None:
+        name = TableName(rows.database, rows.table)
+        self._named[rows] = name if name in self.tables else None
+        return self._named[rows]
 
 
 def statement_error(source: str, change: StatementLogged) -> StatementFormatError:

@@ -50,7 +50,7 @@ def records_in_runs(
 
 
 def _each(batch: TransactionBatch, low: int, high: int) -> Iterator[TransactionRecord]:
-    return (one for one in batch.records() if low <= one.seq - batch.first_seq < high)
+    return (record for record in batch.records() if low <= record.seq - batch.first_seq < high)
 
 
 def _is_plain(batch: TransactionBatch, low: int, high: int, is_alike: Callable[[TableName, int, int], bool]) -> bool:

@@ -205,7 +205,7 @@ class Publication:
             return TableOutcome(planned, IntervalState.HELD, reason=planned.held)
         verdict = self.verdicts.get(interval.start)
         failures = verdict.failures_of(planned.full_name) if verdict else ()
-        warned = verdict is not None and any(one.table == planned.full_name for one in verdict.failures)
+        warned = verdict is not None and any(failure.table == planned.full_name for failure in verdict.failures)
         outcome = VerdictOutcome.WARNED if warned else VerdictOutcome.PASSED
         if failures:
             return TableOutcome(planned, IntervalState.FAILED, reason=self._failed(planned, failures, files))

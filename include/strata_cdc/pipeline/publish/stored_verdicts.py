@@ -76,13 +76,13 @@ def _outcome(failures: Iterable[Failure]) -> VerdictOutcome:
 def _rules(failures: Iterable[Failure]) -> tuple[FailedRule, ...]:
     return tuple(
         FailedRule(
-            check=one.check,
-            column=one.column,
-            severity=str(one.severity),
-            message=one.message,
-            observed=one.observed,
-            rows=one.unexpected_rows,
-            examples=one.examples,
+            check=failure.check,
+            column=failure.column,
+            severity=str(failure.severity),
+            message=failure.message,
+            observed=failure.observed,
+            rows=failure.unexpected_rows,
+            examples=failure.examples,
         )
-        for one in failures
+        for failure in failures
     )

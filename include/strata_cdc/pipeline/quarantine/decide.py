@@ -66,7 +66,7 @@ class DecisionOutcome(Struct, frozen=True):
     delta_version: int | None = None
 
 
-def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Decided) -> DecisionOutcome:
+def release(source: Source, engine: sa.Engine, quarantined: InQuarantine, decided: Decided) -> DecisionOutcome:
     """Publishes the rows of a table and interval that are in quarantine, as they are.
 
     They are those that were checked, byte for byte, or nothing is published.
@@ -74,7 +74,7 @@ def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Dec
     Args:
         source: The source.
         engine: Its store.
-        found: What is released.
+        quarantined: What is released.
         decided: By whom, and why.
 
     Raises:
@@ -86,18 +86,18 @@ def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Dec
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The store does not answer.
     """
-    piece = found.withheld.piece
-    rest = [file for file in found.aside if not _is_releasable(file)]
-    files = [*_judged(source, found), *(file for file in found.aside if _is_releasable(file))]
-    _refuse_others(source, found, files)
-    decision = _decision(found, Verb.RELEASE, decided)
+    piece = quarantined.withheld.piece
+    rest = [file for file in quarantined.aside if not _is_releasable(file)]
+    files = [*_judged(source, quarantined), *(file for file in quarantined.aside if _is_releasable(file))]
+    _refuse_others(source, quarantined, files)
+    decision = _decision(quarantined, Verb.RELEASE, decided)
     DecisionLedger(engine).begin(decision)
     name = TableName(piece.database, piece.table)
     known = newest_commits(source.name, engine).get(name)
     commit = publish(source.lake, source.name, name, piece.start, files, known=known)
     rows, version = (commit.rows, commit.version) if commit else (0, 0)
-    _note(engine, found, files, rows, version, decided.at)
-    reason = _left(source, found, rest)
+    _note(engine, quarantined, files, rows, version, decided.at)
+    reason = _left(source, quarantined, rest)
     after = replace(
         piece,
         state=IntervalState.HELD if reason else IntervalState.PUBLISHED,
@@ -111,7 +111,7 @@ def release(source: Source, engine: sa.Engine, found: InQuarantine, decided: Dec
     return DecisionOutcome(piece.name, piece.start, done.rows, after.state, max(0, piece.rows - rows), version)
 
 
-def discard(source: Source, engine: sa.Engine, found: InQuarantine, decided: Decided) -> DecisionOutcome:
+def discard(source: Source, engine: sa.Engine, quarantined: InQuarantine, decided: Decided) -> DecisionOutcome:
     """Gives up the rows of a table and interval that are not published: they are no longer pending.
 
     The ledger keeps that they were discarded, by whom, why, and what had blocked them; the files stay as long as
@@ -120,19 +120,19 @@ def discard(source: Source, engine: sa.Engine, found: InQuarantine, decided: Dec
     Args:
         source: The source.
         engine: Its store.
-        found: What is discarded.
+        quarantined: What is discarded.
         decided: By whom, and why.
 
     Raises:
         AlreadyRunningError: A run has changed the table's part of the interval meanwhile; nothing is discarded.
         StoreUnavailableError: The store does not answer.
     """
-    piece = found.withheld.piece
-    done = replace(_decision(found, Verb.DISCARD, decided), done_at=decided.at)
+    piece = quarantined.withheld.piece
+    done = replace(_decision(quarantined, Verb.DISCARD, decided), done_at=decided.at)
     after = replace(piece, state=IntervalState.DISCARDED, changed_at=decided.at)
     if not DecisionLedger(engine).settle(done, piece, after):
         raise _changed(source, piece, "nothing was discarded")
-    return DecisionOutcome(piece.name, piece.start, found.withheld.rows, after.state)
+    return DecisionOutcome(piece.name, piece.start, quarantined.withheld.rows, after.state)
 
 
 def _released(piece: TableInterval, rows: int) -> int:
@@ -145,13 +145,13 @@ def _is_releasable(file: StagedFile) -> bool:
     return file.why.error in {UndecodableTextError.__name__, UnreadableValueError.__name__}
 
 
-def _judged(source: Source, found: InQuarantine) -> Sequence[StagedFile]:
+def _judged(source: Source, quarantined: InQuarantine) -> Sequence[StagedFile]:
     """The files that the verdict is on: of what failed in quarantine; of what is blocked (held) in part, those
     published."""
-    piece = found.withheld.piece
+    piece = quarantined.withheld.piece
     if piece.state is IntervalState.FAILED:
-        return found.judged
-    if not found.aside:
+        return quarantined.judged
+    if not quarantined.aside:
         return ()
     decoded = read_decoded(run_folder(source.lake, source.name, piece.run or ""))
     return [
@@ -161,13 +161,13 @@ def _judged(source: Source, found: InQuarantine) -> Sequence[StagedFile]:
     ]
 
 
-def _refuse_others(source: Source, found: InQuarantine, files: Sequence[StagedFile]) -> None:
-    piece, verdict = found.withheld.piece, found.withheld.verdict
+def _refuse_others(source: Source, quarantined: InQuarantine, files: Sequence[StagedFile]) -> None:
+    piece, verdict = quarantined.withheld.piece, quarantined.withheld.verdict
     judged = [file for file in files if file.is_publishable]
     again = f"`strata run --source {source.name} --failed --table {piece.name}` decodes the rows again"
     without = f"`strata quarantine discard --source {source.name} --table {piece.name} --because '...'` does without"
     is_nothing = not judged if piece.state is IntervalState.FAILED else len(judged) == len(files)
-    if is_nothing and not (found.judged or found.aside):
+    if is_nothing and not (quarantined.judged or quarantined.aside):
         raise Usage(
             f"none of the rows are in quarantine: {piece.reason.message if piece.reason else 'nobody decoded them'}",
             source=source.name,
@@ -177,18 +177,18 @@ def _refuse_others(source: Source, found: InQuarantine, files: Sequence[StagedFi
     if is_nothing:
         raise SchemaMismatchError(
             "nobody knows the columns of the rows in quarantine, and no column is guessed: "
-            + (found.aside[0].why.message if found.aside else "they are not all that there are"),
+            + (quarantined.aside[0].why.message if quarantined.aside else "they are not all that there are"),
             source=source.name,
             table=piece.name,
             remedy=f"Fix the schema history, then {again}; {without} them.",
         )
-    unusable = next((one for one in found.withheld.failures if one.check in OF_FILES), None)
+    unusable = next((failure for failure in quarantined.withheld.failures if failure.check in OF_FILES), None)
     if unusable is not None:
         raise _not_checked(source, piece, unusable.message, again)
     if (
         verdict is None
         or digest_of(judged) != verdict.details.staged
-        or digest_of(found.aside) != verdict.details.aside
+        or digest_of(quarantined.aside) != verdict.details.aside
     ):
         raise _not_checked(source, piece, "the files are not all of those that the verdict is on", again)
     for url, damage in find_damage(files).items():
@@ -207,20 +207,20 @@ def _not_checked(
     )
 
 
-def _left(source: Source, found: InQuarantine, rest: Sequence[StagedFile]) -> ErrorFacts | None:
+def _left(source: Source, quarantined: InQuarantine, rest: Sequence[StagedFile]) -> ErrorFacts | None:
     """Why some rows stay withheld after a release: their columns or their schema are not known."""
     if rest:
         return rest[0].why
-    piece = found.withheld.piece
+    piece = quarantined.withheld.piece
     plan = read_plan(run_folder(source.lake, source.name, piece.run or ""))
     mine = (one.error for one in plan.refused if (one.interval, one.table) == (piece.start, piece.name))
     return next(mine, None)
 
 
 def _note(
-    engine: sa.Engine, found: InQuarantine, files: Sequence[StagedFile], rows: int, version: int, now: int
+    engine: sa.Engine, quarantined: InQuarantine, files: Sequence[StagedFile], rows: int, version: int, now: int
 ) -> None:
-    piece = found.withheld.piece
+    piece = quarantined.withheld.piece
     interval = IntervalLedger(engine).get(piece.source, piece.start)
     versions = tuple(sorted({file.version_id for file in files}))
     executed = interval.gtid_executed if interval else ""
@@ -230,8 +230,8 @@ def _note(
     )
 
 
-def _decision(found: InQuarantine, verb: Verb, decided: Decided) -> Decision:
-    piece = found.withheld.piece
+def _decision(quarantined: InQuarantine, verb: Verb, decided: Decided) -> Decision:
+    piece = quarantined.withheld.piece
     return Decision(
         source=piece.source,
         start_at=piece.start,
@@ -242,7 +242,7 @@ def _decision(found: InQuarantine, verb: Verb, decided: Decided) -> Decision:
         because=decided.because,
         decided_by=decided.by,
         decided_at=decided.at,
-        rows=found.withheld.rows,
+        rows=quarantined.withheld.rows,
     )
 
 

@@ -89,12 +89,12 @@ def find(source: Source, engine: sa.Engine, selection: QuarantineFilter) -> list
     return found
 
 
-def _is_meant(one: WithheldInterval, end: int, selection: QuarantineFilter, *, folded: bool) -> bool:
-    name = TableName(one.piece.database, one.piece.table)
+def _is_meant(interval: WithheldInterval, end: int, selection: QuarantineFilter, *, folded: bool) -> bool:
+    name = TableName(interval.piece.database, interval.piece.table)
     return (
         (not selection.tables or matches(name, selection.tables, folded=folded))
-        and (selection.at is None or one.piece.start <= selection.at < end)
-        and (selection.reason is None or any(fnmatchcase(reason, selection.reason) for reason in one.reasons))
+        and (selection.at is None or interval.piece.start <= selection.at < end)
+        and (selection.reason is None or any(fnmatchcase(reason, selection.reason) for reason in interval.reasons))
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from strata_cdc.pipeline.quarantine.find import InQuarantine
 
 
-def some_rows(source: Source, engine: sa.Engine, found: InQuarantine, count: int) -> list[dict[str, Any]]:
+def some_rows(source: Source, engine: sa.Engine, quarantined: InQuarantine, count: int) -> list[dict[str, Any]]:
     """The first rows of a table and interval in quarantine, with what is sensitive by the settings as they are now.
 
     Raises:
@@ -26,9 +26,9 @@ def some_rows(source: Source, engine: sa.Engine, found: InQuarantine, count: int
         LakeUnavailableError: The storage does not answer.
         StoreUnavailableError: The store does not answer.
     """
-    name = TableName(found.withheld.piece.database, found.withheld.piece.table)
+    name = TableName(quarantined.withheld.piece.database, quarantined.withheld.piece.table)
     sensitive = Sensitive.of(sensitive_columns(source, engine, [name]).get(str(name), ()))
-    return [_shown(row, sensitive) for row in first_rows((*found.judged, *found.aside), count)]
+    return [_shown(row, sensitive) for row in first_rows((*quarantined.judged, *quarantined.aside), count)]
 
 
 def _shown(row: dict[str, Any], sensitive: Sensitive) -> dict[str, Any]:

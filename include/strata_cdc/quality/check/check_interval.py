@@ -160,10 +160,9 @@ def check_interval(
     rows = sum(file.rows for subject in everything for file in subject.files)
     with progress.running(len({one.table for one in everything}), files, rows, sum(map(count_rules, everything))):
         engine = judging.engine(checking, subjects)
-        earlier = EarlierImages(lake, plan, decoded, past, subjects).compare(
-            judging.firsts, {url: one for subject in everything for url, one in engine.profiles(subject).items()},
-            checking.compare_keys,
-        )  # fmt: skip
+        profiles = {url: profile for subject in everything for url, profile in engine.profiles(subject).items()}
+        images = EarlierImages(lake, plan, decoded, past, subjects)
+        earlier = images.compare(judging.firsts, profiles, checking.compare_keys)
         if earlier:
             progress.tell(totals(earlier).line())
         verdicts = []
@@ -182,7 +181,7 @@ def check_interval(
                     *unlogged_changes(plan, interval),
                     *(_left_out(file, damage.get(file.url)) for file in unreadable),
                 ],
-                {table: one for (start, table), one in earlier.items() if start == interval.start},
+                {table: images for (start, table), images in earlier.items() if start == interval.start},
             )
             verdicts.append(verdict)
             failed = [file for file in decoded.publishable(interval.start) if verdict.failures_of(_name(file))]
@@ -350,23 +349,24 @@ def unlogged_changes(plan: RunPlan, interval: Interval) -> list[Failure]:
     """Changes of rows that have no row event: a replay of the table must consider them."""
     removed = [
         _warning(
-            one.table,
+            removal.table,
             "rows_go_by_deletes",
-            f"`{one.statement}` at {one.gtid or 'a transaction without GTID'}: "
+            f"`{removal.statement}` at {removal.gtid or 'a transaction without GTID'}: "
             "rows that it removed are gone without delete rows",
         )
-        for one in plan.removed
-        if one.interval == interval.start
+        for removal in plan.removed
+        if removal.interval == interval.start
     ]
     logged = [
         _warning(
-            one.table_name or "",
+            statement.table_name or "",
             "rows_change_by_row_events",
-            f"`{one.statement}` at {one.gtid or f'{one.binlog_file}:{one.binlog_pos}'} was logged as a statement: "
+            f"`{statement.statement}` at {statement.gtid or f'{statement.binlog_file}:{statement.binlog_pos}'} was "
+            "logged as a statement: "
             "the binlog does not hold the rows that it changed",
         )
-        for one in plan.statements
-        if one.interval == interval.start
+        for statement in plan.statements
+        if statement.interval == interval.start
     ]
     return [*removed, *logged]
 

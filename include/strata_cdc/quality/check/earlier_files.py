@@ -119,8 +119,8 @@ class EarlierImages:
         if not work or keys == 0:
             return {}
         with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="earlier") as pool:
-            found = pool.map(self._compare_or_tell, work, repeat(firsts), repeat(profiles), repeat(keys))
-            return {(interval, subject.name): one for (interval, subject), one in zip(work, found, strict=True)}
+            images = pool.map(self._compare_or_tell, work, repeat(firsts), repeat(profiles), repeat(keys))
+            return {(interval, subject.name): images for (interval, subject), images in zip(work, images, strict=True)}
 
     def _compare_or_tell(
         self,
@@ -169,23 +169,23 @@ class EarlierImages:
     ) -> list[EarlierFile] | None:
         """Newest interval first; None if they cannot be known."""
         own = subject.files if len(subject.files) > 1 else ()
-        found = [EarlierFile(file.url, interval, version=file.version_id) for file in own]
+        files = [EarlierFile(file.url, interval, version=file.version_id) for file in own]
         planned = {
-            one.interval
-            for one in self._plan.tables
-            if (one.database, one.table) == (subject.table.database, subject.table.table)
+            table.interval
+            for table in self._plan.tables
+            if (table.database, table.table) == (subject.table.database, subject.table.table)
         }
         for start, subjects in self._subjects.items():
             staged = next((one for one in subjects if one.table == subject.table), None)
             if start < interval and staged is not None:
                 if any(profiles[file.url].damage for file in staged.files):
                     return None
-                found += [EarlierFile(file.url, start, version=file.version_id) for file in staged.files]
+                files += [EarlierFile(file.url, start, version=file.version_id) for file in staged.files]
         published = self._published(subject, interval)
         if published is None:
             return None
-        found += [file for file in published if file.interval not in planned]
-        return sorted(found, key=lambda file: -file.interval)
+        files += [file for file in published if file.interval not in planned]
+        return sorted(files, key=lambda file: -file.interval)
 
     def _published(self, subject: TableSubject, interval: int) -> list[EarlierFile] | None:
         url = table_url(self._lake, self._plan.source, subject.table)
@@ -209,9 +209,9 @@ class EarlierImages:
         name = subject.table.database, subject.table.table
         missing = [start for start in past.unpublished if start < interval]
         missing += [
-            one.interval
-            for one in self._plan.tables
-            if one.interval <= interval and (one.database, one.table) == name and one.rows != one.counted
+            table.interval
+            for table in self._plan.tables
+            if table.interval <= interval and (table.database, table.table) == name and table.rows != table.counted
         ]
         for start in self._subjects:
             if start <= interval and (
@@ -226,7 +226,8 @@ def _is_sound(subject: TableSubject, profiles: Mapping[str, FileProfile]) -> boo
     """Whether files can be read, and show which image of a key is the first."""
     versions = ([profiles[file.url] for file in subject.files_of(version)] for version in subject.versions)
     return all(
-        not any(one.damage or one.error or one.is_unlike for one in found) and in_order(found) is not None
+        not any(profile.damage or profile.error or profile.is_unlike for profile in found)
+        and in_order(found) is not None
         for found in versions
     )
 
@@ -238,9 +239,9 @@ def _one_key(subject: TableSubject) -> str | None:
     return column_name(key[0]) if len(key) == 1 else None
 
 
-def totals(found: Mapping[tuple[int, str], ComparedImages]) -> EarlierTotals:
+def totals(images: Mapping[tuple[int, str], ComparedImages]) -> EarlierTotals:
     """All of it together."""
     left: Counter[str] = Counter()
-    for one in found.values():
+    for one in images.values():
         left += one.not_compared
-    return EarlierTotals(sum(one.rows for one in found.values()), left)
+    return EarlierTotals(sum(images.rows for images in images.values()), left)

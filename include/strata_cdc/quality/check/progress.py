@@ -90,9 +90,9 @@ class CheckProgress:
 
     def hear(self, line: str) -> None:
         """Takes a line of another process that `write` was given there; other lines are left alone."""
-        found = _SO_FAR.fullmatch(line.strip())
-        if found is not None:
-            files, all_files, rows, all_rows = (int(number.replace(",", "")) for number in found.groups())
+        match = _SO_FAR.fullmatch(line.strip())
+        if match is not None:
+            files, all_files, rows, all_rows = (int(number.replace(",", "")) for number in match.groups())
             self.show(files, rows, all_files, all_rows)
 
     def _so_far(self) -> tuple[int, int]:

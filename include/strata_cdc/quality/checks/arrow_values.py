@@ -54,8 +54,8 @@ def set_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Some texts, numbers or truths as a column."""
     if pa.types.is_string(kind):
         return to_texts(values)
-    found = to_numbers(np.array(values, np.int64))
-    return found if pa.types.is_integer(kind) else found.cast(kind)
+    numbers = to_numbers(np.array(values, np.int64))
+    return numbers if pa.types.is_integer(kind) else numbers.cast(kind)
 
 
 def numbers_of(column: pa.Array) -> Ints:

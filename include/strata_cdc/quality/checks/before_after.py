@@ -108,10 +108,10 @@ class Gathered:
         before = rows.column("_before")
         names = [before.type.field(at).name for at in range(before.type.num_fields)]
         invalid = rows.column("_invalid")
-        found = _hashes(dict(zip(names, before.flatten(), strict=True)), chain, has_found, (invalid, f"{BEFORE}."))
+        hashes = _hashes(dict(zip(names, before.flatten(), strict=True)), chain, has_found, (invalid, f"{BEFORE}."))
         left = _hashes(after, chain, has_left, (invalid, ""))
         sides = has_found * np.uint8(HAS_FOUND) | has_left * np.uint8(HAS_LEFT)
-        if interleave(sides, *found, *left, self._so_far, self._events, self._sides) < 0:
+        if interleave(sides, *hashes, *left, self._so_far, self._events, self._sides) < 0:
             raise ValueError(f"the buffer has no space for {len(sides)} rows after {self._so_far[0]}")
 
     def events(self) -> ImageEvents:
@@ -217,8 +217,8 @@ def _follow(
         return ChainFindings(np.arange(count), np.arange(count), np.zeros(0, np.int64))
     # At most two thirds of the slots are taken: fewer would be read from further away.
     slots = np.zeros(1 << (count + count // 2).bit_length(), np.int32)
-    found = (buffers or ImageBuffers()).words("places", count)
-    places, broken = found[:2], found[2]
+    words = (buffers or ImageBuffers()).words("places", count)
+    places, broken = words[:2], words[2]
     keys, odd = follow_keys(key, *first, *last, slots, places, broken)
     if keys < 0:
         raise ValueError(f"{count} keys, and images or sides of another number")

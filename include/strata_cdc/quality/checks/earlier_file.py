@@ -93,8 +93,8 @@ class OpenedFile:
         self.rows: int = self._parquet.metadata.num_rows
 
     def _the_version(self) -> int:
-        found = {bound for group in self._groups() for bound in self._bounds(group, "_schema_version") or (None, None)}
-        version = found.pop() if len(found) == 1 else None
+        groups = {bound for group in self._groups() for bound in self._bounds(group, "_schema_version") or (None, None)}
+        version = groups.pop() if len(groups) == 1 else None
         if not isinstance(version, int):
             raise UnreadableEarlierError("its rows are of several schema versions")
         return version
@@ -140,7 +140,7 @@ class OpenedFile:
         before_keys = [images[name] for name in names]
         invalid = batch.column("_invalid")
         before_texts = texts_of(invalid, "_before.", keys)
-        found = with_texts(hash_keys(before_keys, batch.num_rows), before_texts)
+        texts = with_texts(hash_keys(before_keys, batch.num_rows), before_texts)
         # A key is never NULL: a partial image lacks what the change has left as it was.
         after = [(batch.column(name), text) for name, text in zip(names, texts_of(invalid, "", keys), strict=True)]
         pairs = [
@@ -148,11 +148,11 @@ class OpenedFile:
         ]
         left = with_texts(hash_keys([value for value, _ in pairs], batch.num_rows), [text for _, text in pairs])
         last: dict[int, LastImage] = {}
-        for side, hashes, has in ((FOUND, found, ~is_insert), (LEFT, left, ~is_delete)):
+        for side, hashes, has in ((FOUND, texts, ~is_insert), (LEFT, left, ~is_delete)):
             for at in np.flatnonzero(has & np.isin(hashes, wanted)).tolist():
-                one = LastImage(int(hashes[at]), int(seq[at]), int(row[at]), side, group, at, self.file)
-                if one.key not in last or last[one.key].place < one.place:
-                    last[one.key] = one
+                image = LastImage(int(hashes[at]), int(seq[at]), int(row[at]), side, group, at, self.file)
+                if image.key not in last or last[image.key].place < image.place:
+                    last[image.key] = image
         yield from last.values()
 
     def hashes(
@@ -223,10 +223,10 @@ class OpenedFile:
 
     def _may_have(self, group: int, name: str, wanted: Ints) -> bool:
         """Whether one of some numbers may be in a row group; deletes have theirs in the image before."""
-        found = self._bounds(group, name)
-        if found is None or not all(isinstance(bound, int) for bound in found):
+        bounds = self._bounds(group, name)
+        if bounds is None or not all(isinstance(bound, int) for bound in bounds):
             return True
-        low, high = found
+        low, high = bounds
         return bool(np.searchsorted(wanted, low) < np.searchsorted(wanted, high, side="right"))
 
     def _bounds(self, group: int, name: str) -> tuple[Any, Any] | None:
@@ -235,9 +235,14 @@ class OpenedFile:
         for number in range(metadata.num_columns):
             column = metadata.column(number)
             if column.path_in_schema == name:
-                found = column.statistics
-                is_known = found is not None and found.has_min_max and found.has_null_count and not found.null_count
-                return (found.min, found.max) if is_known else None
+                statistics = column.statistics
+                is_known = (
+                    statistics is not None
+                    and statistics.has_min_max
+                    and statistics.has_null_count
+                    and not statistics.null_count
+                )
+                return (statistics.min, statistics.max) if is_known else None
         return None
 
 

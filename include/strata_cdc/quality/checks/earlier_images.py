@@ -131,10 +131,10 @@ def compare_earlier(subject: TableSubject, firsts: Mapping[str, Firsts], search:
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    found = ComparedImages()
+    images = ComparedImages()
     for version in subject.versions:
-        _compare_version(version, _Work(subject, search, found), _wanted(subject, version, firsts, search.sampling))
-    return found
+        _compare_version(version, _Work(subject, search, images), _wanted(subject, version, firsts, search.sampling))
+    return images
 
 
 def _compare_version(version: int, work: _Work, wanted: _Wanted) -> None:
@@ -160,8 +160,8 @@ class _StopLookingError(Exception):
 
 
 class _Work:
-    def __init__(self, subject: TableSubject, search: Search, found: ComparedImages) -> None:
-        self._subject, self.search, self._found = subject, search, found
+    def __init__(self, subject: TableSubject, search: Search, images: ComparedImages) -> None:
+        self._subject, self.search, self._found = subject, search, images
         self._opened: dict[str, OpenedFile] = {}
         self._rows = 0
 

@@ -350,12 +350,12 @@ def _quoted(
 
 def merged(parts: Iterable[RuleFound]) -> RuleFound:
     """What a rule met in several parts of the rows."""
-    found = RuleFound(0)
+    rule = RuleFound(0)
     for part in parts:
-        examples = found.examples + part.examples
-        if found.examples and part.examples:
+        examples = rule.examples + part.examples
+        if rule.examples and part.examples:
             examples = tuple(sorted(examples)[:EXAMPLES])
-        found = replace(
-            found, rows=found.rows + part.rows, unexpected=found.unexpected + part.unexpected, examples=examples
+        rule = replace(
+            rule, rows=rule.rows + part.rows, unexpected=rule.unexpected + part.unexpected, examples=examples
         )
-    return found
+    return rule

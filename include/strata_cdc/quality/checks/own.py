@@ -51,10 +51,10 @@ def own_files(folder: str) -> list[OwnFile]:
     """
     place = _open(folder)
     named = [(name, suffix) for name in place.names() for suffix in SUFFIXES if name.endswith(suffix)]
-    found = [OwnFile(name, name.removesuffix(suffix)) for name, suffix in named]
-    for one in found:
-        _only([other.name for other in found if other.table == one.table], place, one.table)
-    return found
+    files = [OwnFile(name, name.removesuffix(suffix)) for name, suffix in named]
+    for file in files:
+        _only([other.name for other in files if other.table == file.table], place, file.table)
+    return files
 
 
 def own_rules(folder: str | None, table: TableName) -> list[Rule]:
@@ -91,7 +91,7 @@ def rules_of_file(folder: str, file: OwnFile) -> list[Rule]:
     place = Folder.open(folder)
     try:
         text = place.read(file.name).decode()
-        return [_rule(one, file.name) for one in read_own_file(file.name, text)]
+        return [_rule(expectation, file.name) for expectation in read_own_file(file.name, text)]
     except UnicodeDecodeError:
         raise SettingsError("the file is no UTF-8", file=place.join(file.name), table=file.table, remedy=FORM) from None
     except UnreadableFileError as error:
@@ -149,18 +149,18 @@ def _only(names: list[str], place: Folder, table: str) -> bool:
 
 
 def _rule(placed: PlacedExpectation, file: str) -> Rule:
-    one = placed.expectation
-    notes = " ".join(one.notes) if isinstance(one.notes, list) else one.notes
-    because = "; ".join(text for text in (one.description, notes) if text) or "the users' own"
+    expectation = placed.expectation
+    notes = " ".join(expectation.notes) if isinstance(expectation.notes, list) else expectation.notes
+    because = "; ".join(text for text in (expectation.description, notes) if text) or "the users' own"
     place = f"{file}, line {placed.line}" if placed.line else file
-    owner = f"owner: {one.owner}; " if one.owner else ""
+    owner = f"owner: {expectation.owner}; " if expectation.owner else ""
     return Rule(
-        one.type,
-        _SEVERITIES[one.severity],
+        expectation.type,
+        _SEVERITIES[expectation.severity],
         f"{because} ({owner}{place})",
-        one.kwargs,
-        where=one.where,
-        versions=None if one.versions is None else (one.versions.first, one.versions.last),
-        owner=one.owner,
+        expectation.kwargs,
+        where=expectation.where,
+        versions=None if expectation.versions is None else (expectation.versions.first, expectation.versions.last),
+        owner=expectation.owner,
         place=place,
     )

@@ -101,11 +101,14 @@ def read_own_file(name: str, text: str) -> list[PlacedExpectation]:
     """
     values = yaml_values(compose(text)) if name.endswith(YAML_SUFFIXES) else read_json(text)
     mistakes = Mistakes("the file has", lambda: lines_of(text))
-    found = list(_read(values, mistakes))
+    expectations = list(_read(values, mistakes))
     if mistakes:
         raise UnreadableFileError(str(mistakes))
     lines = lines_of(text)
-    return [PlacedExpectation(lines.get(("expectations", at), 0), one) for at, one in enumerate(found)]
+    return [
+        PlacedExpectation(lines.get(("expectations", at), 0), expectation)
+        for at, expectation in enumerate(expectations)
+    ]
 
 
 def _read(values: Any, mistakes: Mistakes) -> Iterator[OwnExpectation]:

@@ -124,7 +124,7 @@ class _AcrossFiles:
         ordered = self._in_order(files)
         if ordered is None:
             return self._chained_whole(files, chain)
-        found = merged(one for file in ordered if (one := self._passes[file.url].profile.chain) is not None)
+        rule = merged(one for file in ordered if (one := self._passes[file.url].profile.chain) is not None)
         between = self._between.get(task_of(self._subject, files[0]).group, Between())
         positions = [
             example
@@ -133,7 +133,7 @@ class _AcrossFiles:
             if file.url == url
             for example in self._tell(file, at, side, chain)
         ]
-        return merged([found, RuleFound(0, between.broken, tuple(sorted(positions)))])
+        return merged([rule, RuleFound(0, between.broken, tuple(sorted(positions)))])
 
     def _chained_whole(self, files: Sequence[JudgedFile], chain: ImageChain) -> RuleFound:
         """As for one file, of rows that are put in the order of the stream first."""

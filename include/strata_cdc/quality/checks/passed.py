@@ -42,13 +42,13 @@ class Between(NamedTuple):
         some = sorted((part for part in parts if len(part[2].key)), key=lambda part: part[0] or (0, 0))
         if len(some) < 2:
             return cls()
-        found = broken_between([edges for _, _, edges in some])
-        rows = zip(*(column[:EXAMPLES].tolist() for column in (found.file, found.at, found.side)), strict=True)
+        files = broken_between([edges for _, _, edges in some])
+        rows = zip(*(column[:EXAMPLES].tolist() for column in (files.file, files.at, files.side)), strict=True)
         met = (
-            (some[file][1], found.met_key[found.met_file == file])
-            for file in np.flatnonzero(np.bincount(found.met_file)).tolist()
+            (some[file][1], files.met_key[files.met_file == file])
+            for file in np.flatnonzero(np.bincount(files.met_file)).tolist()
         )
-        return cls(len(found.at), tuple((some[file][1], at, side) for file, at, side in rows), tuple(met))
+        return cls(len(files.at), tuple((some[file][1], at, side) for file, at, side in rows), tuple(met))
 
     def joined(self, other: Between) -> Between:
         """Those of other keys, too."""

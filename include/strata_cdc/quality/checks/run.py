@@ -69,15 +69,15 @@ def judge_interval(
         stream: What is known to be wrong with the interval before any row is read.
         earlier: By table, what came of its images against those of earlier intervals.
     """
-    found = list(stream)
+    failures = list(stream)
     verdicts: list[TableVerdict] = []
     for subject in sorted(subjects, key=lambda subject: subject.table):
         if subject.files:
             verdicts.append(_judge(engine, label, subject, (earlier or {}).get(subject.name)))
         elif subject.facts.rows:
-            found.append(_nothing_staged(subject))
+            failures.append(_nothing_staged(subject))
     digest = staged_digest((str(subject.table), file.digest) for subject in subjects for file in subject.files)
-    return IntervalVerdict(source, interval, digest, tuple(verdicts), tuple(found))
+    return IntervalVerdict(source, interval, digest, tuple(verdicts), tuple(failures))
 
 
 def _judge(engine: CheckEngine, label: str, subject: TableSubject, earlier: ComparedImages | None) -> TableVerdict:

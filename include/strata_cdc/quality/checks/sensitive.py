@@ -80,8 +80,8 @@ class Sensitive(Struct, frozen=True):
         """Why a rule could not be judged: an engine may quote any value of the table."""
         if not self.columns:
             return message
-        found = _ERROR_CLASS.match(message)
-        return f"{found[0]} {MASK}" if found else MASK
+        match = _ERROR_CLASS.match(message)
+        return f"{match[0]} {MASK}" if match else MASK
 
 
 NOTHING = Sensitive()

@@ -138,7 +138,7 @@ class Judge:
             )
 
             name = page_name(judged.name)
-            expectations = [_expectation(number, one.rule) for number, one in enumerate(judged.rules)]
+            expectations = [_expectation(number, rule.rule) for number, rule in enumerate(judged.rules)]
             suite = self._context.suites.add(self._gx.ExpectationSuite(name=name, expectations=expectations))
             # Great Expectations may bring the rules into another order.
             results = [
@@ -152,7 +152,7 @@ class Judge:
                 for expectation in suite.expectation_configurations
                 for one in [judged.rules[expectation.meta["strata_rule"]]]
             ]
-            good = sum(one.success for one in judged.rules)
+            good = sum(rule.success for rule in judged.rules)
             found = core.ExpectationSuiteValidationResult(
                 success=good == len(results),
                 results=results,
@@ -336,8 +336,8 @@ def _exception(result: dict[str, Any]) -> str | None:
 
 def observed_of(details: Mapping[str, Any]) -> str | None:
     """What was found where that is one value, as Great Expectations has it in `details`."""
-    found = details.get("observed_value")
-    return found if found is None or isinstance(found, str) else example_text(found)
+    detail = details.get("observed_value")
+    return detail if detail is None or isinstance(detail, str) else example_text(detail)
 
 
 def message_of(rule: Rule, raised: str | None, details: Mapping[str, Any]) -> str:

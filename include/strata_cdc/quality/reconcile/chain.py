@@ -205,7 +205,7 @@ class _Events:
 
 def _has_differences(changes: pa.Table, definition: TableDefinition) -> pa.Array:
     """Whether an image has only what changed in a document."""
-    documents = [one.name for one in definition.columns if one.column_type == "json"]
+    documents = [column.name for column in definition.columns if column.column_type == "json"]
     found = pa.array(np.zeros(changes.num_rows, bool))
     for name in (f"{image}{of}" for of in documents for image in ("", f"{BEFORE}.")):
         if changes["_invalid"].null_count < changes.num_rows:

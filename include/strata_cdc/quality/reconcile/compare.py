@@ -60,19 +60,19 @@ class Shown(Struct, frozen=True):
     """Columns, as the change table calls them, whose values nobody may see."""
 
 
-def compare_by_key(lake: LakeRows, server: pa.Table, asked: pa.Table | None, shown: Shown) -> ComparedTable:
+def compare_by_key(lake: LakeRows, server: pa.Table, requested_keys: pa.Table | None, shown: Shown) -> ComparedTable:
     """Rows with a primary key.
 
     Args:
         lake: By its changes.
         server: Rows of the server; a row may be there more than once, as it was read more than once.
-        asked: Keys that the server was queried for; None if it was for all. Rows of the lake with other keys are passed
-            over if the server did not give them.
+        requested_keys: Keys that the server was queried for; None if it was for all. Rows of the lake with other keys
+            are skipped if the server did not give them.
         shown: What may be shown.
     """
     definition = lake.state.definition
     key = list(exact_names(definition, [column_name(name) for name in definition.primary_key]))
-    sides = _Sides(lake, server, asked, key)
+    sides = _Sides(lake, server, requested_keys, key)
     hidden = sides.touched | sides.partial
     judged = ~hidden & (sides.in_server | sides.expected) & (sides.in_lake | sides.in_server)
     uncovered = judged & ~sides.in_lake & ~sides.known
@@ -91,10 +91,10 @@ def compare_by_key(lake: LakeRows, server: pa.Table, asked: pa.Table | None, sho
 class _Sides:
     """All keys that occur, numbered; an entry of each array is about one of them."""
 
-    def __init__(self, lake: LakeRows, server: pa.Table, asked: pa.Table | None, key: list[str]) -> None:
+    def __init__(self, lake: LakeRows, server: pa.Table, table: pa.Table | None, key: list[str]) -> None:
         self._lake, self._server = lake.state.rows, server
         self._key = [name for name in key if column_of_verbatim(name) is None]
-        others = [lake.touched, lake.known, lake.partial, asked]
+        others = [lake.touched, lake.known, lake.partial, table]
         parts = [lake.state.rows.select(key), server.select(key), *(other for other in others if other is not None)]
         codes = row_codes(pa.concat_tables(parts))
         count = int(codes.max(initial=-1)) + 1

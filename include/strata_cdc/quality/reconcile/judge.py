@@ -187,18 +187,18 @@ class _Judge:
             if self._mirror is None
             else pa.concat_tables([self._mirror.mirror.exact_schema.empty_table(), *mirrored])
         )
-        changes = {name: by_schema(held_rows(one)) for name, one in sides.changes.items()}
+        changes = {name: by_schema(held_rows(change)) for name, change in sides.changes.items()}
         lake = self._lake(LakeTable(lambda name: changes.get(name, []), self._past, self._reach, rows), landed)
         definition = lake.state.definition
         theirs = pa.concat_tables(server).cast(exact_schema(definition))
         report = replace(report, lake_rows=lake.state.rows.num_rows, server_rows=theirs.num_rows)
         if definition.primary_key:
-            found = compare_by_key(lake, theirs, self._reading.asked, shown)
+            compared = compare_by_key(lake, theirs, self._reading.asked, shown)
         elif lake.touched.num_rows:
             return replace(report, reasons=(self._keyless(lake.touched.num_rows),))
         else:
-            found = compare_multisets(lake, theirs, shown)
-        return self._said(report, lake.doubled, found, shown)
+            compared = compare_multisets(lake, theirs, shown)
+        return self._said(report, lake.doubled, compared, shown)
 
     def _in_parts(self, report: TableReport, definition: TableDefinition, sides: Sides, shown: Shown) -> TableReport:
         """Compares a large one."""
@@ -238,36 +238,36 @@ class _Judge:
             for part in touched_keys(self._stream, history, self._reading.name, key, span):
                 yield part.rename_columns(list(names)).cast(wanted)
 
-    def _said(self, report: TableReport, again: pa.Table, found: ComparedTable, shown: Shown) -> TableReport:
+    def _said(self, report: TableReport, again: pa.Table, compared: ComparedTable, shown: Shown) -> TableReport:
         twice = doubled(again, shown)
-        different = found.different + again.num_rows
+        different = compared.different + again.num_rows
         if different:
             outcome = ComparisonOutcome.MISMATCH
-        elif found.compared or not (report.server_rows or report.lake_rows):
+        elif compared.compared or not (report.server_rows or report.lake_rows):
             outcome = ComparisonOutcome.MATCH
         else:
             outcome = ComparisonOutcome.INCONCLUSIVE
         return replace(
             report,
             outcome=outcome,
-            reasons=tuple(self._limits(found)),
-            compared=found.compared,
+            reasons=tuple(self._limits(compared)),
+            compared=compared.compared,
             different=different,
-            changed=found.changed,
-            not_covered=found.not_covered + found.partial,
-            differences=(*twice, *found.differences)[: shown.most],
+            changed=compared.changed,
+            not_covered=compared.not_covered + compared.partial,
+            differences=(*twice, *compared.differences)[: shown.most],
         )
 
-    def _limits(self, found: ComparedTable) -> list[str]:
+    def _limits(self, compared: ComparedTable) -> list[str]:
         limits = []
-        if found.changed and self._reach.reason:
+        if compared.changed and self._reach.reason:
             limits.append(f"rows that changed later are excluded: {self._reach.reason}")
-        if found.not_covered:
+        if compared.not_covered:
             limits.append(
-                f"{found.not_covered:,} rows are from before the stream and unchanged since: only a dump has them"
+                f"{compared.not_covered:,} rows are from before the stream and unchanged since: only a dump has them"
             )
-        if found.partial:
-            limits.append(f"{found.partial:,} rows have columns that no image since the stream's beginning has")
+        if compared.partial:
+            limits.append(f"{compared.partial:,} rows have columns that no image since the stream's beginning has")
         logged = SchemaStore(self._engine).statement_changes(self._source.name, 0, self._last)
         if any(not change.tables or self._past.names & set(change.tables) for change in logged):
             limits.append("rows were changed by a statement, and the binlog does not hold them: `strata intervals`")
@@ -275,7 +275,7 @@ class _Judge:
 
 
 def _some(rows: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    return pa.concat_tables([schema.empty_table(), *(one.select(schema.names).cast(schema) for one in rows)])
+    return pa.concat_tables([schema.empty_table(), *(row.select(schema.names).cast(schema) for row in rows)])
 
 
 def _chosen_rows(chosen: Chosen | None, batches: Iterable[pa.Table]) -> Iterable[pa.Table]:
@@ -289,7 +289,7 @@ def _nothing(_: TableName) -> list[pa.Table]:
 def _shape(definition: TableDefinition) -> object:
     """What rows depend on."""
     columns = [
-        (fold_name(one.name), one.column_type, one.character_set, one.nullable, one.generated)
-        for one in definition.columns
+        (fold_name(column.name), column.column_type, column.character_set, column.nullable, column.generated)
+        for column in definition.columns
     ]
     return columns, [fold_name(name) for name in definition.primary_key]

@@ -116,8 +116,8 @@ class LakeTable:
 
     def _replayed(self, read: Read) -> TableState:
         wanted = self._past.name.__eq__
-        found = replay(self._until.table_changes, read, self._until.removals, wanted)
-        return found[self._past.name]
+        states = replay(self._until.table_changes, read, self._until.removals, wanted)
+        return states[self._past.name]
 
     def _as_inserts(self, name: TableName) -> list[pa.Table]:
         """Both images of each change as rows that were put: what is left of them are the keys that occur."""

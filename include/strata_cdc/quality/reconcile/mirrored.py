@@ -25,7 +25,10 @@ class Mirrored(Struct, frozen=True):
     @property
     def said(self) -> str:
         """Where it is."""
-        mirror, changed = self.mirror, next((one for one in self.mirror.snapshot.foreign if one.changes_rows), None)
+        mirror, changed = (
+            self.mirror,
+            next((commit for commit in self.mirror.snapshot.foreign if commit.changes_rows), None),
+        )
         if changed is not None:
             who = f"another program has changed it (version {changed.version}, {changed.operation})"
             again = f"`strata dump --source {mirror.source} --table {mirror.table}`"

@@ -33,7 +33,9 @@ def row_columns(definition: TableDefinition) -> tuple[str, ...]:
     """Columns that name a row, as the change table calls them: of a table without a key, those of which equal values
     have equal bytes."""
     key = key_columns(definition)
-    return exact_names(definition, key or [column_name(one.name) for one in definition.columns if _is_simple(one)])
+    return exact_names(
+        definition, key or [column_name(column.name) for column in definition.columns if _is_simple(column)]
+    )
 
 
 def part_columns(past: TablePast) -> tuple[str, ...]:
@@ -51,21 +53,21 @@ def part_columns(past: TablePast) -> tuple[str, ...]:
 
 def defaults_of(past: TablePast, columns: tuple[str, ...]) -> Defaults:
     """What inserts without a value of some columns have put there, in each version."""
-    found: dict[str, dict[int, Fill]] = {}
+    defaults: dict[str, dict[int, Fill]] = {}
     for change in past.table_changes:
         for column in change.definition.columns if change.definition is not None else ():
             value = fill_of(column) if column_name(column.name) in columns else None
             is_zero = value is None and is_calendar(column) and not column.nullable
             if (value is not None or is_zero) and not isinstance(value, NoFill):
-                found.setdefault(column_name(column.name), {})[change.version_id] = column, value
-    return found
+                defaults.setdefault(column_name(column.name), {})[change.version_id] = column, value
+    return defaults
 
 
 def _keeps(change: TableChange, name: str, last: TableDefinition | None, is_first: bool) -> bool:  # noqa: FBT001  of its caller
     """Whether a version has a column as the last one has it, and names rows by it."""
     of = column_of_verbatim(name)
     name = name if of is None else column_name(of)
-    then, now = (_column(one, name) for one in (change.definition, last))
+    then, now = (_column(definition, name) for definition in (change.definition, last))
     if change.definition is None or then is None or now is None or name not in row_columns(change.definition):
         return False
     if arrow_type(then) != arrow_type(now) or then.generated != now.generated:
@@ -74,13 +76,13 @@ def _keeps(change: TableChange, name: str, last: TableDefinition | None, is_firs
         return False
     if not is_first and name in {*map(column_name, change.effect.added), *map(column_name, change.effect.renamed)}:
         return False
-    words = {one.column_type.partition("(")[0].partition(" ")[0] for one in (then, now)}
+    words = {column.column_type.partition("(")[0].partition(" ")[0] for column in (then, now)}
     return then.column_type == now.column_type or (len(words) == 1 and words <= (_PLAIN | _PLAIN_TOO))
 
 
 def _column(definition: TableDefinition | None, name: str) -> Column | None:
     columns = () if definition is None else definition.columns
-    return next((one for one in columns if column_name(one.name) == name), None)
+    return next((column for column in columns if column_name(column.name) == name), None)
 
 
 def _is_simple(column: Column) -> bool:

@@ -209,7 +209,7 @@ class PartedChanges(Parted):
     def put(self, rows: pa.Table) -> None:
         """Takes changes, each in one part or in two."""
         images = images_of(rows, self.columns, self._defaults)
-        found, left = (self._numbers(one, rows.num_rows) for one in images)
+        found, left = (self._numbers(image, rows.num_rows) for image in images)
         moved = pc.equal(rows["_op"], "update").to_numpy(zero_copy_only=False) & (left != found)
         self._put(rows, left)
         if moved.any():
@@ -270,7 +270,7 @@ class Chosen:
 
     def changes(self, changes: pa.Table) -> pa.Table:
         """Those that found or left a row with one of the keys, as they lie in a change table."""
-        found, left = (self._has(one, changes.num_rows) for one in images_of(changes, self._key, self._defaults))
+        found, left = (self._has(image, changes.num_rows) for image in images_of(changes, self._key, self._defaults))
         return changes.filter(pa.array(found | left))
 
     def _has(self, columns: Columns, count: int) -> NDArray[np.bool_]:

@@ -66,8 +66,8 @@ def _unpublished(engine: sa.Engine, source: str, names: Collection[TableName]) -
     """By start of the interval, what of the table is not published in it."""
     states = tuple(state for state in IntervalState if state is not IntervalState.PUBLISHED)
     ledger = TableIntervalLedger(engine)
-    found = [piece for name in names for piece in ledger.select(source, states, table=(name.database, name.table))]
-    return {piece.start: piece for piece in found if piece.rows}
+    intervals = [piece for name in names for piece in ledger.select(source, states, table=(name.database, name.table))]
+    return {piece.start: piece for piece in intervals if piece.rows}
 
 
 class _Walk:

@@ -162,13 +162,13 @@ class _Comparison:
         for reading in held:
             began = time.monotonic()
             try:
-                found = judge(self._source, self._engine, past, stream, reading, self._wanted)
+                report = judge(self._source, self._engine, past, stream, reading, self._wanted)
             except (BadData, Usage) as error:
-                found = failed(str(reading.name), error, self._against(reading.name, error))
+                report = failed(str(reading.name), error, self._against(reading.name, error))
             finally:
                 if isinstance(reading.rows, Parted):
                     reading.rows.close()
-            yield self._announced(replace(found, seconds=round(reading.seconds + time.monotonic() - began, 3)))
+            yield self._announced(replace(report, seconds=round(reading.seconds + time.monotonic() - began, 3)))
 
     def _against(self, name: TableName, error: StrataError) -> Against:
         """What an error is about."""

@@ -151,19 +151,19 @@ class SourceReport(Struct, frozen=True):
     @property
     def outcome(self) -> ComparisonOutcome:
         """The worst of the tables'."""
-        found = {table.outcome for table in self.tables}
+        outcomes = {table.outcome for table in self.tables}
         worst = (ComparisonOutcome.MISMATCH, ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.MATCH)
-        return next(one for one in worst if one in found or one is ComparisonOutcome.MATCH)
+        return next(outcome for outcome in worst if outcome in outcomes or outcome is ComparisonOutcome.MATCH)
 
     def sums(self) -> SourceSums:
         """The numbers."""
         tables = self.tables
-        found = [table.outcome for table in tables]
+        outcomes = [table.outcome for table in tables]
         return SourceSums(
             source=self.source,
-            match=found.count(ComparisonOutcome.MATCH),
-            mismatch=found.count(ComparisonOutcome.MISMATCH),
-            inconclusive=found.count(ComparisonOutcome.INCONCLUSIVE),
+            match=outcomes.count(ComparisonOutcome.MATCH),
+            mismatch=outcomes.count(ComparisonOutcome.MISMATCH),
+            inconclusive=outcomes.count(ComparisonOutcome.INCONCLUSIVE),
             compared=sum(table.compared for table in tables),
             changed=sum(table.changed for table in tables),
             not_covered=sum(table.not_covered for table in tables),

@@ -40,7 +40,9 @@ class Sample(Struct, frozen=True):
     @property
     def asked(self) -> list[Key]:
         """The keys as Python has them."""
-        names = [] if self.keys is None else [one for one in self.keys.schema.names if column_of_verbatim(one) is None]
+        names = (
+            [] if self.keys is None else [name for name in self.keys.schema.names if column_of_verbatim(name) is None]
+        )
         return [] if self.keys is None else _as_keys(self.keys.select(names))
 
 
@@ -70,11 +72,11 @@ def draw(lake: str, source: str, name: TableName, definition: TableDefinition, s
     _, first = np.unique(row_codes(keys), return_index=True)
     drawn = np.random.default_rng().permutation(first)[: max(size // 2, _RANGES)]
     starts = keys.take(pa.array(drawn[: _RANGES - 1]))
-    asked = keys.take(pa.array(drawn[: max(size // 2, 1)]))
+    append_column = keys.take(pa.array(drawn[: max(size // 2, 1)]))
     for text in exact_names(definition, names)[len(names) :]:
-        asked = asked.append_column(text, pa.nulls(asked.num_rows, pa.string()))
+        append_column = append_column.append_column(text, pa.nulls(append_column.num_rows, pa.string()))
     return Sample(
-        keys=asked,
+        keys=append_column,
         starts=(None, *_as_keys(starts)),
         rows=max(size // 2 // _RANGES, 1),
     )

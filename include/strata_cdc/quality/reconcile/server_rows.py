@@ -217,8 +217,8 @@ class ServerRows:
     def _run(self, statement: str) -> Sequence[Sequence[Any]]:
         with self._errors(), self._connection.cursor() as cursor:
             cursor.execute(statement)
-            found: Sequence[Sequence[Any]] = cursor.fetchall()
-            return found
+            rows: Sequence[Sequence[Any]] = cursor.fetchall()
+            return rows
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -91,10 +91,10 @@ class Sides:
         """Part by part, what is in memory put into parts, too."""
         names = list(self.changes)
         kinds = [self._parted(one, self._make_rows) for one in (self.server, self.landed, self.mirror)]
-        kinds += [self._parted(one, self._make_changes) for one in self.changes.values()]
+        kinds += [self._parted(change, self._make_changes) for change in self.changes.values()]
         self.server, self.landed, self.mirror, self.changes = kinds[0], kinds[1], kinds[2], {}
         for part, tables in parts_of(kinds, self._held_bytes):
-            server, landed, mirror, *changes = ([] if one is None else [one] for one in tables)
+            server, landed, mirror, *changes = ([] if table is None else [table] for table in tables)
             yield part, SidesOfPart(server, landed, mirror, dict(zip(names, changes, strict=True)))
 
     def _parted(self, held: Held, make: Callable[[], Parted]) -> Parted:

@@ -93,7 +93,7 @@ def _verified(
         for name, count in counts.items():
             sides.changes[name] = sides.changed(_counted(read_batches(source.lake, source.name, name), count))
         if sides.are_held:
-            changes = {name: by_schema(held_rows(one)) for name, one in sides.changes.items()}
+            changes = {name: by_schema(held_rows(change)) for name, change in sides.changes.items()}
             found.look(lambda name: changes.get(name, []))
         else:
             for part, held in sides.parts():
@@ -152,7 +152,7 @@ def _counted(batches: Iterable[pa.Table], count: Counter[int]) -> Iterator[pa.Ta
 def _missing(engine: sa.Engine, source: str, name: TableName, found: Mapping[int, int]) -> Iterator[str]:
     """Intervals that have not as many rows as were published of them."""
     ledger = PublishedLedger(engine).of_table(source, name.database, name.table)
-    published = {one.interval_start: one.rows for one in ledger}
+    published = {interval.interval_start: interval.rows for interval in ledger}
     for start in sorted(published.keys() | found.keys()):
         has, had = found.get(start, 0), published.get(start, 0)
         if has != had:

@@ -34,33 +34,33 @@ def column_origins(changes: Iterable[ShownChange]) -> dict[str, ColumnOrigin]:
     Args:
         changes: Of one table, in stream order, from the first that is known.
     """
-    found: dict[str, ColumnOrigin] = {}
+    origins: dict[str, ColumnOrigin] = {}
     for change in changes:
         if change.is_part and change.online is None:
             # Changes of a copy are shown with the swap.
             continue
         if change.after is None:
-            found = {}
-        elif change.before is None or not found:
-            found = {fold_name(column.name): ColumnOrigin(change, change) for column in change.after.columns}
+            origins = {}
+        elif change.before is None or not origins:
+            origins = {fold_name(column.name): ColumnOrigin(change, change) for column in change.after.columns}
         else:
-            found = _after(found, change, diff(change.before, change.after, change.renames))
+            origins = _after(origins, change, diff(change.before, change.after, change.renames))
             known = {fold_name(column.name) for column in change.after.columns}
-            found = {name: origin for name, origin in found.items() if name in known}
-    return found
+            origins = {name: origin for name, origin in origins.items() if name in known}
+    return origins
 
 
 def _after(
     before: dict[str, ColumnOrigin], change: ShownChange, differences: Iterable[Difference]
 ) -> dict[str, ColumnOrigin]:
-    found = dict(before)
-    for one in differences:
-        if isinstance(one, ColumnAdded):
-            found[fold_name(one.column.name)] = ColumnOrigin(change, change)
-        elif isinstance(one, (ColumnChanged, ColumnRenamed)):
-            old, name = before.get(fold_name(one.before.name)), fold_name(one.after.name)
+    origins = dict(before)
+    for difference in differences:
+        if isinstance(difference, ColumnAdded):
+            origins[fold_name(difference.column.name)] = ColumnOrigin(change, change)
+        elif isinstance(difference, (ColumnChanged, ColumnRenamed)):
+            old, name = before.get(fold_name(difference.before.name)), fold_name(difference.after.name)
             former = old.former_names if old else ()
-            if isinstance(one, ColumnRenamed):
-                former = (*former, one.before.name)
-            found[name] = ColumnOrigin(old.added if old else change, change, former)
-    return found
+            if isinstance(difference, ColumnRenamed):
+                former = (*former, difference.before.name)
+            origins[name] = ColumnOrigin(old.added if old else change, change, former)
+    return origins

@@ -79,16 +79,18 @@ def tables_page(
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    found = table_version.c
-    names = (found.database_name, found.table_name)
+    columns = table_version.c
+    names = (columns.database_name, columns.table_name)
     # An index has the names in order, and the query looks up each name once: a table may have thousands of versions.
-    query = sa.select(*names).where(found.source == source, found.table_name != "").group_by(*names).order_by(*names)
-    query = query.having(found.database_name.not_in(sorted(SYSTEM_DATABASES)))
+    query = (
+        sa.select(*names).where(columns.source == source, columns.table_name != "").group_by(*names).order_by(*names)
+    )
+    query = query.having(columns.database_name.not_in(sorted(SYSTEM_DATABASES)))
     if after is not None:
-        later = (found.database_name == after.database) & (found.table_name > after.table)
-        query = query.where((found.database_name > after.database) | later)
+        later = (columns.database_name == after.database) & (columns.table_name > after.table)
+        query = query.where((columns.database_name > after.database) | later)
     if containing:
-        query = query.having(contains(found.database_name + "." + found.table_name, containing, engine.dialect))
+        query = query.having(contains(columns.database_name + "." + columns.table_name, containing, engine.dialect))
     with reading(engine) as connection:
         rows = connection.execute(query.limit(limit + 1)).all()
     page = [TableName(*row) for row in rows[:limit]]
@@ -101,12 +103,16 @@ def unknown_tables(engine: sa.Engine, source: str, limit: int) -> list[TableSumm
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    found = table_version.c
-    names = (found.database_name, found.table_name)
-    query = sa.select(*names).where(found.gap.is_not(None), found.table_name != "", without_index(found.source, source))
+    columns = table_version.c
+    names = (columns.database_name, columns.table_name)
+    query = sa.select(*names).where(
+        columns.gap.is_not(None), columns.table_name != "", without_index(columns.source, source)
+    )
     with reading(engine) as connection:
         named = sorted({TableName(*row) for row in connection.execute(query)})
-    return [one for one in summaries(engine, source, named) if one.presence is TablePresence.UNKNOWN][:limit]
+    return [summary for summary in summaries(engine, source, named) if summary.presence is TablePresence.UNKNOWN][
+        :limit
+    ]
 
 
 def without_index(column: sa.ColumnElement[str], value: str) -> sa.ColumnElement[bool]:
@@ -124,9 +130,13 @@ def summaries(engine: sa.Engine, source: str, names: Sequence[TableName]) -> lis
     rows = _rows_of(engine, source, names)
     whole = rows[EVERY_TABLE]
     found = [_summary(name, rows[name], [*rows[every_table_of(name.database)], *whole]) for name in names]
-    gone = {one.name: rows[one.name][-1].version_id for one in found if one.presence is TablePresence.DROPPED}
+    gone = {
+        summary.name: rows[summary.name][-1].version_id
+        for summary in found
+        if summary.presence is TablePresence.DROPPED
+    }
     later = _renamed_to(engine, gone)
-    return [replace(one, renamed_to=later.get(one.name)) for one in found]
+    return [replace(summary, renamed_to=later.get(summary.name)) for summary in found]
 
 
 def _renamed_to(engine: sa.Engine, gone: Mapping[TableName, int]) -> dict[TableName, TableName]:
@@ -136,9 +146,9 @@ def _renamed_to(engine: sa.Engine, gone: Mapping[TableName, int]) -> dict[TableN
         engine: The store.
         gone: The version in which each went away.
     """
-    found = table_version.c
-    query = sa.select(found.version_id, found.renamed_from, found.database_name, found.table_name).where(
-        found.version_id.in_(sorted(set(gone.values()))), found.renamed_from.is_not(None)
+    columns = table_version.c
+    query = sa.select(columns.version_id, columns.renamed_from, columns.database_name, columns.table_name).where(
+        columns.version_id.in_(sorted(set(gone.values()))), columns.renamed_from.is_not(None)
     )
     with reading(engine) as connection:
         rows = connection.execute(query).all()
@@ -173,12 +183,12 @@ def _rows_of(engine: sa.Engine, source: str, names: Sequence[TableName]) -> dict
         )
         .order_by(version.seq, version.statement_no, version.id)
     )
-    found: defaultdict[TableName, list[_Entry]] = defaultdict(list)
+    entries: defaultdict[TableName, list[_Entry]] = defaultdict(list)
     with reading(engine) as connection:
         for seq, number, version_id, committed_at, *parts, fingerprint, gap in connection.execute(query):
             name = TableName(*parts)
-            found[name].append(_Entry(seq, number, version_id, committed_at, name, fingerprint is not None, gap))
-    return found
+            entries[name].append(_Entry(seq, number, version_id, committed_at, name, fingerprint is not None, gap))
+    return entries
 
 
 def _summary(

@@ -116,7 +116,7 @@ def _changes(store: SchemaStore, source: str, table: TableName | None) -> Iterat
     # A statement that no other table exists is no change of any table.
     entries = [entry for entry in _without_empty_gap(entries) if entry.name.table or entry.gap is not None]
     online = online_changes(store, source, entries)
-    parts = {part for one in online.values() for part in one.parts}
+    parts = {part for change in online.values() for part in change.parts}
     drifts = {
         (drift.seq, drift.name): TableDifference(drift.name, drift.replayed, drift.found)
         for drift in store.drifts(source)
@@ -148,7 +148,7 @@ def _without_empty_gap(entries: Sequence[StoredEntry]) -> Sequence[StoredEntry]:
     first = entries[0] if entries else None
     if first is None or first.name != EVERY_TABLE or first.gap is None:
         return entries
-    is_closed = any(one.name == EVERY_TABLE and one.gap is None and one.seq == first.seq for one in entries[1:])
+    is_closed = any(entry.name == EVERY_TABLE and entry.gap is None and entry.seq == first.seq for entry in entries[1:])
     return entries[1:] if is_closed else entries
 
 

@@ -103,7 +103,7 @@ class _Walk:
         """The table that this statement renamed to this one, or that this one is a copy of."""
         if entry.renamed_from:
             return entry.renamed_from
-        return next((one.like for one in statements if isinstance(one, CreateTableLike)), None)
+        return next((statement.like for statement in statements if isinstance(statement, CreateTableLike)), None)
 
 
 def _said(statement: str) -> list[str]:

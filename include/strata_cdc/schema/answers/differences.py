@@ -87,7 +87,7 @@ def _difference(
     between = entries[places.index(before.version_id) + 1 : places.index(after.version_id) + 1]
     # Other renames are of names that the table had before it got this name.
     between = [entry for entry in between if entry.name == name]
-    renames = renames_between(*(_of_version(store, entries, one) for one in (before, after)))
+    renames = renames_between(*(_of_version(store, entries, version) for version in (before, after)))
     return TableDifference(
         name, before.definition, after.definition, renames, together([entry.effect for entry in between])
     )
@@ -96,7 +96,9 @@ def _difference(
 def _of_version(store: SchemaStore, entries: Sequence[StoredEntry], version: SchemaVersion) -> Identified | None:
     """The table of a version; the version may also have an entry of another name."""
     wanted = (version.version_id, version.fingerprint)
-    return next((identified(store, one) for one in entries if (one.version_id, one.fingerprint) == wanted), None)
+    return next(
+        (identified(store, entry) for entry in entries if (entry.version_id, entry.fingerprint) == wanted), None
+    )
 
 
 def _fingerprint(version: SchemaVersion | None) -> str | None:

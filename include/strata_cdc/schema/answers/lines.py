@@ -79,8 +79,8 @@ class EffectLine(Struct, frozen=True, omit_defaults=True):
         return cls(
             effect.kind.value,
             effect.reason,
-            {one.column: one.value for one in effect.filled},
-            {one.column: (one.before, one.after) for one in effect.converted},
+            {filled.column: filled.value for filled in effect.filled},
+            {converted.column: (converted.before, converted.after) for converted in effect.converted},
             "all" if effect.is_whole else "",
             effect.partitions,
             str(effect.exchanged_with or ""),

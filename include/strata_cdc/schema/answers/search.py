@@ -69,9 +69,9 @@ def search(engine: sa.Engine, source: str, text: str, *, limit: int = 50) -> Sea
     """
     # Both queries read everything, in the database's own code. Run in parallel, they take as long as the longer one.
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(tables_page, engine, source, containing=text, limit=limit)
+        submit = pool.submit(tables_page, engine, source, containing=text, limit=limit)
         statements, columns = _versions_with(engine, source, text, limit + 1)
-        tables = asked.result()
+        tables = submit.result()
     has_more = tables.has_more or len(statements) > limit or len(columns) > limit
     return SearchHit(tables.tables, tuple(statements[:limit]), tuple(columns[:limit]), has_more)
 
@@ -102,9 +102,9 @@ def _versions_with(
         sa.select(version.id).where(version.source == source).order_by(version.seq.desc()).limit(_NEWEST).subquery()
     )
     # MySQL does not allow LIMIT in the subquery of an IN (error 1235), but allows it in the subquery of a FROM.
-    found = _statements(engine, version.id.in_(sa.select(newest.c.id)) & has_it, limit)
+    statements = _statements(engine, version.id.in_(sa.select(newest.c.id)) & has_it, limit)
     without_statement = None
-    if len(found) < limit:
+    if len(statements) < limit:
         which = (
             sa.select(version.id, version.ddl.is_(None).label("is_bare"))
             .where(_of(source), version.ddl.is_(None) | has_it)
@@ -113,18 +113,18 @@ def _versions_with(
         with reading(engine) as connection:
             rows = connection.execute(which).all()
         without_statement = [row.id for row in rows if row.is_bare]
-        found = _statements(engine, version.id.in_([row.id for row in rows if not row.is_bare][:limit]), limit)
-    shown = [one for statement in found if (one := _masked(statement, text)) is not None]
+        statements = _statements(engine, version.id.in_([row.id for row in rows if not row.is_bare][:limit]), limit)
+    shown = [masked for statement in statements if (masked := _masked(statement, text)) is not None]
     return shown, first_columns(engine, source, text, limit, without_statement)
 
 
-def _masked(found: FoundStatement, text: str) -> FoundStatement | None:
+def _masked(statement: FoundStatement, text: str) -> FoundStatement | None:
     """The statement without passwords, which old stores have; None if the text is in a password, so that nobody can
     guess a password by searching."""
-    ddl = mask_secrets(found.ddl)
-    if ddl == found.ddl:
-        return found
-    return replace(found, ddl=ddl) if text.lower() in ddl.lower() else None
+    ddl = mask_secrets(statement.ddl)
+    if ddl == statement.ddl:
+        return statement
+    return replace(statement, ddl=ddl) if text.lower() in ddl.lower() else None
 
 
 def _statements(engine: sa.Engine, which: sa.ColumnElement[bool], limit: int) -> list[FoundStatement]:
@@ -148,8 +148,8 @@ def _names_of(engine: sa.Engine, version_ids: Iterable[int]) -> dict[int, tuple[
         .where(table.version_id.in_(list(version_ids)))
         .order_by(table.version_id, table.database_name, table.table_name)
     )
-    found: dict[int, tuple[TableName, ...]] = {}
+    names: dict[int, tuple[TableName, ...]] = {}
     with reading(engine) as connection:
         for version_id, database, name in connection.execute(query):
-            found[version_id] = (*found.get(version_id, ()), TableName(database, name))
-    return found
+            names[version_id] = (*names.get(version_id, ()), TableName(database, name))
+    return names

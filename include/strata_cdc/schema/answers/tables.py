@@ -54,13 +54,13 @@ def tables_at(history: History, position: StreamPosition, table: TableName | Non
     )
 
 
-def refuse_gaps(history: History, position: StreamPosition, found: TablesAt) -> None:
+def refuse_gaps(history: History, position: StreamPosition, tables: TablesAt) -> None:
     """Fails with the error of the first table that is not known.
 
     Raises:
         SchemaGapError: There is such a table.
     """
-    for name, known in found.tables:
+    for name, known in tables.tables:
         if isinstance(known, Gap):
             raise_gap(history, position, name, known)
 

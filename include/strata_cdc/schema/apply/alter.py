@@ -148,7 +148,11 @@ class _Altering:
         """The collation that an existing column inherits. If the statement makes utf8mb4 the default, it is the
         server's own collation; `default_collation_for_utf8mb4` affects only added columns (9.7)."""
         options = [step.options for step in self.steps if isinstance(step, SetOptions)]
-        if collation is None or not any(one.charset for one in options) or any(one.collation for one in options):
+        if (
+            collation is None
+            or not any(option.charset for option in options)
+            or any(option.collation for option in options)
+        ):
             return collation
         charset = charset_of(collation).name
         return default_collation(charset, self.context.flavour) if charset == "utf8mb4" else collation
@@ -181,20 +185,24 @@ class _Altering:
 
     def touched_columns(self) -> dict[str, _Touch]:
         """Columns that are renamed, or get another default or visibility."""
-        found: dict[str, _Touch] = {}
+        touched_columns: dict[str, _Touch] = {}
         for step in self.steps:
             if isinstance(step, RenameColumn):
-                found.setdefault(fold_name(step.old), _Touch(self.context)).new_name = step.new
+                touched_columns.setdefault(fold_name(step.old), _Touch(self.context)).new_name = step.new
             elif isinstance(step, SetDefault | SetVisibility):
-                found.setdefault(fold_name(step.name), _Touch(self.context)).steps.append(step)
-        return found
+                touched_columns.setdefault(fold_name(step.name), _Touch(self.context)).steps.append(step)
+        return touched_columns
 
     def place_columns(self, written: dict[int, Column]) -> None:
         for number, step in enumerate(self.steps):
             if isinstance(step, AddColumn):
                 self.insert(Placed(written[number], None, step.column), step.after)
             elif isinstance(step, ChangeColumn) and step.after is not None:
-                moved = next(one for one in self.placed if one.old is not None and _is_named(one.old, step.old))
+                moved = next(
+                    placed_column
+                    for placed_column in self.placed
+                    if placed_column.old is not None and _is_named(placed_column.old, step.old)
+                )
                 self.placed.remove(moved)
                 self.insert(moved, step.after)
 
@@ -204,7 +212,9 @@ class _Altering:
         elif after == "":
             self.placed.insert(1 if self.placed and is_generated_key(self.placed[0].column) else 0, placed)
         else:
-            place = next((n for n, one in enumerate(self.placed) if _is_named(one.column, after)), None)
+            place = next(
+                (n for n, placed_column in enumerate(self.placed) if _is_named(placed_column.column, after)), None
+            )
             if place is None:
                 raise DdlError(f"column {after}, named by AFTER, is not in the table")
             self.placed.insert(place + 1, placed)

@@ -193,18 +193,20 @@ def _column_differences(
 ) -> list[Difference]:
     new = {fold_name(column.name): column for column in after}
     old = _by_later_name(before, new, renames)
-    found: list[Difference] = [ColumnRemoved(column) for name, column in old.items() if name not in new]
-    found += [_changed(column, new[name]) for name, column in old.items() if name in new and column != new[name]]
+    column_differences: list[Difference] = [ColumnRemoved(column) for name, column in old.items() if name not in new]
+    column_differences += [
+        _changed(column, new[name]) for name, column in old.items() if name in new and column != new[name]
+    ]
     order = [name for name in old if name in new]
     previous: str | None = None
     for name, column in new.items():
         if name not in old:
-            found.append(ColumnAdded(column, new[previous].name if previous is not None else None))
+            column_differences.append(ColumnAdded(column, new[previous].name if previous is not None else None))
             order.insert(order.index(previous) + 1 if previous is not None else 0, name)
         previous = name
     if order != list(new):
-        found.append(ColumnsReordered(tuple(column.name for column in after)))
-    return found
+        column_differences.append(ColumnsReordered(tuple(column.name for column in after)))
+    return column_differences
 
 
 def _by_later_name(

@@ -145,19 +145,20 @@ def _one_serves_both(left: Key, right: Key) -> bool:
         return False
     if len(short.parts) > len(long.parts):
         return False
-    return all(_same_part(one, other) for one, other in zip(short.parts, long.parts, strict=False))
+    return all(_same_part(part, other) for part, other in zip(short.parts, long.parts, strict=False))
 
 
-def _same_part(one: KeyPart, other: KeyPart) -> bool:
-    if one.column is None or other.column is None:
+def _same_part(key_part: KeyPart, other: KeyPart) -> bool:
+    if key_part.column is None or other.column is None:
         return False
-    if fold_name(one.column) != fold_name(other.column) or one.descending != other.descending:
+    if fold_name(key_part.column) != fold_name(other.column) or key_part.descending != other.descending:
         return False
-    if one.lengths != other.lengths and set(one.lengths) & set(other.lengths):
+    if key_part.lengths != other.lengths and set(key_part.lengths) & set(other.lengths):
         raise DdlError(
-            f"whether an index of column {one.column} serves a foreign key depends on its length, which no binlog holds"
+            f"whether an index of column {key_part.column} serves a foreign key depends on its length, which no "
+            "binlog holds"
         )
-    return one.lengths == other.lengths
+    return key_part.lengths == other.lengths
 
 
 def _named(keys: list[Key]) -> list[Key]:

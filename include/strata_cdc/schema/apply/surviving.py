@@ -77,12 +77,12 @@ def _surviving_part(part: KeyPart, columns: dict[str, Column], placed: Sequence[
     if part.column is None:
         return part
     name = fold_name(part.column)
-    for one in placed:
-        if fold_name(one.old.name if one.old is not None else one.column.name) == name:
-            if one.old is one.column:
+    for placed_column in placed:
+        if fold_name(placed_column.old.name if placed_column.old is not None else placed_column.column.name) == name:
+            if placed_column.old is placed_column.column:
                 return part
-            kept = (_kept_length(length, one, columns[name]) for length in part.lengths)
-            return replace(part, column=one.column.name).with_lengths(kept)
+            kept = (_kept_length(length, placed_column, columns[name]) for length in part.lengths)
+            return replace(part, column=placed_column.column.name).with_lengths(kept)
     return None
 
 

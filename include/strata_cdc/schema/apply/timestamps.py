@@ -35,25 +35,25 @@ def with_implicit_timestamps(
         primary: Folded names of the columns of the primary key.
         context: The session.
     """
-    found = [one.column for one in placed]
+    columns = [placed_column.column for placed_column in placed]
     if context.explicit_defaults_for_timestamp:
-        return found
+        return columns
     first = True
-    for number, one in enumerate(placed):
-        column = one.column
+    for number, placed_column in enumerate(placed):
+        column = placed_column.column
         if not column.column_type.startswith(TypeKind.TIMESTAMP):
             continue
         is_bare = column.default is None
         if column.nullable or column.generated is not None:
             pass
-        elif first and column.on_update is None and (is_bare or _gets_expression(one)):
+        elif first and column.on_update is None and (is_bare or _gets_expression(placed_column)):
             now = _now(column)
             current = replace(column, default=now, default_is_expression=True) if is_bare else column
-            found[number] = replace(current, on_update=now)
-        elif is_bare and one.written is not None and fold_name(column.name) not in primary:
-            found[number] = replace(column, default=_zero(column))
+            columns[number] = replace(current, on_update=now)
+        elif is_bare and placed_column.written is not None and fold_name(column.name) not in primary:
+            columns[number] = replace(column, default=_zero(column))
         first = False
-    return found
+    return columns
 
 
 def _gets_expression(placed: Placed) -> bool:

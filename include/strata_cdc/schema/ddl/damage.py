@@ -20,13 +20,13 @@ def tables_named_in(statement: str, context: DdlContext) -> tuple[tuple[TableNam
     """The tables that an unreadable statement names as its targets; if there are none, the database that it may
     affect."""
     try:
-        found = _targets(TokenCursor(_whole_part(statement, context), context))
+        names = _targets(TokenCursor(_whole_part(statement, context), context))
     except DdlError:
         # There is no name, or the name is not text in the client's charset: then the server used another name, which is
         # not known.
-        found = []
-    if found:
-        return tuple(dict.fromkeys(found)), None
+        names = []
+    if names:
+        return tuple(dict.fromkeys(names)), None
     return (), context.default_database or None
 
 
@@ -38,17 +38,17 @@ def _targets(cursor: TokenCursor) -> list[TableName]:
         return []
     cursor.at += 1
     cursor.take_all("IF", "NOT", "EXISTS") or cursor.take_all("IF", "EXISTS")
-    found = [cursor.table_name()]
+    names = [cursor.table_name()]
     many = verb in {"DROP", "RENAME"}
     while not cursor.at_end():
         if (many and cursor.word in {",", "TO"}) or cursor.word == "RENAME":
-            _add_following_name(cursor, found)
+            _add_following_name(cursor, names)
         else:
             cursor.at += 1
-    return found
+    return names
 
 
-def _add_following_name(cursor: TokenCursor, found: list[TableName]) -> None:
+def _add_following_name(cursor: TokenCursor, names: list[TableName]) -> None:
     """Another table of a list, or the new name of `RENAME [TO | AS]`."""
     renames = cursor.word == "RENAME"
     cursor.at += 1
@@ -57,7 +57,7 @@ def _add_following_name(cursor: TokenCursor, found: list[TableName]) -> None:
             return
         cursor.take_any("TO", "AS", "=")
     try:
-        found.append(cursor.table_name())
+        names.append(cursor.table_name())
     except DdlError:
         if _NO_TEXT in cursor.text:
             raise

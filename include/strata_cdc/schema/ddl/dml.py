@@ -25,8 +25,8 @@ _BLANKS: Final = " \t\n\r\v\f;("
 
 def without_values(statement: str) -> str:
     """The kind of a statement, without anything that could be a value."""
-    found = _VERB.match(statement)
-    return f"{found[1].upper() if found else ''} (sensitive)".strip()
+    match = _VERB.match(statement)
+    return f"{match[1].upper() if match else ''} (sensitive)".strip()
 
 
 def tables_changed_by(statement: str, context: DdlContext) -> tuple[TableName, ...] | None:
@@ -56,8 +56,8 @@ def _targets(cursor: TokenCursor) -> list[TableName]:
             # meant.
             _go_to(cursor, {"FROM"})
             cursor.skip()
-            found = _listed(cursor)
-            return _listed(cursor) if cursor.take("USING") else found
+            names = _listed(cursor)
+            return _listed(cursor) if cursor.take("USING") else names
         case "LOAD":
             # Only after INTO, because the file's name may be before the word TABLE.
             _go_to(cursor, {"INTO"})
@@ -82,19 +82,19 @@ def _go_to(cursor: TokenCursor, words: set[str]) -> None:
 
 def _listed(cursor: TokenCursor) -> list[TableName]:
     """The tables of a list or a join, without those of subqueries."""
-    found: list[TableName] = []
+    names: list[TableName] = []
     expected = True
     while not cursor.at_end() and (cursor.word not in _ENDS or cursor.sees("USING", "(")):
         if cursor.word == "(" and (not expected or cursor.ahead(1) in _QUERIES):
             cursor.skip_parentheses()
             expected = False
         elif expected and cursor.word not in {"(", "LATERAL", "JSON_TABLE"}:
-            found.append(cursor.table_name())
+            names.append(cursor.table_name())
             expected = False
         else:
             expected = cursor.word in _BEFORE_A_TABLE or (expected and cursor.word != "JSON_TABLE")
             cursor.skip()
-    return found
+    return names
 
 
 def _behind_comments(text: str) -> str:

@@ -68,10 +68,10 @@ def _clause(cursor: TokenCursor) -> Partitioning | None:
     if cursor.take("COLUMNS"):
         columns, function = _names(cursor), Function.ITSELF
     else:
-        found = _expression(cursor)
-        if found is None:
+        expression = _expression(cursor)
+        if expression is None:
             return None
-        columns, function = (found[0],), found[1]
+        columns, function = (expression[0],), expression[1]
     while not cursor.at_end() and not (cursor.word == "(" and cursor.ahead(1) == "PARTITION"):
         if cursor.word == "(":
             cursor.skip_parentheses()
@@ -175,13 +175,13 @@ def _definitions(cursor: TokenCursor) -> tuple[Partition, ...]:
 
 def _tuple(cursor: TokenCursor, maximum: str = "NULL") -> tuple[Value, ...]:
     cursor.expect("(")
-    found: list[Value] = []
+    values: list[Value] = []
     while True:
-        found.append(None if cursor.take(maximum) else _value(cursor))
+        values.append(None if cursor.take(maximum) else _value(cursor))
         if not cursor.take(","):
             break
     cursor.expect(")")
-    return tuple(found)
+    return tuple(values)
 
 
 def _list(cursor: TokenCursor) -> tuple[tuple[Value, ...], ...]:

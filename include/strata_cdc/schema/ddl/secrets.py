@@ -69,16 +69,16 @@ def cover_secrets(statement: str) -> str:
 
 
 def _without(statement: str, mask: Callable[[str], str]) -> str:
-    def of_strings(found: re.Match[str]) -> str:
-        if found["lead"] is None:
-            return found[0]
-        secret = found["strings"]
-        return f"{found['lead']}'{mask(secret)}'" if len(secret) > 1 else found[0]
+    def of_strings(match: re.Match[str]) -> str:
+        if match["lead"] is None:
+            return match[0]
+        secret = match["strings"]
+        return f"{match['lead']}'{mask(secret)}'" if len(secret) > 1 else match[0]
 
-    def of_inner(found: re.Match[str]) -> str:
-        if found["field"] is not None:
-            return f'{found["field"]}"{mask(found["value"])}"'
-        return found["login"] + mask(f"'{found['of_login']}'")
+    def of_inner(match: re.Match[str]) -> str:
+        if match["field"] is not None:
+            return f'{match["field"]}"{mask(match["value"])}"'
+        return match["login"] + mask(f"'{match['of_login']}'")
 
     text = _ESCAPED.sub(of_strings, statement)
     if "\\'" in text or '\\"' in text:

@@ -174,11 +174,11 @@ def _version_row(source: str, version: Version) -> dict[str, Any]:
 def file_rows(connection: sa.Connection, source: str, files: Sequence[TrackedFile]) -> list[dict[str, Any]]:
     """Parts of files; those that begin with the same transaction are numbered."""
     rows: list[dict[str, Any]] = []
-    for one in files:
-        same = (tracked_file.c.source == source) & (tracked_file.c.first_seq == one.first_seq)
+    for file in files:
+        same = (tracked_file.c.source == source) & (tracked_file.c.first_seq == file.first_seq)
         stored = connection.execute(sa.select(sa.func.count()).select_from(tracked_file).where(same)).scalar_one()
-        ordinal = stored + sum(row["first_seq"] == one.first_seq for row in rows)
-        rows.append({name: getattr(one, name) for name in TrackedFile.__struct_fields__})
+        ordinal = stored + sum(row["first_seq"] == file.first_seq for row in rows)
+        rows.append({name: getattr(file, name) for name in TrackedFile.__struct_fields__})
         rows[-1] |= {"source": source, "ordinal": ordinal}
     return rows
 
@@ -207,9 +207,9 @@ def removal_rows(source: str, removals: Sequence[RowRemoval]) -> list[dict[str, 
                 "seq": seq,
                 "gtid": tables[0].gtid,
                 "binlog_pos": binlog_pos,
-                "tables": names_to_column(one.name for one in tables),
+                "tables": names_to_column(table.name for table in tables),
                 "statement": tables[0].statement,
-                "effects": effects_to_text(one.effect for one in tables),
+                "effects": effects_to_text(table.effect for table in tables),
             }
         )
     return rows

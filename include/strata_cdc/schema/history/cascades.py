@@ -41,11 +41,11 @@ def unlogged_cascades(engine: sa.Engine, source: str) -> list[Cascade]:
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    told = told_cascades(engine, source)
-    if not told and not _may_have_some(engine, source):
+    cascades = told_cascades(engine, source)
+    if not cascades and not _may_have_some(engine, source):
         return []
-    entries = [one for one in SchemaStore(engine).all_entries(source) if one.name.table]
-    return [cascade for _, cascade in sorted(_followed(entries, told).items())]
+    entries = [entry for entry in SchemaStore(engine).all_entries(source) if entry.name.table]
+    return [cascade for _, cascade in sorted(_followed(entries, cascades).items())]
 
 
 def _may_have_some(engine: sa.Engine, source: str) -> bool:
@@ -57,28 +57,28 @@ def _may_have_some(engine: sa.Engine, source: str) -> bool:
         return connection.execute(sa.select(1).where(version.source == source, may_be).limit(1)).first() is not None
 
 
-def _followed(entries: Iterable[StoredEntry], told: list[ReportedCascades]) -> dict[TableName, Cascade]:
+def _followed(entries: Iterable[StoredEntry], cascades: list[ReportedCascades]) -> dict[TableName, Cascade]:
     """Cascades by the names of their tables at the end of the stream, after all renames and drops in stream order."""
-    found: dict[TableName, Cascade] = {}
+    followed: dict[TableName, Cascade] = {}
     before: dict[TableName, Cascade] = {}
     version_id = 0
     for entry in entries:
-        while told and told[0].is_before(entry):
-            _tell(told.pop(0), found)
+        while cascades and cascades[0].is_before(entry):
+            _tell(cascades.pop(0), followed)
         if entry.version_id != version_id:
             # Names may be swapped within one version.
-            before, version_id = dict(found), entry.version_id
-        known = before.get(entry.renamed_from) if entry.renamed_from is not None else found.get(entry.name)
-        found.pop(entry.name, None)
+            before, version_id = dict(followed), entry.version_id
+        known = before.get(entry.renamed_from) if entry.renamed_from is not None else followed.get(entry.name)
+        followed.pop(entry.name, None)
         if entry.effect.makes_cascade:
-            found[entry.name] = Cascade(entry.name, entry.seq)
+            followed[entry.name] = Cascade(entry.name, entry.seq)
         elif (entry.fingerprint is not None or entry.gap is not None) and known is not None:
-            found[entry.name] = Cascade(entry.name, known.since_seq)
-    for one in told:
-        _tell(one, found)
-    return found
+            followed[entry.name] = Cascade(entry.name, known.since_seq)
+    for one in cascades:
+        _tell(one, followed)
+    return followed
 
 
-def _tell(told: ReportedCascades, found: dict[TableName, Cascade]) -> None:
-    for name in told.names:
-        found.setdefault(name, Cascade(name, told.seq))
+def _tell(cascades: ReportedCascades, found: dict[TableName, Cascade]) -> None:
+    for name in cascades.names:
+        found.setdefault(name, Cascade(name, cascades.seq))

@@ -48,7 +48,7 @@ def column_lives(store: SchemaStore, entries: Sequence[StoredEntry]) -> tuple[Ta
         if entry.fingerprint or (entry.name.table and (entry.version_id, entry.name) not in left)
     ]
     store.load_definitions(entry.fingerprint for entry in entries if entry.fingerprint)
-    found: list[_Table] = []
+    tables: list[_Table] = []
     named: dict[TableName, _Table] = {}
     for _, version in groupby(entries, key=lambda entry: entry.version_id):
         # Names are swapped within one version.
@@ -58,11 +58,11 @@ def column_lives(store: SchemaStore, entries: Sequence[StoredEntry]) -> tuple[Ta
             own = _table_of(entry, table, before)
             if own is None:
                 own = _Table()
-                found.append(own)
+                tables.append(own)
             if table is not None:
                 own.add(entry.version_id, table)
             _name(named, entry, own)
-    lives = [one.life() for one in found if one.versions]
+    lives = [one.life() for one in tables if one.versions]
     return tuple(sorted(lives, key=lambda one: one.versions[-1]))
 
 
@@ -114,7 +114,9 @@ class _Table:
 
     def life(self) -> TableLife:
         """The lifetime so far."""
-        return TableLife(tuple(self.versions), tuple(ColumnLife(tuple(one.steps), one.ended) for one in self._columns))
+        return TableLife(
+            tuple(self.versions), tuple(ColumnLife(tuple(column.steps), column.ended) for column in self._columns)
+        )
 
 
 def _step(version: int, column: Column, definition: TableDefinition) -> ColumnStep:

@@ -69,16 +69,18 @@ class NamedCopies(Struct, frozen=True):
 
 def bases_of(name: TableName, known: Collection[TableName]) -> list[TableName]:
     """The tables for which a tool could use this name; only tables that are known."""
-    found: list[TableName] = []
+    table_names: list[TableName] = []
     for pattern in (_GH_OST, _PT):
         match = pattern.fullmatch(name.table)
         base = match[1] if match else ""
         # A table's own name may also begin with underscores.
         names = {base[count:] for count in range(len(base) - len(base.lstrip("_")) + 1)} if base else set()
-        found += [table for one in sorted(names) if (table := TableName(name.database, one)) in known]
+        table_names += [table for one in sorted(names) if (table := TableName(name.database, one)) in known]
         if match and pattern is _GH_OST and len(name.table) == _LONGEST:
-            found += [one for one in sorted(known) if one.database == name.database and one.table.startswith(base)]
-    return list(dict.fromkeys(one for one in found if one != name))
+            table_names += [
+                one for one in sorted(known) if one.database == name.database and one.table.startswith(base)
+            ]
+    return list(dict.fromkeys(one for one in table_names if one != name))
 
 
 def find_copies(store: SchemaStore, source: str, is_empty: Callable[[TableName, int, int], bool]) -> NamedCopies:
@@ -93,10 +95,10 @@ def find_copies(store: SchemaStore, source: str, is_empty: Callable[[TableName, 
             not known.
     """
     known = frozenset(store.tables(source))
-    bases = {name: found for name in known if (found := bases_of(name, known))}
+    bases = {name: names for name in known if (names := bases_of(name, known))}
     if not bases:
         return NamedCopies({}, {})
-    entries = store.timeline(source, {*bases, *(base for found in bases.values() for base in found)})
+    entries = store.timeline(source, {*bases, *(base for names in bases.values() for base in names)})
     by_name: dict[TableName, list[StoredEntry]] = defaultdict(list)
     for entry in entries:
         by_name[entry.name].append(entry)
@@ -112,24 +114,24 @@ def find_copies(store: SchemaStore, source: str, is_empty: Callable[[TableName, 
 
     def chosen(*, is_copy: bool) -> dict[TableName, list[NameLifetime]]:
         return {
-            name: [one for one in found if ((name, one.first_seq) in proved) is is_copy]
-            for name, found in lives.items()
+            name: [lifetime for lifetime in lifetimes if ((name, lifetime.first_seq) in proved) is is_copy]
+            for name, lifetimes in lives.items()
         }
 
     return NamedCopies(chosen(is_copy=True), chosen(is_copy=False))
 
 
 def _lives(name: TableName, entries: Iterable[StoredEntry]) -> list[NameLifetime]:
-    found: list[NameLifetime] = []
+    lifetimes: list[NameLifetime] = []
     own: list[StoredEntry] = []
     for entry in entries:
         is_there = entry.fingerprint is not None or entry.gap is not None
         if own and (not is_there or entry.renamed_from):
-            found.append(NameLifetime(name, tuple(own), entry))
+            lifetimes.append(NameLifetime(name, tuple(own), entry))
             own = []
         if is_there:
             own.append(entry)
-    return [*found, NameLifetime(name, tuple(own), None)] if own else found
+    return [*lifetimes, NameLifetime(name, tuple(own), None)] if own else lifetimes
 
 
 def _of_swap(
@@ -144,14 +146,18 @@ def _of_swap(
     end = copy.end
     if end is None or not any(e.version_id == end.version_id and e.renamed_from == copy.name for e in history):
         return []
-    beside = [life for name, found in lives.items() if base in bases[name] for life in found]
-    gone = [one for one in beside if _begins_as(one, end, base)]
+    beside = [life for name, lifetimes in lives.items() if base in bases[name] for life in lifetimes]
+    gone = [lifetime for lifetime in beside if _begins_as(lifetime, end, base)]
     if not gone or (copy.name.table.endswith("_new") and not _altered_first(copy, is_empty)):
         return []
     if copy.name.table.endswith("_new"):
         return gone
     own = ("_ghc", "_del")
-    helpers = [one for one in beside if one.name.table.endswith(own) and one.overlaps(copy.first_seq - 1, end.seq)]
+    helpers = [
+        lifetime
+        for lifetime in beside
+        if lifetime.name.table.endswith(own) and lifetime.overlaps(copy.first_seq - 1, end.seq)
+    ]
     return [*gone, *helpers]
 
 

@@ -247,11 +247,11 @@ class _Columns:
     def add(self, column: Column) -> None:
         step = self.written.get(fold_name(column.name))
         literal = step.column.default if step is not None else None
-        found = fill_of(column, literal)
-        if isinstance(found, NoFill):
-            self.reasons.append(found.reason)
+        fill = fill_of(column, literal)
+        if isinstance(fill, NoFill):
+            self.reasons.append(fill.reason)
         else:
-            self.filled.append(Filled(column.name, found))
+            self.filled.append(Filled(column.name, fill))
 
     def keeps(self, old: Column, new: Column, sql_mode: int) -> bool:
         """Whether all values stay."""
@@ -334,23 +334,25 @@ def _of_new_table(changes: Sequence[Change]) -> RowEffect:
     return NEW_TABLE
 
 
-def _beside_columns(found: RowEffect, before: TableDefinition, alters: Sequence[AlterTable]) -> RowEffect:
+def _beside_columns(effect: RowEffect, before: TableDefinition, alters: Sequence[AlterTable]) -> RowEffect:
     """The effect of other parts of the statement on rows."""
-    engines = [s.options.engine for one in alters for s in one.steps if isinstance(s, SetOptions) and s.options.engine]
+    engines = [
+        s.options.engine for table in alters for s in table.steps if isinstance(s, SetOptions) and s.options.engine
+    ]
     if engines and (engines[-1].upper() == BLACKHOLE or discards_rows(before)):
         return ALL_ROWS_GO
     if engines and engines[-1].upper() not in ENGINES_WITH_ROWS:
-        unknown = _unknown(found, f"what an engine {engines[-1]} has of the rows is not known here")
+        unknown = _unknown(effect, f"what an engine {engines[-1]} has of the rows is not known here")
         return replace(unknown, brings_rows=True)
     if any(alter.ignore for alter in alters):
-        return _unknown(found, "ALTER IGNORE drops rows that break a key, and changes values that do not fit")
-    return found
+        return _unknown(effect, "ALTER IGNORE drops rows that break a key, and changes values that do not fit")
+    return effect
 
 
-def _unknown(found: RowEffect, reason: str) -> RowEffect:
-    reasons = "; ".join(filter(None, (found.reason, reason)))
-    return _with_kind(found, EffectKind.READ_AGAIN, reasons)
+def _unknown(effect: RowEffect, reason: str) -> RowEffect:
+    reasons = "; ".join(filter(None, (effect.reason, reason)))
+    return _with_kind(effect, EffectKind.READ_AGAIN, reasons)
 
 
-def _with_kind(found: RowEffect, kind: EffectKind, reason: str | None = None) -> RowEffect:
-    return replace(found, kind=kind, reason=found.reason if reason is None else reason)
+def _with_kind(effect: RowEffect, kind: EffectKind, reason: str | None = None) -> RowEffect:
+    return replace(effect, kind=kind, reason=effect.reason if reason is None else reason)

@@ -52,15 +52,15 @@ def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[b
         StoreUnavailableError: The database does not answer.
     """
     query = _ENTRIES.where(table_version.c.source == source, condition)
-    found: list[StoredEntry] = []
+    entries: list[StoredEntry] = []
     renamed: dict[int, tuple[int, str]] = {}
     with reading(engine) as connection:
         # One row at a time: with 100,000 rows in memory at once, Python's garbage collection would scan them again and
         # again.
         for row in connection.execute(query):
             if row.renamed_from:
-                renamed[len(found)] = (row.id, row.renamed_from)
-            found.append(
+                renamed[len(entries)] = (row.id, row.renamed_from)
+            entries.append(
                 StoredEntry(
                     *row[:8],
                     origin=VersionOrigin(row.origin),
@@ -74,8 +74,8 @@ def stored_entries(engine: sa.Engine, source: str, condition: sa.ColumnElement[b
             )
         former = former_names(connection, set(renamed.values()))
     for at, where in renamed.items():
-        found[at] = replace(found[at], renamed_from=former.get(where))
-    return found
+        entries[at] = replace(entries[at], renamed_from=former.get(where))
+    return entries
 
 
 def removals_from_row(row: Any) -> list[RowRemoval]:

@@ -138,7 +138,7 @@ class History:
         position = AtSeq(seq)
         self._check_reach(position, table)
         entries = self._timeline(table).entries
-        newest = next((one for one in reversed(entries) if (one.seq, one.statement_no) <= (seq + 1, 0)), None)
+        newest = next((entry for entry in reversed(entries) if (entry.seq, entry.statement_no) <= (seq + 1, 0)), None)
         if newest is None or newest.gap is not None or newest.fingerprint is None:
             return self.at(table, position)
         return self._version(table, newest, newest.fingerprint)
@@ -253,16 +253,16 @@ class History:
         return numbered <= executed
 
     def _gtid(self, text: str) -> Gtid:
-        found = self._gtids.get(text)
-        if found is None:
-            found = self._gtids[text] = Gtid.parse(text)
-        return found
+        gtid = self._gtids.get(text)
+        if gtid is None:
+            gtid = self._gtids[text] = Gtid.parse(text)
+        return gtid
 
     def _set(self, text: str) -> Executed:
-        found = self._sets.get(text)
-        if found is None:
-            found = self._sets[text] = parse_executed(text)
-        return found
+        executed = self._sets.get(text)
+        if executed is None:
+            executed = self._sets[text] = parse_executed(text)
+        return executed
 
     # Reach --------------------------------------------------------------------------------------
 
@@ -292,10 +292,10 @@ class History:
         if position.file not in self._files:
             self._files[position.file] = self._store.files(self._source, position.file)
         runs = grouped_by_file(self._files[position.file])
-        found = [run for run in runs if run[0].begin_pos <= position.offset <= run[-1].end_pos]
-        if len(found) == 1:
-            return found[0]
-        if found:
+        files = [run for run in runs if run[0].begin_pos <= position.offset <= run[-1].end_pos]
+        if len(files) == 1:
+            return files[0]
+        if files:
             reason = "is in files of that name of more than one server"
         elif runs:
             reason = f"is not among the tracked offsets {runs[0][0].begin_pos} to {runs[-1][-1].end_pos} of its file"
@@ -328,11 +328,11 @@ class History:
     # Reading ------------------------------------------------------------------------------------
 
     def _timeline(self, table: TableName) -> _Timeline:
-        found = self._timelines.get(table)
-        if found is None:
+        timeline = self._timelines.get(table)
+        if timeline is None:
             names = {table, every_table_of(table.database), EVERY_TABLE}
-            found = self._timelines[table] = _Timeline(self._store.timeline(self._source, names))
-        return found
+            timeline = self._timelines[table] = _Timeline(self._store.timeline(self._source, names))
+        return timeline
 
     def _all_timelines(self) -> Iterator[tuple[TableName, _Timeline]]:
         by_name: dict[TableName, list[StoredEntry]] = {}
@@ -344,9 +344,9 @@ class History:
             yield name, _Timeline(sorted(entries, key=lambda entry: entry.order) if any(wider) else own)
 
     def _version(self, table: TableName, entry: StoredEntry, fingerprint: str) -> SchemaVersion:
-        found = self._versions.get((entry.version_id, table))
-        if found is None:
-            found = self._versions[entry.version_id, table] = SchemaVersion(
+        version = self._versions.get((entry.version_id, table))
+        if version is None:
+            version = self._versions[entry.version_id, table] = SchemaVersion(
                 version_id=entry.version_id,
                 definition=self._store.definition(fingerprint),
                 fingerprint=fingerprint,
@@ -354,7 +354,7 @@ class History:
                 gtid=entry.gtid,
                 origin=entry.origin,
             )
-        return found
+        return version
 
     # Refusing -----------------------------------------------------------------------------------
 

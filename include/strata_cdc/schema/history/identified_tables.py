@@ -100,14 +100,14 @@ class IdentifiedTables:
     def apply(
         self,
         entries: Sequence[TableChange],
-        asked: Sequence[Change] = (),
+        changes: Sequence[Change] = (),
         origin: VersionOrigin = VersionOrigin.DDL,
     ) -> tuple[TableChange, ...]:
         """The tables of the next version, with the ids of their columns and the effect on their rows.
 
         Args:
             entries: All entries of one version; those that have ids or an effect keep them.
-            asked: The changes that the version's statement requested; empty if no statement made the version.
+            changes: The changes that the version's statement requested; empty if no statement made the version.
             origin: How the version became known.
         """
         # A snapshot's facts about the past, at the position of a gap, do not remove anything that is known since then.
@@ -117,16 +117,16 @@ class IdentifiedTables:
                 if not entry.name.table:
                     self._forget(entry.name.database)
         identified = tuple(
-            replace(entry, columns=self._identify(entry, entry.definition, entries, asked))
+            replace(entry, columns=self._identify(entry, entry.definition, entries, changes))
             if entry.definition is not None and entry.columns is None
             else entry
             for entry in entries
         )
-        cascades = makes_cascade(asked)
+        cascades = makes_cascade(changes)
         decided = tuple(
             entry
             if entry.effect is not UNDECIDED
-            else replace(entry, effect=self._effect(entry, asked, cascades=cascades))
+            else replace(entry, effect=self._effect(entry, changes, cascades=cascades))
             for entry in identified
         )
         # Names are swapped within one version.
@@ -150,13 +150,13 @@ class IdentifiedTables:
         table = None if entry.gap is None else self.get(entry.renamed_from or entry.name)
         return None if table is None else replace(table, is_known=False)
 
-    def _effect(self, entry: TableChange, asked: Sequence[Change], *, cascades: bool) -> RowEffect:
+    def _effect(self, entry: TableChange, changes: Sequence[Change], *, cascades: bool) -> RowEffect:
         """The effect of a version on the rows of one of its tables."""
-        effect = self._effect_on_rows(entry, asked)
+        effect = self._effect_on_rows(entry, changes)
         is_there = bool(entry.name.table) and (entry.definition is not None or entry.gap is not None)
         return replace(effect, makes_cascade=True) if cascades and is_there else effect
 
-    def _effect_on_rows(self, entry: TableChange, asked: Sequence[Change]) -> RowEffect:
+    def _effect_on_rows(self, entry: TableChange, changes: Sequence[Change]) -> RowEffect:
         if entry.gap is not None:
             return read_again(entry.gap)
         if not entry.name.table:
@@ -168,16 +168,16 @@ class IdentifiedTables:
         return effect_of(
             None if before is None else before.definition,
             entry.definition,
-            asked,
+            changes,
             origins=origins,
             name=entry.name,
             came_from=entry.renamed_from,
         )
 
     def _identify(
-        self, entry: TableChange, after: TableDefinition, entries: Sequence[TableChange], asked: Sequence[Change]
+        self, entry: TableChange, after: TableDefinition, entries: Sequence[TableChange], changes: Sequence[Change]
     ) -> ColumnIds:
-        for change in asked:
+        for change in changes:
             if isinstance(change, (CreateTable, CreateTableLike)) and change.name.lower() == entry.name.lower():
                 return self._made(entry.name, after, change)
         before = self.get(entry.renamed_from or entry.name)
@@ -185,7 +185,7 @@ class IdentifiedTables:
             return self._swapped_in(after, before, self.get(entry.name))
         if before is not None and any(is_swap(other, entry) for other in entries):
             return self._copied(before.columns.ids)
-        return self._kept(after, before, [step for one in asked if isinstance(one, AlterTable) for step in one.steps])
+        return self._kept(after, before, [step for one in changes if isinstance(one, AlterTable) for step in one.steps])
 
     def _made(self, name: TableName, after: TableDefinition, change: CreateTable | CreateTableLike) -> ColumnIds:
         if isinstance(change, CreateTableLike):

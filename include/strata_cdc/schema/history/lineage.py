@@ -36,17 +36,17 @@ class OnlineChange(Struct, frozen=True):
 def lineage(store: SchemaStore, source: str, table: TableName) -> list[StoredEntry]:
     """All entries of a name in stream order, and those of its tables under the names that they had before.
     Other tables that had one of those names are not included."""
-    found = store.timeline(source, {table, EVERY_TABLE})
-    own = [entry for entry in found if entry.name == table]
+    entries = store.timeline(source, {table, EVERY_TABLE})
+    own = [entry for entry in entries if entry.name == table]
     seen = {(entry.version_id, entry.name) for entry in own}
     for at, entry in enumerate(own):
         moved = entry if _came_alone(own, at) else None
         while moved is not None and moved.renamed_from is not None:
             earlier = _last_table(store, source, moved.renamed_from, moved)
-            found += [one for one in earlier if (one.version_id, one.name) not in seen]
+            entries += [one for one in earlier if (one.version_id, one.name) not in seen]
             seen |= {(one.version_id, one.name) for one in earlier}
             moved = earlier[0] if earlier and _came_alone(earlier, 0) else None
-    return sorted(found, key=lambda entry: entry.order)
+    return sorted(entries, key=lambda entry: entry.order)
 
 
 def _last_table(store: SchemaStore, source: str, name: TableName, moved: StoredEntry) -> list[StoredEntry]:

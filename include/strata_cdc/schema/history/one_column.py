@@ -45,15 +45,15 @@ def columns_by_name(store: SchemaStore, source: str, tables: Collection[TableNam
 
 
 def _with_former_names(store: SchemaStore, source: str, tables: Iterable[TableName]) -> list[StoredEntry]:
-    found: list[StoredEntry] = []
+    former_names: list[StoredEntry] = []
     new = set(tables)
     seen: set[TableName] = set()
     while new:
         seen |= new
         entries = store.timeline(source, new)
-        found += entries
+        former_names += entries
         new = {entry.renamed_from for entry in entries if entry.renamed_from is not None} - seen
-    return found
+    return former_names
 
 
 class _Columns:

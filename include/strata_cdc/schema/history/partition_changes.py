@@ -41,11 +41,11 @@ def partition_changes(engine: sa.Engine, source: str, table: TableName | None = 
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    found = partition_change.c
-    query = sa.select(*found).where(found.source == source).order_by(found.seq, found.binlog_pos)
+    columns = partition_change.c
+    query = sa.select(*columns).where(columns.source == source).order_by(columns.seq, columns.binlog_pos)
     if table is not None:
-        is_its = (found.database_name == table.database) & (found.table_name == table.table)
-        query = query.where(is_its | (found.table_name == ""))
+        is_its = (columns.database_name == table.database) & (columns.table_name == table.table)
+        query = query.where(is_its | (columns.table_name == ""))
     with reading(engine) as connection:
         rows = connection.execute(query).all()
     yield from map(_from_row, rows)
@@ -59,47 +59,49 @@ def newest_partition_changes(
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    found = partition_change.c
+    columns = partition_change.c
     query = (
-        sa.select(*found)
+        sa.select(*columns)
         .where(
-            found.source == source,
-            found.database_name.in_(sorted({name.database for name in names})),
-            found.table_name.in_(sorted({name.table for name in names})),
+            columns.source == source,
+            columns.database_name.in_(sorted({name.database for name in names})),
+            columns.table_name.in_(sorted({name.table for name in names})),
         )
-        .order_by(found.seq.desc(), found.binlog_pos.desc())
+        .order_by(columns.seq.desc(), columns.binlog_pos.desc())
         .limit(limit)
     )
     with reading(engine) as connection:
         rows = connection.execute(query).all()
-        changes = [one for one in map(_from_row, rows) if one.name in names]
+        changes = [change for change in map(_from_row, rows) if change.name in names]
         if not changes:
             return []
-        seqs = sorted({one.seq for one in changes})
+        seqs = sorted({change.seq for change in changes})
         intervals = _intervals(connection, source, seqs)
         removals = _removals(connection, source, seqs)
     placed = []
-    for one in changes:
-        interval = next((span for first, last, span in intervals if first < one.seq <= last), None)
-        gtid, tables = removals.get((one.seq, one.binlog_pos), (None, ()))
-        placed.append(PlacedChange(one, interval, gtid, tuple(name for name in tables if name != one.name)))
+    for change in changes:
+        interval = next((span for first, last, span in intervals if first < change.seq <= last), None)
+        gtid, tables = removals.get((change.seq, change.binlog_pos), (None, ()))
+        placed.append(PlacedChange(change, interval, gtid, tuple(name for name in tables if name != change.name)))
     return placed
 
 
 def _intervals(connection: sa.Connection, source: str, seqs: Sequence[int]) -> list[tuple[int, int, tuple[int, int]]]:
     """First and last ordinal, start and end of the intervals that contain some transactions."""
-    found = closed_interval.c
-    owns = sa.or_(*((found.first_seq < seq) & (found.last_seq >= seq) for seq in seqs))
-    query = sa.select(found.first_seq, found.last_seq, found.start_at, found.end_at).where(found.source == source, owns)
+    columns = closed_interval.c
+    owns = sa.or_(*((columns.first_seq < seq) & (columns.last_seq >= seq) for seq in seqs))
+    query = sa.select(columns.first_seq, columns.last_seq, columns.start_at, columns.end_at).where(
+        columns.source == source, owns
+    )
     return [(first, last, (start, end)) for first, last, start, end in connection.execute(query)]
 
 
 def _removals(
     connection: sa.Connection, source: str, seqs: Sequence[int]
 ) -> dict[tuple[int, int], tuple[str | None, tuple[TableName, ...]]]:
-    found = row_removal.c
-    query = sa.select(found.seq, found.binlog_pos, found.gtid, found.tables).where(
-        found.source == source, found.seq.in_(seqs)
+    columns = row_removal.c
+    query = sa.select(columns.seq, columns.binlog_pos, columns.gtid, columns.tables).where(
+        columns.source == source, columns.seq.in_(seqs)
     )
     return {
         (seq, place): (gtid, names_from_column(tables, "row_removal.tables"))

@@ -55,22 +55,22 @@ class PartitionedTables:
             self._now[name] = FOUND if self._stored is None or is_forgotten else self._stored(name)
         return self._now[name]
 
-    def change(self, one: PartitionChange) -> Partitioning | str:
+    def change(self, change: PartitionChange) -> Partitioning | str:
         """Applies a statement that names partitions; returns the partitions before it."""
-        if not one.name.table:
+        if not change.name.table:
             # It was tracked by a version of Strata that did not store such statements.
             self._now = dict.fromkeys(self._now, NOT_NOTED)
             return NOT_NOTED
-        before = self.get(one.name)
-        self._now[one.name] = partitions_after(before, one)
+        before = self.get(change.name)
+        self._now[change.name] = partitions_after(before, change)
         return before
 
-    def apply(self, entries: Sequence[TableChange], asked: Sequence[Change], origin: VersionOrigin) -> None:
+    def apply(self, entries: Sequence[TableChange], changes: Sequence[Change], origin: VersionOrigin) -> None:
         """Applies the tables of the next version.
 
         Args:
             entries: All entries of the version.
-            asked: The changes that its statement requested; empty if no statement made the version.
+            changes: The changes that its statement requested; empty if no statement made the version.
             origin: How it became known.
         """
         if origin is VersionOrigin.RELOAD:
@@ -83,7 +83,7 @@ class PartitionedTables:
         self._now |= {
             entry.name: partitions
             for entry in entries
-            if entry.name.table and (partitions := self._after(entry, asked, origin)) is not None
+            if entry.name.table and (partitions := self._after(entry, changes, origin)) is not None
         }
 
     def _forget(self, database: str) -> None:
@@ -91,28 +91,28 @@ class PartitionedTables:
         for name in [name for name in self._now if database in {"", name.database}]:
             del self._now[name]
 
-    def _after(self, entry: TableChange, asked: Sequence[Change], origin: VersionOrigin) -> Partitioning | str | None:
+    def _after(self, entry: TableChange, changes: Sequence[Change], origin: VersionOrigin) -> Partitioning | str | None:
         """The partitions after an entry; None if they did not change."""
         if entry.definition is None or origin is not VersionOrigin.DDL:
             return FOUND
-        made = partitions_made(entry.definition.options, asked)
+        made = partitions_made(entry.definition.options, changes)
         if made is not None:
             return made
-        source = next((change.like for change in asked if isinstance(change, CreateTableLike)), entry.renamed_from)
+        source = next((change.like for change in changes if isinstance(change, CreateTableLike)), entry.renamed_from)
         if source is None:
             return None
         # Without a clause there are no partitions that could be known.
         return self.get(source) if source in self._now or entry.definition.options else FOUND
 
 
-def partitions_made(clause: str, asked: Sequence[Change]) -> Partitioning | str | None:
+def partitions_made(clause: str, changes: Sequence[Change]) -> Partitioning | str | None:
     """The partitions that a CREATE TABLE gives to its table; None if no statement is a CREATE TABLE.
 
     Args:
         clause: PARTITION BY of the definition; empty without one.
-        asked: The changes that the statement requested.
+        changes: The changes that the statement requested.
     """
-    made = next((change for change in asked if isinstance(change, CreateTable)), None)
+    made = next((change for change in changes if isinstance(change, CreateTable)), None)
     return None if made is None else _clause(clause, made.context)
 
 
@@ -125,12 +125,12 @@ def _clause(text: str, context: DdlContext) -> Partitioning | str:
         return error.facts().message
 
 
-def partitions_after(known: Partitioning | str, one: PartitionChange) -> Partitioning | str:
+def partitions_after(known: Partitioning | str, change: PartitionChange) -> Partitioning | str:
     """The partitions after a statement that names some of them."""
-    flavour = Flavour.mysql(one.server_version) if one.server_version else NEWEST
-    context = DdlContext(one.name.database, one.sql_mode, flavour, time_zone=one.time_zone)
+    flavour = Flavour.mysql(change.server_version) if change.server_version else NEWEST
+    context = DdlContext(change.name.database, change.sql_mode, flavour, time_zone=change.time_zone)
     try:
-        step = read_partition_step(one.statement, context)
+        step = read_partition_step(change.statement, context)
     except DdlError as error:
         return error.facts().message
     if step.verb is PartitionVerb.BY:

@@ -145,12 +145,14 @@ class ReportedCascades(Struct, frozen=True):
 def settle(connection: sa.Connection, source: str, outcome: SnapshotOutcome) -> None:
     """Stores the result of a snapshot, in a transaction of the caller. Of its content, only the part that no version
     has is kept: the foreign keys, unless an earlier snapshot has reported the same and no table was changed since."""
-    told = ReportedCascades(outcome.seq, outcome.cascades)
+    cascades = ReportedCascades(outcome.seq, outcome.cascades)
     known = _told(connection, source)
     content = None
-    if told.names and not (known and known[-1].names == told.names and _untouched_since(connection, source, known[-1])):
-        names = tuple((name.database, name.table) for name in told.names)
-        content = to_column(_Content((), (), (), None, (), cascades=names, seq=told.seq))
+    if cascades.names and not (
+        known and known[-1].names == cascades.names and _untouched_since(connection, source, known[-1])
+    ):
+        names = tuple((name.database, name.table) for name in cascades.names)
+        content = to_column(_Content((), (), (), None, (), cascades=names, seq=cascades.seq))
     values = {"state": outcome.state, "outcome": outcome.outcome, "content": content}
     connection.execute(snapshot.update().where(snapshot.c.id == outcome.snapshot_id).values(values))
 
@@ -164,15 +166,15 @@ def told_cascades(engine: sa.Engine, source: str) -> list[ReportedCascades]:
 def _told(connection: sa.Connection, source: str) -> list[ReportedCascades]:
     is_told = (snapshot.c.source == source) & (snapshot.c.state == APPLIED) & snapshot.c.content.is_not(None)
     query = sa.select(snapshot.c.content).where(is_told).order_by(snapshot.c.id)
-    found = [from_column(text, _Content, "snapshot.content") for text in connection.execute(query).scalars()]
-    return [ReportedCascades(one.seq, tuple(TableName(*name) for name in one.cascades)) for one in found]
+    contents = [from_column(text, _Content, "snapshot.content") for text in connection.execute(query).scalars()]
+    return [ReportedCascades(content.seq, tuple(TableName(*name) for name in content.cascades)) for content in contents]
 
 
-def _untouched_since(connection: sa.Connection, source: str, told: ReportedCascades) -> bool:
+def _untouched_since(connection: sa.Connection, source: str, cascades: ReportedCascades) -> bool:
     """Whether these tables have no version after the report."""
     query = (
         sa.select(table_version.c.database_name, table_version.c.table_name)
         .join(schema_version, schema_version.c.id == table_version.c.version_id)
-        .where(schema_version.c.source == source, schema_version.c.seq >= told.seq)
+        .where(schema_version.c.source == source, schema_version.c.seq >= cascades.seq)
     )
-    return set(told.names).isdisjoint(TableName(*row) for row in connection.execute(query))
+    return set(cascades.names).isdisjoint(TableName(*row) for row in connection.execute(query))

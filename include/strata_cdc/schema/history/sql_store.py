@@ -96,7 +96,11 @@ class SchemaStore:
             insert_rows(connection, tracked_file, file_rows(connection, position.source, batch.files))
             insert_rows(connection, statement_change, [statement_row(position.source, s) for s in batch.statements])
             insert_rows(connection, row_removal, removal_rows(position.source, batch.removals))
-            insert_rows(connection, partition_change, [partition_row(position.source, one) for one in batch.partitions])
+            insert_rows(
+                connection,
+                partition_change,
+                [partition_row(position.source, partition) for partition in batch.partitions],
+            )
             if batch.temporary_tables is not None:
                 connection.execute(temporary_tables.delete().where(temporary_tables.c.source == position.source))
                 sessions = to_column(batch.temporary_tables)
@@ -170,10 +174,10 @@ class SchemaStore:
         if table is None:
             query = sa.select(sa.func.max(schema_version.c.id)).where(schema_version.c.source == source)
         else:
-            found = table_version.c
+            columns = table_version.c
             names = ((table.database, table.table), (table.database, ""), ("", ""))
-            speaks = sa.or_(*((found.database_name == one) & (found.table_name == two) for one, two in names))
-            query = sa.select(sa.func.max(found.version_id)).where((found.source == source) & speaks)
+            speaks = sa.or_(*((columns.database_name == one) & (columns.table_name == two) for one, two in names))
+            query = sa.select(sa.func.max(columns.version_id)).where((columns.source == source) & speaks)
         with reading(self.engine) as connection:
             return int(connection.execute(query).scalar() or 0)
 
@@ -225,11 +229,11 @@ class SchemaStore:
         return self._entries(source, schema_version.c.seq.between(first_seq, last_seq))
 
     def _entries(self, source: str, condition: sa.ColumnElement[bool]) -> list[StoredEntry]:
-        found = stored_entries(self.engine, source, condition)
-        if lacks_decisions(found):
+        entries = stored_entries(self.engine, source, condition)
+        if lacks_decisions(entries):
             complete_versions(self.engine, self, source)
-            found = stored_entries(self.engine, source, condition)
-        return found
+            entries = stored_entries(self.engine, source, condition)
+        return entries
 
     def statement_versions(self, source: str, first_seq: int, last_seq: int) -> list[tuple[int, int, int]]:
         """The versions of the statements of consecutive transactions: ordinal, number in the transaction, id of
@@ -269,13 +273,15 @@ class SchemaStore:
 
     def has_table(self, source: str, table: TableName) -> bool:
         """Whether some version of a source names a table."""
-        found = table_version.c
-        mine = (found.source == source) & (found.database_name == table.database) & (found.table_name == table.table)
+        columns = table_version.c
+        mine = (
+            (columns.source == source) & (columns.database_name == table.database) & (columns.table_name == table.table)
+        )
         if not table.table:
             # It is about all tables of a database.
             return False
         with reading(self.engine) as connection:
-            return connection.execute(sa.select(found.version_id).where(mine).limit(1)).first() is not None
+            return connection.execute(sa.select(columns.version_id).where(mine).limit(1)).first() is not None
 
     def renamed_tables(self, source: str) -> set[TableName]:
         """All names to which some table of a source was renamed."""
@@ -297,10 +303,10 @@ class SchemaStore:
         Raises:
             StoreFormatError: The store does not have it, or has it in a newer format.
         """
-        found = self._definitions.get(fingerprint)
-        if found is not None:
+        definition = self._definitions.get(fingerprint)
+        if definition is not None:
             self._definitions.move_to_end(fingerprint)
-            return found
+            return definition
         self.load_definitions([fingerprint])
         return self._definitions[fingerprint]
 
@@ -332,27 +338,27 @@ class SchemaStore:
     def ddls(self, version_ids: Iterable[int]) -> dict[int, str]:
         """The statements of many versions; versions without a statement are omitted."""
         wanted = sorted(set(version_ids))
-        found: dict[int, str] = {}
+        ddls: dict[int, str] = {}
         with reading(self.engine) as connection:
             for at in range(0, len(wanted), _CHUNK):
                 query = sa.select(schema_version.c.id, schema_version.c.ddl).where(
                     schema_version.c.id.in_(wanted[at : at + _CHUNK]), schema_version.c.ddl.is_not(None)
                 )
-                found.update((row.id, mask_secrets(row.ddl)) for row in connection.execute(query))
-        return found
+                ddls.update((row.id, mask_secrets(row.ddl)) for row in connection.execute(query))
+        return ddls
 
     def sessions(self, version_ids: Iterable[int]) -> dict[int, Session]:
         """The sessions that ran the statements of many versions; only those that were stored."""
         wanted = sorted(set(version_ids))
-        found: dict[int, Session] = {}
+        sessions: dict[int, Session] = {}
         columns = [schema_version.c[name] for name in Session.__struct_fields__]
         with reading(self.engine) as connection:
             for at in range(0, len(wanted), _CHUNK):
                 query = sa.select(schema_version.c.id, *columns).where(
                     schema_version.c.id.in_(wanted[at : at + _CHUNK]), schema_version.c.server_id.is_not(None)
                 )
-                found.update((one, Session(*session)) for one, *session in connection.execute(query))
-        return found
+                sessions.update((one, Session(*session)) for one, *session in connection.execute(query))
+        return sessions
 
     def database(self, source: str, name: str) -> DatabaseEntry | None:
         """The newest entry of a database, or of all databases; None if the versions have none."""
@@ -383,11 +389,13 @@ class SchemaStore:
 
     def statement_changes(self, source: str, after_seq: int, last_seq: int) -> list[StatementChange]:
         """Statements that changed rows which are not in the binlog, of transactions after_seq < seq <= last_seq."""
-        found = statement_change.c
+        columns = statement_change.c
         query = (
-            sa.select(found.seq, found.gtid, found.binlog_file, found.binlog_pos, found.tables, found.statement)
-            .where(found.source == source, found.seq > after_seq, found.seq <= last_seq)
-            .order_by(found.seq, found.binlog_pos)
+            sa.select(
+                columns.seq, columns.gtid, columns.binlog_file, columns.binlog_pos, columns.tables, columns.statement
+            )
+            .where(columns.source == source, columns.seq > after_seq, columns.seq <= last_seq)
+            .order_by(columns.seq, columns.binlog_pos)
         )
         with reading(self.engine) as connection:
             rows = connection.execute(query).all()
@@ -406,11 +414,11 @@ class SchemaStore:
     def row_removals(self, source: str, after_seq: int, last_seq: int) -> list[RowRemoval]:
         """The effects of DDL on rows without row events, table by table, of transactions after_seq < seq <=
         last_seq."""
-        found = row_removal.c
+        columns = row_removal.c
         query = (
-            sa.select(found.seq, found.gtid, found.binlog_pos, found.tables, found.statement, found.effects)
-            .where(found.source == source, found.seq > after_seq, found.seq <= last_seq)
-            .order_by(found.seq, found.binlog_pos)
+            sa.select(columns.seq, columns.gtid, columns.binlog_pos, columns.tables, columns.statement, columns.effects)
+            .where(columns.source == source, columns.seq > after_seq, columns.seq <= last_seq)
+            .order_by(columns.seq, columns.binlog_pos)
         )
         with reading(self.engine) as connection:
             rows = connection.execute(query).all()
@@ -418,7 +426,7 @@ class SchemaStore:
             complete_versions(self.engine, self, source)
             with reading(self.engine) as connection:
                 rows = connection.execute(query).all()
-        return [one for row in rows for one in removals_from_row(row)]
+        return [removal for row in rows for removal in removals_from_row(row)]
 
     def partitions(self, source: str, table: TableName) -> Partitioning | str:
         """The partitions of a table at the position; a text says why they are not known."""

@@ -30,13 +30,18 @@ def changes_asked(engine: sa.Engine, version_ids: Iterable[int]) -> Mapping[int,
     Raises:
         StoreUnavailableError: The database does not answer.
     """
-    found = schema_version.c
+    columns = schema_version.c
     wanted = sorted(set(version_ids))
     asked: dict[int, tuple[Change, ...]] = {}
     for at in range(0, len(wanted), _CHUNK):
         query = sa.select(
-            found.id, found.ddl, found.default_database, found.sql_mode, found.server_version, found.time_zone
-        ).where(found.id.in_(wanted[at : at + _CHUNK]), found.ddl.is_not(None))
+            columns.id,
+            columns.ddl,
+            columns.default_database,
+            columns.sql_mode,
+            columns.server_version,
+            columns.time_zone,
+        ).where(columns.id.in_(wanted[at : at + _CHUNK]), columns.ddl.is_not(None))
         with reading(engine) as connection:
             rows = connection.execute(query).all()
         for version_id, ddl, database, sql_mode, server_version, time_zone in rows:

@@ -40,6 +40,6 @@ def is_swap(taken: TableChange, left: TableChange) -> bool:
 def names_beside(name: TableName) -> list[TableName]:
     """Names that the tools give to a table's copy, and to the table when it is replaced."""
     endings = ("gho", "del")
-    found = [TableName(name.database, f"_{name.table}_{ending}") for ending in endings]
+    names = [TableName(name.database, f"_{name.table}_{ending}") for ending in endings]
     pt = [f"{'_' * count}{name.table}_{ending}" for ending in ("new", "old") for count in range(1, 11)]
-    return [*found, *(TableName(name.database, table) for table in pt)]
+    return [*names, *(TableName(name.database, table) for table in pt)]

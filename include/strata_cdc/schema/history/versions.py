@@ -219,10 +219,10 @@ class TrackedFile(Struct, frozen=True):
 
 def grouped_by_file(parts: Iterable[TrackedFile]) -> list[list[TrackedFile]]:
     """Parts of files of one name, grouped by file."""
-    found: dict[str, list[TrackedFile]] = {}
+    files: dict[str, list[TrackedFile]] = {}
     for part in parts:
-        found.setdefault(part.identity, []).append(part)
-    return list(found.values())
+        files.setdefault(part.identity, []).append(part)
+    return list(files.values())
 
 
 class StatementChange(Struct, frozen=True):

@@ -87,8 +87,8 @@ class _Dictionary:
 
     def definition(self, name: TableName) -> TableDefinition | None:
         """One base table; None if it does not exist."""
-        listed = [one for one in self._list_tables([name]) if one.kind == "BASE TABLE"]
-        found = self._page(listed).get(name) if listed else None
+        listed = [table for table in self._list_tables([name]) if table.kind == "BASE TABLE"]
+        definition = self._page(listed).get(name) if listed else None
         if name in self._texts.doubtful:
             raise SchemaGapError(self._texts.doubtful[name], table=str(name))
         if not self._sight().sees_all_columns_of(name):
@@ -96,7 +96,7 @@ class _Dictionary:
                 f"whether there is a table {name}, and with which columns, is hidden from the user of the connection",
                 remedy="Grant SELECT on it, or REVOKE no rights on its database.",
             )
-        return found
+        return definition
 
     def _sight(self) -> Sight:
         return Grants.parse(str(line) for (line,) in self._rows("SHOW GRANTS")).sight()
@@ -105,7 +105,7 @@ class _Dictionary:
         names = [listed.name for listed in page]
         columns = self._columns_of(names)
         keys = self._keys_of(names)
-        found = {
+        definitions = {
             listed.name: TableDefinition(
                 columns=tuple(columns[listed.name]),
                 keys=tuple(keys.get(listed.name, ())),
@@ -118,7 +118,7 @@ class _Dictionary:
             if listed.name in columns
         }
         with _server_errors():
-            return self._texts.complete(found)
+            return self._texts.complete(definitions)
 
     def _columns_of(self, names: Sequence[TableName]) -> dict[TableName, list[Column]]:
         srid = "SRS_ID" if self.server.flavour.is_mysql(*_ATOMIC_SINCE) else "NULL"
@@ -128,10 +128,10 @@ class _Dictionary:
             f"FROM information_schema.COLUMNS WHERE {_names_condition(names)} "
             "ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"
         )
-        found: dict[TableName, list[Column]] = {}
+        columns: dict[TableName, list[Column]] = {}
         for database, table, *column in self._rows(query, _names_values(names)):
-            found.setdefault(TableName(database, table), []).append(_column(column))
-        return found
+            columns.setdefault(TableName(database, table), []).append(_column(column))
+        return columns
 
     def _keys_of(self, names: Sequence[TableName]) -> dict[TableName, list[Key]]:
         newer = "IS_VISIBLE, EXPRESSION" if self.server.flavour.is_mysql(8, 0, 13) else "'YES', NULL"

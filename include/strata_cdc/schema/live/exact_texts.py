@@ -119,13 +119,13 @@ class ExactTexts:
         """The columns with the bytes of their defaults that are not shown; no columns if the user may not see them."""
         hidden = [column for column in definition.columns if may_hide_bytes(column)]
         written = self._written(name) if hidden else None
-        found: dict[str, Column] = {}
+        columns: dict[str, Column] = {}
         for column in hidden:
             one = None if written is None else written.column(column.name)
             raw = None if one is None or one.column_type != column.column_type else known_bytes(one)
             if raw is not None:
-                found[column.name] = replace(column, default_bytes=hidden_default(column, raw))
-        return found
+                columns[column.name] = replace(column, default_bytes=hidden_default(column, raw))
+        return columns
 
     def _written(self, name: TableName) -> TableDefinition | None:
         """A table as SHOW CREATE TABLE shows it."""
@@ -226,7 +226,7 @@ def _told(column: Column, texts: Sequence[bytes | None], asked: _Asked) -> Colum
     return replace(column, column_type=kind.text, label_bytes=hidden_bytes(raw, charset))
 
 
-def _with_columns(definition: TableDefinition, told: Mapping[str, Column]) -> TableDefinition:
-    if not told:
+def _with_columns(definition: TableDefinition, columns: Mapping[str, Column]) -> TableDefinition:
+    if not columns:
         return definition
-    return replace(definition, columns=tuple(told.get(column.name, column) for column in definition.columns))
+    return replace(definition, columns=tuple(columns.get(column.name, column) for column in definition.columns))

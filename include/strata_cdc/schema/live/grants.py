@@ -132,13 +132,13 @@ class Sight(Struct, frozen=True):
 
 
 def _read(line: str) -> Grant | None:
-    found = _GRANT.match(f"{line} ")
-    target = _OBJECT.fullmatch(found["object"]) if found else None
-    if found is None or target is None:
+    match = _GRANT.match(f"{line} ")
+    target = _OBJECT.fullmatch(match["object"]) if match else None
+    if match is None or target is None:
         return None
-    listed = _ON_COLUMNS.sub("", found["rights"]).split(",")
+    listed = _ON_COLUMNS.sub("", match["rights"]).split(",")
     rights = frozenset(right.strip().upper() for right in listed) - {""}
-    return Grant(rights, _unquoted(target["database"]), _unquoted(target["table"]), found["verb"] == "REVOKE")
+    return Grant(rights, _unquoted(target["database"]), _unquoted(target["table"]), match["verb"] == "REVOKE")
 
 
 def _unquoted(name: str) -> str:

@@ -149,30 +149,30 @@ def _shown(time_zone: str | None) -> str:
     return "" if time_zone is None else f" ({time_zone})"
 
 
-def _is_odd(one: ColumnType, other: ColumnType, pair: tuple[ValueClass, ValueClass]) -> bool:
+def _is_odd(column_type: ColumnType, other: ColumnType, pair: tuple[ValueClass, ValueClass]) -> bool:
     """FLOAT(7,3) rounds differently; ZEROFILL shows in texts."""
-    if _is_same(one, other):
+    if _is_same(column_type, other):
         return False
     rounds = ValueClass.FLOATING
-    if (pair[1] is rounds and other.decimals is not None) or (pair[0] is rounds and one.decimals is not None):
+    if (pair[1] is rounds and other.decimals is not None) or (pair[0] is rounds and column_type.decimals is not None):
         return True
-    return one.zerofill and pair[0] is not ValueClass.INTEGER and pair[1] in {ValueClass.TEXT, ValueClass.BYTES}
+    return column_type.zerofill and pair[0] is not ValueClass.INTEGER and pair[1] in {ValueClass.TEXT, ValueClass.BYTES}
 
 
 # What keeps values ------------------------------------------------------------------------------
 
 
-def _is_same(one: ColumnType, other: ColumnType, *_: Column) -> bool:
-    return one == other
+def _is_same(column_type: ColumnType, other: ColumnType, *_: Column) -> bool:
+    return column_type == other
 
 
-def _same_integer(one: ColumnType, other: ColumnType, *_: Column) -> bool:
+def _same_integer(column_type: ColumnType, other: ColumnType, *_: Column) -> bool:
     # The display width is not part of the value.
-    return one.kind is other.kind and one.unsigned == other.unsigned
+    return column_type.kind is other.kind and column_type.unsigned == other.unsigned
 
 
-def _longer_text(one: ColumnType, other: ColumnType, before: Column, after: Column) -> bool:
-    if TypeKind.CHAR is other.kind is not one.kind:
+def _longer_text(column_type: ColumnType, other: ColumnType, before: Column, after: Column) -> bool:
+    if TypeKind.CHAR is other.kind is not column_type.kind:
         return False
     charset = after.character_set or ""
     if charset not in {before.character_set, "utf8mb4"}:
@@ -180,7 +180,7 @@ def _longer_text(one: ColumnType, other: ColumnType, before: Column, after: Colu
     if charset != before.character_set and before.character_set in MANY_TO_ONE:
         # Values that were different may become equal.
         return False
-    return _room(other) >= _needed(one, before.character_set or "", after_is_text=other.length is None)
+    return _room(other) >= _needed(column_type, before.character_set or "", after_is_text=other.length is None)
 
 
 def _room(kind: ColumnType) -> int:
@@ -200,23 +200,23 @@ def _capacity(kind: ColumnType) -> int:
     return kind.kind.facts.capacity(kind) if kind.kind.facts.capacity is not None else kind.length or 0
 
 
-def _longer_bytes(one: ColumnType, other: ColumnType, *_: Column) -> bool:
+def _longer_bytes(column_type: ColumnType, other: ColumnType, *_: Column) -> bool:
     if other.kind is TypeKind.BINARY:
-        return one == other
-    return _room(other) >= _room(one)
+        return column_type == other
+    return _room(other) >= _room(column_type)
 
 
-def _more_labels(one: ColumnType, other: ColumnType, *_: Column) -> bool:
-    return set(one.labels) <= set(other.labels)
+def _more_labels(column_type: ColumnType, other: ColumnType, *_: Column) -> bool:
+    return set(column_type.labels) <= set(other.labels)
 
 
-def _more_members(one: ColumnType, other: ColumnType, *_: Column) -> bool:
+def _more_members(column_type: ColumnType, other: ColumnType, *_: Column) -> bool:
     """Members are shown in the order of the type."""
-    return [label for label in other.labels if label in set(one.labels)] == list(one.labels)
+    return [label for label in other.labels if label in set(column_type.labels)] == list(column_type.labels)
 
 
-def _more_digits(one: ColumnType, other: ColumnType, *_: Column) -> bool:
-    return (other.length or 0) >= (one.length or 0)
+def _more_digits(column_type: ColumnType, other: ColumnType, *_: Column) -> bool:
+    return (other.length or 0) >= (column_type.length or 0)
 
 
 def _any_geometry(_one: ColumnType, _other: ColumnType, *_: Column) -> bool:

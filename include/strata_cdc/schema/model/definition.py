@@ -168,15 +168,15 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
         folded = fold_name(name)
         return next((column for column in self.columns if fold_name(column.name) == folded), None)
 
-    def with_defaults_of(self, found: TableDefinition) -> TableDefinition:
+    def with_defaults_of(self, definition: TableDefinition) -> TableDefinition:
         """This definition; unknown facts of the table as a whole are taken from `found`. They affect only columns that
         are added later, and no existing row."""
         return replace(
             self,
-            character_set=self.character_set or found.character_set,
-            collation=self.collation or found.collation,
-            engine=self.engine or found.engine,
-            row_format=self.row_format or found.row_format,
+            character_set=self.character_set or definition.character_set,
+            collation=self.collation or definition.collation,
+            engine=self.engine or definition.engine,
+            row_format=self.row_format or definition.row_format,
         )
 
     def to_json(self) -> str:

@@ -44,16 +44,18 @@ class Partitioning(Struct, frozen=True):
 
     def names(self, wanted: tuple[str, ...]) -> bool:
         """Whether it has partitions with all of these names."""
-        return {fold_name(name) for name in wanted} <= {fold_name(one.name) for one in self.partitions}
+        return {fold_name(name) for name in wanted} <= {fold_name(partition.name) for partition in self.partitions}
 
     def around(self, names: tuple[str, ...]) -> Partitioning:
         """The part of it that is needed to determine the rows of some partitions: these, and for RANGE the one below
         each."""
         wanted = {fold_name(name) for name in names}
-        places = {at for at, one in enumerate(self.partitions) if fold_name(one.name) in wanted}
+        places = {at for at, partition in enumerate(self.partitions) if fold_name(partition.name) in wanted}
         if self.is_range:
             places |= {at - 1 for at in places}
-        return replace(self, partitions=tuple(one for at, one in enumerate(self.partitions) if at in places))
+        return replace(
+            self, partitions=tuple(partition for at, partition in enumerate(self.partitions) if at in places)
+        )
 
     def with_added(self, added: tuple[Partition, ...]) -> Partitioning:
         """With these partitions after the last one."""
@@ -62,12 +64,14 @@ class Partitioning(Struct, frozen=True):
     def without(self, names: tuple[str, ...]) -> Partitioning:
         """Without some partitions. For RANGE, their ranges belong to the next partition from now on."""
         gone = {fold_name(name) for name in names}
-        return replace(self, partitions=tuple(one for one in self.partitions if fold_name(one.name) not in gone))
+        return replace(
+            self, partitions=tuple(partition for partition in self.partitions if fold_name(partition.name) not in gone)
+        )
 
     def reorganized(self, names: tuple[str, ...], into: tuple[Partition, ...]) -> Partitioning:
         """With some adjacent partitions replaced by others."""
         gone = {fold_name(name) for name in names}
-        first = next(at for at, one in enumerate(self.partitions) if fold_name(one.name) in gone)
+        first = next(at for at, partition in enumerate(self.partitions) if fold_name(partition.name) in gone)
         left = self.without(names).partitions
         return replace(self, partitions=(*left[:first], *into, *left[first:]))
 

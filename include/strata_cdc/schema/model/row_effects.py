@@ -214,8 +214,8 @@ def together(effects: Sequence[RowEffect]) -> RowEffect:
     return RowEffect(
         kind=strongest,
         reason="; ".join(dict.fromkeys(effect.reason for effect in effects if effect.reason)),
-        filled=tuple(one for effect in effects for one in effect.filled),
-        converted=tuple(one for effect in effects for one in effect.converted),
+        filled=tuple(filled for effect in effects for filled in effect.filled),
+        converted=tuple(converted for effect in effects for converted in effect.converted),
         is_whole=any(effect.is_whole for effect in effects),
         brings_rows=any(effect.brings_rows for effect in effects),
         partitions=tuple(name for effect in effects for name in effect.partitions),

@@ -25,10 +25,10 @@ def offset_of(zone: str | None) -> int | None:
     For a zone with daylight saving time the server uses what was loaded into it (`mysql_tzinfo_to_sql`), from time zone
     files of any year; files of the newer, slim form end there in 2007 or before. SYSTEM may be any zone.
     """
-    found = _OFFSET.fullmatch(zone or "")
-    if found is not None:
-        seconds = (int(found[2]) * 60 + int(found[3])) * 60
-        return -seconds if found[1] == "-" else seconds
+    match = _OFFSET.fullmatch(zone or "")
+    if match is not None:
+        seconds = (int(match[2]) * 60 + int(match[3])) * 60
+        return -seconds if match[1] == "-" else seconds
     return None if not zone or zone.upper() == "SYSTEM" else _constant(zone)
 
 

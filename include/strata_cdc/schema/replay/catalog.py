@@ -120,10 +120,10 @@ class Catalog:
 
         A statement that does not fit raises nothing: its tables get a gap, and all other tables continue.
         """
-        found: list[TableChange] = []
+        apply: list[TableChange] = []
         for change in changes:
-            found.extend(self._apply(change))
-        return found
+            apply.extend(self._apply(change))
+        return apply
 
     def _apply(self, change: Change) -> list[TableChange]:
         match change:

@@ -230,14 +230,14 @@ class Replay:
     def _still_in_doubt(self, change: Change) -> list[TableChange]:
         """Tables of the statement that were not known before: those that are still unknown, and those that are
         certainly dropped."""
-        found: list[TableChange] = []
+        changes: list[TableChange] = []
         for name in _targets_of(change):
             state = self.catalog.get(name)
             if isinstance(state, Unknown):
-                found.append(TableChange(name, gap=state.reason))
+                changes.append(TableChange(name, gap=state.reason))
             elif isinstance(change, DropTables) and state is None and not self._is_covered(name.database):
-                found.append(TableChange(name))
-        return found
+                changes.append(TableChange(name))
+        return changes
 
     def _apply_to_database(
         self, change: CreateDatabase | AlterDatabase | DropDatabase

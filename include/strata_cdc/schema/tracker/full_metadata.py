@@ -62,16 +62,16 @@ def _type(table_map: TableMap, at: int, charset: str, labels: tuple[bytes, ...] 
     """
     code, metadata = table_map.types[at], table_map.metadata[at]
     is_text = charset != "binary"
-    found = type_logged_as(code, metadata, is_text=is_text, wide=CHARSETS[charset].max_bytes)
-    if found.kind in LABELLED:
+    column_type = type_logged_as(code, metadata, is_text=is_text, wide=CHARSETS[charset].max_bytes)
+    if column_type.kind in LABELLED:
         if labels is None:
             raise KeyError("no labels")
-        return replace(found, labels=tuple(shown_label(label, charset) for label in labels))
-    if found.kind.facts.family is Family.VECTOR:
-        return replace(found, length=_ordinal(table_map.vector_dimensions, table_map, at))
-    if found.kind in SPATIAL:
+        return replace(column_type, labels=tuple(shown_label(label, charset) for label in labels))
+    if column_type.kind.facts.family is Family.VECTOR:
+        return replace(column_type, length=_ordinal(table_map.vector_dimensions, table_map, at))
+    if column_type.kind in SPATIAL:
         return ColumnType(GEOMETRIES[_ordinal(table_map.geometry_types, table_map, at)])
-    return replace(found, unsigned=_is_unsigned(table_map, at) and found.kind is not TypeKind.YEAR)
+    return replace(column_type, unsigned=_is_unsigned(table_map, at) and column_type.kind is not TypeKind.YEAR)
 
 
 def _is_unsigned(table_map: TableMap, at: int) -> bool:

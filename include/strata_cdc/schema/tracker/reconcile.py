@@ -89,26 +89,26 @@ def essential(definition: TableDefinition) -> tuple[object, ...]:
 
 def as_shown(definition: TableDefinition) -> TableDefinition:
     """A definition as information_schema shows it, with `?` for characters that it cannot show."""
-    columns = tuple(replace(one, column_type=shown_text(one.column_type)) for one in definition.columns)
+    columns = tuple(replace(column, column_type=shown_text(column.column_type)) for column in definition.columns)
     return replace(definition, columns=columns)
 
 
-def with_lengths_of(replayed: TableDefinition, found: TableDefinition) -> TableDefinition:
+def with_lengths_of(replayed: TableDefinition, definition: TableDefinition) -> TableDefinition:
     """A replayed definition with facts that only the server has, and no binlog: lengths of keys, engine, default
     charset."""
-    lengths = {key.name: key.parts for key in found.keys}
+    lengths = {key.name: key.parts for key in definition.keys}
     keys = tuple(
         replace(key, parts=tuple(map(_with_length_of, key.parts, lengths[key.name])))
         if len(key.parts) == len(lengths.get(key.name, ()))
         else key
         for key in replayed.keys
     )
-    return replace(replayed, keys=keys).with_defaults_of(found)
+    return replace(replayed, keys=keys).with_defaults_of(definition)
 
 
-def _with_length_of(part: KeyPart, found: KeyPart) -> KeyPart:
-    is_known = part.lengths_in_doubt and part.column == found.column
-    return part.with_lengths(found.lengths) if is_known else part
+def _with_length_of(part: KeyPart, key_part: KeyPart) -> KeyPart:
+    is_known = part.lengths_in_doubt and part.column == key_part.column
+    return part.with_lengths(key_part.lengths) if is_known else part
 
 
 def reconcile(store: VersionStore, snapshot: SchemaSnapshot, end: VersionPlace) -> Reconciliation:
@@ -155,25 +155,25 @@ def _reconcile_at(
 
 def _unseen(entries: Iterable[StoredEntry]) -> Executed:
     """The transactions that were executed but are not in the stream: those before its start, and those in its holes."""
-    found = NOTHING
+    executed = NOTHING
     for entry in entries:
         if entry.seq == 0 and entry.name == EVERY_TABLE and entry.origin is not VersionOrigin.RELOAD:
-            found |= parse_executed(entry.gtid_executed)
+            executed |= parse_executed(entry.gtid_executed)
         if entry.missing:
-            found |= parse_executed(entry.missing)
-    return found
+            executed |= parse_executed(entry.missing)
+    return executed
 
 
 def _touched_since(entries: Sequence[StoredEntry], before: Executed) -> set[TableName]:
     """Names that were changed by DDLs which are not in a GTID set; these DDLs are at the end of the stream."""
-    found: set[TableName] = set()
+    names: set[TableName] = set()
     for entry in reversed(entries):
         if entry.gtid is not None and parse_executed(entry.gtid_executed) <= before:
             break
         if entry.is_statement and not (entry.gtid and before.contains(Gtid.parse(entry.gtid))):
             # An anonymous statement counts as later: no GTID set gives its position.
-            found.add(entry.name)
-    return found
+            names.add(entry.name)
+    return names
 
 
 class _Reconciling:
@@ -253,23 +253,23 @@ class _Reconciling:
 
     def _newest(self, name: TableName) -> StoredEntry | None:
         """The last entry of a name in the stream: its own, or one for all tables of its database or of the source."""
-        found = [
+        entries = [
             self._own[wide][-1] for wide in {name, every_table_of(name.database), EVERY_TABLE} if self._own.get(wide)
         ]
-        return max(found, key=lambda entry: entry.order, default=None)
+        return max(entries, key=lambda entry: entry.order, default=None)
 
-    def _compare(self, name: TableName, found: TableDefinition, fingerprint: str) -> None:
+    def _compare(self, name: TableName, definition: TableDefinition, fingerprint: str) -> None:
         newest = self._newest(name)
         if newest is None:
             return
         if newest.gap is not None:
-            self._reloads[_place(newest)].append(TableChange(name, found))
+            self._reloads[_place(newest)].append(TableChange(name, definition))
         elif newest.name != name or newest.fingerprint is None:
-            self._drift(name, None, found)
+            self._drift(name, None, definition)
         elif newest.fingerprint != fingerprint:
-            self._compare_definitions(name, newest, self._store.definition(newest.fingerprint), found)
+            self._compare_definitions(name, newest, self._store.definition(newest.fingerprint), definition)
 
-    def _compare_doubtful(self, name: TableName, found: TableDefinition, reason: str) -> None:
+    def _compare_doubtful(self, name: TableName, definition: TableDefinition, reason: str) -> None:
         """If the server does not report a table's texts completely, the table stays as in the stream if it looks the
         same."""
         newest = self._newest(name)
@@ -282,21 +282,21 @@ class _Reconciling:
         if newest.origin is VersionOrigin.METADATA:
             return
         known = self._store.definition(newest.fingerprint) if newest.name == name and newest.fingerprint else None
-        if known is None or essential(as_shown(known)) != essential(as_shown(found)):
+        if known is None or essential(as_shown(known)) != essential(as_shown(definition)):
             end, snapshot_id = self._end, self._snapshot.id
-            self._drifts.append(Drift(snapshot_id, name, end.seq, end.gtid_executed, known, found))
+            self._drifts.append(Drift(snapshot_id, name, end.seq, end.gtid_executed, known, definition))
             self._corrections.append(TableChange(name, gap=reason))
 
     def _compare_definitions(
-        self, name: TableName, newest: StoredEntry, replayed: TableDefinition, found: TableDefinition
+        self, name: TableName, newest: StoredEntry, replayed: TableDefinition, definition: TableDefinition
     ) -> None:
         if newest.origin is VersionOrigin.METADATA:
             # It has more facts than row events, and no contradiction.
-            self._corrections.append(TableChange(name, found))
-        elif essential(replayed) != essential(found):
-            self._drift(name, replayed, found)
+            self._corrections.append(TableChange(name, definition))
+        elif essential(replayed) != essential(definition):
+            self._drift(name, replayed, definition)
         elif replayed.in_doubt or replayed.collation is None:
-            self._take_lengths(name, newest, with_lengths_of(replayed, found))
+            self._take_lengths(name, newest, with_lengths_of(replayed, definition))
 
     def _take_lengths(self, name: TableName, newest: StoredEntry, completed: TableDefinition) -> None:
         """Facts about keys that no binlog has are valid since the last change of the table."""
@@ -317,10 +317,10 @@ class _Reconciling:
             else:
                 self._drift(name, self._store.definition(str(newest.fingerprint)), None)
 
-    def _drift(self, name: TableName, replayed: TableDefinition | None, found: TableDefinition | None) -> None:
+    def _drift(self, name: TableName, replayed: TableDefinition | None, definition: TableDefinition | None) -> None:
         end, snapshot_id = self._end, self._snapshot.id
-        self._drifts.append(Drift(snapshot_id, name, end.seq, end.gtid_executed, replayed, found))
-        self._corrections.append(TableChange(name, found))
+        self._drifts.append(Drift(snapshot_id, name, end.seq, end.gtid_executed, replayed, definition))
+        self._corrections.append(TableChange(name, definition))
 
     # What is not named --------------------------------------------------------------------------
 
@@ -356,13 +356,13 @@ class _Reconciling:
 
     def _databases(self) -> list[DatabaseEntry]:
         """Defaults of databases that the stream does not have; those of the stream are exact."""
-        found = []
+        databases = []
         for entry in self._snapshot.databases:
             known = self._store.database(self._snapshot.source, entry.name)
             is_known = known is not None and (known.presence is NamePresence.DROPPED or known.collation is not None)
             if not is_known and not self._is_touched(every_table_of(entry.name)):
-                found.append(entry)
-        return found
+                databases.append(entry)
+        return databases
 
     def _views(self) -> list[ViewEntry]:
         known: dict[str, list[TableName]] = {}

@@ -139,17 +139,18 @@ class SourceSchema(Struct):
             views=tuple(entry for entry in version.views if self.is_of_users(entry.name.database)),
         )
 
-    def reconciled(self, found: Reconciliation) -> tuple[Version, ...]:
+    def reconciled(self, reconciliation: Reconciliation) -> tuple[Version, ...]:
         """The versions of a snapshot, with ids and effects; the schema is then as the snapshot has it."""
         versions = tuple(
-            replace(version, tables=self._decided(version.tables, (), version.origin)) for version in found.versions
+            replace(version, tables=self._decided(version.tables, (), version.origin))
+            for version in reconciliation.versions
         )
-        self.replay.put_databases(found.databases)
-        for entry in found.known:
+        self.replay.put_databases(reconciliation.databases)
+        for entry in reconciliation.known:
             self.replay.put_table(entry)
-        for view in found.views:
+        for view in reconciliation.views:
             self.replay.catalog.put_view(view)
-        for database in found.covered:
+        for database in reconciliation.covered:
             self.replay.cover(database)
         return versions
 

@@ -281,14 +281,14 @@ class Tracker:
         state.position = replace(state.position, lower_case_table_names=snapshot.lower_case_table_names)
         self.flush()
         end = state.place_after(state.position.binlog_file, state.position.binlog_pos or 0)
-        found = reconcile(self._store, snapshot, end)
-        self._unstored.versions += self._schema.reconciled(found)
-        self._reporter.note_reconciled(found)
-        outcome = SnapshotOutcome(snapshot.id, USELESS, outcome_text(snapshot, found))
-        if not found.useless:
-            cascades = tuple(name for name in snapshot.cascades if name not in found.postponed)
+        reconciliation = reconcile(self._store, snapshot, end)
+        self._unstored.versions += self._schema.reconciled(reconciliation)
+        self._reporter.note_reconciled(reconciliation)
+        outcome = SnapshotOutcome(snapshot.id, USELESS, outcome_text(snapshot, reconciliation))
+        if not reconciliation.useless:
+            cascades = tuple(name for name in snapshot.cascades if name not in reconciliation.postponed)
             outcome = SnapshotOutcome(snapshot.id, APPLIED, outcome.outcome, end.seq, cascades)
-        self._settle(outcome, found.drifts)
+        self._settle(outcome, reconciliation.drifts)
 
     def _drop_misplaced(self, transaction: TrackedTransaction) -> None:
         """Drops snapshots before a transaction without a GTID: then no GTID set gives their position in the stream."""

@@ -51,20 +51,20 @@ class UnknownTables:
         if not self._names or seq < self._looks_again_at:
             return ()
         unknown = {name for name in transaction.tables if self._is_unknown(name, replay)}
-        found: dict[TableName, TableChange] = {}
+        changes: dict[TableName, TableChange] = {}
         for table_map in transaction.table_maps if unknown else ():
             name = TableName(table_map.database, table_map.table)
-            if name not in unknown or name in found:
+            if name not in unknown or name in changes:
                 continue
             definition = definition_from_map(table_map)
             if definition is None:
                 self._fruitless += 1
                 self._looks_again_at = seq + min(self._fruitless // _PATIENCE, _LONGEST_PAUSE)
                 break
-            found[name] = TableChange(name, definition)
-        for entry in found.values():
+            changes[name] = TableChange(name, definition)
+        for entry in changes.values():
             replay.put_table(entry)
-        return tuple(found.values())
+        return tuple(changes.values())
 
     def _is_unknown(self, name: TableName, replay: Replay) -> bool:
         if name.database in self._exclude:

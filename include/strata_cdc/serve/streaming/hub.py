@@ -66,13 +66,13 @@ class Hub:
         # A loop that is closed takes nothing any more.
         with suppress(RuntimeError):
             try:
-                for found in self._stream.spans():
-                    if isinstance(found, Heartbeat):
+                for span in self._stream.spans():
+                    if isinstance(span, Heartbeat):
                         self._refuse_closed()
                         continue
                     while not self._free.acquire(timeout=_LOOK_SECONDS):
                         self._refuse_closed()
-                    self._loop.call_soon_threadsafe(self._take, found)
+                    self._loop.call_soon_threadsafe(self._take, span)
             except StrataError as error:
                 self._loop.call_soon_threadsafe(self._end, error)
             else:
@@ -179,10 +179,10 @@ class _View:
         return found
 
     def _write(self, spans: Sequence[tuple[SpanCursor, RecentPart]]) -> list[Messages]:
-        return [self._writing.messages(self._selection.of(one, at.first_seq)) for at, one in spans]
+        return [self._writing.messages(self._selection.of(part, at.first_seq)) for at, part in spans]
 
-    def _keep(self, cursor: SpanCursor, found: Messages, most_bytes: int) -> None:
-        self._written[cursor] = found
-        self._size += len(found.data) + _LINES_BYTES
+    def _keep(self, cursor: SpanCursor, messages: Messages, most_bytes: int) -> None:
+        self._written[cursor] = messages
+        self._size += len(messages.data) + _LINES_BYTES
         while self._size > most_bytes and len(self._written) > 1:
             self._size -= len(self._written.popitem(last=False)[1].data) + _LINES_BYTES

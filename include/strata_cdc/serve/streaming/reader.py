@@ -93,10 +93,10 @@ class _Alone:
         return asyncio.get_running_loop().run_in_executor(self._thread, self._step)
 
     def _step(self) -> tuple[StreamBatch | Heartbeat | None, Messages]:
-        found = next(self._spans, None)
-        if found is None or isinstance(found, Heartbeat):
-            return found, NO_MESSAGES
-        return found, self._writing.messages(found)
+        span = next(self._spans, None)
+        if span is None or isinstance(span, Heartbeat):
+            return span, NO_MESSAGES
+        return span, self._writing.messages(span)
 
     def close(self) -> None:
         """Frees all of it when the step that is being done is over, within half a second."""
@@ -312,10 +312,10 @@ class HttpReader:
         return b"".join(found), cursor
 
     async def _next_shared(self, hub: Hub, cursor: SpanCursor) -> bytes:
-        one = hub.recent[cursor.number]
+        part = hub.recent[cursor.number]
         messages = await hub.messages(self._wish, cursor)
-        inside = one.open_seq is not None and messages.last_seq == one.open_seq
-        self._last = messages.last if inside else one.behind or self._last
+        inside = part.open_seq is not None and messages.last_seq == part.open_seq
+        self._last = messages.last if inside else part.behind or self._last
         if messages.data:
             self._last_sent_at = time.monotonic()
         return messages.data

@@ -57,7 +57,7 @@ def _write_local(table: Path, version: int) -> None:
     log = table / _LOG
     numbers = {int(path.name[:_DIGITS]) for path in log.glob(f"*{_CHECKPOINT}") if path.name[:_DIGITS].isdigit()}
     # A checkpoint that an older version of Strata wrote may be incomplete.
-    for start in [*sorted((one for one in numbers if one < version), reverse=True), -1]:
+    for start in [*sorted((number for number in numbers if number < version), reverse=True), -1]:
         with _beside(table) as made:
             links = [] if start < 0 else [f"{start:0{_DIGITS}d}{_CHECKPOINT}"]
             links += [f"{one:0{_DIGITS}d}.json" for one in range(max(start, 0), version + 1)]

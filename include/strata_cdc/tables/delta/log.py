@@ -161,13 +161,13 @@ def commit_files(
 
 def live_files(table: DeltaTable) -> dict[str, int]:
     """Paths of the data files, with the interval of each, by any writer (a user's `optimize` has its own names)."""
-    found = _actions(table)
-    if found.num_rows == 0:
+    actions = _actions(table)
+    if actions.num_rows == 0:
         return {}
-    starts: Iterable[int] = found.column(f"partition.{INTERVAL}").cast(pa.int64()).to_pylist()
+    starts: Iterable[int] = actions.column(f"partition.{INTERVAL}").cast(pa.int64()).to_pylist()
     # The list has the paths as in the log, percent-encoded; RemoveAction encodes its argument itself (deltalake 1.6).
     # This matters for files that Strata did not write: the folders of `optimize` have colons and blanks in their names.
-    paths = [unquote(path) for path in found.column("path").to_pylist()]
+    paths = [unquote(path) for path in actions.column("path").to_pylist()]
     return dict(zip(paths, starts, strict=True))
 
 
@@ -178,11 +178,11 @@ def _actions(table: DeltaTable) -> pa.Table:
 
 def bounds_of(table: DeltaTable, column: str) -> dict[str, tuple[int, int]]:
     """The smallest and the largest integer of a column in each file without NULLs in it, if the log has them."""
-    found = _actions(table)
+    actions = _actions(table)
     names = [f"{part}.{column}" for part in ("min", "max", "null_count")]
-    if not set(names) <= set(found.column_names):
+    if not set(names) <= set(actions.column_names):
         return {}
-    rows = zip(found["path"].to_pylist(), *(found[name].to_pylist() for name in names), strict=True)
+    rows = zip(actions["path"].to_pylist(), *(actions[name].to_pylist() for name in names), strict=True)
     return {
         unquote(path): (low, high)
         for path, low, high, nulls in rows

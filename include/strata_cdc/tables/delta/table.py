@@ -128,9 +128,9 @@ class DeltaChanges:
             dataset = self._table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(path, files))
             # Not `to_batches`: whatever read-ahead is set, Arrow (26.0) decodes as many row groups ahead as fit between
             # it and a slower reader.
-            for one in dataset.get_fragments():
+            for fragment in dataset.get_fragments():
                 # A new fragment for each file: those of the dataset would keep what they have read of each file's end.
-                file = one.format.make_fragment(one.path, one.filesystem, one.partition_expression)
+                file = fragment.format.make_fragment(fragment.path, fragment.filesystem, fragment.partition_expression)
                 for group in file.split_by_row_group():
                     yield group.to_table(dataset.schema, None if columns is None else list(columns))
         except OSError as error:
@@ -148,8 +148,8 @@ class DeltaOutput:
     @_as_the_port_says()
     def open(self, url: str) -> DeltaChanges | None:
         """The Delta table at the URL."""
-        found = open_table(url)
-        return None if found is None else DeltaChanges(found, url)
+        table = open_table(url)
+        return None if table is None else DeltaChanges(table, url)
 
     def with_commit(self, known: Mapping[str, int]) -> frozenset[str]:
         """Looks for the commit's file in the log."""

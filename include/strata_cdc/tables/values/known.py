@@ -31,16 +31,16 @@ def converted(values: pa.Array, pair: Pair) -> pa.Array:
 
 def _printed(values: pa.Array, pair: Pair) -> pa.Array:
     """Numbers as texts that MySQL prints."""
-    one = pair.one
+    column_type = pair.one
     if pa.types.is_floating(values.type):
-        text = float_text if one.kind is TypeKind.FLOAT else double_text
+        text = float_text if column_type.kind is TypeKind.FLOAT else double_text
         return by_value(values, text, pa.string())
     if pa.types.is_decimal(values.type) and values.type.scale:
         return numbers.decimal_text(values)
     found = numbers.as_integers(values).cast(pa.string())
-    if one.kind is TypeKind.YEAR:
+    if column_type.kind is TypeKind.YEAR:
         return pc.utf8_lpad(found, 4, "0")
-    return pc.utf8_lpad(found, one.length, "0") if one.zerofill and one.length else found
+    return pc.utf8_lpad(found, column_type.length, "0") if column_type.zerofill and column_type.length else found
 
 
 def _as_text(show: Callable[[pa.Array, Pair], pa.Array]) -> Callable[[pa.Array, Pair], pa.Array]:

@@ -67,19 +67,19 @@ def date_to_datetime(values: pa.Array, pair: Pair) -> pa.Array:
 def datetime_to_timestamp(values: pa.Array, pair: Pair) -> pa.Array:
     """The moment that has this date and time in the session's zone."""
     micros, nulls = _micros(values)
-    found = _rounded_moments(micros, pair.other.length or 0, pair) - _offset(pair)
-    known = found[~nulls]
+    rounded_moments = _rounded_moments(micros, pair.other.length or 0, pair) - _offset(pair)
+    known = rounded_moments[~nulls]
     # Outside strict mode, the value becomes a zero date.
     if known.size and (known.min() < SECOND or known.max() > _LAST_TIMESTAMP):
         pair.refuse("values are moments that no TIMESTAMP has")
-    return pa.array(found, pa.int64(), mask=nulls).cast(pair.target)
+    return pa.array(rounded_moments, pa.int64(), mask=nulls).cast(pair.target)
 
 
 def timestamp_to_datetime(values: pa.Array, pair: Pair) -> pa.Array:
     """The date and time of a moment in the session's zone."""
     micros, nulls = _micros(values)
-    found = _rounded_moments(micros + _offset(pair), pair.other.length or 0, pair)
-    return pa.array(found, pa.int64(), mask=nulls).cast(pair.target)
+    rounded_moments = _rounded_moments(micros + _offset(pair), pair.other.length or 0, pair)
+    return pa.array(rounded_moments, pa.int64(), mask=nulls).cast(pair.target)
 
 
 def _offset(pair: Pair) -> int:
@@ -168,10 +168,10 @@ def time_of(text: str) -> int:
     """Microseconds of a TIME that MySQL printed; an empty text is 0."""
     if not text:
         return 0
-    found = _TIME.fullmatch(text)
-    if found is None:  # a regular expression has seen it
+    match = _TIME.fullmatch(text)
+    if match is None:  # a regular expression has seen it
         raise ValueError(text)
-    sign, hours, minutes, seconds, fraction = found.groups(default="")
+    sign, hours, minutes, seconds, fraction = match.groups(default="")
     micros = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * SECOND + int(fraction.ljust(6, "0"))
     return -micros if sign else micros
 

@@ -44,9 +44,9 @@ class MysqldumpFile:
         head = self._head()
         if not head.startswith(b"-- MySQL dump"):
             raise Usage("this is no file of mysqldump with its comments", file=str(path), remedy=HOW_TO_MAKE)
-        found = _GTIDS.search(head)
+        match = _GTIDS.search(head)
         # A set at the end of the file is later than the set of the rows.
-        if found is None or b"GTID state at the end" in head:
+        if match is None or b"GTID state at the end" in head:
             raise Usage("the file does not say which GTID set its rows have", file=str(path), remedy=HOW_TO_MAKE)
         if b"MASTER_LOG_FILE" not in head and b"SOURCE_LOG_FILE" not in head:
             # Only if it has the position, every version of mysqldump has read the set and the rows under one lock.
@@ -55,7 +55,7 @@ class MysqldumpFile:
         if b"TIME_ZONE='+00:00'" not in head:
             raise Usage("the file was made with --skip-tz-utc: its timestamps are in an unknown zone",
                         file=str(path), remedy=HOW_TO_MAKE)  # fmt: skip
-        self.executed = parse_executed(found[1].decode("ascii").replace("\n", ""))
+        self.executed = parse_executed(match[1].decode("ascii").replace("\n", ""))
         database = _HOST.search(head)
         self._database = database[1].strip() if database else b""
         self.tables: set[TableName] = set()

@@ -140,8 +140,8 @@ def _wait(server: ScratchServer, process: subprocess.Popen[bytes]) -> None:
     while not (server.folder / "pid").exists():
         if process.poll() is not None or time.monotonic() > until:
             log = server.folder / "log"
-            said = log.read_text(errors="replace")[-_LOG_CHARACTERS:] if log.exists() else ""
-            raise BadData(f"the mysqld for the backup does not start: {said}")
+            text = log.read_text(errors="replace")[-_LOG_CHARACTERS:] if log.exists() else ""
+            raise BadData(f"the mysqld for the backup does not start: {text}")
         time.sleep(0.05)
 
 

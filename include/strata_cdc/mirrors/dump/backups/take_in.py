@@ -132,15 +132,17 @@ def _mirror_of(
 
 def _refuse_lossy(definition: TableDefinition) -> None:
     # Field_float::val_str prints six digits (sql/field.cc); a double has all that it needs.
-    lossy = [one.name for one in definition.columns if parse_column_type(one.column_type).kind is TypeKind.FLOAT]
+    lossy = [
+        column.name for column in definition.columns if parse_column_type(column.column_type).kind is TypeKind.FLOAT
+    ]
     if lossy:
         raise Usage(
             f"column {', '.join(lossy)} is FLOAT, which backups hold with six digits only",
             remedy="`strata dump` reads the rows from the source, with all digits.",
         )
     # A JSON document that is read from text has doubles instead of decimals: 1.10 becomes 1.1.
-    documents = [fold_name(one.name) for one in definition.columns if one.column_type == "json"]
-    derived = [one.name for one in definition.columns if one.generated and _may_name(one, documents)]
+    documents = [fold_name(column.name) for column in definition.columns if column.column_type == "json"]
+    derived = [column.name for column in definition.columns if column.generated and _may_name(column, documents)]
     if derived:
         raise Usage(
             f"column {', '.join(derived)} is computed from JSON, of which backups do not hold the types of numbers",
@@ -153,8 +155,8 @@ def _may_name(column: Column, names: Sequence[str]) -> bool:
     return any(name in expression for name in names)
 
 
-def _refuse_other(found: TableDefinition | None, loaded: TableDefinition) -> None:
-    if found is not None and list(map(_essence, found.columns)) == list(map(_essence, loaded.columns)):
+def _refuse_other(definition: TableDefinition | None, loaded: TableDefinition) -> None:
+    if definition is not None and list(map(_essence, definition.columns)) == list(map(_essence, loaded.columns)):
         return
     raise SchemaGapError(
         "the table is another one in the backup than in the history at its GTID set",

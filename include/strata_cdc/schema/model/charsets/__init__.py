@@ -88,19 +88,19 @@ def charset_of_collation(collation: str) -> str:
 
 
 def _charsets() -> dict[str, Charset]:
-    found: dict[str, Charset] = {}
+    charsets: dict[str, Charset] = {}
     for _, collation in sorted(COLLATION_NAMES.items()):
         name = charset_of_collation(collation)
-        if name in found:
+        if name in charsets:
             continue
-        found[name] = Charset(
+        charsets[name] = Charset(
             name=name,
             default_collation=_DEFAULTS.get(name, collation),
             binary_collation=f"{name}_bin" if f"{name}_bin" in _ID_BY_NAME else name,
             max_bytes=MULTIBYTE.get(name, 1),
             codec=CODECS.get(name),
         )
-    return found
+    return charsets
 
 
 CHARSETS: dict[str, Charset] = _charsets()
