@@ -22,7 +22,7 @@ SEQUENCES = 300
 STATEMENTS = 20
 IN_PROCEDURE = 0.1
 """How many of the statements run in a stored procedure."""
-QUICK = ("--innodb-flush-method=nosync", "--innodb-doublewrite=OFF")
+QUICK = ("--innodb-doublewrite=OFF",)
 """Options of a server that may lose everything in a crash."""
 
 
