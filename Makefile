@@ -73,7 +73,7 @@ lock: ## Compile pyproject.toml to the locked requirements
 	@$(COMPILE) --group pyproject.toml:containers -c requirements.txt -o requirements-containers.txt && $(COMPILE) --group pyproject.toml:s3 -o requirements-s3.txt
 
 clean: down ## Remove all state of the demo and of `make up`; the environment stays
-	@find .strata -mindepth 1 -maxdepth 1 ! -name mysql ! -name redis ! -name valkey ! -name mysqlclient ! -name s3 -exec rm -rf {} +
+	@find .strata -mindepth 1 -maxdepth 1 ! -name mysql ! -name redis ! -name valkey ! -name mysqlclient ! -name mariadb ! -name mariadb-10.11 ! -name s3 -exec rm -rf {} +
 
 help: ## This list
 	@awk -f scripts/help.awk $(MAKEFILE_LIST)

@@ -127,6 +127,8 @@ if [ "${1:-}" = tests ]; then
     fi
     scripts/install_redis.sh .strata/redis redis
     scripts/install_redis.sh .strata/valkey valkey || say "without Valkey its two tests are left out"
+    scripts/install_mariadb.sh .strata/mariadb sid || say "without MariaDB its tests are left out"
+    scripts/install_mariadb.sh .strata/mariadb-10.11 bookworm || say "without MariaDB 10.11 its tests are left out"
     scripts/install_mysqlclient.sh .strata/mysqlclient || say "without mysqlclient its test is left out"
 fi
 if [ -n "$sharing" ]; then wait "$sharing" || say "without the archive Spark's jobs start some seconds later"; fi
