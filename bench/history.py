@@ -55,7 +55,7 @@ def measure(versions: int, tables: int, url: str) -> dict[str, float | int | str
     begin = time.perf_counter()
     tracker.begin_file(stream.start())
     for sql in statements(versions, tables):
-        tracker.take(stream.transaction(sql))
+        tracker.track(stream.transaction(sql))
     tracker.end_file(stream.position)
     report = tracker.finish()
     tracking = time.perf_counter() - begin

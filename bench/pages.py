@@ -39,7 +39,7 @@ def fill(url: str, versions: int, tables: int) -> None:
     tracker, stream = Tracker(store, "s"), Stream()
     tracker.begin_file(stream.start())
     for sql in statements(versions, tables):
-        tracker.take(stream.transaction(sql))
+        tracker.track(stream.transaction(sql))
     tracker.end_file(stream.position)
     tracker.finish()
     first = Stream().time

@@ -56,10 +56,10 @@ def test_marks_of_a_recorded_file():
 
 def test_an_xid_once_more_ends_the_one_before():
     undecided = Undecided([Prepared(3, "x")])
-    assert undecided.take(5, XaMark(XaStep.PREPARE, "x")) == 3
-    assert undecided.take(6, XaMark(XaStep.ROLLBACK, "y")) is None
+    assert undecided.apply(5, XaMark(XaStep.PREPARE, "x")) == 3
+    assert undecided.apply(6, XaMark(XaStep.ROLLBACK, "y")) is None
     assert undecided.prepared() == (Prepared(5, "x"),)
-    assert undecided.take(7, XaMark(XaStep.COMMIT, "x")) == 5
+    assert undecided.apply(7, XaMark(XaStep.COMMIT, "x")) == 5
 
 
 def landed(lake, *files: str) -> LandedStream:

@@ -152,7 +152,7 @@ def _read(found: Iterable[Any]) -> list[dict[str, Any]]:
         for step in found:
             if isinstance(step, ChangeBatch):
                 step.batch.validate(full=True)
-                lines.take(step.table, step.definition, step.batch)
+                lines.write(step.table, step.definition, step.batch)
     except BadData:
         pass
     return [json.loads(line) for line in lines.drain()]

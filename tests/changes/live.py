@@ -151,7 +151,7 @@ def changes(path: Path, definitions: dict[TableName, TableDefinition] | None) ->
     for step in steps(path, definitions):
         if isinstance(step, ChangeBatch):
             step.batch.validate(full=True)
-            lines.take(step.table, step.definition, step.batch)
+            lines.write(step.table, step.definition, step.batch)
     return [json.loads(line) for line in lines.drain()]
 
 

@@ -28,7 +28,7 @@ def read_until_fault(path: Path) -> tuple[list[str], StrataError | None]:
         for step in steps(path, None):
             if isinstance(step, ChangeBatch):
                 step.batch.validate(full=True)
-                lines.take(step.table, step.definition, step.batch)
+                lines.write(step.table, step.definition, step.batch)
     except StrataError as error:
         fault = error
     return list(lines.drain()), fault

@@ -48,7 +48,7 @@ def test_a_damaged_value_costs_its_row(mysql_server: MysqlServer, tmp_path: Path
     lines, aside = JsonLines(), {}
     for step in steps(path, {name: definition}):
         if isinstance(step, ChangeBatch):
-            lines.take(step.table, step.definition, step.batch)
+            lines.write(step.table, step.definition, step.batch)
         elif isinstance(step, QuarantinedRows):
             aside |= _put_aside(step)
     assert aside == expected

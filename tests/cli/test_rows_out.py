@@ -29,7 +29,7 @@ def test_what_is_held_of_all_tables_is_bounded(tmp_path):
         for number in range(ROUNDS):
             for table in range(TABLES):
                 batch = pa.record_batch({"a": pa.array(range(number * ROWS, (number + 1) * ROWS), pa.int64())})
-                output.take(ChangeBatch(TableName("d", f"t{table}"), 1, DEFINITION, batch))
+                output.write(ChangeBatch(TableName("d", f"t{table}"), 1, DEFINITION, batch))
                 held = sum(gathered.groups.held_bytes for gathered in output._gathered.values())
                 assert held == output._held_bytes <= 10_000
     for table in range(TABLES):
@@ -51,7 +51,7 @@ def write_one_table(folder, rows, limits):
     with rows_out.ParquetOutput(str(folder), limits) as output:
         for begin in range(0, rows, ROWS):
             batch = pa.record_batch({"a": pa.array(range(begin, min(begin + ROWS, rows)), pa.int64())})
-            output.take(ChangeBatch(TableName("d", "t"), 1, DEFINITION, batch))
+            output.write(ChangeBatch(TableName("d", "t"), 1, DEFINITION, batch))
 
 
 def rows_in_order(folder):
@@ -66,7 +66,7 @@ def test_rows_in_quarantine_are_counted_by_table_with_their_place(tmp_path, kind
     with kind(str(tmp_path / "out")) as output:
         for table, count in (("t", 1), ("u", 2), ("u", 1)):
             rows = changes({"a": pa.int64()}, [{"op": "insert", "after": {"a": at}} for at in range(count)]).batch
-            output.take(QuarantinedRows(TableName("d", table), 1, DEFINITION, error, rows))
+            output.write(QuarantinedRows(TableName("d", table), 1, DEFINITION, error, rows))
     assert output.report() == {
         "rows": 0,
         "quarantined": 4,
@@ -89,7 +89,7 @@ def test_rows_in_quarantine_are_counted_by_table_with_their_place(tmp_path, kind
 def test_rows_in_quarantine_beside_standard_output_are_said_to_be_nowhere():
     with rows_out.JsonlOutput("-") as output:
         rows = changes({"a": pa.int64()}, [{"op": "insert", "after": {"a": 1}}]).batch
-        output.take(QuarantinedRows(TableName("d", "t"), 1, DEFINITION, SchemaMismatchError("x"), rows))
+        output.write(QuarantinedRows(TableName("d", "t"), 1, DEFINITION, SchemaMismatchError("x"), rows))
     assert output.report()["quarantine"].startswith("nowhere")
 
 

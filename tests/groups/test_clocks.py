@@ -64,18 +64,18 @@ def clocks(**ahead: int) -> Clocks:
 def test_a_clock_that_is_set_forward_is_measured_anew(caplog):
     found = clocks(a=0, b=0, c=0)
     now = found.now()
-    assert found.take("b", np.array([now - 5])) == [now - 5]
+    assert found.translate("b", np.array([now - 5])) == [now - 5]
     found._ask = lambda source: moment(HOUR if source == "b" else 0)
-    assert found.take("b", np.array([now + HOUR])) == [now]
+    assert found.translate("b", np.array([now + HOUR])) == [now]
     assert "the clock of b is +3600.000 s away" in caplog.text
 
 
 def test_a_clock_that_is_set_back_is_measured_anew():
     found = clocks(a=0, b=HOUR, c=0)
     now = found.now()
-    assert found.take("b", np.array([now + HOUR])) == [now]
+    assert found.translate("b", np.array([now + HOUR])) == [now]
     found._ask = lambda source: moment(0)
-    assert found.take("b", np.array([now + 10])) == [now + 10]
+    assert found.translate("b", np.array([now + 10])) == [now + 10]
 
 
 def test_an_answer_corrects_a_clock_too():

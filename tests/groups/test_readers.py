@@ -38,22 +38,22 @@ def test_a_source_waits_once_too_much_of_it_does(inbox: Inbox) -> None:
     a, b = putting(inbox, "a", [60, 60, 60, 1]), putting(inbox, "b", [99, 0])
     b.join()
     found: list[tuple[str, object]] = []
-    wait_until(lambda: found.extend(inbox.take(0)) or len(found) == 4)
+    wait_until(lambda: found.extend(inbox.receive(0)) or len(found) == 4)
     # What has been taken counts until all are let go on.
     assert [what for source, what in found if source == "a"] == [0, 1]
     assert a.is_alive()
-    assert inbox.take(0.05) == []
+    assert inbox.receive(0.05) == []
     inbox.go_on([])
     a.join()
-    assert inbox.take(0) == [("a", 2), ("a", 3)]
+    assert inbox.receive(0) == [("a", 2), ("a", 3)]
 
 
 def test_what_has_no_size_waits_too_if_nobody_takes_it(inbox: Inbox) -> None:
     a = putting(inbox, "a", [0] * 300)
     found: list[tuple[str, object]] = []
     for count in (100, 200, 300):
-        wait_until(lambda count=count: found.extend(inbox.take(0)) or len(found) == count)
-        assert inbox.take(0.05) == []
+        wait_until(lambda count=count: found.extend(inbox.receive(0)) or len(found) == count)
+        assert inbox.receive(0.05) == []
         inbox.go_on([])
     a.join()
     assert found == [("a", number) for number in range(300)]
@@ -62,10 +62,10 @@ def test_what_has_no_size_waits_too_if_nobody_takes_it(inbox: Inbox) -> None:
 def test_a_source_that_is_paused_waits(inbox: Inbox) -> None:
     inbox.go_on(["a"])
     a = putting(inbox, "a", [1])
-    assert inbox.take(0.05) == []
+    assert inbox.receive(0.05) == []
     inbox.go_on([])
     a.join()
-    assert inbox.take(0) == [("a", 0)]
+    assert inbox.receive(0) == [("a", 0)]
 
 
 def test_nobody_waits_once_it_is_closed(inbox: Inbox) -> None:

@@ -44,11 +44,11 @@ def test_a_transaction_of_two_sources_is_refused_and_no_other(arrivals: list[tup
     for source, gtids in arrivals:
         of_another = {one: known[one] for one in gtids if known.get(one, source) != source}
         if not of_another:
-            seen.take(source, Came(gtids))  # type: ignore[arg-type]
+            seen.note(source, Came(gtids))  # type: ignore[arg-type]
             known.update(dict.fromkeys(gtids, source))
             continue
         with pytest.raises(SettingsError) as caught:
-            seen.take(source, Came(gtids))  # type: ignore[arg-type]
+            seen.note(source, Came(gtids))  # type: ignore[arg-type]
         names = {str(Gtid(SIDS[sid], number)): other for (sid, number), other in of_another.items()}
         first, second = sorted((source, names[str(caught.value.gtid)]))
         assert f"{first} and {second} of the group orders" in caught.value.message

@@ -85,5 +85,5 @@ def test_what_a_copier_says_has_to_be_readable(shards: Shards) -> None:
     # What no hop leads to copies nothing; the copier's rows are not given.
     path = Way([], {world.name: world for world in shards.sources}, [])
     copies = Copies(path, Clocks("g", {}, 1), f"{rows.table}.j")
-    [left] = copies.take(shards.sources[0].name, part)
+    [left] = copies.add_span(shards.sources[0].name, part)
     assert not left.unreadable

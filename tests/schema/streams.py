@@ -61,6 +61,6 @@ def track(store, stream: Stream, *statements: str, source: str = "s", file: str 
     tracker = Tracker(store, source, **options)
     tracker.begin_file(stream.start(file=file))
     for sql in statements:
-        tracker.take(stream.transaction(*([sql] if sql else [])))
+        tracker.track(stream.transaction(*([sql] if sql else [])))
     tracker.end_file(stream.position)
     return tracker.finish()

@@ -99,7 +99,7 @@ def test_in_strict_mode_no_null_was_there(store):
     tracker.begin_file(stream.start(file="binlog.000002"))
     strict = QueryContext(server_collation=255, sql_mode=0x200000)
     statements = [replace(one, query=replace(one.query, context=strict)) for one in made.statements]
-    tracker.take(replace(made, statements=statements))
+    tracker.track(replace(made, statements=statements))
     tracker.end_file(stream.position)
     tracker.finish()
     assert table_changes_of(store.engine, "s")[-1].effect.kind == "none"
@@ -172,7 +172,7 @@ def test_what_nobody_knew_is_read_again(store):
     stream.gno += 1
     tracker = Tracker(store, "s")
     tracker.begin_file(stream.start(hole, file="binlog.000009"))
-    tracker.take(stream.transaction("ALTER TABLE t ADD z INT"))
+    tracker.track(stream.transaction("ALTER TABLE t ADD z INT"))
     tracker.end_file(stream.position)
     tracker.finish()
     assert [change.effect.kind for change in table_changes_of(store.engine, "s")] == ["none", "read_again"]
@@ -229,7 +229,7 @@ def test_tables_that_cascades_change_without_row_events(store, server, statement
     form = FormatDescription(4, server, (), has_checksum=True)
     for sql in (*START, *statements):
         made = stream.transaction(sql)
-        tracker.take(
+        tracker.track(
             replace(made, statements=[TrackedStatement(query(sql), form, one.binlog_pos) for one in made.statements])
         )
     tracker.end_file(stream.position)

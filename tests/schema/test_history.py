@@ -189,9 +189,9 @@ def test_failover_continues_the_stream_under_another_uuid(store):
     tracker.begin_file(second.start(previous=GtidSet.parse(f"{A}:1")))
     replayed = Stream(gno=1, position=157)
     for sql in ("create table t (a int)", ""):
-        tracker.take(replayed.transaction(sql) if sql else replayed.transaction())
+        tracker.track(replayed.transaction(sql) if sql else replayed.transaction())
     second.position = replayed.position
-    tracker.take(second.transaction("alter table t add b int"))
+    tracker.track(second.transaction("alter table t add b int"))
     tracker.end_file(second.position)
     report = tracker.finish()
     assert (report.transactions, report.skipped) == (1, 2)
@@ -213,8 +213,8 @@ def test_failover_that_lost_a_ddl_refuses_its_table(store):
     second = Stream(uuid=B, file="binlog.000007", time=first.time, created=9)
     tracker = Tracker(store, "s")
     tracker.begin_file(second.start(previous=GtidSet.parse(f"{A}:1-3")))
-    tracker.take(second.transaction())
-    tracker.take(second.transaction("create table v (a int)"))
+    tracker.track(second.transaction())
+    tracker.track(second.transaction("create table v (a int)"))
     tracker.end_file(second.position)
     assert tracker.finish().gaps == 1
     history = History(store, "s")
@@ -276,8 +276,8 @@ def test_lost_events_make_everything_unknown(store):
     track(store, stream, "create database d", "create table t (a int)")
     tracker = Tracker(store, "s")
     tracker.begin_file(stream.start())
-    tracker.take(stream.transaction(incident="disk full"))
-    tracker.take(stream.transaction("create table u (a int)"))
+    tracker.track(stream.transaction(incident="disk full"))
+    tracker.track(stream.transaction("create table u (a int)"))
     tracker.finish()
     history = History(store, "s")
     assert columns(history, AtSeq(2)) == ["a"]
@@ -294,7 +294,7 @@ def test_two_trackers_cannot_both_win(store):
     statement = stream.transaction("create table t (a int)")
     for tracker in (slow, Tracker(store, "s")):
         tracker.begin_file(start)
-        tracker.take(statement)
+        tracker.track(statement)
     tracker.finish()
     with pytest.raises(AlreadyRunningError, match="another tracker"):
         slow.finish()

@@ -327,7 +327,7 @@ class TestWithoutGtids:
         snap(store, "", {T: shape("a")}, at=at)
         tracker = Tracker(store, "s")
         tracker.begin_file(replace(stream.start(), begin_pos=157))
-        tracker.take(stream.transaction())
+        tracker.track(stream.transaction())
         tracker.end_file(stream.position)
         assert "begins after" in tracker.finish().examples[-1]
         refuses(store, 1)
@@ -337,7 +337,7 @@ class TestWithoutGtids:
         snap(store, "", {T: shape("a")}, at="binlog.000007:157")
         tracker = Tracker(store, "s")
         tracker.begin_file(replace(stream.start(), identity=uuid, is_landed=True))
-        tracker.take(stream.transaction())
+        tracker.track(stream.transaction())
         tracker.finish()
         assert len(store.pending_snapshots("s")) == waits
 
@@ -371,7 +371,7 @@ def test_a_replaced_server_lost_a_database_and_its_table(store):
     second = Stream(uuid=B, file="binlog.000007", time=first.time, created=9)
     tracker = Tracker(store, "s")
     tracker.begin_file(second.start(previous=GtidSet.parse(f"{A}:1-10")))
-    tracker.take(second.transaction())
+    tracker.track(second.transaction())
     tracker.end_file(second.position)
     assert tracker.finish().gaps == 2
     assert columns(store, 2) == ["a"]

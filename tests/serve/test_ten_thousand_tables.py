@@ -20,10 +20,10 @@ MOST_ELEMENTS = 5000
 def address(store):
     tracker, stream = Tracker(store, "s"), Stream()
     tracker.begin_file(stream.start())
-    tracker.take(stream.transaction("CREATE DATABASE d"))
+    tracker.track(stream.transaction("CREATE DATABASE d"))
     for table in range(TABLES):
-        tracker.take(stream.transaction(f"CREATE TABLE t{table:05} (id INT PRIMARY KEY, mail VARCHAR(20))"))
-    tracker.take(stream.transaction("ALTER TABLE t07777 RENAME COLUMN mail TO email"))
+        tracker.track(stream.transaction(f"CREATE TABLE t{table:05} (id INT PRIMARY KEY, mail VARCHAR(20))"))
+    tracker.track(stream.transaction("ALTER TABLE t07777 RENAME COLUMN mail TO email"))
     tracker.end_file(stream.position)
     tracker.finish()
     with served(app_of(lambda: settings_of(store))) as address:

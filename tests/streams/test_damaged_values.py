@@ -135,7 +135,7 @@ def test_a_cache_lets_go_of_all_that_a_row_may_touch(drawn: Any) -> None:
     stream = world.stream(begin, until="landed", tables=shapes.patterns, columns=shapes.columns)
     reading, whole, known = CacheStream(shapes, Serving(world, shapes), stream), set(), set()
     for event in stream:
-        touched = reading.take(event)
+        touched = reading.consume(event)
         if isinstance(event, Commit) and touched is not None:
             gno = int(str(event.gtid).split(":")[1])
             (whole if touched.whole == {"day"} else known).add(gno)

@@ -48,7 +48,7 @@ def binlog_of(steps):
 
 
 class OneByOne(Tracker):
-    def take_quiet(self, run):
+    def track_quiet(self, run):
         return False
 
 

@@ -131,7 +131,7 @@ class Inspector:
         reading = CacheStream(self._shapes, Serving(self._source, self._shapes), stream)
         try:
             for event in stream:
-                touched = reading.take(event)
+                touched = reading.consume(event)
                 if touched is not None and isinstance(event, Commit):
                     self._add(event.place, touched)
         except StrataError:

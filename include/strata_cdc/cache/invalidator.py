@@ -277,7 +277,7 @@ class Invalidator:
         """What has come at once goes to the cache at once, in steps of a bounded size."""
         batch = self._batch()
         for event in events:
-            touched = reading.take(event)
+            touched = reading.consume(event)
             self._note_words(reading)
             if isinstance(event, Heartbeat):
                 batch.stand_at(*_position(event))

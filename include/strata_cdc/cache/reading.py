@@ -25,7 +25,7 @@ class CacheStream:
         self.words: dict[str, str] | None = None
         """Of the shapes, since it was last set to None."""
 
-    def take(self, event: Event) -> Touched | None:
+    def consume(self, event: Event) -> Touched | None:
         """Takes the next event; at the end of a transaction it gives what the whole of it touches."""
         if not self._toucher.kinds and not (isinstance(event, Heartbeat) and self._stream.tracked_from() is not None):
             self._look(event)

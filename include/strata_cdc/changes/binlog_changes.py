@@ -108,7 +108,7 @@ class BinlogRows:
         """Takes the transactions with an XA mark that are not wanted themselves."""
         for record in records:
             with suppress(StreamHoleError):
-                self._prepared.take(item, record)
+                self._prepared.apply(item, record)
 
     def read(self, item: Transactions, rows: Ints) -> Iterator[Decoded]:
         """Yields the rows of some transactions, as `TransactionChanges.rows`.
@@ -123,7 +123,7 @@ class BinlogRows:
                 yield from self._decode(item.bytes(), piece.ranges, chain)
                 continue
             yield Watermark(piece.xa.seq)
-            prepared = self._prepared.take(item, piece.xa)
+            prepared = self._prepared.apply(item, piece.xa)
             if prepared is not None:
                 with prepared.open() as binlog:
                     yield from self._decode(binlog, [prepared.range], None)

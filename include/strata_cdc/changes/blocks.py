@@ -147,7 +147,7 @@ class _PlannedBuffers:
         for one in self.arrays.waiting() if number is None else (number,):
             plan = self._plans[one].decode
             if plan is not None and self.region is not None:
-                yield RowBlock(plan, self.arrays.take(one), self.region, tuple(servers))
+                yield RowBlock(plan, self.arrays.drain(one), self.region, tuple(servers))
 
 
 class RowReader:

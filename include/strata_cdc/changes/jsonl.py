@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 class JsonLines:
     """Puts the rows of many batches into one order and writes a line for each.
 
-    Batches come table by table; `take` keeps their rows until `drain` is called, when no earlier rows can follow.
+    Batches come table by table; `write` keeps their rows until `drain` is called, when no earlier rows can follow.
     """
 
     def __init__(self) -> None:
         self._held: list[tuple[int, int, str]] = []
         self._tables: dict[tuple[TableName, int], TableLines] = {}
 
-    def take(self, table: TableName, definition: TableDefinition, batch: pa.RecordBatch, **extra: str) -> None:
+    def write(self, table: TableName, definition: TableDefinition, batch: pa.RecordBatch, **extra: str) -> None:
         """Takes the rows of a batch of `definition`'s columns; `extra` fields go into each line."""
         key = (table, id(definition))
         known = self._tables.get(key)

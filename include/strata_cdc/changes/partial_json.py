@@ -117,7 +117,7 @@ def _differences(region: Region, cell: int) -> list[JsonDiff]:
     while cursor.left():
         operation = _Operation(cursor.uint(1))
         path = cursor.text(cursor.lenenc())
-        value = None if operation == _Operation.REMOVE else _text(cursor.take(cursor.lenenc()))
+        value = None if operation == _Operation.REMOVE else _text(cursor.next_bytes(cursor.lenenc()))
         differences.append(JsonDiff(operation, path, value))
     return differences
 

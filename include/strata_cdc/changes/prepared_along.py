@@ -57,7 +57,7 @@ class PreparedAlong:
                 segment, record = landed.record_at(prepared.seq)
                 self._kept[prepared.seq] = _Kept(record, segment.url, None)
 
-    def take(self, item: Transactions, record: TransactionRecord) -> PreparedRows | None:
+    def apply(self, item: Transactions, record: TransactionRecord) -> PreparedRows | None:
         """Takes the next transaction with an XA mark; returns the rows that take effect with it.
 
         Raises:
@@ -65,7 +65,7 @@ class PreparedAlong:
         """
         if record.mark is None:
             return None
-        ended = self._undecided.take(record.seq, record.mark)
+        ended = self._undecided.apply(record.seq, record.mark)
         before = None if ended is None else self._kept.pop(ended, None)
         if record.mark.step is XaStep.PREPARE:
             self._kept[record.seq] = _keep(item, record)

@@ -100,7 +100,7 @@ class RowBuffers:
         """The row buffers that have rows."""
         return [int(number) for number in np.flatnonzero(self.entries["count"])]
 
-    def take(self, number: int) -> BufferedRows:
+    def drain(self, number: int) -> BufferedRows:
         """Takes all rows out of a row buffer; a buffer that was full gets more space."""
         buffer = self.entries[number]
         count, stride, targets, has = (int(one) for one in (buffer.count, buffer.stride, buffer.targets, buffer.has))

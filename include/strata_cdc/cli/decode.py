@@ -109,7 +109,7 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     try:
         with output:
             for step in _chosen(steps, where):
-                output.take(step)
+                output.write(step)
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -99,7 +99,7 @@ class _Output:
             self.quarantined[str(step.table)] += step.rows.num_rows
             why = f"{step.error.message} ({type(step.error).__name__})"
             self._reasons[str(step.table), why] += step.rows.num_rows
-            self._set_aside.take(step.table, step.definition, step.rows, quarantined=step.error.message)
+            self._set_aside.write(step.table, step.definition, step.rows, quarantined=step.error.message)
         elif isinstance(step, Damage):
             self.skipped.append(step)
 
@@ -141,11 +141,11 @@ class JsonlOutput(_Output):
         if self._file is not None and self._file is not sys.stdout:
             self._file.close()
 
-    def take(self, step: Step) -> None:
+    def write(self, step: Step) -> None:
         """Takes a step of decoding."""
         self.count(step)
         if isinstance(step, ChangeBatch):
-            self._lines.take(step.table, step.definition, step.batch)
+            self._lines.write(step.table, step.definition, step.batch)
         elif isinstance(step, Watermark):
             self._drain()
 
@@ -185,9 +185,9 @@ class ParquetOutput(_Output):
             last_steps.callback(self._encoder.wait)
             last_steps.callback(self.close_aside)
             for gathered in self._gathered.values():
-                last_steps.callback(self._write, gathered, gathered.groups.take())
+                last_steps.callback(self._write, gathered, gathered.groups.drain())
 
-    def take(self, step: Step) -> None:
+    def write(self, step: Step) -> None:
         """Takes a step of decoding."""
         self.count(step)
         if not isinstance(step, ChangeBatch):
@@ -202,7 +202,7 @@ class ParquetOutput(_Output):
         if self._held_bytes > self._most_bytes:
             largest = max(self._gathered.values(), key=lambda each: each.groups.held_bytes)
             self._held_bytes -= largest.groups.held_bytes
-            self._write(largest, largest.groups.take())
+            self._write(largest, largest.groups.drain())
 
     def _write(self, gathered: _Gathered, table: pa.Table | None) -> None:
         if table is not None:

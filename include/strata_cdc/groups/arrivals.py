@@ -64,7 +64,7 @@ class Arrivals:
         """Takes what a reader has sent; yields what has arrived with it.
 
         Raises:
-            StrataError: As `Copies.take`.
+            StrataError: As `Copies.add_span`.
         """
         if not self._entering.waits_for(source, what):
             yield from self._arrived(source, what)
@@ -79,13 +79,13 @@ class Arrivals:
         if not isinstance(what, StreamBatch):
             yield source, what
             return
-        for span in self._copies.take(source, what):
+        for span in self._copies.add_span(source, what):
             piece = SpanTransactions(span)
             self._copies.sort_out(source, piece)
             if not len(piece):
                 continue
             try:
-                self._given.take(source, piece)
+                self._given.note(source, piece)
             except SettingsError as error:
                 yield source, Ended(None, error)
                 return

@@ -103,7 +103,7 @@ class Copies:
         self._known: dict[str, dict[int, Executed]] = {}
         """What transactions copy, by source and ordinal."""
 
-    def take(self, source: str, span: StreamBatch) -> list[StreamBatch]:
+    def add_span(self, source: str, span: StreamBatch) -> list[StreamBatch]:
         """Takes a span; returns the spans that are complete. The copier's row may be the last row of a transaction:
         until it has come, it is not known whether the transaction is a copy.
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -28,7 +29,6 @@ from msgspec import Meta, Struct
 
 from strata_cdc.errors import InvalidGtidSetError, SettingsError, Usage
 from strata_cdc.position.executed import NOTHING, is_executed, parse_executed
-from strata_cdc.position.port import Executed
 from strata_cdc.position.token_text import from_text
 from strata_cdc.streams.positions import micros
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from strata_cdc.binlog.kernels.arrays import Ints
+    from strata_cdc.position.port import Executed
     from strata_cdc.streams.positions import Mask
 
 FORMAT: Final = 2
@@ -60,7 +61,7 @@ class Hop(Struct, frozen=True):
     @property
     def copied(self) -> Executed:
         """Transactions that came from the old sources, as far as the switchover names them."""
-        return reduce(Executed.__or__, (executed for executed in self.old.values() if executed is not None), NOTHING)
+        return reduce(or_, (executed for executed in self.old.values() if executed is not None), NOTHING)
 
     @property
     def is_by_time(self) -> bool:

@@ -78,7 +78,7 @@ class OpenedGroup:
         try:
             self._begin_all()
             while not self._stop() and not self._merge.is_over:
-                for source, what in self._readers.take(pause):
+                for source, what in self._readers.receive(pause):
                     self._take(source, what)
                 if (yield from self._batches(self._merge.due())):
                     last_heartbeat = time.monotonic()
@@ -157,7 +157,7 @@ class OpenedGroup:
     def _arrive(self, source: str, what: SpanTransactions | EnteredHop | FromReader) -> None:
         if isinstance(what, SpanTransactions):
             self._progress = self._progress.with_begin(source, what.place(0).before)
-            self._merge.arrive(source, self._clocks.take(source, what.times), what)
+            self._merge.arrive(source, self._clocks.translate(source, what.times), what)
         elif isinstance(what, EnteredHop):
             self._give(what.hop, what.places)
         elif isinstance(what, ReaderPosition):

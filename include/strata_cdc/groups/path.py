@@ -5,13 +5,13 @@ Not here: what a journal contains (`hops.py`), reading (`stream.py`)."""
 from __future__ import annotations
 
 from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from strata_cdc.binlog.protocol.server_clocks import Server
 from strata_cdc.errors import SourceDivergedError, StrataError
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.executed import NOTHING, is_executed
-from strata_cdc.position.port import Executed
 from strata_cdc.position.source_position import SourcePosition, kept_origins
 from strata_cdc.streams.positions import Edge
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from strata_cdc.groups.hops import Hop
+    from strata_cdc.position.port import Executed
     from strata_cdc.streams.request import StreamedSource
 
 
@@ -99,7 +100,7 @@ class Path:
         hop = self.hop_to(source)
         if hop is None:
             return NOTHING
-        return reduce(Executed.__or__, (self._ended[name] for name in hop.old if name in self._ended), hop.copied)
+        return reduce(or_, (self._ended[name] for name in hop.old if name in self._ended), hop.copied)
 
     def ended(self, source: str, place: SourcePosition | None) -> Hop | None:
         """Notes that a source has ended; returns the switchover that is now due: all of its old sources have reached

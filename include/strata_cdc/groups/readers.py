@@ -88,7 +88,7 @@ class Inbox:
     def _is_much(self, source: str) -> bool:
         return self._waiting[source] >= self._limits.waiting_bytes
 
-    def take(self, seconds: float) -> list[tuple[str, FromReader]]:
+    def receive(self, seconds: float) -> list[tuple[str, FromReader]]:
         """Takes everything that there is; waits for something, but not longer than `seconds`."""
         with self._changed:
             if not self._found:
@@ -206,9 +206,9 @@ class SourceReaders:
         self._readers[name] = SourceReader(name, stream, server, self._inbox)
         self._readers[name].start()
 
-    def take(self, seconds: float) -> list[tuple[str, FromReader]]:
-        """As `Inbox.take`."""
-        return self._inbox.take(seconds)
+    def receive(self, seconds: float) -> list[tuple[str, FromReader]]:
+        """As `Inbox.receive`."""
+        return self._inbox.receive(seconds)
 
     def go_on(self, paused: Collection[str]) -> None:
         """As `Inbox.go_on`."""

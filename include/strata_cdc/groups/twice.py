@@ -53,7 +53,7 @@ class Given:
         self._group = group
         self._spans: dict[Sid, dict[str, deque[Span]]] = {}
 
-    def take(self, source: str, piece: SpanTransactions) -> None:
+    def note(self, source: str, piece: SpanTransactions) -> None:
         """Takes what has come from a source.
 
         Raises:

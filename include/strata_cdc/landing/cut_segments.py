@@ -82,7 +82,7 @@ def open_landing(
         with hold_folder(folder, f"landing {source}"), ExitStack() as stack:
             if lock:
                 stack.callback(lock.release)
-                lock.take()
+                lock.acquire()
             try:
                 repair_landing(folder)
                 yield SegmentCutter(lake, source, segment_bytes)

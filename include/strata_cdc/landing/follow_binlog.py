@@ -103,7 +103,7 @@ def _follow(
     while not stop():
         landed = cutter.end.seq
         try:
-            lock.take()
+            lock.acquire()
             cutter.look_again()
             Landing(address, cutter, notes, begins).follow(stop, segment_seconds)
         except retried as error:

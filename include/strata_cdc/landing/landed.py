@@ -156,7 +156,7 @@ class LandedStream:
         if at < len(self.segments) and self.segments[at].summary.first_seq <= seq:
             for of, mark in self.segments[at].index.marks():
                 if of <= seq:
-                    undecided.take(of, mark)
+                    undecided.apply(of, mark)
         return undecided
 
     def records(

@@ -61,7 +61,7 @@ def decisions(stream: LandedStream, segment: LandedSegment) -> Decisions:
         for seq, mark in following.index.marks():
             if seq > last and mark.step is XaStep.PREPARE and not undecided.holds(mark.xid):
                 continue
-            ended = undecided.take(seq, mark)
+            ended = undecided.apply(seq, mark)
             if ended is not None and mark.step is XaStep.COMMIT:
                 committed[ended] = seq
         if not any(first <= prepared.seq <= last for prepared in undecided.prepared()):
@@ -93,7 +93,7 @@ class PreparedPlacement:
         for segment in stream.segments_of(after_seq + 1, last_seq):
             for seq, mark in segment.index.marks():
                 if after_seq < seq <= last_seq:
-                    self._take(seq, mark, undecided.take(seq, mark))
+                    self._take(seq, mark, undecided.apply(seq, mark))
 
     def _take(self, seq: int, mark: XaMark, ended: int | None) -> None:
         if mark.step is XaStep.PREPARE:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.binlog.bytes.codes import MAGIC, EventFlag, EventType
@@ -23,11 +23,11 @@ from strata_cdc.errors import LakeUnavailableError, SourceDivergedError, StrataE
 from strata_cdc.files.storage import TEMPORARY_SUFFIX, Folder
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.clock import CommitClock
-from strata_cdc.position.executed import ExecutedBuilder, parse_executed
-from strata_cdc.position.port import Executed
+from strata_cdc.position.executed import NOTHING, ExecutedBuilder, parse_executed
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.bytes.format import FormatDescription
+    from strata_cdc.position.port import Executed
 
 
 class StreamEnd(Struct, frozen=True):
@@ -39,7 +39,7 @@ class StreamEnd(Struct, frozen=True):
     """Ordinal of the last transaction."""
     clock: int = 0
     """The commit clock, microseconds UTC."""
-    executed: Executed = field(default_factory=Executed)
+    executed: Executed = NOTHING
     resume: Resume = Resume.GTID
     prepared: tuple[Prepared, ...] | None = ()
     """XA transactions that are neither committed nor rolled back; None if that is not known yet."""

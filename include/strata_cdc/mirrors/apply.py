@@ -94,7 +94,7 @@ class Applier:
             if fresh.num_rows:
                 count += fresh.num_rows
                 rows_under = partial(self._rows_under, staged)
-                staged.take(reduce_changes(fresh, mirror.definition, exact_key(mirror.definition), rows_under))
+                staged.add(reduce_changes(fresh, mirror.definition, exact_key(mirror.definition), rows_under))
         if count:
             self.mirror = mirror.commit(
                 staged.actions(),

@@ -84,7 +84,7 @@ class _Files:
 
     def close(self) -> Iterator[LiveFile]:
         """Yields the last file, if it has any rows."""
-        group = self._groups.take()
+        group = self._groups.drain()
         if group is not None:
             self._file.add(group)
         if self._file.rows:

@@ -76,7 +76,7 @@ class MirrorLocks:
             name = f"strata-mirror-{self._lake}-{self._source}-{lock_name(table)}"
             lock = SourceLock(self._address, name, "writes to the same mirror", wait_seconds=self._wait_seconds)
             stack.callback(lock.release)
-            lock.take()
+            lock.acquire()
             return
         folder = Folder.open(f"{locks_url(self._lake, self._source)}/{lock_name(table)}")
         until = time.monotonic() + self._wait_seconds

@@ -298,7 +298,7 @@ def _read_checkpoint(state: LogState, version: int) -> None:
             columns=["add", "metaData", "protocol", "txn"],
         )
     for row in table.to_pylist():
-        state.take({key: _plain(value) for key, value in row.items() if value is not None})
+        state.apply({key: _plain(value) for key, value in row.items() if value is not None})
     state.version = version
 
 

@@ -47,7 +47,7 @@ class LogState:
         state.protocol = {"writerFeatures": sorted(snapshot.features)}
         return state
 
-    def take(self, action: Mapping[str, Any]) -> None:
+    def apply(self, action: Mapping[str, Any]) -> None:
         """Applies one action of a commit or checkpoint."""
         if add := action.get("add"):
             file = live_file(add, self.url)
@@ -72,7 +72,7 @@ class LogState:
         """Applies one version of the log."""
         # Removals first: in the order of the lines, a file that got another vector would be lost.
         for action in sorted(actions, key=lambda one: "remove" not in one):
-            self.take(action)
+            self.apply(action)
         self.version = version
         info = info_of(actions)
         position = MirrorPosition.of_metadata(info, self.url)

@@ -45,7 +45,7 @@ class Staged:
         self._invalid: list[dict[str, Any]] = []
         """The action that gives the mirror the map of values that its columns do not hold, if it had no map."""
 
-    def take(self, reduced: Reduced) -> None:
+    def add(self, reduced: Reduced) -> None:
         """Adds the result of some changes.
 
         Raises:

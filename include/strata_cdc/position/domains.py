@@ -28,7 +28,7 @@ class DomainRange(Struct, frozen=True, order=True):
     first: int
     last: int
     server: int
-    """The server that wrote the last transaction: a server that is asked for what follows wants to be told."""
+    """The server that wrote the last transaction: a server sends what follows only from a position that it knows."""
 
     def __str__(self) -> str:
         text = f"{self.domain}-{self.server}-{self.last}"
@@ -71,7 +71,7 @@ class DomainSet(Struct, frozen=True, eq=False):
         return True
 
     def contains(self, gtid: Gtid) -> bool:
-        """Whether the transaction's number is among those of its domain, whoever wrote it."""
+        """Whether the transaction's number is among those of its domain, by any server."""
         return any(first <= gtid.gno <= last for first, last in self.spans_of(gtid.sid))
 
     def count(self) -> int:

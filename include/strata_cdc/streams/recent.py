@@ -86,7 +86,7 @@ class Recent:
         """Returns a span that is kept."""
         return self._spans[number - self.first]
 
-    def take(self, span: StreamBatch) -> None:
+    def append(self, span: StreamBatch) -> None:
         """Takes the next span."""
         touched = self._touched(span)
         newest = max((int(seqs[-1]) for seqs in touched.values()), default=-1)

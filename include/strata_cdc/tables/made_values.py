@@ -94,7 +94,7 @@ def _gather(table: OutputTable, wanted: Sequence[_Gathered], removed_until: int)
     for batch in table.batches([*sorted(columns | images), _VERSION, _SEQ]):
         left = batch.filter(pc.greater(batch[_SEQ], removed_until))
         for one in wanted:
-            one.take(left)
+            one.examine(left)
         if all(one.is_over for one in wanted):
             return
 
@@ -116,7 +116,7 @@ class _Gathered:
         """Whether there are more values than a view's text may have."""
         return self._count > self._limits.values or self._characters > self._limits.characters
 
-    def take(self, rows: pa.Table) -> None:
+    def examine(self, rows: pa.Table) -> None:
         """Examines more rows."""
         if self.is_over:
             return

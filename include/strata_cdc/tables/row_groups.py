@@ -38,9 +38,9 @@ class RowGroups:
         self.held_bytes += batch.nbytes
         limits = self._limits
         is_full = self._rows >= limits.row_group_rows or self.held_bytes >= limits.row_group_bytes
-        return self.take() if is_full else None
+        return self.drain() if is_full else None
 
-    def take(self) -> pa.Table | None:
+    def drain(self) -> pa.Table | None:
         """Returns what has been gathered, if there is anything."""
         batches, self._batches, self._rows, self.held_bytes = self._batches, [], 0, 0
         return pa.Table.from_batches(batches) if batches else None

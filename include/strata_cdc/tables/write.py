@@ -229,7 +229,7 @@ class _OpenFile:
         self._write(self._row_groups.add(batch))
 
     def finish(self) -> pa.Buffer:
-        self._write(self._row_groups.take())
+        self._write(self._row_groups.drain())
         if self._writer is not None:
             self._writer.close()
         return self._sink.getvalue()

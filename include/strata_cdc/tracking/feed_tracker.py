@@ -55,20 +55,20 @@ def take_item(tracker: Tracker, item: Item) -> None:
     elif isinstance(item, Transactions):
         _take_transactions(tracker, item)
     elif isinstance(item, Lost):
-        tracker.take(_damaged(tracker, item))
+        tracker.track(_damaged(tracker, item))
     elif isinstance(item, FileEnd):
         tracker.end_file(item.end_pos)
 
 
 def _take_transactions(tracker: Tracker, transactions: Transactions) -> None:
     is_quiet = transactions.is_quiet
-    if is_quiet and tracker.take_quiet(_quiet_run(transactions)):
+    if is_quiet and tracker.track_quiet(_quiet_run(transactions)):
         return
     for number, record in enumerate(transactions.records()):
         # The first transaction of a file is tracked alone; those after it may be tracked at once.
-        if number == 1 and is_quiet and tracker.take_quiet(_quiet_run(transactions, 1)):
+        if number == 1 and is_quiet and tracker.track_quiet(_quiet_run(transactions, 1)):
             return
-        tracker.take(_transaction(transactions, record))
+        tracker.track(_transaction(transactions, record))
 
 
 def _quiet_run(transactions: Transactions, begin: int = 0) -> QuietRun:

@@ -68,7 +68,7 @@ def rows_of_mirror(mirror: Mirror, view: ViewName, dialect: Dialect, through: Th
             numbers.
 
     Raises:
-        Usage: Dead rows cannot be left out, because a column hides the numbers of rows.
+        Usage: Dead rows cannot be excluded, because a column hides the numbers of rows.
         LakeUnavailableError: The storage does not answer.
     """
     columns = view_columns(mirror.definition, ())

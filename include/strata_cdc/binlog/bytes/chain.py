@@ -69,7 +69,7 @@ class EventChain:
         self._may_jump = may_jump
         self._has_positions = flavour.is_mysql(*_FIRST_WITH_POSITIONS)
 
-    def take(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> tuple[int, MisplacedEventError | None]:
+    def follow(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> tuple[int, MisplacedEventError | None]:
         """How many of the next events are where they belong, and the fault after them if not all are."""
         if not self._has_positions:
             return len(index), None

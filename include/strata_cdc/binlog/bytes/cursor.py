@@ -24,7 +24,7 @@ class ByteCursor:
         """Bytes up to the end."""
         return self.end - self.at
 
-    def take(self, count: int) -> bytes:
+    def next_bytes(self, count: int) -> bytes:
         """The next `count` bytes."""
         begin = self.at
         if count < 0 or count > self.end - begin:
@@ -34,11 +34,11 @@ class ByteCursor:
 
     def rest(self) -> bytes:
         """All remaining bytes."""
-        return self.take(self.left())
+        return self.next_bytes(self.left())
 
     def uint(self, size: int) -> int:
         """A little-endian number of `size` bytes."""
-        return int.from_bytes(self.take(size), "little")
+        return int.from_bytes(self.next_bytes(size), "little")
 
     def lenenc(self) -> int:
         """A length-encoded integer, as the client protocol has them ("packed integer")."""
@@ -57,7 +57,7 @@ class ByteCursor:
 
     def text(self, size: int) -> str:
         """Text of `size` bytes in UTF-8; other bytes are kept as surrogates."""
-        return self.take(size).decode("utf-8", "surrogateescape")
+        return self.next_bytes(size).decode("utf-8", "surrogateescape")
 
     def terminated(self) -> bytes:
         """Bytes up to a NUL, which is skipped."""

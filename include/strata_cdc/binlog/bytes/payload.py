@@ -86,7 +86,7 @@ def parse_payload_header(body: bytes) -> PayloadHeader:
     fields: dict[int, int] = {}
     while (field := cursor.lenenc()) != _Field.END:
         # A field that a later server added is skipped: its length comes before it.
-        fields[field] = ByteCursor(value).lenenc() if (value := cursor.take(cursor.lenenc())) else 0
+        fields[field] = ByteCursor(value).lenenc() if (value := cursor.next_bytes(cursor.lenenc())) else 0
     if not {_Field.PAYLOAD_BYTES, _Field.COMPRESSION} <= fields.keys():
         raise CorruptEventError("a compressed transaction does not say how long it is, or how it is packed")
     packed = fields[_Field.COMPRESSION]

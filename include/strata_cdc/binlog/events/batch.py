@@ -84,7 +84,7 @@ class TransactionBatch(Struct, frozen=True):
     def decide(self, undecided: Undecided) -> None:
         """Adds its XA steps to the undecided transactions."""
         for row, mark in self.marks:
-            undecided.take(self.first_seq + row, mark)
+            undecided.apply(self.first_seq + row, mark)
 
     def is_quiet(self) -> bool:
         """Whether rows are all that there is: no statement, and the server lost nothing."""

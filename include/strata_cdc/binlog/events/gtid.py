@@ -49,9 +49,9 @@ def parse_gtid(body: bytes, event_type: int = EventType.GTID) -> GtidEvent:
     if event_type == EventType.TAGGED_GTID:
         return _parse_tagged(ByteCursor(body))
     cursor = ByteCursor(body)
-    cursor.take(1)
-    uuid = cursor.take(16)
-    gno = int.from_bytes(cursor.take(8), "little", signed=True)
+    cursor.next_bytes(1)
+    uuid = cursor.next_bytes(16)
+    gno = int.from_bytes(cursor.next_bytes(8), "little", signed=True)
     # 5.6 ends here, 5.7.5 added the logical clock, 8.0.1 times, 8.0.2 the length, 8.0.14 the version.
     last_committed = sequence_number = immediate = original = length = version = 0
     if cursor.left() >= 17 and cursor.uint(1) == _CLOCK_TYPE:
@@ -131,7 +131,7 @@ def parse_previous_gtids(body: bytes) -> PreviousGtids:
         raise CorruptEventError(f"a PREVIOUS_GTIDS of {count} servers is too short")
     spans: dict[Sid, list[tuple[int, int]]] = {}
     for _ in range(count):
-        uuid = _uuid_text(cursor.take(16))
+        uuid = _uuid_text(cursor.next_bytes(16))
         tag = cursor.text(cursor.varint()) if tagged else ""
         intervals = cursor.uint(8)
         if intervals > cursor.left() // 16:

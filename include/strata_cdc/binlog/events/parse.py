@@ -165,9 +165,9 @@ def parse_xa_prepare(body: bytes) -> XaPrepare:
     """
     cursor = ByteCursor(body)
     one_phase = bool(cursor.uint(1))
-    format_id = int.from_bytes(cursor.take(4), "little", signed=True)
+    format_id = int.from_bytes(cursor.next_bytes(4), "little", signed=True)
     gtrid_bytes, bqual_bytes = cursor.uint(4), cursor.uint(4)
-    return XaPrepare(format_id, cursor.take(gtrid_bytes), cursor.take(bqual_bytes), one_phase)
+    return XaPrepare(format_id, cursor.next_bytes(gtrid_bytes), cursor.next_bytes(bqual_bytes), one_phase)
 
 
 def parse_rows_query(body: bytes) -> RowsQuery:
@@ -177,7 +177,7 @@ def parse_rows_query(body: bytes) -> RowsQuery:
         CorruptEventError: The event is empty.
     """
     cursor = ByteCursor(body)
-    cursor.take(1)
+    cursor.next_bytes(1)
     return RowsQuery(cursor.rest())
 
 
@@ -203,7 +203,7 @@ def parse_heartbeat(body: bytes, event_type: int = EventType.HEARTBEAT) -> Serve
     cursor = ByteCursor(body)
     file, offset = "", None
     while cursor.left() and (field := cursor.lenenc()):
-        value = ByteCursor(cursor.take(cursor.lenenc()))
+        value = ByteCursor(cursor.next_bytes(cursor.lenenc()))
         if field == 1:
             file = value.text(value.left())
         elif field == 2:
@@ -218,7 +218,7 @@ def parse_view_change(body: bytes) -> ViewChange:
         CorruptEventError: The event is too short.
     """
     cursor = ByteCursor(body)
-    view_id = cursor.take(40).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+    view_id = cursor.next_bytes(40).split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
     return ViewChange(view_id, cursor.uint(8))
 
 

@@ -56,15 +56,15 @@ def parse_query(body: bytes, form: FormatDescription, event_type: int = EventTyp
     """
     cursor = ByteCursor(body)
     thread_id = cursor.uint(4)
-    cursor.take(4)  # seconds that it took
+    cursor.next_bytes(4)  # seconds that it took
     database_bytes = cursor.uint(1)
     error_code = cursor.uint(2)
     # 4.1 had no status variables; its post-header says so.
     post_header = form.header_length(event_type)
     variables_bytes = cursor.uint(2) if post_header >= _FIXED_BYTES else 0
     if post_header > cursor.at:
-        cursor.take(post_header - cursor.at)
-    context = _read_variables(ByteCursor(cursor.take(variables_bytes)))
+        cursor.next_bytes(post_header - cursor.at)
+    context = _read_variables(ByteCursor(cursor.next_bytes(variables_bytes)))
     database = cursor.text(database_bytes)
     if cursor.uint(1) != 0:
         raise CorruptEventError("the name of the default database in a QUERY has no end")
@@ -96,14 +96,14 @@ def _number(size: int, name: str) -> Callable[[ByteCursor, dict[str, Any]], None
 
 def _skip(size: int) -> Callable[[ByteCursor, dict[str, Any]], None]:
     def read(cursor: ByteCursor, _: dict[str, Any]) -> None:
-        cursor.take(size)
+        cursor.next_bytes(size)
 
     return read
 
 
 def _skip_text(trailing: int = 0) -> Callable[[ByteCursor, dict[str, Any]], None]:
     def read(cursor: ByteCursor, _: dict[str, Any]) -> None:
-        cursor.take(cursor.uint(1) + trailing)
+        cursor.next_bytes(cursor.uint(1) + trailing)
 
     return read
 
@@ -115,11 +115,11 @@ def _charsets(cursor: ByteCursor, found: dict[str, Any]) -> None:
 
 
 def _time_zone(cursor: ByteCursor, found: dict[str, Any]) -> None:
-    found["time_zone"] = cursor.take(cursor.uint(1)).decode("utf-8", "replace")
+    found["time_zone"] = cursor.next_bytes(cursor.uint(1)).decode("utf-8", "replace")
 
 
 def _invoker(cursor: ByteCursor, found: dict[str, Any]) -> None:
-    user, host = (cursor.take(cursor.uint(1)).decode("utf-8", "replace") for _ in range(2))
+    user, host = (cursor.next_bytes(cursor.uint(1)).decode("utf-8", "replace") for _ in range(2))
     found["invoker"] = f"{user}@{host}" if host else user
 
 

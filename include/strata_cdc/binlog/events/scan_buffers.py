@@ -91,7 +91,7 @@ class ScanBuffers:
         """Reserves what is needed for the TABLE_MAPs of one more split point."""
         self.split_maps = grown(self.split_maps, self.state.split_maps + self.state.maps)
 
-    def take(self) -> FinishedNotes:
+    def drain(self) -> FinishedNotes:
         """Copies of what the finished transactions left, which are then dropped. There is at least one."""
         state = self.state
         # Each of these reads of a field takes as long as three of a number.

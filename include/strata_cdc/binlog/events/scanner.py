@@ -213,7 +213,7 @@ class TransactionScanner:
         return str(Gtid(self._servers.sids[sid], int(self._state.gno)))
 
     def _take_batch(self, buffer: npt.NDArray[np.uint8]) -> TransactionBatch:
-        taken = self._buffers.take()
+        taken = self._buffers.drain()
         ended, entries, splits = taken.transactions, taken.entries, taken.splits
         begins, stamps, incidents = ended["begin"], ended["stamp"], ended["incident"]
         committed = np.maximum(np.maximum.accumulate(stamps), self.clock.now)

@@ -28,7 +28,7 @@ def count_right(
         chain: Where they must lie; continues after them.
     """
     sound = count_sound(buffer, index) if form.has_checksum else len(index)
-    linked, fault = chain.take(buffer, index)
+    linked, fault = chain.follow(buffer, index)
     if sound == len(index) or linked < sound:
         return linked, fault
     at = int(index.positions[sound])

@@ -51,18 +51,18 @@ def parse_table_map(body: bytes, post_header: int = 8) -> TableMap:
     cursor = ByteCursor(body)
     table_id = cursor.uint(4 if post_header == 6 else 6)
     flags = cursor.uint(2)
-    cursor.take(max(0, post_header - 8))
+    cursor.next_bytes(max(0, post_header - 8))
     database = _name(cursor)
     table = _name(cursor)
     columns = cursor.lenenc()
     if columns > cursor.left():
         raise CorruptEventError(f"a TABLE_MAP of {columns} columns is too short")
-    codes = tuple(cursor.take(columns))
-    metadata = ByteCursor(cursor.take(cursor.lenenc()))
+    codes = tuple(cursor.next_bytes(columns))
+    metadata = ByteCursor(cursor.next_bytes(cursor.lenenc()))
     resolved = [_metadata(metadata, code) for code in codes]
     if metadata.left():
         raise CorruptEventError(f"{metadata.left()} bytes of column metadata belong to no column")
-    nullable = cursor.take((columns + 7) // 8)
+    nullable = cursor.next_bytes((columns + 7) // 8)
     types = tuple(kind for kind, _ in resolved)
     optional = _read_optional(cursor, types)
     return TableMap(
@@ -95,7 +95,7 @@ def _name(cursor: ByteCursor) -> str:
 
 def _identifier(cursor: ByteCursor, size: int) -> str:
     """MySQL keeps names in utf8mb3, whatever the charset of the table (`system_charset_info`)."""
-    raw = cursor.take(size)
+    raw = cursor.next_bytes(size)
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -114,9 +114,9 @@ def _metadata(cursor: ByteCursor, code: int) -> tuple[int, int]:
         case MetadataForm.TWO_BYTES:
             return code, cursor.uint(2)
         case MetadataForm.PRECISION:
-            return code, int.from_bytes(cursor.take(2), "big")
+            return code, int.from_bytes(cursor.next_bytes(2), "big")
         case MetadataForm.REAL_TYPE:
-            return _real_type(*cursor.take(2))
+            return _real_type(*cursor.next_bytes(2))
 
 
 def _real_type(real: int, size: int) -> tuple[int, int]:
@@ -178,7 +178,7 @@ def _read_optional(cursor: ByteCursor, types: tuple[int, ...]) -> _Optional:
     while cursor.left():
         field = cursor.uint(1)
         # A type that a later server added is skipped: its length comes before it.
-        _read_field(found, field, ByteCursor(cursor.take(cursor.lenenc())), types)
+        _read_field(found, field, ByteCursor(cursor.next_bytes(cursor.lenenc())), types)
     return found
 
 
@@ -214,7 +214,7 @@ def _names(value: ByteCursor, count: int) -> tuple[str, ...]:
 def _members(value: ByteCursor) -> list[tuple[bytes, ...]]:
     lists = []
     while value.left():
-        lists.append(tuple(value.take(value.lenenc()) for _ in range(value.lenenc())))
+        lists.append(tuple(value.next_bytes(value.lenenc()) for _ in range(value.lenenc())))
     return lists
 
 

@@ -33,7 +33,7 @@ class Undecided:
     def __init__(self, prepared: Iterable[Prepared] = ()) -> None:
         self._seqs = {one.xid: one.seq for one in prepared}
 
-    def take(self, seq: int, mark: XaMark) -> int | None:
+    def apply(self, seq: int, mark: XaMark) -> int | None:
         """Applies the mark of the transaction `seq`.
 
         Returns:

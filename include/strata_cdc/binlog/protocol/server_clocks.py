@@ -194,7 +194,7 @@ class Clocks:
         """The group's time now, as far as this machine knows (microseconds UTC)."""
         return local_micros() + self._ahead
 
-    def take(self, source: str, times: Ints) -> Ints:
+    def translate(self, source: str, times: Ints) -> Ints:
         """Commit times of a server in the group's time. If they lie in the future, or are earlier than what came before
         them, its clock has been set, and is measured again."""
         newest, last = self._newest.get(source, 0), int(times[-1])

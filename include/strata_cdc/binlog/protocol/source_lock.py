@@ -46,7 +46,7 @@ class SourceLock:
         self._key = "strata-" + hashlib.sha256(name.encode()).hexdigest()[:40]
         self._connection: pymysql.Connection[Any] | None = None
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Takes the lock, or sees that it is still held.
 
         Raises:

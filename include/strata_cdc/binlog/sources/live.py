@@ -121,7 +121,7 @@ class LiveSource:
 
     def _take(self, file: _OpenFile, data: memoryview) -> Iterator[Item]:
         found = 0
-        for whole in file.take(data):
+        for whole in file.feed(data):
             whole.batch.add_to(self._executed)
             self._seq, found = whole.batch.last_seq, found + 1
             yield whole
@@ -164,7 +164,7 @@ class _OpenFile:
             server_offset=self.server_pos,
         )
 
-    def take(self, data: memoryview) -> Iterator[Transactions]:
+    def feed(self, data: memoryview) -> Iterator[Transactions]:
         """Adds the next bytes; returns the transactions that ended in them."""
         self._kept.append(data)
         while self._kept.has_event(self._scanned):
@@ -195,7 +195,7 @@ class _OpenFile:
         else:
             while at < cut:
                 index = index_events(buffer, at, cut, self._form)
-                self._chain.take(buffer, index)
+                self._chain.follow(buffer, index)
                 at = index.next
             self._scanner = self._scan_from(self._scanner.next_seq)
         self._kept.close()

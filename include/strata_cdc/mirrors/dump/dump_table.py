@@ -197,7 +197,7 @@ class TableDump:
             return
         lock = SourceLock(self._source.address, f"strata-dump-{self._folder.url}", "dumps this table")
         try:
-            lock.take()
+            lock.acquire()
             yield
         finally:
             lock.release()

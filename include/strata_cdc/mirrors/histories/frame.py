@@ -64,7 +64,7 @@ def _tables(query: str, files: Mapping[str, ds.Dataset], wanted: pa.Schema, rows
 
 
 def _shown(rows: pl.DataFrame, predicate: pl.Expr | None, count: int | None) -> pl.DataFrame:
-    """The rows that are asked for, of one batch: first those for which the condition is true."""
+    """The rows that are requested, of one batch: first those for which the condition is true."""
     frame = rows if predicate is None else rows.filter(predicate)
     return frame if count is None else frame.head(count)
 

@@ -212,7 +212,7 @@ def _decode_once(binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: 
     for repeat in find_repeats(binlog, place.seen, begin, end):
         yield from decode(binlog, place, way, begin, repeat.begin, chain)
         index = index_events(binlog.buffer, repeat.begin, repeat.end, binlog.format)
-        _, fault = chain.take(binlog.buffer, index)
+        _, fault = chain.follow(binlog.buffer, index)
         if fault is not None:
             raise fault.located(file=binlog.path, gtid=str(repeat.gtid))
         yield repeat
@@ -265,7 +265,7 @@ def _damaged(
     Brings `prepared` up to it.
     """
     for record in records:
-        prepared.take(binlog.path, record)
+        prepared.apply(binlog.path, record)
         if record.end > offset:
             return record if record.mark is None else None
     return None

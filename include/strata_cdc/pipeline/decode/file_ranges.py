@@ -100,11 +100,11 @@ class PreparedInFiles:
         other._prepared = dict(self._prepared)
         return other
 
-    def take(self, path: str, record: TransactionRecord) -> FileRange | None:
+    def apply(self, path: str, record: TransactionRecord) -> FileRange | None:
         """Takes the next transaction that has to do with XA; gives the rows that take effect with it."""
         if record.mark is None:
             return None
-        ended = self._undecided.take(record.seq, record.mark)
+        ended = self._undecided.apply(record.seq, record.mark)
         before = None if ended is None else self._prepared.pop(ended)
         if record.mark.step is XaStep.PREPARE:
             self._prepared[record.seq] = path, record
@@ -154,8 +154,8 @@ class PreparedInFiles:
                 for record in (record for record in marked if record.mark is not None):
                     if at < record.begin:
                         yield FileRange(binlog.path, Range(at, record.begin, at + shift, seq, clock))
-                    chain.take(binlog.buffer, index_events(binlog.buffer, record.begin, record.end, binlog.format))
-                    committed = self.take(binlog.path, record)
+                    chain.follow(binlog.buffer, index_events(binlog.buffer, record.begin, record.end, binlog.format))
+                    committed = self.apply(binlog.path, record)
                     if committed is not None:
                         yield committed
                     at, seq, clock = record.end, record.seq + 1, record.committed_at

@@ -53,7 +53,7 @@ def read_alter_table(cursor: TokenCursor, *, ignore: bool = False) -> tuple[Alte
     while not cursor.at_end():
         steps.read_one()
         # The partitioning clause follows the list without a comma.
-        if not cursor.take(",") and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
+        if not cursor.accept(",") and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
             cursor.fail("expected a comma")
     change = AlterTable(cursor.context, name, tuple(steps.found), steps.new_name, ignore)
     if steps.gone is None:
@@ -93,8 +93,8 @@ class _Steps:
             key = read_constraint_or_key(cursor)
             self.found.append(_REBUILT if key is None else AddKey(key))
             return
-        cursor.take("COLUMN")
-        if not cursor.take("("):
+        cursor.accept("COLUMN")
+        if not cursor.accept("("):
             column = read_column(cursor)
             self.add_column(column, self.place())
             return
@@ -104,7 +104,7 @@ class _Steps:
                 self.found.append(_REBUILT if key is None else AddKey(key))
             else:
                 self.add_column(read_column(cursor), None)
-            if not cursor.take(","):
+            if not cursor.accept(","):
                 break
         cursor.expect(")")
 
@@ -114,17 +114,17 @@ class _Steps:
 
     def place(self) -> str | None:
         """FIRST as '', the column of AFTER, None if neither is written."""
-        if self.cursor.take("FIRST"):
+        if self.cursor.accept("FIRST"):
             return ""
-        return self.cursor.name() if self.cursor.take("AFTER") else None
+        return self.cursor.name() if self.cursor.accept("AFTER") else None
 
     def change(self) -> None:
-        self.cursor.take("COLUMN")
+        self.cursor.accept("COLUMN")
         old = self.cursor.name()
         self.change_column(old)
 
     def modify(self) -> None:
-        self.cursor.take("COLUMN")
+        self.cursor.accept("COLUMN")
         begin = self.cursor.at
         old = self.cursor.name()
         self.cursor.at = begin
@@ -140,18 +140,18 @@ class _Steps:
         word = cursor.word
         if word == "PARTITION":
             self.remove_partition()
-        elif cursor.take("PRIMARY"):
+        elif cursor.accept("PRIMARY"):
             cursor.expect("KEY")
             self.found.append(DropKey("PRIMARY"))
         elif cursor.take_any("KEY", "INDEX"):
             self.found.append(DropKey(cursor.name()))
-        elif cursor.take_all("FOREIGN", "KEY") or cursor.take("CHECK"):
+        elif cursor.take_all("FOREIGN", "KEY") or cursor.accept("CHECK"):
             cursor.name()
             self.found.append(_REBUILT)
-        elif cursor.take("CONSTRAINT"):
+        elif cursor.accept("CONSTRAINT"):
             self.found.append(DropConstraint(cursor.name()))
         else:
-            cursor.take("COLUMN")
+            cursor.accept("COLUMN")
             self.found.append(DropColumn(cursor.name()))
             cursor.take_any("RESTRICT", "CASCADE")
 
@@ -162,16 +162,16 @@ class _Steps:
             self.found.append(SetKeyVisibility(name, invisible=self.visibility()))
         elif cursor.take_any("CHECK", "CONSTRAINT"):
             cursor.name()
-            cursor.take("NOT")
+            cursor.accept("NOT")
             cursor.expect("ENFORCED")
             self.found.append(_REBUILT)
         else:
-            cursor.take("COLUMN")
+            cursor.accept("COLUMN")
             self.alter_column(cursor.name())
 
     def alter_column(self, name: str) -> None:
         cursor = self.cursor
-        if cursor.take("DROP"):
+        if cursor.accept("DROP"):
             cursor.expect("DEFAULT")
             self.found.append(SetDefault(name, None))
         elif cursor.take_all("SET", "DEFAULT"):
@@ -192,7 +192,7 @@ class _Steps:
             old = cursor.name()
             cursor.expect("TO")
             self.found.append(RenameKey(old, cursor.name()))
-        elif cursor.take("COLUMN"):
+        elif cursor.accept("COLUMN"):
             old = cursor.name()
             cursor.expect("TO")
             self.found.append(RenameColumn(old, cursor.name()))
@@ -204,17 +204,17 @@ class _Steps:
 
     def convert(self) -> None:
         cursor = self.cursor
-        if cursor.take("PARTITION"):
+        if cursor.accept("PARTITION"):
             self.skip_to_comma()
             return
         cursor.expect("TO")
-        if not (cursor.take("CHARSET") or cursor.take_all("CHARACTER", "SET") or cursor.take_all("CHAR", "SET")):
+        if not (cursor.accept("CHARSET") or cursor.take_all("CHARACTER", "SET") or cursor.take_all("CHAR", "SET")):
             cursor.fail("expected CHARACTER SET")
-        charset = "" if cursor.take("DEFAULT") else read_charset_name(cursor)
+        charset = "" if cursor.accept("DEFAULT") else read_charset_name(cursor)
         collation = None
-        if cursor.take("COLLATE"):
-            cursor.take("=")
-            collation = None if cursor.take("DEFAULT") else read_charset_name(cursor)
+        if cursor.accept("COLLATE"):
+            cursor.accept("=")
+            collation = None if cursor.accept("DEFAULT") else read_charset_name(cursor)
         self.found.append(ConvertCharset(charset, collation))
 
     def order(self) -> None:
@@ -224,7 +224,7 @@ class _Steps:
         self.found.append(_REBUILT)
         while True:
             cursor.name()
-            while cursor.take("."):
+            while cursor.accept("."):
                 cursor.name()
             cursor.take_any("ASC", "DESC")
             if cursor.word != "," or _READERS.get(cursor.ahead(1)) is not None:
@@ -251,8 +251,8 @@ class _Steps:
 
     def algorithm(self) -> None:
         """ALGORITHM; COPY defines the table anew even if no other step does."""
-        self.cursor.take("=")
-        if self.cursor.take("COPY"):
+        self.cursor.accept("=")
+        if self.cursor.accept("COPY"):
             self.found.append(_REBUILT)
         else:
             self.skip_to_comma()
@@ -290,7 +290,7 @@ class _Steps:
         """Reads the names of partitions; ALL, or no name, means all rows."""
         cursor = self.cursor
         self.gone = gone
-        if not cursor.take("PARTITION"):
+        if not cursor.accept("PARTITION"):
             return
         if cursor.word == "ALL":
             self.gone = RowsGone.ALL
@@ -299,7 +299,7 @@ class _Steps:
         names = []
         while not cursor.at_end() and cursor.sees_name():
             names.append(cursor.name())
-            if not cursor.take(","):
+            if not cursor.accept(","):
                 break
         self.partitions = tuple(names)
 

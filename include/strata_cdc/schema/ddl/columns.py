@@ -96,7 +96,7 @@ def _null(_cursor: TokenCursor, facts: _Facts) -> None:
 
 
 def _not(cursor: TokenCursor, facts: _Facts) -> None:
-    if cursor.take("SECONDARY"):
+    if cursor.accept("SECONDARY"):
         return
     cursor.expect("NULL")
     facts.nullable = False
@@ -134,7 +134,7 @@ def _key(_cursor: TokenCursor, facts: _Facts) -> None:
 
 
 def _unique(cursor: TokenCursor, facts: _Facts) -> None:
-    cursor.take("KEY")
+    cursor.accept("KEY")
     facts.unique = True
 
 
@@ -148,7 +148,7 @@ def _collate(cursor: TokenCursor, facts: _Facts) -> None:
 
 def _skip_value(cursor: TokenCursor, _facts: _Facts) -> None:
     """COLUMN_FORMAT x, STORAGE x, ENGINE_ATTRIBUTE [=] 'x'."""
-    cursor.take("=")
+    cursor.accept("=")
     cursor.skip()
 
 
@@ -173,7 +173,7 @@ def _generated(cursor: TokenCursor, facts: _Facts) -> None:
 def _as(cursor: TokenCursor, facts: _Facts) -> None:
     facts.expression = cursor.parenthesized()
     facts.generated = Generated.STORED if cursor.take_any("STORED", "PERSISTENT") else Generated.VIRTUAL
-    cursor.take("VIRTUAL")
+    cursor.accept("VIRTUAL")
 
 
 def _constraint(cursor: TokenCursor, facts: _Facts) -> None:
@@ -185,7 +185,7 @@ def _constraint(cursor: TokenCursor, facts: _Facts) -> None:
 
 def _check(cursor: TokenCursor, _facts: _Facts) -> None:
     cursor.skip_parentheses()
-    cursor.take("ENFORCED") or cursor.take_all("NOT", "ENFORCED")
+    cursor.accept("ENFORCED") or cursor.take_all("NOT", "ENFORCED")
 
 
 def _references(cursor: TokenCursor, facts: _Facts) -> None:
@@ -226,7 +226,7 @@ def read_default(cursor: TokenCursor) -> Literal | CurrentTimestamp | NullDefaul
     word = cursor.word
     if word == "(":
         return ExpressionDefault(cursor.parenthesized())
-    if cursor.take("NULL"):
+    if cursor.accept("NULL"):
         return NullDefault()
     if word in NOW_NAMES:
         return _read_now(cursor)
@@ -255,7 +255,7 @@ def read_signed_number(cursor: TokenCursor) -> str:
 def _read_now(cursor: TokenCursor) -> CurrentTimestamp:
     cursor.at += 1
     decimals = 0
-    if cursor.take("("):
+    if cursor.accept("("):
         decimals = cursor.integer() if cursor.word == NUMBER else 0
         cursor.expect(")")
     return CurrentTimestamp(decimals)

@@ -74,7 +74,7 @@ def _is_written_by_server(statement: str) -> bool:
 
 
 def _read_like(cursor: TokenCursor) -> TableName | None:
-    if cursor.take("LIKE"):
+    if cursor.accept("LIKE"):
         return cursor.table_name()
     if cursor.word == "(" and cursor.ahead(1) == "LIKE":
         cursor.at += 2
@@ -103,7 +103,7 @@ def _read_elements(cursor: TokenCursor, columns: list[WrittenColumn], keys: list
             column = read_column(cursor)
             columns.append(column)
             keys.extend(column_keys(column))
-        if not cursor.take(","):
+        if not cursor.accept(","):
             break
     cursor.expect(")")
 

@@ -77,7 +77,7 @@ class TokenCursor:
 
     # Taking -------------------------------------------------------------------------------------
 
-    def take(self, word: str) -> bool:
+    def accept(self, word: str) -> bool:
         """Skips `word` if it is next."""
         if self.words[self.at] == word:
             self.at += 1
@@ -116,7 +116,7 @@ class TokenCursor:
         Raises:
             DdlError: The next token is another one.
         """
-        if not self.take(word):
+        if not self.accept(word):
             self.fail(f"expected {word}")
 
     def fail(self, message: str) -> NoReturn:
@@ -151,7 +151,7 @@ class TokenCursor:
     def table_name(self) -> TableName:
         """`table`, `database.table` or `.table`, folded according to `lower_case_table_names`."""
         first = "" if self.word == "." else self.name()
-        if self.take("."):
+        if self.accept("."):
             database, table = first or self.context.default_database, self.name()
         else:
             database, table = self.context.default_database, first
@@ -161,9 +161,9 @@ class TokenCursor:
 
     def skip_qualified_name(self) -> None:
         """Skips a name that may have a database before it."""
-        if not self.take("."):
+        if not self.accept("."):
             self.name()
-            if not self.take("."):
+            if not self.accept("."):
                 return
         self.name()
 

@@ -57,7 +57,7 @@ def _targets(cursor: TokenCursor) -> list[TableName]:
             _go_to(cursor, {"FROM"})
             cursor.skip()
             names = _listed(cursor)
-            return _listed(cursor) if cursor.take("USING") else names
+            return _listed(cursor) if cursor.accept("USING") else names
         case "LOAD":
             # Only after INTO, because the file's name may be before the word TABLE.
             _go_to(cursor, {"INTO"})
@@ -66,8 +66,8 @@ def _targets(cursor: TokenCursor) -> list[TableName]:
             return []
         case _:
             pass
-    cursor.take("INTO")
-    cursor.take("TABLE")
+    cursor.accept("INTO")
+    cursor.accept("TABLE")
     return [cursor.table_name()]
 
 

@@ -18,13 +18,13 @@ KEY_STARTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "KEY", "INDEX", "FULL
 def read_constraint_or_key(cursor: TokenCursor) -> WrittenKey | None:
     """Reads a table-level key or constraint; None for a check, which has no effect on columns."""
     name = None
-    if cursor.take("CONSTRAINT") and cursor.word not in KEY_STARTS:
+    if cursor.accept("CONSTRAINT") and cursor.word not in KEY_STARTS:
         name = cursor.name()
     word = cursor.word
     if word == "CHECK":
         cursor.at += 1
         cursor.skip_parentheses()
-        cursor.take("ENFORCED") or cursor.take_all("NOT", "ENFORCED")
+        cursor.accept("ENFORCED") or cursor.take_all("NOT", "ENFORCED")
         return None
     if word == "PRIMARY":
         cursor.at += 1
@@ -45,9 +45,9 @@ def _read_key(cursor: TokenCursor, kind: KeyKind, constraint: str | None) -> Wri
     name = constraint
     if cursor.word not in {"(", "USING"}:
         name = cursor.name()
-        if cursor.take("TYPE"):
+        if cursor.accept("TYPE"):
             cursor.skip()
-    if cursor.take("USING"):
+    if cursor.accept("USING"):
         cursor.skip()
     parts = read_key_parts(cursor)
     begin = cursor.at
@@ -65,7 +65,7 @@ def read_key_parts(cursor: TokenCursor) -> tuple[WrittenKeyPart, ...]:
     """Reads `(a, b(10) DESC, (expression))`."""
     cursor.expect("(")
     parts = [_read_part(cursor)]
-    while cursor.take(","):
+    while cursor.accept(","):
         parts.append(_read_part(cursor))
     cursor.expect(")")
     return tuple(parts)
@@ -77,7 +77,7 @@ def _read_part(cursor: TokenCursor) -> WrittenKeyPart:
         return WrittenKeyPart(None, expression, descending=_is_descending(cursor))
     column = cursor.name()
     length = None
-    if cursor.take("("):
+    if cursor.accept("("):
         length = cursor.integer()
         cursor.expect(")")
     return WrittenKeyPart(column, None, length, _is_descending(cursor))
@@ -97,7 +97,7 @@ def read_key_options(cursor: TokenCursor) -> bool:
             invisible = word == "INVISIBLE"
         elif word in {"USING", "TYPE", "KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"}:
             cursor.at += 1
-            cursor.take("=")
+            cursor.accept("=")
             cursor.skip()
         elif word == "WITH" and cursor.ahead(1) == "PARSER":
             cursor.at += 2
@@ -129,7 +129,7 @@ def read_references(cursor: TokenCursor) -> bool:
     if cursor.word == "(":
         cursor.skip_parentheses()
     while True:
-        if cursor.take("MATCH"):
+        if cursor.accept("MATCH"):
             cursor.skip()
         elif cursor.word == "ON" and cursor.ahead(1) in {"DELETE", "UPDATE"}:
             cursor.at += 2

@@ -33,14 +33,14 @@ def read_charset_option(cursor: TokenCursor) -> tuple[str | None, str | None] | 
     """Reads `[DEFAULT] CHARACTER SET [=] x` or `[DEFAULT] COLLATE [=] x` as (charset, collation); None if neither is
     next. The charset DEFAULT is ''."""
     begin = cursor.at
-    cursor.take("DEFAULT")
-    if cursor.take("CHARSET") or cursor.take_all("CHARACTER", "SET") or cursor.take_all("CHAR", "SET"):
-        cursor.take("=")
-        if cursor.take("DEFAULT"):
+    cursor.accept("DEFAULT")
+    if cursor.accept("CHARSET") or cursor.take_all("CHARACTER", "SET") or cursor.take_all("CHAR", "SET"):
+        cursor.accept("=")
+        if cursor.accept("DEFAULT"):
             return "", None
         return read_charset_name(cursor), None
-    if cursor.take("COLLATE"):
-        cursor.take("=")
+    if cursor.accept("COLLATE"):
+        cursor.accept("=")
         return None, read_charset_name(cursor)
     cursor.at = begin
     return None
@@ -61,7 +61,7 @@ def read_table_options(cursor: TokenCursor) -> TableOptions:
             found.engine = found.engine or "InnoDB"
             continue
         _read_option(cursor, found)
-        cursor.take(",")
+        cursor.accept(",")
     return _options(found)
 
 
@@ -100,13 +100,13 @@ def _skip_option(cursor: TokenCursor, word: str) -> bool:
     """Skips an option of more than one value; none of them changes a column. False if the next option is not one of
     these."""
     if word == "UNION":
-        cursor.take("=")
+        cursor.accept("=")
         cursor.skip_parentheses()
-    elif word in {"DATA", "INDEX"} and cursor.take("DIRECTORY"):
+    elif word in {"DATA", "INDEX"} and cursor.accept("DIRECTORY"):
         _option_value(cursor)
     elif word == "TABLESPACE":
         _option_value(cursor)
-        if cursor.take("STORAGE"):
+        if cursor.accept("STORAGE"):
             cursor.skip()
     else:
         return False
@@ -114,7 +114,7 @@ def _skip_option(cursor: TokenCursor, word: str) -> bool:
 
 
 def _option_value(cursor: TokenCursor) -> str:
-    cursor.take("=")
+    cursor.accept("=")
     if cursor.word in STRINGS:
         return cursor.string()
     cursor.take_any("+", "-")

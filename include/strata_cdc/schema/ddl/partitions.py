@@ -65,7 +65,7 @@ def _clause(cursor: TokenCursor) -> Partitioning | None:
     if kind is None:
         return None
     is_range = kind == "RANGE"
-    if cursor.take("COLUMNS"):
+    if cursor.accept("COLUMNS"):
         columns, function = _names(cursor), Function.ITSELF
     else:
         expression = _expression(cursor)
@@ -122,7 +122,7 @@ def _step(cursor: TokenCursor, verb: str) -> PartitionStep:
 
 def _listed(cursor: TokenCursor) -> tuple[str, ...]:
     names = [cursor.name()]
-    while cursor.take(","):
+    while cursor.accept(","):
         names.append(cursor.name())
     return tuple(names)
 
@@ -145,7 +145,7 @@ def _expression(cursor: TokenCursor) -> tuple[str, Function] | None:
         return None
     column = cursor.name()
     closing = 1 if function is Function.ITSELF else 2
-    if any(not cursor.take(")") for _ in range(closing)):
+    if any(not cursor.accept(")") for _ in range(closing)):
         return None
     return column, function
 
@@ -153,11 +153,11 @@ def _expression(cursor: TokenCursor) -> tuple[str, Function] | None:
 def _definitions(cursor: TokenCursor) -> tuple[Partition, ...]:
     cursor.expect("(")
     found = []
-    while cursor.take("PARTITION"):
+    while cursor.accept("PARTITION"):
         name = cursor.name()
         cursor.expect("VALUES")
         if cursor.take_all("LESS", "THAN"):
-            below: tuple[Value, ...] = (None,) if cursor.take("MAXVALUE") else _tuple(cursor, maximum="MAXVALUE")
+            below: tuple[Value, ...] = (None,) if cursor.accept("MAXVALUE") else _tuple(cursor, maximum="MAXVALUE")
             found.append(Partition(name, below=below))
         else:
             cursor.expect("IN")
@@ -167,7 +167,7 @@ def _definitions(cursor: TokenCursor) -> tuple[Partition, ...]:
                 cursor.skip_parentheses()
             else:
                 cursor.at += 1
-        if not cursor.take(","):
+        if not cursor.accept(","):
             break
     cursor.expect(")")
     return tuple(found)
@@ -177,8 +177,8 @@ def _tuple(cursor: TokenCursor, maximum: str = "NULL") -> tuple[Value, ...]:
     cursor.expect("(")
     values: list[Value] = []
     while True:
-        values.append(None if cursor.take(maximum) else _value(cursor))
-        if not cursor.take(","):
+        values.append(None if cursor.accept(maximum) else _value(cursor))
+        if not cursor.accept(","):
             break
     cursor.expect(")")
     return tuple(values)
@@ -189,7 +189,7 @@ def _list(cursor: TokenCursor) -> tuple[tuple[Value, ...], ...]:
         return tuple((one,) for one in _tuple(cursor))
     cursor.expect("(")
     found = [_tuple(cursor)]
-    while cursor.take(","):
+    while cursor.accept(","):
         found.append(_tuple(cursor))
     cursor.expect(")")
     return tuple(found)
@@ -202,7 +202,7 @@ def _value(cursor: TokenCursor) -> Value:
         text = cursor.string()
         cursor.expect(")")
         return _computed(cursor, function, text)
-    sign = -1 if cursor.take("-") else 1
+    sign = -1 if cursor.accept("-") else 1
     if cursor.word in STRINGS and sign == 1:
         return _whole(cursor, cursor.string())
     text = cursor.value() if cursor.word == NUMBER else ""

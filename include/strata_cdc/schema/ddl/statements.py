@@ -51,7 +51,7 @@ def read_statement(cursor: TokenCursor) -> tuple[Change, ...]:
 def _create(cursor: TokenCursor) -> tuple[Change, ...]:
     existing = Existing.REPLACE if cursor.take_all("OR", "REPLACE") else Existing.REFUSE
     temporary = cursor.take_any("TEMPORARY", "EXTERNAL") == "TEMPORARY"
-    if cursor.take("TABLE"):
+    if cursor.accept("TABLE"):
         return (read_create_table(cursor, existing, temporary=temporary),)
     if cursor.take_any("DATABASE", "SCHEMA"):
         return (_create_database(cursor),)
@@ -59,7 +59,7 @@ def _create(cursor: TokenCursor) -> tuple[Change, ...]:
         return ()
     kind = cursor.take_any("UNIQUE", "FULLTEXT", "SPATIAL")
     cursor.take_any("ONLINE", "OFFLINE")  # before 5.6
-    if cursor.take("INDEX"):
+    if cursor.accept("INDEX"):
         return (_create_index(cursor, KeyKind(kind.lower()) if kind else KeyKind.INDEX),)
     if kind:
         cursor.fail("expected INDEX")
@@ -110,7 +110,7 @@ def _create_view(cursor: TokenCursor) -> tuple[Change, ...]:
             cursor.skip_parentheses()
         else:
             cursor.at += 1
-    if not cursor.take("VIEW"):
+    if not cursor.accept("VIEW"):
         return ()
     cursor.take_all("IF", "NOT", "EXISTS")
     return (CreateView(cursor.context, cursor.table_name()),)
@@ -126,8 +126,8 @@ _NO_VIEW = frozenset(
 
 def _alter(cursor: TokenCursor) -> tuple[Change, ...]:
     cursor.take_any("ONLINE", "OFFLINE")
-    ignore = cursor.take("IGNORE")
-    if cursor.take("TABLE"):
+    ignore = cursor.accept("IGNORE")
+    if cursor.accept("TABLE"):
         return read_alter_table(cursor, ignore=ignore)
     if cursor.take_any("DATABASE", "SCHEMA"):
         return _alter_database(cursor)
@@ -154,18 +154,18 @@ def _is_database_option_ahead(cursor: TokenCursor) -> bool:
 
 
 def _drop(cursor: TokenCursor) -> tuple[Change, ...]:
-    temporary = cursor.take("TEMPORARY")
+    temporary = cursor.accept("TEMPORARY")
     if cursor.take_any("TABLE", "TABLES"):
         if_exists = cursor.take_all("IF", "EXISTS")
         return (DropTables(cursor.context, _table_names(cursor), temporary=temporary, if_exists=if_exists),)
-    if cursor.take("VIEW"):
+    if cursor.accept("VIEW"):
         cursor.take_all("IF", "EXISTS")
         return (DropViews(cursor.context, _table_names(cursor)),)
     if cursor.take_any("DATABASE", "SCHEMA"):
         cursor.take_all("IF", "EXISTS")
         return (DropDatabase(cursor.context, _database_name(cursor)),)
     cursor.take_any("ONLINE", "OFFLINE")
-    if cursor.take("INDEX"):
+    if cursor.accept("INDEX"):
         name = cursor.name()
         cursor.expect("ON")
         return (AlterTable(cursor.context, cursor.table_name(), (DropKey(name),)),)
@@ -174,13 +174,13 @@ def _drop(cursor: TokenCursor) -> tuple[Change, ...]:
 
 def _table_names(cursor: TokenCursor) -> tuple[TableName, ...]:
     names = [cursor.table_name()]
-    while cursor.take(","):
+    while cursor.accept(","):
         names.append(cursor.table_name())
     return tuple(names)
 
 
 def _truncate(cursor: TokenCursor) -> tuple[Change, ...]:
-    cursor.take("TABLE")
+    cursor.accept("TABLE")
     try:
         return (RemoveRows(cursor.context, (cursor.table_name(),)),)
     except DdlError:
@@ -195,7 +195,7 @@ def _rename(cursor: TokenCursor) -> tuple[Change, ...]:
         old = cursor.table_name()
         cursor.expect("TO")
         pairs.append((old, cursor.table_name()))
-        if not cursor.take(","):
+        if not cursor.accept(","):
             break
     if not cursor.at_end():
         cursor.fail("expected the end")

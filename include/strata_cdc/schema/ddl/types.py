@@ -40,7 +40,7 @@ def read_type(cursor: TokenCursor) -> ReadType:
     if kind is None:
         return _read_special(cursor, word)
     cursor.at += 1
-    if kind is TypeKind.CHAR and cursor.take("VARYING"):
+    if kind is TypeKind.CHAR and cursor.accept("VARYING"):
         kind = TypeKind.VARCHAR
     return _read_rest(cursor, kind, None)
 
@@ -74,13 +74,13 @@ def _national_kind(cursor: TokenCursor) -> TypeKind:
             return TypeKind.VARCHAR
         if not cursor.take_any("CHAR", "CHARACTER"):
             cursor.fail("expected CHAR or VARCHAR after NATIONAL")
-        return TypeKind.VARCHAR if cursor.take("VARYING") else TypeKind.CHAR
+        return TypeKind.VARCHAR if cursor.accept("VARYING") else TypeKind.CHAR
     return TypeKind.VARCHAR if cursor.take_any("VARCHAR", "VARCHARACTER", "VARYING") else TypeKind.CHAR
 
 
 def _long_kind(cursor: TokenCursor) -> TypeKind:
     """LONG [VARCHAR | CHAR VARYING | VARBINARY]."""
-    if cursor.take("VARBINARY"):
+    if cursor.accept("VARBINARY"):
         return TypeKind.MEDIUMBLOB
     if cursor.take_any("CHAR", "CHARACTER"):
         cursor.expect("VARYING")
@@ -92,7 +92,7 @@ def _long_kind(cursor: TokenCursor) -> TypeKind:
 def _read_rest(cursor: TokenCursor, kind: TypeKind, charset: str | None) -> ReadType:
     """The text that may follow the name: PRECISION, lengths, labels, UNSIGNED, charsets."""
     if kind is TypeKind.DOUBLE:
-        cursor.take("PRECISION")
+        cursor.accept("PRECISION")
     labels: tuple[Literal, ...] = ()
     length = decimals = None
     if cursor.word == "(" and kind in LABELLED:
@@ -119,7 +119,7 @@ def _read_labels(cursor: TokenCursor) -> tuple[Literal, ...]:
     cursor.expect("(")
     begin = cursor.offset
     labels = [cursor.literal()]
-    while cursor.take(","):
+    while cursor.accept(","):
         labels.append(cursor.literal())
     if any("\ufffd" in label.text for label in labels) or has_kept_bytes(cursor.tokens.opened(begin, cursor.offset)):
         cursor.fail("a label is not text in the client's charset")
@@ -130,10 +130,10 @@ def _read_labels(cursor: TokenCursor) -> tuple[Literal, ...]:
 def _read_lengths(cursor: TokenCursor) -> tuple[int | None, int | None]:
     """`(n)` or `(n, m)`; `()` for types that may have no length."""
     cursor.expect("(")
-    if cursor.take(")"):
+    if cursor.accept(")"):
         return None, None
     length = cursor.integer()
-    decimals = cursor.integer() if cursor.take(",") else None
+    decimals = cursor.integer() if cursor.accept(",") else None
     cursor.expect(")")
     return length, decimals
 

@@ -92,7 +92,7 @@ class Unstored(Struct):
 
 
 class Tracker:
-    """Follows one source's stream. Calls are made in stream order: `begin_file`, `take`..., `end_file`, ...,
+    """Follows one source's stream. Calls are made in stream order: `begin_file`, `track`..., `end_file`, ...,
     `finish`."""
 
     def __init__(
@@ -161,7 +161,7 @@ class Tracker:
             self._keep(TrackedChange(self._schema.forget_everything(version, reason)))
             self._unstored.has_moved = True
 
-    def take(self, transaction: TrackedTransaction) -> None:
+    def track(self, transaction: TrackedTransaction) -> None:
         """Processes the next transaction of the file; skips a transaction that has been tracked before."""
         state, file = self._state, self._state.open_file
         if state.is_new:
@@ -183,7 +183,7 @@ class Tracker:
         if len(self._unstored.versions) >= FLUSH_VERSIONS:
             self.flush()
 
-    def take_quiet(self, run: QuietRun) -> bool:
+    def track_quiet(self, run: QuietRun) -> bool:
         """Processes the next transactions of the file at once; False if they must be processed one by one."""
         state, file = self._state, self._state.open_file
         if state.is_new or self._snapshots or file.begin_pos is None:

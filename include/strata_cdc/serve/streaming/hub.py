@@ -87,7 +87,7 @@ class Hub:
 
     def _take(self, span: StreamBatch) -> None:
         self._free.release()
-        self.recent.take(span)
+        self.recent.append(span)
         self._wake()
 
     def _end(self, error: StrataError | None) -> None:
