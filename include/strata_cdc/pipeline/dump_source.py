@@ -135,8 +135,8 @@ def take_backup(
 
 
 def _wrong_by(engine: sa.Engine, source: str) -> Callable[[Mirror], bool]:
-    happenings = SchemaEvents(engine, source)
-    return lambda mirror: diverged(mirror, happenings) is not None
+    schema_events = SchemaEvents(engine, source)
+    return lambda mirror: diverged(mirror, schema_events) is not None
 
 
 def _caught_up(source: Source, engine: sa.Engine, settings: Settings) -> DumpSource:

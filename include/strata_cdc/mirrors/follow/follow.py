@@ -33,7 +33,7 @@ class Follower:
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
-        `happenings`: The events of its tables.
+        `schema_events`: The events of its tables.
         published: How far their changes are published.
         mode: How new mirrors take changes.
         locks: The lock of a mirror is held from its first commit until the update is complete.
@@ -45,7 +45,7 @@ class Follower:
         self,
         lake: str,
         source: str,
-        happenings: SchemaEvents,
+        schema_events: SchemaEvents,
         published: Published,
         mode: Mode,
         locks: MirrorLocks,
@@ -54,7 +54,7 @@ class Follower:
     ) -> None:
         self.lake = lake
         self.source = source
-        self.happenings = happenings
+        self.schema_events = schema_events
         self.published = published
         self.mode = mode
         self.locks = locks

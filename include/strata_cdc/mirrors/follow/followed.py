@@ -54,7 +54,7 @@ class Following(Protocol):
 
     lake: str
     source: str
-    happenings: SchemaEvents
+    schema_events: SchemaEvents
     published: Published
     mode: Mode
     locks: MirrorLocks

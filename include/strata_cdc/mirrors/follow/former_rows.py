@@ -52,7 +52,7 @@ def mirror_before(follower: Following, name: TableName, event: SchemaEvent, to: 
 def _lacks(follower: Following, mirror: Mirror, event: SchemaEvent) -> bool:
     """Whether anything happened to a table between its mirror's last state before an event and the event."""
     name, seq = mirror.table, mirror.position.seq
-    change, coming = follower.happenings.since(mirror)
+    change, coming = follower.schema_events.since(mirror)
     if change is None or change.definition is None or any(other.order < event.order for other in coming):
         return True
     if seq >= event.before or discards_rows(change.definition):

@@ -81,7 +81,7 @@ def _keeps_unknown_rows(event: SchemaEvent) -> bool:
     return event.change is not None and event.change.effect.kind is EffectKind.NONE and not event.begins_rows
 
 
-def diverged(mirror: Mirror, happenings: SchemaEvents) -> Loss | None:
+def diverged(mirror: Mirror, schema_events: SchemaEvents) -> Loss | None:
     """Whether the rows of a mirror are not its table's, by its log and the history; None if nothing shows that.
 
     Raises:
@@ -95,33 +95,33 @@ def diverged(mirror: Mirror, happenings: SchemaEvents) -> Loss | None:
         refuse_foreign(mirror)
     except MirrorDivergedError as error:
         reason = reason or error.message
-    if reason is None and lacks_older_rows(mirror, happenings):
+    if reason is None and lacks_older_rows(mirror, schema_events):
         reason = _LACKS_OLDER
     if reason is None:
         return None
     return Loss(reason, MirrorDivergedError(reason, source=mirror.source, table=str(mirror.table)).facts())
 
 
-def is_proven(mirror: Mirror, happenings: SchemaEvents) -> bool:
+def is_proven(mirror: Mirror, schema_events: SchemaEvents) -> bool:
     """Whether it is known, without reading the mirror's log, that it was complete from the start."""
-    return mirror.rows_from is not None or not any(map(_keeps_unknown_rows, happenings.of(mirror.table)))
+    return mirror.rows_from is not None or not any(map(_keeps_unknown_rows, schema_events.of(mirror.table)))
 
 
-def lacks_older_rows(mirror: Mirror, happenings: SchemaEvents) -> bool:
+def lacks_older_rows(mirror: Mirror, schema_events: SchemaEvents) -> bool:
     """Whether an older version of Strata made a mirror without rows after a statement that keeps the existing rows.
 
     Such a mirror was made empty just after an ALTER TABLE or a snapshot. A mirror that a dump of an empty table made
     there looks the same, and is treated the same. A log that was cut does not show this.
     """
-    if is_proven(mirror, happenings):
+    if is_proven(mirror, schema_events):
         return False
     operation, made = next(states_since(mirror.url, _MADE.__eq__, mirror.snapshot.version), (None, mirror.snapshot))
     if operation != _MADE or made.files:
         return False
-    at = happenings.change_at(mirror.table, made.position.seq, made.position.schema_version)
+    at = schema_events.change_at(mirror.table, made.position.seq, made.position.schema_version)
     if at is None or at.behind != made.position.seq or not _keeps_unknown_rows(at):
         return False
     since = [
-        event for event in happenings.of(mirror.table) if at.order < event.order and event.seq <= mirror.position.seq
+        event for event in schema_events.of(mirror.table) if at.order < event.order and event.seq <= mirror.position.seq
     ]
     return not any(event.begins_rows for event in since)

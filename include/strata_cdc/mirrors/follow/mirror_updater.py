@@ -56,7 +56,7 @@ class MirrorUpdater:
         mirror = self._update.mirror
         if mirror is None or sum(file.rows for file in mirror.snapshot.files.values()) > self._update.writer.most_rows:
             return None
-        if self._cannot_go_on() is not None or not is_proven(mirror, self._follower.happenings):
+        if self._cannot_go_on() is not None or not is_proven(mirror, self._follower.schema_events):
             return None
         if not mirror.is_exact:
             return None
@@ -66,7 +66,7 @@ class MirrorUpdater:
         """Updates the mirror as far as possible."""
         update = self._update
         update.lost = self._cannot_go_on() or self._inexact()
-        is_unlogged = self._follower.happenings.unlogged(self._table) is not None
+        is_unlogged = self._follower.schema_events.unlogged(self._table) is not None
         steps = [] if is_unlogged else plan_follow(self._table, self._pending(), self._until)
         self._note_proof()
         for at, step in enumerate(steps):
@@ -82,7 +82,7 @@ class MirrorUpdater:
 
     def _cannot_go_on(self) -> Loss | None:
         """Why no changes can be applied to the mirror as it is; None if they can."""
-        mirror, events = self._update.mirror, self._follower.happenings
+        mirror, events = self._update.mirror, self._follower.schema_events
         reason = events.unlogged(self._table)
         if reason is None and mirror is not None and mirror.stopped == UNLOGGED:
             # If the table no longer exists, its foreign keys are not known.
@@ -95,7 +95,7 @@ class MirrorUpdater:
     def _note_proof(self) -> None:
         """Notes that the mirror is complete: later updates need not read the log of a mirror by an older version."""
         mirror = self._update.mirror
-        if mirror is not None and self._update.lost is None and not is_proven(mirror, self._follower.happenings):
+        if mirror is not None and self._update.lost is None and not is_proven(mirror, self._follower.schema_events):
             self._update.commit(lambda at: at.known_from(RowsFrom.UNKNOWN))
 
     def _inexact(self) -> Loss | None:
@@ -114,7 +114,7 @@ class MirrorUpdater:
 
     def _pending(self) -> Sequence[SchemaEvent]:
         """The events that the mirror has not passed yet."""
-        mirror, events = self._update.mirror, self._follower.happenings
+        mirror, events = self._update.mirror, self._follower.schema_events
         if mirror is None:
             return events.of(self._table)
         self._update.current, coming = events.since(mirror)
@@ -192,7 +192,7 @@ class MirrorUpdater:
             return MirrorProgress(mirror)
         # Changes by foreign keys without row events would be missing again at once; a table that is not defined, or no
         # longer exists, cannot be read.
-        needs_dump = is_there and self._follower.happenings.unlogged(self._table) is None
+        needs_dump = is_there and self._follower.schema_events.unlogged(self._table) is None
         commits = update.writer.commits
         return update.lost.followed(self._follower.source, self._table, mirror, commits, needs_dump=needs_dump)
 

@@ -162,12 +162,12 @@ def update_mirrors(
         StoreUnavailableError: The database does not answer.
     """
     stream = LandedStream.open(lake, source)
-    happenings = SchemaEvents(engine, source)
+    schema_events = SchemaEvents(engine, source)
     published = Published(engine, source, stream)
     locks = locks or MirrorLocks(lake, source)
-    follower = Follower(lake, source, happenings, published, mode, locks, renames, limits)
+    follower = Follower(lake, source, schema_events, published, mode, locks, renames, limits)
     others = SYSTEM_DATABASES | own_database(engine, stream.servers())
-    tables = [table for table in happenings.tables() if table.database not in others and wanted(table)]
+    tables = [table for table in schema_events.tables() if table.database not in others and wanted(table)]
     outcomes: dict[TableName, MirrorOutcome] = {}
     confirmed, without = {}, []
     one_by_one = _OneByOne(follower)
@@ -224,7 +224,7 @@ class _OneByOne:
             self._refused.append(error.located(source=self.follower.source, table=str(table)))
             return MirrorOutcome(str(table), behind=error.message), None
         except Exception as error:  # noqa: BLE001  one table's error must stop no other
-            lost, is_there = loss_by(error, table), self.follower.happenings.is_there(table)
+            lost, is_there = loss_by(error, table), self.follower.schema_events.is_there(table)
             return MirrorOutcome(str(table), behind=lost.reason, needs_dump=is_there, error=lost.error), None
         if progress is None:
             return None

@@ -52,7 +52,7 @@ Step = Decoded | Damage | Repeat | UndecidedRows
 """What decoding gives: rows, and why others are excluded."""
 
 
-class _Place(Struct):
+class _StreamState(Struct):
     """Where a file lies in the stream."""
 
     seq: int = 0
@@ -63,7 +63,7 @@ class _Place(Struct):
     """The GTIDs before it: what comes again has no ordinal, and gives no rows."""
 
 
-class _Way(Struct):
+class _DecodeRequest(Struct):
     """How files are decoded."""
 
     lookup: Lookup | None
@@ -137,25 +137,25 @@ def decode_files(
         version = history.at(table, AtSeq(seq))
         return versions.setdefault((table, version.version_id), TableVersion(version.version_id, version.definition))
 
-    way = _Way(lookup, wanted, on_mismatch, skip_corrupt, PreparedInFiles())
+    request = _DecodeRequest(lookup, wanted, on_mismatch, skip_corrupt, PreparedInFiles())
     for path in in_stream_order(paths):
         with open_binlog(path) as binlog:
-            yield from _decode_file(binlog, _tracked_place(store, source, binlog), way)
-    yield from way.prepared.undecided()
+            yield from _decode_file(binlog, _tracked_place(store, source, binlog), request)
+    yield from request.prepared.undecided()
 
 
 def decode_files_physically(
     paths: Sequence[str], *, wanted: Callable[[TableName], bool], skip_corrupt: bool = False
 ) -> Iterator[Step]:
     """The rows of files by their TABLE_MAPs alone: columns `@1`, `@2`, ..., labels as numbers."""
-    place, way = _Place(), _Way(None, wanted, OnMismatch.FAIL, skip_corrupt, PreparedInFiles())
+    state, request = _StreamState(), _DecodeRequest(None, wanted, OnMismatch.FAIL, skip_corrupt, PreparedInFiles())
     for path in in_stream_order(paths):
         with open_binlog(path) as binlog:
-            yield from _decode_file(binlog, place, way)
-    yield from way.prepared.undecided()
+            yield from _decode_file(binlog, state, request)
+    yield from request.prepared.undecided()
 
 
-def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _Place:
+def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _StreamState:
     """The position of the stream at the file's beginning, from what was tracked.
 
     A file may begin with what has come before in another one, or hold nothing else: then each of its transactions has
@@ -166,10 +166,10 @@ def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _Pla
     part = next((part for part in parts if begin < part.end_pos), None)
     position = store.position(source)
     if part is not None:
-        seen, place = parse_executed(part.gtid_before), _Place(part.first_seq - 1)
+        seen, state = parse_executed(part.gtid_before), _StreamState(part.first_seq - 1)
         is_known = part.begin_pos <= begin or _has_come(binlog, seen, binlog.first_event + part.begin_pos - begin)
     else:
-        seen, place = parse_executed(position.gtid_executed if position else ""), _Place()
+        seen, state = parse_executed(position.gtid_executed if position else ""), _StreamState()
         is_known = bool(seen) and _has_come(binlog, seen, len(binlog.buffer))
     if not is_known:
         raise SchemaGapError(
@@ -178,8 +178,8 @@ def _tracked_place(store: VersionStore, source: str, binlog: BinlogFile) -> _Pla
             file=binlog.path,
             remedy=f"Run `strata track {binlog.path} --source {source} --store URL` first.",
         )
-    place.seen = ExecutedBuilder(seen)
-    return place
+    state.seen = ExecutedBuilder(seen)
+    return state
 
 
 def _has_come(binlog: BinlogFile, seen: Executed, end: int) -> bool:
@@ -195,53 +195,55 @@ def _has_come(binlog: BinlogFile, seen: Executed, end: int) -> bool:
     return builder.build() <= seen
 
 
-def _decode_file(binlog: BinlogFile, place: _Place, way: _Way) -> Iterator[Step]:
-    if not way.skip_corrupt:
-        yield from _decode_once(binlog, place, way, binlog.first_event, len(binlog.buffer))
+def _decode_file(binlog: BinlogFile, state: _StreamState, request: _DecodeRequest) -> Iterator[Step]:
+    if not request.skip_corrupt:
+        yield from _decode_once(binlog, state, request, binlog.first_event, len(binlog.buffer))
         return
     for stretch in find_stretches(binlog):
-        yield from _decode_once(binlog, place, way, stretch.begin, stretch.end)
+        yield from _decode_once(binlog, state, request, stretch.begin, stretch.end)
         if stretch.damage is not None:
-            yield from _pass_over(binlog, place, way, stretch.damage)
+            yield from _pass_over(binlog, state, request, stretch.damage)
 
 
-def _decode_once(binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int) -> Iterator[Step]:
+def _decode_once(
+    binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, begin: int, end: int
+) -> Iterator[Step]:
     """The transactions between two offsets, but for those that have come before."""
-    decode = _decode_transactions if way.skip_corrupt else _decode_bytes
+    decode = _decode_transactions if request.skip_corrupt else _decode_bytes
     chain = chain_of(binlog, begin)
-    for repeat in find_repeats(binlog, place.seen, begin, end):
-        yield from decode(binlog, place, way, begin, repeat.begin, chain)
+    for repeat in find_repeats(binlog, state.seen, begin, end):
+        yield from decode(binlog, state, request, begin, repeat.begin, chain)
         index = index_events(binlog.buffer, repeat.begin, repeat.end, binlog.format)
         _, fault = chain.follow(binlog.buffer, index)
         if fault is not None:
             raise fault.located(file=binlog.path, gtid=str(repeat.gtid))
         yield repeat
         begin = repeat.end
-    yield from decode(binlog, place, way, begin, end, chain)
+    yield from decode(binlog, state, request, begin, end, chain)
 
 
-def _pass_over(binlog: BinlogFile, place: _Place, way: _Way, damage: Damage) -> Iterator[Step]:
+def _pass_over(binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, damage: Damage) -> Iterator[Step]:
     gtid = damage.gtid
-    if gtid is None or not place.seen.contains(gtid):
-        seq = place.seq + 1
+    if gtid is None or not state.seen.contains(gtid):
+        seq = state.seq + 1
         # The rows before the fault are correct.
         with suppress(CorruptEventError):
-            yield from _decode_bytes(binlog, place, way, damage.begin, damage.end, chain_of(binlog, damage.begin))
-        place.seq = seq
+            yield from _decode_bytes(binlog, state, request, damage.begin, damage.end, chain_of(binlog, damage.begin))
+        state.seq = seq
     if gtid is not None:
-        place.seen.add(gtid)
+        state.seen.add(gtid)
     damage.error.located(gtid=str(gtid) if gtid else None)
     yield damage
 
 
 def _decode_transactions(
-    binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int, chain: EventChain
+    binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, begin: int, end: int, chain: EventChain
 ) -> Iterator[Decoded | Damage]:
     """Whole transactions. One of them whose cells contradict themselves, which shows only here, is damage as well."""
     while begin < end:
-        start, prepared = replace(place), way.prepared.copy()
+        start, prepared = replace(state), request.prepared.copy()
         try:
-            yield from _decode_bytes(binlog, place, way, begin, end, chain)
+            yield from _decode_bytes(binlog, state, request, begin, end, chain)
         except CorruptEventError as error:
             clock = CommitClock(start.clock)
             records = read_transactions(binlog, first_seq=start.seq + 1, clock=clock, begin=begin, end=end)
@@ -249,8 +251,8 @@ def _decode_transactions(
             if damaged is None or error.file not in {None, binlog.name, binlog.path}:
                 # Rows of a prepared transaction, which lie at another position than their XA COMMIT.
                 raise
-            way.prepared = prepared
-            place.seq, place.clock, begin = damaged.seq, damaged.committed_at, damaged.end
+            request.prepared = prepared
+            state.seq, state.clock, begin = damaged.seq, damaged.committed_at, damaged.end
             chain = chain_of(binlog, begin)
             yield Damage(error, damaged.begin, damaged.end, damaged.gtid, may_hide_ddl=False)
         else:
@@ -272,13 +274,13 @@ def _damaged(
 
 
 def _decode_bytes(
-    binlog: BinlogFile, place: _Place, way: _Way, begin: int, end: int, chain: EventChain
+    binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, begin: int, end: int, chain: EventChain
 ) -> Iterator[Decoded]:
-    ranges = way.prepared.ranges(binlog, Range(begin, end, 0, place.seq + 1, place.clock), chain)
+    ranges = request.prepared.ranges(binlog, Range(begin, end, 0, state.seq + 1, state.clock), chain)
     for path, together in groupby(ranges, key=attrgetter("path")):
         with ExitStack() as files:
             opened = binlog if path == binlog.path else files.enter_context(open_binlog(path))
-            plans = DecodePlans(way.lookup, wanted=way.wanted, on_mismatch=way.on_mismatch)
+            plans = DecodePlans(request.lookup, wanted=request.wanted, on_mismatch=request.on_mismatch)
             reader = RowReader(opened, plans)
             windows = read_windows(opened, (each.range for each in together), chain)
             try:
@@ -288,5 +290,5 @@ def _decode_bytes(
                 raise error.located(file=path) from None
             finally:
                 if opened is binlog:
-                    place.seq, place.clock = reader.seq, reader.clock
-        yield from (Hole(error) for error in way.prepared.take_lost())
+                    state.seq, state.clock = reader.seq, reader.clock
+        yield from (Hole(error) for error in request.prepared.take_lost())
