@@ -123,7 +123,7 @@ def test_lines_that_are_not_there_are_refused(borders, lines):
 )
 def test_a_line_without_a_text_is_refused(piece):
     count = 3 if piece.chosen is None else 2
-    with pytest.raises(RuntimeError, match="piece 1 has no text"):
+    with pytest.raises(RuntimeError, match="part 1 has no text"):
         Composition([[LineColumn.same(b"x"), piece]], [count])
     parts, groups = np.array([piece.part], np.int64), np.array([[0, 1, 0, count]])
     places = np.zeros(count, np.int64)

@@ -264,7 +264,7 @@ def test_a_mirror_that_an_older_version_made_without_rows(server: MysqlServer, s
         line.get("metaData", {}).get("configuration", {}).pop("strata.rows_from", None)
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert run(["mirror", "update"]) == 1
-    assert "without its rows" in (shop.mirror("t").stopped or "")
+    assert "without that table's rows" in (shop.mirror("t").stopped or "")
     shop.set()
     assert run(["run"]) == 0
     shop.assert_equal("a", "t")

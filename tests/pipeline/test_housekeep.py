@@ -130,7 +130,7 @@ def test_a_plan_that_cannot_be_read_stays(world: World) -> None:
     live(world, "a")
     finish(world, run := begin(world))
     run_folder(world.source.lake, "s", run).write(PLAN, b"{")
-    assert "not what was written" in world.housekeep().kept[0].reason
+    assert "changed since it was written" in world.housekeep().kept[0].reason
 
 
 def test_killed_before_any_of_its_deletions_it_goes_on(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_its_failure_fails_no_publication(tmp_path: Path, caplog: pytest.LogCapt
     run = begin(world)
     write_file(f"{world.source.lake}/quarantine/s", b"no folder")
     assert finish(world, run).rows == 1
-    assert "could not be cleared" in caplog.text
+    assert "could not be deleted" in caplog.text
     delete_file(f"{world.source.lake}/quarantine/s")
     delete_due(world.source, find_due(world.source, world.engine, now=ingest.now_micros()))
 

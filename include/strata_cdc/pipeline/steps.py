@@ -184,7 +184,7 @@ PLAN: Final[LocalStep[PlanReport]] = LocalStep(
     does="takes what is pending, oldest first, and cuts it into slices, none of which spans a DDL",
     reads="the index, the historian, the ledger of what is pending",
     leaves="closed intervals with their rows by table (`table_interval`); `<lake>/runs/<source>/<run>/plan.json`, and "
-    "`past.json`: what lies before",
+    "`past.json`: the state before them",
     line=planned_said,
     scope=Scope.RUN,
 )
