@@ -43,4 +43,4 @@ WRAPPER
 done
 "$building/bin/mariadbd" --no-defaults --version >/dev/null || die "the unpacked mariadbd does not run on this machine"
 finish_unpacking
-echo "mariadb: $("$prefix/bin/mariadbd" --no-defaults --version | sed 's/.*Ver/version/')"
+echo "mariadb: $("$prefix/bin/mariadbd" --no-defaults --version | sed -E 's/.*Ver ([^ ]+) .*/version \1/')"

@@ -125,11 +125,16 @@ if [ "${1:-}" = tests ]; then
         make_s3_server
         printf '%s\n' "$wanted" >"$s3"
     fi
+    # Fetched beside the others: each has package lists of its own.
+    {
+        scripts/install_mariadb.sh .strata/mariadb sid || say "without MariaDB its tests are left out"
+        scripts/install_mariadb.sh .strata/mariadb-10.11 bookworm || say "without MariaDB 10.11 its tests are left out"
+    } &
+    fetching=$!
     scripts/install_redis.sh .strata/redis redis
     scripts/install_redis.sh .strata/valkey valkey || say "without Valkey its two tests are left out"
-    scripts/install_mariadb.sh .strata/mariadb sid || say "without MariaDB its tests are left out"
-    scripts/install_mariadb.sh .strata/mariadb-10.11 bookworm || say "without MariaDB 10.11 its tests are left out"
     scripts/install_mysqlclient.sh .strata/mysqlclient || say "without mysqlclient its test is left out"
+    wait "$fetching"
 fi
 if [ -n "$sharing" ]; then wait "$sharing" || say "without the archive Spark's jobs start some seconds later"; fi
 if [ -z "${STRATA_DEMO_MYSQL_URL:-}" ]; then scripts/install_mysql.sh .strata/mysql; fi
