@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from strata_cdc.groups.cuts.measured_clocks import CutPlace, clock_doubts
+from strata_cdc.groups.cuts.measured_clocks import CutPosition, clock_doubts
 from strata_cdc.landing.clock_readings import CLOCKS_FILE, ClockReading
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_nothing_is_on_the_wrong_side_of_a_cut_that_nobody_doubts(tmp_path: Path
         if not readings[0].seq <= seq <= readings[1].seq:
             continue
         source: Any = SimpleNamespace(lake=str(tmp_path), name="s")
-        doubts = clock_doubts({"s": CutPlace(source, landed, seq, time, 0)}, BOUND)
+        doubts = clock_doubts({"s": CutPosition(source, landed, seq, time, 0)}, BOUND)
         wrong = max([*(at - time for at in real[:seq]), *(time - at for at in real[seq:]), 0])
         assert doubts or wrong <= BOUND, number
         known, torn = known + (not doubts), torn + (wrong > BOUND)

@@ -80,7 +80,7 @@ class _WalkedFile(Struct, frozen=True):
         return cls(binlog.path, binlog.name, binlog.format, post_headers(binlog.format), binlog.segment is not None)
 
 
-class _WalkPlace:
+class _WalkPosition:
     """The position of a walk, as the kernels keep it, and the servers that it has seen."""
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class RowReader:
 
     def __init__(self, binlog: BinlogFile, plans: DecodePlans) -> None:
         self._file, self._plans = _WalkedFile.of(binlog), plans
-        self._place, self._maps, self._buffers = _WalkPlace(), MapsInForce(), _PlannedBuffers()
+        self._place, self._maps, self._buffers = _WalkPosition(), MapsInForce(), _PlannedBuffers()
         self._range: Range | None = None
         """The range that is being read."""
         self._changed_seq = 0

@@ -11,13 +11,13 @@ from strata_cdc.landing.resume_landing import LandingGoal
 if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.connection import ServerAddress
     from strata_cdc.landing.landed import LandedStream
-    from strata_cdc.position.binlog_position import ServerPlace
+    from strata_cdc.position.binlog_position import ServerPosition
 
 _PAUSE_SECONDS: Final = 1.0
 """Longer than the time between a transaction's entry in the binlog and in the server's set of executed GTIDs."""
 
 
-def has_arrived(address: ServerAddress, stream: LandedStream, place: ServerPlace) -> bool:
+def has_arrived(address: ServerAddress, stream: LandedStream, place: ServerPosition) -> bool:
     """Whether everything before a position has landed.
 
     What a server writes when it starts, or begins a new file, does not land before the next transaction. So if the

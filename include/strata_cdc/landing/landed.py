@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from strata_cdc.binlog.events.model import TransactionRecord
-    from strata_cdc.position.binlog_position import ServerPlace
+    from strata_cdc.position.binlog_position import ServerPosition
     from strata_cdc.position.port import Executed
 
 
@@ -284,7 +284,7 @@ class LandedStream:
         segment = inside[-1]
         return segment.summary.first_seq - 1 + segment.index.count_below("binlog_pos", position.offset)
 
-    def reaches(self, place: ServerPlace) -> bool:
+    def reaches(self, place: ServerPosition) -> bool:
         """Whether everything that a server has written before a position has landed from it, by the end of the
         stream."""
         if not self.segments:
@@ -293,7 +293,7 @@ class LandedStream:
         end = BinlogPosition.of(last.binlog_file, last.server_end)
         return last.server_uuid in ("", place.server_uuid) and end >= place.position
 
-    def seq_in_front(self, place: ServerPlace) -> int:
+    def seq_in_front(self, place: ServerPosition) -> int:
         """Ordinal of the last transaction that a server has written before a position; everything before it has landed.
 
         What landed from an earlier server is before the position, and so are files without transactions.

@@ -65,7 +65,7 @@ def _is_number(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerPlace:
+class ServerPosition:
     """A position in the binlog files of one server; files of another server may have the same names."""
 
     server_uuid: str

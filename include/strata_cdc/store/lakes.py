@@ -26,7 +26,7 @@ class KnownLake(Struct, frozen=True):
     """Whether the lake's own file is known to have the same id."""
 
 
-class KnownPlace(Struct, frozen=True):
+class KnownPosition(Struct, frozen=True):
     """What had been executed up to and including a transaction."""
 
     seq: int
@@ -94,13 +94,13 @@ class LakeLedger:
         with reading(self._engine) as connection:
             return max(int(connection.execute(query).scalar() or 0) for query in (last, read))
 
-    def places(self, source: str) -> list[KnownPlace]:
+    def places(self, source: str) -> list[KnownPosition]:
         """Ordinals at which the executed GTID set is known, in order: where files begin, and where intervals end."""
         file, owned = tracked_file.c, closed_interval.c
         begins = sa.select(file.first_seq - 1, file.gtid_before, sa.literal(0)).where(file.source == source)
         ends = sa.select(owned.last_seq, owned.gtid_executed, owned.end_at).where(owned.source == source)
         with reading(self._engine) as connection:
-            known = [KnownPlace(*row) for query in (begins, ends) for row in connection.execute(query)]
+            known = [KnownPosition(*row) for query in (begins, ends) for row in connection.execute(query)]
         return sorted(known, key=lambda place: place.seq)
 
     def last_published(self, source: str) -> tuple[str, int] | None:

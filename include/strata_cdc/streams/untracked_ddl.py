@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         StoredEntry,
         TemporarySessions,
         TrackedFile,
-        VersionPlace,
+        VersionPosition,
     )
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
@@ -89,7 +89,7 @@ class UntrackedVersions(MemoryStore):
     def _both(self, stored: Iterable[StoredEntry], mine: Iterable[StoredEntry]) -> list[StoredEntry]:
         return sorted((*(one for one in stored if self._is_old(one.seq)), *mine), key=lambda entry: entry.order)
 
-    def newest_place(self, source: str, before: Before) -> VersionPlace | None:
+    def newest_place(self, source: str, before: Before) -> VersionPosition | None:
         """As `VersionStore.newest_place`."""
         return super().newest_place(source, before) or self._stored.newest_place(source, before)
 

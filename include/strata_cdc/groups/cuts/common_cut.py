@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from strata_cdc.clock import from_micros
 from strata_cdc.errors import MirrorBehindError
-from strata_cdc.groups.cuts.measured_clocks import CutPlace, clock_doubts
+from strata_cdc.groups.cuts.measured_clocks import CutPosition, clock_doubts
 from strata_cdc.groups.status import group_status
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.executed import parse_executed
@@ -206,10 +206,10 @@ class _Intervals:
         lacking = tuple(sorted({piece.name for piece in failed}))
         return SourceCut(name, last.last_seq, last.gtid_executed, last.end, self._source.lineage, lacking, is_behind)
 
-    def place(self, seq: int, time: int) -> CutPlace:
+    def place(self, seq: int, time: int) -> CutPosition:
         """Returns the position by the source's own clock: the ordinal of the last transaction that is in the cut, and
         the time."""
-        return CutPlace(self._source, self._landed, seq, time + self._amount, self._amount)
+        return CutPosition(self._source, self._landed, seq, time + self._amount, self._amount)
 
     @cached_property
     def _landed(self) -> LandedStream:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from strata_cdc.landing.landed import LandedStream
 
 
-class CutPlace(NamedTuple):
+class CutPosition(NamedTuple):
     """The position of a cut in a source."""
 
     source: Source
@@ -49,7 +49,7 @@ class _Around(NamedTuple):
     behind: ClockReading
 
 
-def clock_doubts(places: Mapping[str, CutPlace], bound: int) -> dict[str, str]:
+def clock_doubts(places: Mapping[str, CutPosition], bound: int) -> dict[str, str]:
     """Returns for which sources it is not known that their clocks agreed with the group's around a cut, and why.
 
     Args:
@@ -78,7 +78,7 @@ def clock_doubts(places: Mapping[str, CutPlace], bound: int) -> dict[str, str]:
     return doubts
 
 
-def _around(place: CutPlace) -> _Around | str:
+def _around(place: CutPosition) -> _Around | str:
     readings = clock_readings(place.source.lake, place.source.name)
     in_front = [at for at, reading in enumerate(readings) if reading.end <= place.time and reading.seq <= place.seq]
     if not in_front:
@@ -95,7 +95,7 @@ def _around(place: CutPlace) -> _Around | str:
     return _Around(before, last)
 
 
-def _reading_now(place: CutPlace) -> ClockReading | None:
+def _reading_now(place: CutPosition) -> ClockReading | None:
     now = clock_now(place.source.address)
     if now is None or now.clock < place.time or not now.executed <= place.landed.executed():
         return None
@@ -147,7 +147,7 @@ def _contradiction(landed: LandedStream, around: _Around, bound: int) -> str:
     return ""
 
 
-def _unproved(place: CutPlace, around: _Around, bound: int) -> str:
+def _unproved(place: CutPosition, around: _Around, bound: int) -> str:
     """By how much time transactions may be on the wrong side of the cut, because the clock is not known in a pause;
     empty: by no more than the bound."""
     landed, (before, behind) = place.landed, around

@@ -21,7 +21,7 @@ from strata_cdc.mirrors.dump.manifest import Manifest
 from strata_cdc.mirrors.dump.read import TableAlteredError, TableReader
 from strata_cdc.mirrors.dump.window import DumpWindow, is_changed, window_of
 from strata_cdc.mirrors.table import Mirror
-from strata_cdc.position.binlog_position import ServerPlace
+from strata_cdc.position.binlog_position import ServerPosition
 from strata_cdc.schema.history.historian import History
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class TableDump:
     def _landed(self, reads: Sequence[ReadBounds], server_uuid: str) -> tuple[LandedStream, DumpWindow]:
         """Lands until the stream reaches the end of the window; see `window_of`."""
         source, until = self._source, time.monotonic() + _LANDING_SECONDS
-        place = ServerPlace(server_uuid, max(bounds.end_position for bounds in reads))
+        place = ServerPosition(server_uuid, max(bounds.end_position for bounds in reads))
         while True:
             stream = LandedStream.open(source.lake, source.name)
             if has_arrived(source.address, stream, place):

@@ -19,7 +19,7 @@ from strata_cdc.landing.place_prepared import lost_rows, statement_changes
 from strata_cdc.landing.prepared import PreparedPlacement
 from strata_cdc.mirrors.dump.manifest import earliest
 from strata_cdc.mirrors.layout import key_columns
-from strata_cdc.position.binlog_position import ServerPlace
+from strata_cdc.position.binlog_position import ServerPosition
 from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.tables.convert import state_schema
@@ -54,10 +54,10 @@ def window_of(stream: LandedStream, reads: Sequence[ReadBounds], server_uuid: st
         Usage: The stream begins after the reads.
     """
     ends = [bounds.end_position for bounds in reads]
-    last = stream.seq_in_front(ServerPlace(server_uuid, max(ends)))
+    last = stream.seq_in_front(ServerPosition(server_uuid, max(ends)))
     # A server begins a file with each change of gtid_mode (sql/sys_vars.cc, `Sys_var_gtid_mode`), and all transactions
     # had GTIDs when it was read: transactions without a GTID are in earlier files, and had been committed.
-    unnumbered = stream.seq_in_front(ServerPlace(server_uuid, ServerFiles.first_event(min(ends).file)))
+    unnumbered = stream.seq_in_front(ServerPosition(server_uuid, ServerFiles.first_event(min(ends).file)))
     after = min(_contained(stream, executed, unnumbered) for executed in earliest(reads))
     return DumpWindow(after, max(after, last))
 

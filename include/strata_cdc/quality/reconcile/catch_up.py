@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from strata_cdc.config.settings import Source
-    from strata_cdc.position.binlog_position import ServerPlace
+    from strata_cdc.position.binlog_position import ServerPosition
 
 _PAUSE = 1.0
 """Seconds."""
 
 
 def catch_up(
-    source: Source, end: ServerPlace, land: Callable[[], object], track: Callable[[], object], *, seconds: float
+    source: Source, end: ServerPosition, land: Callable[[], object], track: Callable[[], object], *, seconds: float
 ) -> None:
     """Lands until everything before a position is there, then tracks.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from strata_cdc.position.binlog_position import ServerPlace
+    from strata_cdc.position.binlog_position import ServerPosition
     from strata_cdc.position.port import Executed
     from strata_cdc.quality.reconcile.parts import Parted
     from strata_cdc.schema.model.definition import TableDefinition, TableName
@@ -52,11 +52,11 @@ class ServerReading(Struct, frozen=True):
     """In parts where they are many."""
     asked: pa.Table | None
     """Keys that were queried; None if all were."""
-    begin: ServerPlace
+    begin: ServerPosition
     """Where the binlog ended before the reading began: what has no GTID before it is in the rows."""
     seen: Executed
     """What it had certainly executed."""
-    end: ServerPlace
+    end: ServerPosition
     """Nothing that lies after it in the binlog can be in the rows."""
     seconds: float
 

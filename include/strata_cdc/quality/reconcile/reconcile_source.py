@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.settings import Source
     from strata_cdc.errors import StrataError
-    from strata_cdc.position.binlog_position import ServerPlace
+    from strata_cdc.position.binlog_position import ServerPosition
     from strata_cdc.quality.reconcile.reading import ComparisonRequest
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
@@ -52,7 +52,7 @@ def reconcile_source(
     engine: sa.Engine,
     wanted: ComparisonRequest,
     *,
-    catch_up: Callable[[ServerPlace], None],
+    catch_up: Callable[[ServerPosition], None],
     watch: Callable[[TableReport], None] = lambda _: None,
 ) -> SourceReport:
     """Compares the tables one after the other.
@@ -82,7 +82,7 @@ class _Comparison:
         source: Source,
         engine: sa.Engine,
         wanted: ComparisonRequest,
-        catch_up: Callable[[ServerPlace], None],
+        catch_up: Callable[[ServerPosition], None],
         watch: Callable[[TableReport], None],
     ) -> None:
         self._source, self._engine, self._wanted = source, engine, wanted

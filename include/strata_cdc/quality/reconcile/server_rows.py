@@ -18,7 +18,7 @@ from strata_cdc.changes.select.keys import select_key
 from strata_cdc.changes.select.rows import SelectedRows, ServerSelect
 from strata_cdc.changes.select.statement import prepare_session
 from strata_cdc.errors import AccessDeniedError, BadData, SchemaMismatchError, SourceUnavailableError, one_line
-from strata_cdc.position.binlog_position import ServerPlace
+from strata_cdc.position.binlog_position import ServerPosition
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.quality.reconcile.literals import border_of
 from strata_cdc.schema.live.engine import read_definition
@@ -129,14 +129,14 @@ class ServerRows:
             raise TableChangedError(f"the server went over to gtid_mode {mode}")
         return parse_executed(str(text).replace("\n", ""))
 
-    def end(self) -> ServerPlace:
+    def end(self) -> ServerPosition:
         """Where the binlog ends. Whatever a SELECT has seen until now is written before it.
 
         Raises:
             AccessDeniedError: The grant REPLICATION CLIENT is missing.
         """
         with self._errors():
-            return ServerPlace(self.server_uuid, ServerFiles.read(self._connection).end)
+            return ServerPosition(self.server_uuid, ServerFiles.read(self._connection).end)
 
     def definition(self, name: TableName) -> TableDefinition | None:
         """The table as it is now; None if there is no such table.

@@ -16,7 +16,7 @@ from strata_cdc.schema.history.versions import (
     TemporarySessions,
     TrackedFile,
     TrackedPosition,
-    VersionPlace,
+    VersionPosition,
 )
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class MemoryStore:
         """As `VersionStore.all_entries`."""
         return sorted(self._entries.get(source, ()), key=lambda entry: entry.order)
 
-    def newest_place(self, source: str, before: Before) -> VersionPlace | None:
+    def newest_place(self, source: str, before: Before) -> VersionPosition | None:
         """As `VersionStore.newest_place`."""
         found = [version.place for _, version in self._ordered(source) if before.holds_for(version.place)]
         return found[-1] if found else None

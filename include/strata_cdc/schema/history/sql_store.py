@@ -38,7 +38,7 @@ from strata_cdc.schema.history.versions import (
     TrackedFile,
     TrackedPosition,
     VersionOrigin,
-    VersionPlace,
+    VersionPosition,
 )
 from strata_cdc.schema.model.definition import TableName, definition_from_json
 from strata_cdc.store.database import reading, writing
@@ -246,13 +246,13 @@ class SchemaStore:
         with reading(self.engine) as connection:
             return [(row.seq, row.statement_no, row.id) for row in connection.execute(query)]
 
-    def newest_place(self, source: str, before: Before) -> VersionPlace | None:
+    def newest_place(self, source: str, before: Before) -> VersionPosition | None:
         """The last position of a version that is before a position of the stream."""
-        columns = [schema_version.c[name] for name in VersionPlace.__struct_fields__]
+        columns = [schema_version.c[name] for name in VersionPosition.__struct_fields__]
         query = sa.select(*columns).where(schema_version.c.source == source, _as_condition(before))
         with reading(self.engine) as connection:
             row = connection.execute(query.order_by(*(c.desc() for c in STREAM_ORDER)).limit(1)).one_or_none()
-        return None if row is None else VersionPlace(*row)
+        return None if row is None else VersionPosition(*row)
 
     def names(self, source: str, database: str) -> list[TableName]:
         """All tables that the versions name in a database, whether they exist now or not."""

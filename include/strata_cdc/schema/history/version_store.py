@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         TrackedFile,
         TrackedPosition,
         VersionBatch,
-        VersionPlace,
+        VersionPosition,
     )
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.schema.model.partitions import Partitioning
@@ -53,7 +53,7 @@ class VersionStore(Protocol):
     def all_entries(self, source: str) -> list[StoredEntry]:
         """Every entry of a source in stream order, within a version in order of name."""
 
-    def newest_place(self, source: str, before: Before) -> VersionPlace | None:
+    def newest_place(self, source: str, before: Before) -> VersionPosition | None:
         """The last position of a version that is before a position of the stream."""
 
     def names(self, source: str, database: str) -> list[TableName]:

@@ -100,7 +100,7 @@ class ViewEntry(Struct, frozen=True):
     presence: NamePresence
 
 
-class VersionPlace(Struct, frozen=True):
+class VersionPosition(Struct, frozen=True):
     """The position in its source's stream from which on a version is valid."""
 
     seq: int
@@ -129,7 +129,7 @@ class Before(Struct, frozen=True):
     binlog_file: str = ""
     binlog_pos: int = 0
 
-    def holds_for(self, place: VersionPlace) -> bool:
+    def holds_for(self, place: VersionPosition) -> bool:
         """Whether a position meets the condition."""
         if self.seq is not None:
             return place.seq <= self.seq
@@ -155,7 +155,7 @@ class Session(Struct, frozen=True):
 class Version(Struct, frozen=True):
     """One row of the version table with all its changes."""
 
-    place: VersionPlace
+    place: VersionPosition
     origin: VersionOrigin
     gtid: str | None = None
     ddl: str | None = None

@@ -38,7 +38,7 @@ from strata_cdc.schema.history.versions import (
     TableChange,
     Version,
     VersionOrigin,
-    VersionPlace,
+    VersionPosition,
     ViewEntry,
     every_table_of,
 )
@@ -111,7 +111,7 @@ def _with_length_of(part: KeyPart, key_part: KeyPart) -> KeyPart:
     return part.with_lengths(key_part.lengths) if is_known else part
 
 
-def reconcile(store: VersionStore, snapshot: SchemaSnapshot, end: VersionPlace) -> Reconciliation:
+def reconcile(store: VersionStore, snapshot: SchemaSnapshot, end: VersionPosition) -> Reconciliation:
     """Compares a snapshot with the tracked history.
 
     A snapshot is about a moment between two GTID sets, or about a position in the server's files. Tables that no DDL in
@@ -138,7 +138,7 @@ def _reconcile_at(
     snapshot: SchemaSnapshot,
     entries: Sequence[StoredEntry],
     position: BinlogPosition,
-    end: VersionPlace,
+    end: VersionPosition,
 ) -> Reconciliation:
     """Like `reconcile`, for a snapshot of one position in the files of the server that has this stream."""
     begin = entries[0] if entries and entries[0].seq == 0 else None
@@ -185,7 +185,7 @@ class _Reconciling:
         snapshot: SchemaSnapshot,
         entries: Sequence[StoredEntry],
         touched: set[TableName],
-        end: VersionPlace,
+        end: VersionPosition,
     ) -> None:
         self._store = store
         self._snapshot = snapshot
@@ -194,7 +194,7 @@ class _Reconciling:
         self._own: dict[TableName, list[StoredEntry]] = defaultdict(list)
         for entry in entries:
             self._own[entry.name].append(entry)
-        self._reloads: dict[VersionPlace, list[TableChange]] = defaultdict(list)
+        self._reloads: dict[VersionPosition, list[TableChange]] = defaultdict(list)
         self._corrections: list[TableChange] = []
         self._drifts: list[Drift] = []
         self._covered: list[str] = []
@@ -376,8 +376,8 @@ class _Reconciling:
         ]
 
 
-def _place(entry: StoredEntry) -> VersionPlace:
-    return VersionPlace(
+def _place(entry: StoredEntry) -> VersionPosition:
+    return VersionPosition(
         seq=entry.seq,
         statement_no=entry.statement_no,
         gtid_executed=entry.gtid_executed,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from strata_cdc.position.executed import NOTHING
 from strata_cdc.schema.history.identified_tables import IdentifiedTables, stored_table
 from strata_cdc.schema.history.partition_lifetimes import PartitionedTables
-from strata_cdc.schema.history.versions import TableChange, Version, VersionOrigin, VersionPlace
+from strata_cdc.schema.history.versions import TableChange, Version, VersionOrigin, VersionPosition
 from strata_cdc.schema.model.definition import Unknown
 from strata_cdc.schema.replay.stored_catalog import Replay
 from strata_cdc.schema.replay.temporary import TemporaryTables
@@ -91,7 +91,7 @@ class SourceSchema(Struct):
             is_anonymous: Whether its transactions have no GTIDs.
         """
         executed, baseline = start.previous or NOTHING, self.baseline
-        place = VersionPlace(0, 0, str(executed), start.created_at, start.binlog_file, start.begin_pos)
+        place = VersionPosition(0, 0, str(executed), start.created_at, start.binlog_file, start.begin_pos)
         version = Version(place, VersionOrigin.BASELINE)
         if baseline is not None:
             return self.completed(self.replay.start_with(version, baseline))

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.position.executed import ExecutedBuilder, parse_executed
-from strata_cdc.schema.history.versions import TrackedFile, VersionPlace
+from strata_cdc.schema.history.versions import TrackedFile, VersionPosition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,16 +105,16 @@ class StreamState(Struct):
         )
         file.reached = end_pos
 
-    def place(self, statement_no: int, binlog_pos: int) -> VersionPlace:
+    def place(self, statement_no: int, binlog_pos: int) -> VersionPosition:
         """The place of a statement of the last transaction; 0 is before its first statement."""
         at = self.position
         executed = str(self.executed.build())
-        return VersionPlace(at.seq, statement_no, executed, at.committed_at, at.binlog_file, binlog_pos)
+        return VersionPosition(at.seq, statement_no, executed, at.committed_at, at.binlog_file, binlog_pos)
 
-    def place_after(self, binlog_file: str | None, binlog_pos: int) -> VersionPlace:
+    def place_after(self, binlog_file: str | None, binlog_pos: int) -> VersionPosition:
         """The place after the last transaction, before the next one, at an offset of a server's file."""
         at = self.position
-        return VersionPlace(at.seq + 1, 0, str(self.executed.build()), at.committed_at, binlog_file, binlog_pos)
+        return VersionPosition(at.seq + 1, 0, str(self.executed.build()), at.committed_at, binlog_file, binlog_pos)
 
     def begin_part(self, file: OpenFile, binlog_pos: int, tracked_to: int | None) -> None:
         """Begins a part of a file, before its first new transaction.
