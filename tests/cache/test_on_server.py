@@ -215,7 +215,7 @@ def test_a_position_that_was_purged(scene: Scene):
     follower.run(follow=False)
     scene.world = old
     assert follower.report.epochs == 1
-    assert "nowhere any more" in "".join(scene.remarks)
+    assert "no longer stored anywhere" in "".join(scene.remarks)
     assert not scene.is_hit("order", 1)
 
 

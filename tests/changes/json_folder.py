@@ -17,6 +17,8 @@ from msgspec import Struct
 from strata_cdc.changes.arrow import ROW_FIELDS, change_schema
 from strata_cdc.changes.port import ChangeBatch, SchemaChange, Watermark
 from strata_cdc.position.source_position import SourcePosition
+from strata_cdc.position.token_digits import digits, numbers_of
+from strata_cdc.position.token_seal import SEAL_LETTERS, sealed
 from strata_cdc.schema.model.definition import TableName, definition_from_json
 from strata_cdc.streams.events import Along, TransactionPlace
 from strata_cdc.streams.places import Places
@@ -225,7 +227,7 @@ class TsAlong(Struct, frozen=True):
 
 
 class _Steps:
-    """The tokens inside a transaction: the product's tokens have no form of these positions yet."""
+    """The tokens inside a transaction: the product has none of these positions."""
 
     crc, tail = 0, ""
 
@@ -233,9 +235,7 @@ class _Steps:
         self.head = f"json.{ts}."
 
     def text(self, steps: int) -> str:
-        from strata_cdc.position.token_seal import step_number  # noqa: PLC0415
-
-        return f"{self.head}{step_number(0, steps)}"
+        return sealed(f"{self.head}{digits(steps)}")
 
 
 class JsonPlace(TransactionPlace):
@@ -355,7 +355,7 @@ class JsonSourceStream:
     def __init__(self, folder: JsonFolder, name: str, is_wanted: Any, token: str | None = None, most: int = 3) -> None:
         self._folder, self._name, self._is_wanted, self._most = folder, name, is_wanted, most
         _, ts, steps = (*(token or "json.0").split("."), None, None)[:3]
-        self._given = {} if steps is None else {int(ts): int(steps) >> 16}
+        self._given = {} if steps is None else {int(ts): numbers_of(steps[:-SEAL_LETTERS])[0]}
         self._ts = int(ts) if steps is None else int(ts) - 1
 
     @property

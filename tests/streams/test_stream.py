@@ -319,4 +319,4 @@ def test_who_reads_the_command_may_go_away(world: World, tmp_path):
         started.stdout.close()
         # The next heartbeat finds nobody.
         assert started.wait(60) == BROKEN_PIPE
-        assert started.stderr.read().startswith(b"strata: s after beginning; goes on")
+        assert started.stderr.read().startswith(b"strata: s after beginning; continues")

@@ -17,6 +17,7 @@ from strata_cdc.landing.prepared import PreparedPlacement
 from strata_cdc.pipeline.plan.excluded import LeftOut
 from strata_cdc.pipeline.plan.intervals import close, cover
 from strata_cdc.position.executed import parse_executed
+from strata_cdc.position.port import Executed  # noqa: TC001  msgspec asks for it where a request is drawn
 from strata_cdc.runs.specs import Interval, RunRemainder, TimeSpan
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.settings import Source
     from strata_cdc.landing.landed import LandedStream
-    from strata_cdc.position.port import Executed
 
 MEGABYTE = 1 << 20
 _OPEN = (IntervalState.OWED, IntervalState.FAILED, IntervalState.HELD)
