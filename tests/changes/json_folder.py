@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from strata_cdc.changes.arrow import ROW_FIELDS, change_schema
 from strata_cdc.changes.port import ChangeBatch, SchemaChange, Watermark
+from strata_cdc.errors import SchemaGapError
 from strata_cdc.position.source_position import SourcePosition
 from strata_cdc.position.token_digits import digits, numbers_of
 from strata_cdc.position.token_seal import SEAL_LETTERS, sealed
@@ -377,4 +378,9 @@ class JsonSourceStream:
         """Nothing is open."""
 
     def definition(self, table: TableName, seq: int | None) -> TableDefinition:
-        raise NotImplementedError
+        """By the newest rows of the table up to the transaction."""
+        rows = [row for line in self._folder.lines[:seq] for row in line["rows"]]
+        versions = [version for database, name, version, _ in rows if TableName(database, name) == table]
+        if not versions:
+            raise SchemaGapError("the folder has no rows of the table", table=str(table))
+        return self._folder.definitions[versions[-1]]

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from strata_cdc.changes.binlog_changes import read_slice
 from strata_cdc.changes.plan import SliceTable
 from strata_cdc.changes.port import SchemaChange
+from strata_cdc.errors import SchemaGapError
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
@@ -170,6 +171,17 @@ def test_streams_give_the_same_lines(binlog: World, folder: JsonFolder, tables: 
     theirs = json_lines(folder, tables=tables)
     assert without_log(theirs) == without_log(ours)
     assert any("ddl" in line for line in ours)
+
+
+def test_rows_have_the_definition_that_their_source_names(folder: JsonFolder) -> None:
+    source = JsonSourceStream(folder, FEED, lambda _: True)
+    batches = list(folder.batches(0, folder.lines, lambda _: True))
+    for batch in batches:
+        for seq in batch.batch.column(batch.batch.schema.get_all_field_indices("_seq")[-1]).to_pylist():
+            assert source.definition(batch.table, seq) == batch.definition
+    assert {batch.table for batch in batches} == {TableName("shop", name) for name in ("a", "b")}
+    with pytest.raises(SchemaGapError):
+        source.definition(TableName("shop", "none"), None)
 
 
 @pytest.mark.parametrize("kind", ["binlog", "json"])

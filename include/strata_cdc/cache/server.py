@@ -191,12 +191,12 @@ class CacheServer:
         """The records that the log still has, oldest first. Raises as `command` does."""
         after = "-"
         while True:
-            command = self.command("XRANGE", f"{self.state_key}:log", after, "+", "COUNT", 1000)
-            for at, flat in command:
+            records = self.command("XRANGE", f"{self.state_key}:log", after, "+", "COUNT", 1000)
+            for at, flat in records:
                 plain = [one.decode() for one in (_flat(flat))]
                 yield dict(zip(plain[::2], plain[1::2], strict=True))
                 after = f"({at.decode()}"
-            if len(command) < 1000:
+            if len(records) < 1000:
                 return
 
     def values(self) -> Iterator[tuple[str, dict[str, bytes]]]:
@@ -207,10 +207,10 @@ class CacheServer:
                 "SCAN", cursor, "MATCH", _glob(self.state_key) + ":*:*", "COUNT", 500, "TYPE", "hash"
             )
             for key in keys:
-                command = self.command("HMGET", key, "epoch", "at", "token", "value")
-                if command[3] is not None:
+                values = self.command("HMGET", key, "epoch", "at", "token", "value")
+                if values[3] is not None:
                     names = ("epoch", "at", "token", "value")
-                    yield key.decode(), dict(zip(names, command, strict=True))
+                    yield key.decode(), dict(zip(names, values, strict=True))
             if int(cursor) == 0:
                 return
 

@@ -225,8 +225,8 @@ def _matching(patterns: list[str] | None) -> Callable[[TableName], bool]:
     return lambda table: not patterns or any(fnmatchcase(str(table), pattern) for pattern in patterns)
 
 
-def _lines(structs: Iterable[Struct]) -> None:
-    for one in structs:
+def _lines(reports: Iterable[Struct]) -> None:
+    for one in reports:
         typer.echo(json.dumps(to_plain(one), ensure_ascii=False))
 
 

@@ -89,8 +89,8 @@ def _in_map(lookup: Lookup) -> exp.Expr:
     keys = exp.Anonymous(this="transform", expressions=[_split(made.before, dialect), key])
     known = exp.Anonymous(this="map_from_arrays", expressions=[keys, _split(made.after, dialect)])
     wanted = _comparable(lookup.value, _kind(lookup.place), dialect)
-    anonymous = exp.Anonymous(this="try_element_at", expressions=[known, wanted])
-    return exp.alias_(_decoded(anonymous, lookup.kind, dialect), lookup.name, quoted=True)
+    element = exp.Anonymous(this="try_element_at", expressions=[known, wanted])
+    return exp.alias_(_decoded(element, lookup.kind, dialect), lookup.name, quoted=True)
 
 
 def _mapping(place: ColumnSource) -> MadeValues:

@@ -92,8 +92,8 @@ class _Column:
         """Whether values are below a bound. NULL is below everything, and everything is below None (MAXVALUE)."""
         if bound is None:
             return np.ones(len(self.nulls), bool)
-        nulls: NDArray[np.bool_] = self.nulls | (self.values < self._literal(bound))
-        return nulls
+        is_below: NDArray[np.bool_] = self.nulls | (self.values < self._literal(bound))
+        return is_below
 
     def equal(self, bound: Value) -> NDArray[np.bool_]:
         """Whether values equal a listed value; NULL equals a listed NULL."""

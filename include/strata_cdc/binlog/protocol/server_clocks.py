@@ -315,10 +315,10 @@ class Server:
             )
         if executed != self._executed[0]:
             self._executed = executed, parse_executed(executed)
-        add = self._executed[1]
+        with_owned = self._executed[1]
         for gtid in owned_gtids(owned):
-            add = add.add(gtid)
-        return ServerMoment(int(clock), add, int(clock) - (before + after) // 2, (after - before + 1) // 2, uuid)
+            with_owned = with_owned.add(gtid)
+        return ServerMoment(int(clock), with_owned, int(clock) - (before + after) // 2, (after - before + 1) // 2, uuid)
 
 
 def owned_gtids(text: str) -> list[Gtid]:

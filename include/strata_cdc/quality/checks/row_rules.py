@@ -214,8 +214,8 @@ def _no_json(column: pa.Array, _: dict[str, Any]) -> pa.Array | None:
     bad = np.zeros(len(column), np.uint8)
     # What NULL has is no text.
     column = pc.coalesce(column, to_texts(["null"])[0]) if column.null_count else column
-    no_json = find_no_json(bytes_of(column), offsets_of(column), np.zeros(MOST_NESTED + 1, np.uint8), bad)
-    return column_of(bad.astype(np.bool_)) if no_json else None
+    finds_any = find_no_json(bytes_of(column), offsets_of(column), np.zeros(MOST_NESTED + 1, np.uint8), bad)
+    return column_of(bad.astype(np.bool_)) if finds_any else None
 
 
 ROW_JUDGES: Final[dict[str, _Judge]] = {

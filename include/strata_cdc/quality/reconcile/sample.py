@@ -72,11 +72,11 @@ def draw(lake: str, source: str, name: TableName, definition: TableDefinition, s
     _, first = np.unique(row_codes(keys), return_index=True)
     drawn = np.random.default_rng().permutation(first)[: max(size // 2, _RANGES)]
     starts = keys.take(pa.array(drawn[: _RANGES - 1]))
-    append_column = keys.take(pa.array(drawn[: max(size // 2, 1)]))
+    requested = keys.take(pa.array(drawn[: max(size // 2, 1)]))
     for text in exact_names(definition, names)[len(names) :]:
-        append_column = append_column.append_column(text, pa.nulls(append_column.num_rows, pa.string()))
+        requested = requested.append_column(text, pa.nulls(requested.num_rows, pa.string()))
     return Sample(
-        keys=append_column,
+        keys=requested,
         starts=(None, *_as_keys(starts)),
         rows=max(size // 2 // _RANGES, 1),
     )

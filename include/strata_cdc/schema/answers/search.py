@@ -69,9 +69,9 @@ def search(engine: sa.Engine, source: str, text: str, *, limit: int = 50) -> Sea
     """
     # Both queries read everything, in the database's own code. Run in parallel, they take as long as the longer one.
     with ThreadPoolExecutor(1) as pool:
-        submit = pool.submit(tables_page, engine, source, containing=text, limit=limit)
+        pages = pool.submit(tables_page, engine, source, containing=text, limit=limit)
         statements, columns = _versions_with(engine, source, text, limit + 1)
-        tables = submit.result()
+        tables = pages.result()
     has_more = tables.has_more or len(statements) > limit or len(columns) > limit
     return SearchHit(tables.tables, tuple(statements[:limit]), tuple(columns[:limit]), has_more)
 

@@ -120,10 +120,10 @@ class Catalog:
 
         A statement that does not fit raises nothing: its tables get a gap, and all other tables continue.
         """
-        apply: list[TableChange] = []
+        changed: list[TableChange] = []
         for change in changes:
-            apply.extend(self._apply(change))
-        return apply
+            changed.extend(self._apply(change))
+        return changed
 
     def _apply(self, change: Change) -> list[TableChange]:
         match change:
