@@ -11,6 +11,7 @@ import pytest
 
 from tests import properties
 from tests.as_new import global_variables, make_as_new
+from tests.mariadb_server import PREFIXES, MariadbServer, start_mariadb
 from tests.mysql_server import MysqlServer, start_server
 from tests.s3_server import BUCKET, start_s3
 
@@ -28,7 +29,7 @@ for _name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "COLUMNS", "LINES"):
 
 
 # Installed for `make test` only; and what `make check` leaves out.
-SERVERS = {"mysql_server", "redis_server", "s3_environment"}
+SERVERS = {"mysql_server", "mariadb_server", "redis_server", "s3_environment"}
 LEFT_OUT = {"mysql", "redis", "spark", "airflow", "browser", "slow"}
 
 
@@ -49,6 +50,15 @@ def mysql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServ
     """One server for the whole run; a test makes databases of its own in it."""
     with start_server(tmp_path_factory.mktemp("mysql")) as server:
         server.variables = global_variables(server)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbServer]:
+    """A MariaDB of the newest version for the whole run, as `mysql_server`."""
+    if not PREFIXES["11.8"].exists():
+        pytest.skip("without MariaDB: `make setup` could not fetch it")
+    with start_mariadb(tmp_path_factory.mktemp("mariadb"), "11.8") as server:
         yield server
 
 

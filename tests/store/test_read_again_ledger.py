@@ -15,11 +15,11 @@ LATER = {"time_zone", "server_id", "thread_id", "invoker"}
 """Columns of `schema_version` that formats 7 and 8 brought."""
 
 
-@pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.mysql)])
+@pytest.fixture(params=["sqlite", *(pytest.param(family, marks=pytest.mark.mysql) for family in ("mysql", "mariadb"))])
 def url(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
-    server = request.getfixturevalue("mysql_server")
+    server = request.getfixturevalue(f"{request.param}_server")
     server.run_sql("DROP DATABASE IF EXISTS waiting")
     return f"{server.url}waiting"
 

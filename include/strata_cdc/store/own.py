@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from strata_cdc.binlog.protocol.visible_state import IDENTITY
 from strata_cdc.store.database import DEFAULT_DATABASE, reading
 from strata_cdc.store.tables import METADATA
 
@@ -38,7 +39,7 @@ def own_database(engine: sa.Engine, servers: Collection[str]) -> frozenset[str]:
         return frozenset()
     if servers:
         with reading(engine) as connection:
-            if connection.execute(sa.text("SELECT @@server_uuid")).scalar() not in servers:
+            if connection.execute(sa.text(f"SELECT {IDENTITY}")).scalar() not in servers:
                 return frozenset()
     return frozenset({database})
 
