@@ -2,6 +2,9 @@
 SHELL := bash
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
+# Whose server the demo and `make up` have: mysql or mariadb.
+FLAVOUR ?= mysql
+export STRATA_FLAVOUR = $(FLAVOUR)
 SOURCES := include dags plugins spark_jobs scripts demo bench tests
 COMPILE := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes
 # Beside the other state, not in the system's folder for temporary files, which others clean.
@@ -19,7 +22,7 @@ UNIT := -m "not mysql and not redis and not spark and not airflow and not browse
 setup: ## Install all that is needed into .venv and .strata; quick when nothing changed
 	@scripts/setup.sh
 
-demo: setup ## The main job on a real MySQL, Airflow and Spark: DDL first, rows read late, proof at the end
+demo: setup ## The main job on a real MySQL (or FLAVOUR=mariadb), Airflow and Spark: DDL first, rows read late, proof at the end
 	@$(PYTHON) -m scripts.demo
 
 up: setup ## Start MySQL and Airflow, and show the address of its web page

@@ -48,7 +48,9 @@ def start_afresh(state: FleetState, console: Console) -> None:
             f"{state.settings_file} has been edited, so the lake may hold more than the demo's tables: "
             "`make clean` removes them, or name another folder in STRATA_STATE"
         )
-    former = [path for name in ("server", "lake", "airflow") if (path := state.folder / name).exists()]
+    former = [
+        path for name in ("server", "server-mariadb", "lake", "airflow") if (path := state.folder / name).exists()
+    ]
     if former:
         console.print(
             "a former demo's server, lake and runs are removed: this demo starts from the beginning", style="dim"
@@ -118,7 +120,7 @@ def demonstrate(state: FleetState, console: Console) -> bool:
     # Both take some seconds, in which the shop can work.
     with ThreadPoolExecutor(1, thread_name_prefix="airflow") as pool:
         starting = pool.submit(start_airflow, state)
-        with console.status("starting MySQL"):
+        with console.status("starting the server"):
             fleet.start_mysql(state, lambda text: console.print(f"  {text}", style="dim"))
         url = lent or mysql.root_url(state)
         make_database(url, database, console)

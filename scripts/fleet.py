@@ -98,7 +98,7 @@ def start_mysql(state: FleetState, say: Callable[[str], None]) -> None:
     if _is_lent() or fleet.running("mysql"):
         return
     choose_mysql_port(state)
-    say(f"starting MySQL on port {state.port('mysql')}")
+    say(f"starting {state.flavour} on port {state.port('mysql')}")
     program, accounts = mysql.private_server(state)
     fleet.start(program)
     for _ in deadline(START_SECONDS):

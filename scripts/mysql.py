@@ -1,5 +1,5 @@
-"""MySQL's programs, and the private server: its data directory, its accounts, connections to it.
-Not here: its processes (`processes.py`), its port and passwords (`state.py`)."""
+"""MySQL's programs, and the private server of either vendor: its data directory, its accounts, connections to it.
+Not here: MariaDB's programs (`mariadb.py`), its processes (`processes.py`), its port and passwords (`state.py`)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from pymysql.converters import escape_string
 
+from scripts import mariadb
 from scripts.processes import FleetError, Program
 from scripts.state import REPOSITORY, write_whole
 from strata_cdc.binlog.protocol.connection import ServerAddress, open_connection
+from strata_cdc.flavour import Vendor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,27 +76,34 @@ def initialize(data: Path, *options: str) -> None:
 
 
 def private_server(state: FleetState) -> tuple[Program, Path]:
-    """The private server: MySQL's default binlog settings, GTIDs on, loopback only.
+    """The private server: its default binlog settings, rows and GTIDs on, loopback only.
 
     Returns:
         The command, and the file that makes the accounts when the server starts: to be removed after that.
 
     Raises:
-        FleetError: There is no mysqld, or could not make its data directory.
+        FleetError: There is no server, or it could not make its data directory.
     """
-    folder = state.folder / "server"
-    initialize(folder / "data")
+    folder = state.server_folder
+    data = folder / "data"
+    own: list[str] = []
+    if state.flavour is Vendor.MARIADB:
+        mariadb.initialize(mariadb.NEWEST, data)
+        command, own = mariadb.server_command(mariadb.NEWEST, data), mariadb.accounts()
+    else:
+        initialize(data)
+        command = server_command(data)
     accounts = folder / "accounts.sql"
     root = f"ALTER USER root@localhost IDENTIFIED BY '{state.secret('mysql-root')}'"
-    lines = ["SET sql_log_bin = 0", root, *grants(strata_url(state), host="localhost")]
+    lines = ["SET sql_log_bin = 0", *own, root, *grants(strata_url(state), host="localhost")]
     write_whole(accounts, "".join(f"{line};\n" for line in lines), mode=0o600)
     options = [
         f"--port={state.port('mysql')}",
         f"--pid-file={folder / 'pid'}",
         f"--init-file={accounts}",
-        "--secure-file-priv=NULL",
+        "--secure-file-priv=NULL" if state.flavour is Vendor.MYSQL else f"--secure-file-priv={folder}",
     ]
-    return Program("mysql", [*server_command(folder / "data"), *options], dict(os.environ)), accounts
+    return Program("mysql", [*command, *options], dict(os.environ)), accounts
 
 
 def grants(url: str, *, host: str) -> Iterator[str]:
@@ -123,8 +132,9 @@ def connect(url: str, database: str | None = None) -> pymysql.Connection:
 
 
 def run_client(state: FleetState, arguments: list[str]) -> None:
-    """Becomes MySQL's client on the private server."""
+    """Becomes the client of the private server."""
+    client = program("mysql") if state.flavour is Vendor.MYSQL else str(mariadb.NEWEST / "bin" / "mariadb")
     options = ["--no-defaults", "--host=127.0.0.1", f"--port={state.port('mysql')}", "--user=root"]
     # The password goes through the environment: it must not stand in the list of processes.
     environment = {**os.environ, "MYSQL_PWD": state.secret("mysql-root")}
-    Program("client", [program("mysql"), *options, *arguments], environment).become()
+    Program("client", [client, *options, *arguments], environment).become()

@@ -137,5 +137,11 @@ if [ "${1:-}" = tests ]; then
     wait "$fetching"
 fi
 if [ -n "$sharing" ]; then wait "$sharing" || say "without the archive Spark's jobs start some seconds later"; fi
-if [ -z "${STRATA_DEMO_MYSQL_URL:-}" ]; then scripts/install_mysql.sh .strata/mysql; fi
+if [ -z "${STRATA_DEMO_MYSQL_URL:-}" ]; then
+    case "${STRATA_FLAVOUR:-mysql}" in
+    mysql) scripts/install_mysql.sh .strata/mysql ;;
+    mariadb) scripts/install_mariadb.sh .strata/mariadb sid ;;
+    *) say "FLAVOUR is mysql or mariadb, not $STRATA_FLAVOUR"; exit 2 ;;
+    esac
+fi
 say "ready; the command line is .venv/bin/strata"

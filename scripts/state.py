@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scripts.ports import free_port
+from strata_cdc.flavour import Vendor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+FLAVOUR_VARIABLE = "STRATA_FLAVOUR"
+"""Whose server the private one is: `mysql` (the default) or `mariadb`."""
 STATE_VARIABLE = "STRATA_STATE"
 """Where all state lies; `.strata` in the repository by default."""
 GUEST_DATABASE = "strata_demo_shop"
@@ -32,13 +35,20 @@ class FleetState:
     """The state folder."""
 
     folder: Path
+    flavour: Vendor = Vendor.MYSQL
+    """Of the private server."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> FleetState:
         """The folder that the environment names, made if need be."""
         folder = Path(environ.get(STATE_VARIABLE) or REPOSITORY / ".strata").resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(folder)
+        return cls(folder, Vendor(environ.get(FLAVOUR_VARIABLE) or Vendor.MYSQL))
+
+    @property
+    def server_folder(self) -> Path:
+        """The private server's data; servers of two vendors cannot read each other's."""
+        return self.folder / ("server" if self.flavour is Vendor.MYSQL else f"server-{self.flavour}")
 
     @property
     def lake(self) -> Path:

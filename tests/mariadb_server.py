@@ -4,13 +4,13 @@ Not here: the fixture that shares one (`conftest.py`)."""
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scripts import mariadb
 from scripts.ports import free_port
 from scripts.state import REPOSITORY
 from tests.mysql_server import TEMPLATES, MysqlServer, is_up
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PREFIXES = {"11.8": REPOSITORY / ".strata" / "mariadb", "10.11": REPOSITORY / ".strata" / "mariadb-10.11"}
+PREFIXES = {"11.8": mariadb.NEWEST, "10.11": REPOSITORY / ".strata" / "mariadb-10.11"}
 """Where `make setup` puts the servers of each version."""
 
 
@@ -31,8 +31,7 @@ class MariadbServer(MysqlServer):
 
     def program(self, name: str) -> str:
         """Path of a program that fits this server, by the name that MySQL gives it."""
-        own = {"mysql": "mariadb", "mysqld": "mariadbd", "mysqlbinlog": "mariadb-binlog", "mysqldump": "mariadb-dump"}
-        return str(PREFIXES[self.version] / "bin" / own[name])
+        return str(PREFIXES[self.version] / "bin" / mariadb.PROGRAMS[name])
 
 
 def _make_data(prefix: Path, data: Path) -> None:
@@ -44,31 +43,9 @@ def _make_data(prefix: Path, data: Path) -> None:
     template.mkdir(parents=True, exist_ok=True)
     with (template / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # tests run in several processes
-        if not (template / "data").exists():
-            _bootstrap(prefix, template / "data")
+        mariadb.initialize(prefix, template / "data")
     making = data.with_name("data.making")
     shutil.copytree(template / "data", making)
-    making.rename(data)
-
-
-def _bootstrap(prefix: Path, data: Path) -> None:
-    making = data.with_name("data.making")
-    shutil.rmtree(making, ignore_errors=True)
-    making.mkdir()
-    [share] = (prefix / "usr" / "share").glob("*/charsets")
-    tables = [next(share.parent.glob(f"*system_tables{which}.sql")).read_text() for which in ("", "_data")]
-    # Bootstrap reads a statement from each line.
-    script = "CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\n" + "".join(tables)
-    command = [
-        str(prefix / "bin" / "mariadbd"),
-        "--no-defaults",
-        f"--datadir={making}",
-        "--bootstrap",
-        "--skip-log-bin",
-    ]
-    command += ["--innodb-use-native-aio=0", "--innodb-log-file-size=32M", "--max-allowed-packet=8M"]
-    command += ["--user=root"] if os.getuid() == 0 else []
-    subprocess.run(command, input=script.encode(), capture_output=True, check=True)
     making.rename(data)
 
 
@@ -82,22 +59,13 @@ def launch_mariadb(folder: Path, version: str, *options: str, port: int | None =
     folder.mkdir(parents=True, exist_ok=True)
     _make_data(prefix, data)
     command = [
-        str(prefix / "bin" / "mariadbd"),
-        "--no-defaults",
-        *(["--user=root"] if os.getuid() == 0 else []),
-        f"--datadir={data}",
-        "--bind-address=127.0.0.1",
+        *mariadb.server_command(prefix, data),
         "--skip-name-resolve",
-        f"--socket={folder}/s",
         f"--pid-file={folder}/pid",
         f"--log-error={folder}/error.log",
-        "--log-bin=binlog",
-        "--binlog-format=ROW",
-        "--innodb-use-native-aio=0",
         "--innodb-buffer-pool-size=64M",
         "--innodb-log-file-size=32M",
         "--innodb-flush-log-at-trx-commit=0",
-        "--server-id=1",
         *options,
     ]
     for _ in range(1 if port else 5):

@@ -1,5 +1,5 @@
 -- The shop opens: four tables and their first rows
-SET SESSION cte_max_recursion_depth = 1000000;
+SET SESSION /*!80003 cte_max_recursion_depth*//*M! max_recursive_iterations*/ = 1000000;
 
 CREATE TABLE customers (
   id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
