@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strata_cdc.binlog.protocol.server_clocks import Clocks, ServerMoment, corrections, owned_gtids
+from strata_cdc.binlog.protocol.connection import ServerAddress
+from strata_cdc.binlog.protocol.server_clocks import Clocks, Server, ServerMoment, corrections, owned_gtids
+from strata_cdc.errors import SourceSettingsError
 from strata_cdc.position.sets import GtidSet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tests.mariadb_server import MariadbServer
 
 STEP = 1_000_000
 HOUR = 3_600_000_000
@@ -124,3 +128,16 @@ def test_what_a_server_owns():
         f"{UUID.replace('3', '4')}:tagged:5",
     ]
     assert owned_gtids("") == []
+
+
+@pytest.mark.mysql
+def test_mariadb_logs_no_commit_times(mariadb_server: MariadbServer) -> None:
+    """A transaction has the time at which its last statement began, or any time that the session sets."""
+    with mariadb_server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE OR REPLACE DATABASE times")
+        cursor.execute("CREATE TABLE times.t (a INT)")
+        cursor.execute("SET timestamp = 1000000000")
+        cursor.execute("INSERT INTO times.t VALUES (1)")
+    assert (1_000_000_000).to_bytes(4, "little") + b"\xa2" in mariadb_server.binlogs()[-1].read_bytes()
+    with pytest.raises(SourceSettingsError, match="does not log"):
+        Server(ServerAddress.from_url(mariadb_server.url)).ask()

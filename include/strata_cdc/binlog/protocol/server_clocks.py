@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.protocol.connection import connect, server_errors
 from strata_cdc.errors import SourceSettingsError, SourceUnavailableError, StrataError
+from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.position.executed import NOTHING, parse_executed
 from strata_cdc.position.sets import Gtid
 
@@ -292,6 +293,7 @@ class Server:
     def _ask(self) -> ServerMoment:
         if self._connection is None:
             self._connection = connect(self._address, read_seconds=_READ_SECONDS)
+            _refuse_without_commit_times(self._connection)
         with self._connection.cursor() as cursor:
             before = local_micros()
             # A transaction owns its GTID before the time of its commit is written into the binlog, and until it is in
@@ -319,6 +321,17 @@ class Server:
         for gtid in owned_gtids(owned):
             with_owned = with_owned.add(gtid)
         return ServerMoment(int(clock), with_owned, int(clock) - (before + after) // 2, (after - before + 1) // 2, uuid)
+
+
+def _refuse_without_commit_times(connection: pymysql.Connection[Any]) -> None:
+    """Refuses MariaDB: the time in its GTID events is when the last statement began, or what the session has set as
+    `timestamp` (sql/log_event_server.cc, `Gtid_log_event`), so a slow statement comes with a time long past."""
+    version = str(connection.get_server_info())
+    if Flavour.parse(version).vendor is Vendor.MARIADB:
+        raise SourceSettingsError(
+            f"a group orders transactions by the times of their commits, which MariaDB ({version}) does not log",
+            remedy="Read this source by a stream of its own: `strata stream`.",
+        )
 
 
 def owned_gtids(text: str) -> list[Gtid]:
