@@ -8,16 +8,16 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 from msgspec import Struct
 
 from strata_cdc.binlog.events.model import SplitPoint, TableRows, TransactionRecord
 from strata_cdc.position.executed import executed_of
-from strata_cdc.position.sets import Gtid, Sid, Span
+from strata_cdc.position.sets import DomainWriter, Gtid, Span, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     import numpy.typing as npt
 
     from strata_cdc.binlog.events.model import XaMark
@@ -39,7 +39,7 @@ class TransactionBatch(Struct, frozen=True):
     ends: Numbers
     positions: Numbers
     """Offsets in the server's file."""
-    sids: tuple[Sid, ...]
+    sids: tuple[Writer, ...]
     """Who numbered them; `sid_numbers` are indexes into it."""
     sid_numbers: Numbers
     """-1 for an anonymous transaction."""
@@ -81,6 +81,35 @@ class TransactionBatch(Struct, frozen=True):
         some = slice(first, stop)
         return executed | executed_of(gtid_spans(self.sids, self.sid_numbers[some], self.numbers[some]))
 
+    def new_rows(self, executed: Executed) -> npt.NDArray[np.bool_]:
+        """Which rows have a GTID that a position does not contain; a row each, True also without a GTID."""
+        new = np.ones(len(self), np.bool_)
+        for number, sid in enumerate(self.sids):
+            of_sid = self.sid_numbers == number
+            for first, last in executed.spans_of(sid):
+                new &= ~(of_sid & (self.numbers >= first) & (self.numbers <= last))
+        return new
+
+    def first_step_back(self, executed: ExecutedBuilder) -> int | None:
+        """The first row with a number of MariaDB that is not above those before it in its domain.
+
+        Args:
+            executed: What the stream has before these rows.
+        """
+        domains = [sid.domain if isinstance(sid, DomainWriter) else -1 for sid in self.sids]
+        if max(domains, default=-1) < 0:
+            return None
+        of_rows = np.array([*domains, -1], np.int64)[self.sid_numbers]
+        found: list[int] = []
+        for domain in sorted({*domains} - {-1}):
+            rows = (of_rows == domain).nonzero()[0]
+            numbers = self.numbers[rows]
+            back = (numbers[1:] <= numbers[:-1]).nonzero()[0] + 1
+            if len(rows) and executed.overlaps(DomainWriter(domain, 0), (int(numbers[0]), int(numbers[0]))):
+                back = np.concatenate(([0], back))
+            found += rows[back[:1]].tolist()
+        return min(found, default=None)
+
     def decide(self, undecided: Undecided) -> None:
         """Adds its XA steps to the undecided transactions."""
         for row, mark in self.marks:
@@ -90,7 +119,7 @@ class TransactionBatch(Struct, frozen=True):
         """Whether rows are all that there is: no statement, and the server lost nothing."""
         return not len(self.statements) and not self.incidents
 
-    def gtid_spans(self, begin: int = 0) -> tuple[tuple[Sid, Span], ...]:
+    def gtid_spans(self, begin: int = 0) -> tuple[tuple[Writer, Span], ...]:
         """The GTIDs from a row on as spans of each server's numbers; an anonymous transaction is in none."""
         return tuple(gtid_spans(self.sids, self.sid_numbers[begin:], self.numbers[begin:]))
 
@@ -189,13 +218,13 @@ def _of_row(known: tuple[tuple[int, Known], ...], row: int) -> Known | None:
     return known[at][1] if at < len(known) and known[at][0] == row else None
 
 
-def add_gtids(executed: ExecutedBuilder, sids: tuple[Sid, ...], sid_numbers: Numbers, numbers: Numbers) -> None:
+def add_gtids(executed: ExecutedBuilder, sids: tuple[Writer, ...], sid_numbers: Numbers, numbers: Numbers) -> None:
     """Adds GTIDs in columns to a set; sid_number -1 means an anonymous transaction."""
     for sid, span in gtid_spans(sids, sid_numbers, numbers):
         executed.add_span(sid, span)
 
 
-def gtid_spans(sids: tuple[Sid, ...], sid_numbers: Numbers, numbers: Numbers) -> Iterator[tuple[Sid, Span]]:
+def gtid_spans(sids: tuple[Writer, ...], sid_numbers: Numbers, numbers: Numbers) -> Iterator[tuple[Writer, Span]]:
     """GTIDs in columns, as spans of each server's numbers; a GTID that comes twice is in one span."""
     for sid_number, sid in enumerate(sids):
         mine = numbers[sid_numbers == sid_number]
