@@ -179,6 +179,7 @@ GATHERS: Final[dict[TypeKind, Callable[[_Logged], Gather | None]]] = {
     TypeKind.JSON: lambda logged: GatherJson(-logged.width),
     TypeKind.VECTOR: lambda logged: GatherVector(-logged.width),
     **dict.fromkeys(SPATIAL, lambda logged: GatherGeometry(-logged.width)),
+    **dict.fromkeys(kinds_of(Family.FIXED_BYTES), lambda _: None),
 }
 """How the cells of each column type become an array. The result is None for a code that is not supported, which only
 a TABLE_MAP without a version can have."""

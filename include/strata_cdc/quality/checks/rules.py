@@ -15,7 +15,16 @@ from msgspec import Struct, field
 
 from strata_cdc.changes.arrow import BEFORE, may_be_invalid
 from strata_cdc.runs.verdict import Severity
-from strata_cdc.schema.model.types import BLOBS, SPATIAL, TEXTS, ColumnType, TypeKind, parse_column_type
+from strata_cdc.schema.model.types import (
+    BLOBS,
+    SPATIAL,
+    TEXTS,
+    ColumnType,
+    Family,
+    TypeKind,
+    kinds_of,
+    parse_column_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -292,6 +301,7 @@ TYPE_RULES: Final[dict[TypeKind, _Compiled]] = {
     TypeKind.YEAR: lambda _: _between(0, _LAST_YEAR),
     TypeKind.JSON: _document,
     TypeKind.VECTOR: _nothing,
+    **dict.fromkeys(kinds_of(Family.FIXED_BYTES), _nothing),
     **dict.fromkeys(SPATIAL, _nothing),
 }
 """What the values of each column type must satisfy."""

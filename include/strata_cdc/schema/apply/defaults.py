@@ -192,6 +192,7 @@ STORED_DEFAULTS: Final[dict[Family, Callable[[Literal, Column, ColumnType, DdlCo
     Family.BYTES: lambda literal, _, kind, context: shown_bytes(_bytes(literal, context), kind),
     Family.LABELS: _labels,
     Family.TEMPORAL: lambda literal, _, kind, context: temporal_text(literal, kind, context.sql_mode),
+    Family.FIXED_BYTES: lambda literal, *_: literal.text.lower(),
     Family.YEAR: lambda literal, _, kind, context: temporal_text(literal, kind, context.sql_mode),
 }
 """The stored value of a literal, by the family of each type that can have a literal default."""
