@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
+from strata_cdc.flavour import Vendor
+
 if TYPE_CHECKING:
     from strata_cdc.flavour import Flavour
     from strata_cdc.position.port import Executed
@@ -190,6 +192,8 @@ class TableMap(Struct, frozen=True):
     """Of the VECTOR columns only, in their order."""
     body: bytes
     """The event's body after the table id and flags: equal bytes are an equal shape."""
+    vendor: Vendor = Vendor.MYSQL
+    """Of the server that wrote it: which metadata it writes, and which hidden columns, depends on that."""
 
 
 class TableRows(Struct, frozen=True):
