@@ -68,6 +68,10 @@ class DomainWriter(Struct, frozen=True, order=True):
         return f"{self.domain}-{self.server}"
 
 
+Writer = Sid | DomainWriter
+"""Who numbered a transaction: the prefix of its GTID, of MySQL or MariaDB."""
+
+
 class Gtid(Struct, frozen=True):
     """The identity of one transaction, of MySQL or MariaDB. Deliberately without an order: GTIDs have none."""
 
