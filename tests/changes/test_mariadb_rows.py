@@ -32,6 +32,10 @@ def _addresses() -> list[bytes]:
     return [*mapped, *(b"".join(word.to_bytes(2, "big") for word in one) for one in words)]
 
 
+def _short_addresses() -> list[str]:
+    return [str(IPv4Address(RANDOM.getrandbits(32))) for _ in range(20)]
+
+
 def _uuids() -> list[str]:
     """Of versions 1, 4 and 7, which the server keeps in several orders, and with zeros at the end."""
     found = [UUID(int=RANDOM.getrandbits(128), version=version) for version in (1, 3, 4, 5) for _ in range(10)]
@@ -65,7 +69,7 @@ def _stamps(fsp: int, last_year: int) -> list[str]:
 
 OWN: dict[str, tuple[str, list[object]]] = {
     "uuid": ("uuid", list(_uuids())),
-    "inet4": ("inet4", ["0.0.0.0", "255.255.255.255", "1.2.3.0", *(str(IPv4Address(RANDOM.getrandbits(32))) for _ in range(20))]),
+    "inet4": ("inet4", ["0.0.0.0", "255.255.255.255", "1.2.3.0", *_short_addresses()]),
     "inet6": ("inet6", list(_addresses())),
     "year2": ("year(2)", [69, 70, 0, 99]),
     "decimal_65_38": ("decimal(65,38)", ["0", "-1.00000000000000000000000000000000000001", "9" * 27 + "." + "9" * 38]),
@@ -73,8 +77,8 @@ OWN: dict[str, tuple[str, list[object]]] = {
     "timestamp1_first": ("timestamp(1) null", ["1970-01-01 00:00:00.5"]),
     "json": ("json", ['{"b":  [1.0, 1e300, "ä"], "a": {}}', " 3", '"x"']),
     "varchar_compressed": ("varchar(700) compressed", _texts(700)),
-    "varchar_latin1_compressed": ("varchar(90) character set latin1 compressed", ["", "é" * 90, "a"]),
-    "varchar_utf16_compressed": ("varchar(400) character set utf16 compressed", _texts(400)),
+    "varchar_latin1_compressed": ("varchar(90) compressed character set latin1", ["", "é" * 90, "a"]),
+    "varchar_utf16_compressed": ("varchar(400) compressed character set utf16", _texts(400)),
     "tinytext_compressed": ("tinytext compressed", _texts(60)),
     "text_compressed": ("text compressed", _texts(700)),
     "mediumtext_compressed": ("mediumtext compressed", [*_texts(60), "ab" * 70000]),
