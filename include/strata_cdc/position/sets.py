@@ -155,6 +155,10 @@ class GtidSet(Struct, frozen=True):
         """How many transactions the set holds."""
         return sum(last - first + 1 for _, spans in self._spans for first, last in spans)
 
+    def largest(self) -> int:
+        """The largest number of any server."""
+        return max((spans[-1][1] for _, spans in self._spans), default=0)
+
     def left_out(self) -> GtidSet:
         """The numbers that are not in the set, between a server's first and last number in it."""
         return GtidSet.of({sid: [(spans[0][0], spans[-1][1])] for sid, spans in self._spans}) - self
