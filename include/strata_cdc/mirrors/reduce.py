@@ -124,7 +124,8 @@ def _by_row(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
     starts = np.flatnonzero(np.r_[True, np.diff(ordered) != 0]) if len(ordered) else np.empty(0, np.int64)
     before = np.r_[0, sums][starts]
     lows = np.minimum.reduceat(sums, starts) - before if len(starts) else starts
-    ends = np.r_[starts[1:], len(ordered)]
+    # Changes of rows of the past have no images.
+    ends = np.r_[starts[1:], len(ordered)] if len(ordered) else starts
     needed = np.maximum(-lows, 0)
     left = needed + (sums[ends - 1] - before if len(starts) else 0)
     is_needed = needed > 0
