@@ -34,8 +34,8 @@ class Flavour(Struct, frozen=True):
     @classmethod
     def parse(cls, text: str) -> Self:
         """From `@@version`: `9.7.4-debug`, `10.11.2-MariaDB`. Of each part the digits that it begins with
-        count, of none 0."""
-        parts = (*text.split("-", maxsplit=1)[0].split("."), "", "")[:3]
+        count, of none 0. MariaDB before 11.0 greets with `5.5.5-` before its version (sql/sql_acl.cc)."""
+        parts = (*text.removeprefix("5.5.5-").split("-", maxsplit=1)[0].split("."), "", "")[:3]
         major, minor, patch = (int("".join(_DIGITS.findall(part)[:1]) or 0) for part in parts)
         return cls(Vendor.MARIADB if "mariadb" in text.lower() else Vendor.MYSQL, (major, minor, patch))
 

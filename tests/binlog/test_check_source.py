@@ -50,7 +50,6 @@ def test_the_servers_defaults_are_fine():
         ({"is_replica": "ON", "log_replica_updates": "OFF"}, "log_replica_updates", FindingSeverity.ERROR),
         ({"binlog_ignore_db": "logs"}, "binlog filters", FindingSeverity.WARNING),
         ({"innodb_native_foreign_keys": "ON"}, "innodb_native_foreign_keys", FindingSeverity.WARNING),
-        ({"version": "10.11.6-MariaDB"}, "version", FindingSeverity.ERROR),
         ({"version": "5.5.62"}, "version", FindingSeverity.ERROR),
     ],
 )

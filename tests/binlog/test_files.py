@@ -15,7 +15,7 @@ from strata_cdc.errors import (
     UnsupportedEventError,
     Usage,
 )
-from strata_cdc.flavour import Flavour
+from strata_cdc.flavour import Flavour, Vendor
 from tests.binlog.binlogs import LENGTHS, Binlog
 
 
@@ -113,11 +113,14 @@ def test_the_flag_of_a_file_in_use_is_outside_of_the_checksum(tmp_path):
     assert opened(tmp_path, bytes(data)).format.has_checksum
 
 
-def test_mariadb_is_refused():
+def test_mariadb_before_10_6_is_refused():
     body = bytearray(bytes(Binlog(version="8.0.0").data[23:]))
-    body[2:52] = b"10.11.6-MariaDB-log".ljust(50, b"\0")
-    with pytest.raises(UnsupportedEventError, match="MariaDB"):
+    body[2:52] = b"10.6.0-MariaDB-log".ljust(50, b"\0")
+    assert parse_format_description(bytes(body)).flavour.vendor == Vendor.MARIADB
+    body[2:52] = b"10.5.29-MariaDB-log".ljust(50, b"\0")
+    with pytest.raises(UnsupportedEventError, match=r"MariaDB 10\.5\.29") as refused:
         parse_format_description(bytes(body))
+    assert "from 10.6.0 on" in refused.value.remedy
 
 
 @pytest.mark.parametrize(

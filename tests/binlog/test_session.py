@@ -16,6 +16,7 @@ from strata_cdc.quality.reconcile.report import ComparisonOutcome
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.store.database import open_store
 from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
+from tests.mariadb_server import PREFIXES, start_mariadb
 from tests.quality.live_world import LiveWorld
 
 if TYPE_CHECKING:
@@ -62,6 +63,21 @@ WORST = {
     "net_write_timeout": "1",
     "wait_timeout": "1",
 }
+WORST_OF_MARIADB = {
+    "max_statement_time": "0.5",
+    "max_recursive_iterations": "1",
+    "old_mode": "'NO_DUP_KEY_WARNINGS_WITH_IGNORE,ZERO_DATE_TIME_CAST'",
+    "character_set_collations": "'utf8mb4=utf8mb4_bin'",
+    "tx_isolation": "'READ-UNCOMMITTED'",
+    "tx_read_only": "ON",
+    "system_versioning_asof": "'2020-01-01'",
+    "idle_transaction_timeout": "1",
+    "idle_readonly_transaction_timeout": "1",
+    "idle_write_transaction_timeout": "1",
+}
+ONLY_IN_MYSQL = {variable.name for variable in SESSION_VARIABLES if variable.since > (0,)} - WORST_OF_MARIADB.keys()
+LATER_THAN = {"10.11": {"character_set_collations"}, "11.8": set()}
+"""Variables that came to MariaDB after a version."""
 TABLES = """
 SET sql_generate_invisible_primary_key = ON;
 CREATE TABLE hidden (a INT, b VARCHAR(20));
@@ -100,17 +116,37 @@ def settings_at_their_worst(server: MysqlServer) -> Iterator[None]:
 
 
 def test_each_variable_that_a_session_sets_has_a_worst_value() -> None:
-    assert {one.name for one in SESSION_VARIABLES} == {*WORST, *GONE}
+    assert {one.name for one in SESSION_VARIABLES} == {*WORST, *GONE, *WORST_OF_MARIADB}
 
 
 @pytest.mark.usefixtures("settings_at_their_worst")
 def test_no_session_has_what_the_server_was_set_to(server: MysqlServer) -> None:
-    names = ", ".join(f"@@SESSION.{name}, @@GLOBAL.{name}" for name in WORST)
+    assert left_as_set(server, list(WORST)) == {}
+
+
+def left_as_set(server: MysqlServer, names: list[str]) -> dict[str, object]:
+    """The variables that a session has as the server was set."""
+    asked = ", ".join(f"@@SESSION.{name}, @@GLOBAL.{name}" for name in names)
     with connect(ServerAddress.from_url(server.url)) as connection, connection.cursor() as cursor:
-        cursor.execute(f"SELECT {names}")
+        cursor.execute(f"SELECT {asked}")
         [values] = cursor.fetchall()
-    told = dict(zip(WORST, zip(values[::2], values[1::2], strict=True), strict=True))
-    assert {name: mine for name, (mine, wide) in told.items() if mine == wide} == {}
+    pairs = dict(zip(names, zip(values[::2], values[1::2], strict=True), strict=True))
+    return {name: mine for name, (mine, globally) in pairs.items() if mine == globally}
+
+
+@pytest.mark.parametrize("version", PREFIXES)
+def test_no_session_has_what_a_mariadb_server_was_set_to(version: str, tmp_path: Path) -> None:
+    if not PREFIXES[version].exists():
+        pytest.skip("without MariaDB: `make setup` could not fetch it")
+    worst = {name: value for name, value in WORST.items() if name not in ONLY_IN_MYSQL} | WORST_OF_MARIADB
+    for name in LATER_THAN[version]:
+        del worst[name]
+    worst["sql_mode"] = "'ANSI,ORACLE,PAD_CHAR_TO_FULL_LENGTH,NO_BACKSLASH_ESCAPES,TIME_ROUND_FRACTIONAL'"
+    with start_mariadb(tmp_path, version) as server:
+        with server.connect() as connection, connection.cursor() as cursor:
+            for name, value in worst.items():
+                cursor.execute(f"SET GLOBAL {name} = {value}")
+        assert left_as_set(server, list(worst)) == {}
 
 
 def write(server: MysqlServer) -> None:

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from strata_cdc.binlog.protocol.visible_state import ISOLATION, KEEP_ISOLATION
 from strata_cdc.cache.shapes import Shape, Shapes
 from strata_cdc.cache.touched import Touched, Toucher
 from strata_cdc.position.sets import Gtid, GtidSet
@@ -132,17 +133,19 @@ class Session:
     def close(self) -> None:
         """Nothing is held."""
 
-    def fetchone(self) -> tuple[Any, ...]:
-        return self._answer
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return [self._answer]
 
     def execute(self, query: str, arguments: Sequence[str] | None = None) -> None:
-        if query.startswith("SET @@transaction_isolation"):
+        if query == KEEP_ISOLATION:
             if self.snapshot is not None and self.is_refused:
                 raise InTransactionError(1568)
         elif "WAIT_FOR_EXECUTED_GTID_SET" in query:
             self._answer = ("ON", int(not self._reach(GtidSet.parse((arguments or [""])[0]))))
+        elif query == f"SELECT {ISOLATION}":
+            self._answer = ("REPEATABLE-READ",)
         else:
-            self._answer = (UUIDS[self.server], "ON", str(self._executed()), "REPEATABLE-READ")
+            self._answer = (UUIDS[self.server], "ON", str(self._executed()), "", 1, "9.7.0")
 
     def _executed(self) -> GtidSet:
         return self.database.set_of(self.database.executed[self.server])

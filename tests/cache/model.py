@@ -8,7 +8,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from strata_cdc.cache.server import CacheServer, CacheState
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 
 if TYPE_CHECKING:
     from tests.redis_server import RedisServer
@@ -17,7 +17,7 @@ NAME = "c"
 
 
 def within(inner: str, outer: str) -> bool:
-    return GtidSet.parse(inner) <= GtidSet.parse(outer)
+    return parse_executed(inner) <= parse_executed(outer)
 
 
 class ModelServer:
@@ -40,7 +40,7 @@ class ModelServer:
         if not state:
             return None
         shapes = {name.removeprefix("shape:"): word for name, word in state.items() if name.startswith("shape:")}
-        checkpoint = GtidSet.parse(state["checkpoint"])
+        checkpoint = parse_executed(state["checkpoint"])
         is_here = state["server"] == self.here
         return CacheState(state["history"], state["epoch"], checkpoint, state["owner"], is_here, True, shapes, {}, 0, 0)
 

@@ -5,13 +5,23 @@ from __future__ import annotations
 import zlib
 from base64 import b64decode
 
+import numpy as np
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strata_cdc.binlog.bytes.codes import FieldType
+from strata_cdc.binlog.kernels.layout import Has
+from strata_cdc.changes.block_parts import parts_of
+from strata_cdc.changes.blocks import RowBlock
+from strata_cdc.changes.column_plans import ColumnPlan
+from strata_cdc.changes.decode_plans import DecodePlan
 from strata_cdc.changes.faults import FaultKind, Faults
 from strata_cdc.changes.gather_compressed import INFLATED_PREFIX, GatherCompressed, inflated_value
 from strata_cdc.changes.gather_text import GatherBytes
 from strata_cdc.changes.region import Region
+from strata_cdc.changes.row_buffers import BufferedRows
+from strata_cdc.schema.model.definition import TableDefinition, TableName
 from tests.kernels.cells import BASE, cells_of, prefixed
 
 LONGEST = 1 << 16
@@ -64,3 +74,26 @@ def test_a_value_that_no_server_writes_is_a_fault():
     assert found.to_pylist() == [b"a" * 300, None, None, None, None, None, None]
     assert [(fault.row, fault.kind) for fault in faults.found] == [(at, FaultKind.UNREADABLE) for at in range(1, 7)]
     assert [b64decode(fault.verbatim) for fault in faults.found] == cells[1:]
+
+
+@given(st.lists(st.none() | written(), min_size=1, max_size=20), st.integers(2, 4))
+def test_sizes_are_known_before_anything_is_inflated(values, prefix):
+    buffer, cells = cells_of(prefixed([None if one is None else one[1] for one in values], prefix))
+    sizes = GatherCompressed(prefix, LONGEST, GatherBytes(INFLATED_PREFIX)).sizes(Region(buffer, BASE), cells)
+    for one, size in zip(values, sizes.tolist(), strict=True):
+        value, cell = one or (b"", b"")
+        assert len(value) <= size <= max(len(value), len(cell))
+
+
+@given(st.lists(st.none() | written(), min_size=1, max_size=20), st.integers(1, 3000))
+def test_blocks_are_cut_into_parts_that_fit(values, most_bytes):
+    buffer, cells = cells_of(prefixed([None if one is None else one[1] for one in values], 2))
+    gather = GatherCompressed(2, LONGEST, GatherBytes(INFLATED_PREFIX))
+    column = ColumnPlan("c", 0, FieldType.BLOB_COMPRESSED, 0, pa.binary(), gather)
+    plan = DecodePlan(TableName("d", "t"), 1, TableDefinition(()), (column,), None, None, None, None)
+    rows = BufferedRows(len(cells), Has.AFTER, (cells,), (), (np.arange(len(cells)),))
+    parts = list(parts_of(RowBlock(plan, rows, Region(buffer, BASE), ()), most_bytes))
+    assert np.concatenate([part.rows.facts[0] for part in parts]).tolist() == list(range(len(cells)))
+    for part in parts:
+        [after] = part.rows.after
+        assert part.rows.count == len(after) == 1 or gather.sizes(part.region, after).sum() <= most_bytes

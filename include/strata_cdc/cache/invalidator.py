@@ -21,7 +21,6 @@ from strata_cdc.cache.touched import InvalidationBatch
 from strata_cdc.errors import CacheRefusedError, SourceDivergedError, SourceSettingsError, StrataError, Transient, Usage
 from strata_cdc.position.executed import NOTHING, is_executed, parse_executed
 from strata_cdc.position.port import Executed
-from strata_cdc.position.sets import Gtid, GtidSet
 from strata_cdc.position.token_text import from_text
 from strata_cdc.streams.events import Heartbeat
 from strata_cdc.streams.live_handover import LiveServer
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from strata_cdc.cache.server import CacheState
     from strata_cdc.cache.shapes import Shapes
     from strata_cdc.position.port import Executed
+    from strata_cdc.position.sets import Gtid
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.position.token import Token
     from strata_cdc.streams.events import Event
@@ -397,7 +397,7 @@ def _position(event: Event) -> tuple[Executed, Executed]:
         executed = place.position if is_executed(place.position) else NOTHING
         return executed, executed
     before, after = event.place.before.position, event.place.after.position
-    if not is_executed(before) or not isinstance(after, GtidSet):
+    if not is_executed(before) or not is_executed(after):
         raise SourceSettingsError("a cache needs GTIDs, and the stream has none")
     return before, after
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from strata_cdc.binlog.protocol.connection import connect, server_errors
+from strata_cdc.binlog.protocol.visible_state import IDENTITY
 from strata_cdc.errors import Usage
 from strata_cdc.fields import near_names
 from strata_cdc.flavour import Flavour
@@ -69,7 +70,7 @@ class LiveTables(Struct, frozen=True):
                 cursor.execute(query, arguments or None)
                 return [tuple(map(_text, row)) for row in cursor.fetchall()]
 
-        [(uuid, version, folding)] = rows("SELECT @@server_uuid, VERSION(), @@lower_case_table_names")
+        [(uuid, version, folding)] = rows(f"SELECT {IDENTITY}, VERSION(), @@lower_case_table_names")
         native: dict[str, str] = dict(rows("SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"))
         logs = Flavour.parse(version).is_mysql(*CASCADES_LOGGED_SINCE) and "ON" not in native.values()
         query = (

@@ -15,7 +15,6 @@ from msgspec import Struct
 from strata_cdc.cache.shapes import state_key
 from strata_cdc.errors import CacheRefusedError, CacheUnavailableError, Permanent, Usage
 from strata_cdc.position.executed import parse_executed
-from strata_cdc.position.sets import GtidSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -245,13 +244,11 @@ def _shown(url: str) -> str:
 
 
 def set_text(gtids: Executed) -> str:
-    """A set as the scripts compare it.
+    """A position as the scripts compare it.
 
     Raises:
         Usage: A number is too large for them.
     """
-    if not isinstance(gtids, GtidSet):
-        raise Usage("a cache compares MySQL's GTID sets only", gtid=str(gtids))
-    if any(spans[-1][1] > _EXACT for _, spans in gtids.items()):
-        raise Usage(f"the GTID set has numbers above {_EXACT}, which a cache cannot compare", gtid=str(gtids))
+    if gtids.largest() > _EXACT:
+        raise Usage(f"the position has numbers above {_EXACT}, which a cache cannot compare", gtid=str(gtids))
     return str(gtids)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Cells, Ints
     from strata_cdc.changes.blocks import RowBlock
     from strata_cdc.changes.row_buffers import BufferedRows
-    from strata_cdc.position.sets import Sid
+    from strata_cdc.position.sets import Writer
 
 _OPERATIONS = Labels.of(("insert", "update", "delete"))
 _LONGEST_NUMBER = 19
@@ -161,10 +161,10 @@ def _numbers(kind: pa.DataType, facts: Ints) -> pa.Array:
     return pa.Array.from_buffers(kind, len(facts), [None, pa.py_buffer(facts)], 0)
 
 
-def gtid_column(sids: Ints, gnos: Ints, servers: Sequence[Sid]) -> pa.Array:
+def gtid_column(sids: Ints, gnos: Ints, servers: Sequence[Writer]) -> pa.Array:
     """GTIDs as text, from columns as in `TransactionBatch`; NULL where the server is -1."""
     count = len(sids)
-    labels = Labels.of(tuple(f"{sid}:" for sid in servers))
+    labels = Labels.of(tuple(sid.prefix for sid in servers))
     longest = int(np.diff(labels.starts).max(initial=0)) + _LONGEST_NUMBER
     offsets = np.empty(count + 1, np.int32)
     data = np.empty(longest * count, np.uint8)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from strata_cdc.changes.region import Region
     from strata_cdc.changes.row_buffers import BufferedRows
     from strata_cdc.changes.windows import Source
-    from strata_cdc.position.sets import Sid
+    from strata_cdc.position.sets import Writer
 
 
 class RowBlock(Struct, frozen=True, eq=False):
@@ -53,7 +53,7 @@ class RowBlock(Struct, frozen=True, eq=False):
     rows: BufferedRows
     region: Region
     """The bytes that the cells point into."""
-    servers: tuple[Sid, ...]
+    servers: tuple[Writer, ...]
     """The servers that numbered the transactions."""
 
     def in_front_of(self, seq: int, row: int) -> RowBlock:
@@ -142,7 +142,7 @@ class _PlannedBuffers:
             self._plans.append(plan)
         return number
 
-    def blocks(self, servers: Sequence[Sid], number: int | None = None) -> Iterator[RowBlock]:
+    def blocks(self, servers: Sequence[Writer], number: int | None = None) -> Iterator[RowBlock]:
         """Takes the rows out of one row buffer, or out of all."""
         for one in self.arrays.waiting() if number is None else (number,):
             plan = self._plans[one].decode
@@ -312,7 +312,7 @@ class RowReader:
             yield self._hole(reported_loss(parse_incident(window.body(at)).message))
         elif status == Request.COMPARE_FORMAT:
             compare_format(window.region.buffer, *window.place(at), form)
-        elif status != Request.INFLATE:
+        elif status not in (Request.INFLATE, Request.INFLATE_EVENT):
             packed = window.payload is not None
             raise fault_of(status, window.region.buffer, *window.place(at), form, packed=packed)
 
@@ -322,7 +322,8 @@ class RowReader:
 
     def _take_table_map(self, body: bytes) -> StrataError | None:
         """Puts a TABLE_MAP in force; returns, the first time only, why its rows cannot be decoded as they are."""
-        table_map = parse_table_map(body, self._file.form.header_length(EventType.TABLE_MAP))
+        form = self._file.form
+        table_map = parse_table_map(body, form.header_length(EventType.TABLE_MAP), form.flavour.vendor)
         prepared_seq = None if self._range is None else self._range.prepared_seq
         plan, refused = self._plans.find(table_map, self.seq if prepared_seq is None else prepared_seq)
         number, statement = self._buffers.number_of(plan), int(self._place.state.statement)

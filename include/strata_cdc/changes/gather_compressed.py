@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from strata_cdc.binlog.kernels.layout import ABSENT_CELL, NULL_CELL
+from strata_cdc.binlog.kernels.numbers import gather_little_endian
 from strata_cdc.changes.faults import CorruptCell, Faults
 from strata_cdc.changes.gather import LONGEST_DATA
 from strata_cdc.changes.region import MARGIN, Region
@@ -17,7 +18,7 @@ from strata_cdc.changes.region import MARGIN, Region
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from strata_cdc.binlog.kernels.arrays import Bytes, Cells
+    from strata_cdc.binlog.kernels.arrays import Bytes, Cells, Ints
     from strata_cdc.changes.gather import Gather
 
 INFLATED_PREFIX: Final = 4
@@ -44,6 +45,18 @@ class GatherCompressed(Struct, frozen=True, eq=False):
         own, inflated = self._inflate(region, cells, bad)
         faults.add_cells(region, cells, bad, -self.prefix, "a compressed value contradicts itself")
         return self.inflated(inflated, own, faults)
+
+    def sizes(self, region: Region, cells: Cells) -> Ints:
+        """The bytes that each value says it has when it is inflated, at most those that the column may have."""
+        lengths = np.zeros(len(cells), np.int64)
+        gather_little_endian(region.buffer, region.base, cells, self.prefix, lengths)
+        places = region.base + cells.astype(np.int64) + self.prefix
+        heads = np.where(lengths > 0, region.buffer[np.where(lengths > 0, places, 0)], 0)
+        sizes = np.zeros(len(cells), np.int64)
+        for number in range(1, _LENGTH_BYTES + 1):
+            rows = np.flatnonzero((heads >> 4 == _ZLIB) & (heads & _LENGTH_BYTES >= number) & (lengths > number))
+            sizes[rows] = sizes[rows] << 8 | region.buffer[places[rows] + number]
+        return np.minimum(np.maximum(sizes, lengths), self.longest)
 
     def _inflate(self, region: Region, cells: Cells, bad: Bytes) -> tuple[Cells, Region]:
         """The inflated cells and what they point into; cells of values that are marked in `bad` are NULL."""

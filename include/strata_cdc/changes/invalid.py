@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
 
 from strata_cdc.binlog.bytes.codes import FieldType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _DATE = r"\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])"
 _CLOCK = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d"
@@ -81,7 +85,7 @@ def _hires_timestamp(cell: bytes, fsp: int) -> str:
     return f"{moment}.{int.from_bytes(cell[4:], 'big'):0{fsp}}"
 
 
-_TEXTS = {
+_TEXTS: Final[dict[int, Callable[[bytes, int], str]]] = {
     FieldType.DATE: _date,
     FieldType.NEWDATE: _date,
     FieldType.DATETIME: _old_datetime,
@@ -91,7 +95,7 @@ _TEXTS = {
     FieldType.TIMESTAMP: _old_timestamp,
     FieldType.TIMESTAMP2: _timestamp,
 }
-_HIRES = {
+_HIRES: Final[dict[int, Callable[[bytes, int], str]]] = {
     FieldType.DATETIME: _hires_datetime,
     FieldType.TIME: _hires_time,
     FieldType.TIMESTAMP: _hires_timestamp,

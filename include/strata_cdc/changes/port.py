@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from strata_cdc.changes.plan import Slice
     from strata_cdc.errors import StrataError
     from strata_cdc.position.port import Position
-    from strata_cdc.position.sets import Gtid, Sid
+    from strata_cdc.position.sets import Gtid, Writer
 
 # Rows ---------------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class TransactionColumns(Protocol):
         """Ordinal of the first transaction; the others follow without gaps."""
 
     @property
-    def sids(self) -> tuple[Sid, ...]:
+    def sids(self) -> tuple[Writer, ...]:
         """Who numbered them; `sid_numbers` are indexes into it."""
 
     @property

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventType
+from strata_cdc.binlog.bytes.codes import COMPRESSED_EVENTS, GTID_EVENTS, HEADER_BYTES, EventType
+from strata_cdc.binlog.bytes.compressed_event import plain_event
 from strata_cdc.binlog.bytes.frames import index_events, index_payload
 from strata_cdc.binlog.bytes.pages import forget_pages
 from strata_cdc.binlog.bytes.payload import read_payload
@@ -34,7 +35,9 @@ WINDOW_EVENTS = 32768
 _INFLATED_BYTES = 8 << 20
 """Bytes of inflated events in one buffer, so that the rows of many small transactions are one batch."""
 
-_HEADS = frozenset({EventType.GTID, EventType.TAGGED_GTID, EventType.ANONYMOUS_GTID})
+
+_HOLDS_EVENTS = np.isin(np.arange(256), (EventType.TRANSACTION_PAYLOAD, *COMPRESSED_EVENTS))
+"""Whether the events of a type hold other events, by type code."""
 
 
 class RangeStart(Struct, frozen=True, eq=False):
@@ -55,7 +58,7 @@ class Window(Struct, frozen=True, eq=False):
     trailer: int
     """Bytes of the checksum after each event."""
     payload: int | None = None
-    """Offset of the compressed transaction that they were in; None if they were in none."""
+    """Offset of the compressed transaction, or the compressed event, that they were in; None if they were in none."""
     fault: StrataError | None = None
     """The fault of the bytes after them."""
 
@@ -105,8 +108,8 @@ Source = RangeStart | Window | PayloadEnd | FlushPoint
 def read_windows(
     binlog: BinlogFile, ranges: Iterable[Range], chain: EventChain | None = None, pace: FlushPace | None = None
 ) -> Iterator[Source]:
-    """The events of ranges of one file, in order. A window ends after each compressed transaction, whose own events
-    are the next windows.
+    """The events of ranges of one file, in order. A window ends after each compressed transaction and each compressed
+    event, whose own events are the next windows.
 
     Args:
         binlog: The open file.
@@ -154,8 +157,8 @@ class _WindowReader:
         index = index_events(self._binlog.buffer, piece.begin, piece.end, self._binlog.format, 1)
         head = int(index.types[0]) if len(index) else -1
         # XA START, or the payload that it is in, follows a GTID; a split point is at neither.
-        state = State.HEADED if head in _HEADS or head == EventType.QUERY else State.INSIDE
-        return (index.next if head in _HEADS else piece.begin), state
+        state = State.HEADED if head in GTID_EVENTS or head == EventType.QUERY else State.INSIDE
+        return (index.next if head in GTID_EVENTS else piece.begin), state
 
     def _body_at(self, offset: int) -> bytes:
         binlog = self._binlog
@@ -189,9 +192,13 @@ class _WindowReader:
         if len(index) and not self._region.reaches(int(index.positions[0]), index.next):
             self._region = Region(self._binlog.buffer, int(index.positions[0]) - MARGIN)
         first = 0
-        for at in np.flatnonzero(index.types[:count] == EventType.TRANSACTION_PAYLOAD).tolist():
+        for at in np.flatnonzero(_HOLDS_EVENTS[index.types[:count]]).tolist():
             yield self._window(index, first, at + 1)
-            yield from self._inner(int(index.positions[at]), int(index.lengths[at]))
+            position, length = int(index.positions[at]), int(index.lengths[at])
+            if index.types[at] == EventType.TRANSACTION_PAYLOAD:
+                yield from self._inner(position, length)
+            else:
+                yield self._plain(position, length)
             first = at + 1
         if first < count or fault is not None:
             yield self._window(index, first, count, fault)
@@ -199,6 +206,11 @@ class _WindowReader:
     def _window(self, index: EventIndex, first: int, behind: int, fault: StrataError | None = None) -> Window:
         trailer = self._binlog.format.checksum_bytes
         return Window(self._region, index.events(first, behind), trailer, None, fault)
+
+    def _plain(self, position: int, length: int) -> Window:
+        """The plain form of a compressed event."""
+        region, begin, end = self._inflated.add(plain_event(self._binlog.buffer, position, length, self._binlog.format))
+        return Window(region, index_payload(region.buffer, begin, end, 1).events(0, 1), 0, position)
 
     def _inner(self, position: int, length: int) -> Iterator[Source]:
         """The events of a compressed transaction."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from strata_cdc.groups.hops import Hop
     from strata_cdc.groups.vector import GroupPosition
     from strata_cdc.position.port import Executed
-    from strata_cdc.position.sets import Sid, Span
+    from strata_cdc.position.sets import Span, Writer
     from strata_cdc.position.source_position import SourcePosition
     from strata_cdc.streams.events import TransactionPlace
     from strata_cdc.streams.positions import Mask
@@ -75,7 +75,7 @@ class SpanTransactions:
         """For each transaction, whether a GTID set has it."""
         return Held(executed).of(self.own.batch)[self.rows]
 
-    def gtid_spans(self) -> Iterator[tuple[Sid, Span]]:
+    def gtid_spans(self) -> Iterator[tuple[Writer, Span]]:
         """Yields the GTIDs of the transactions, without those that are already marked as possible copies."""
         return gtid_spans_of(self.own.batch, self.rows[~self.may_be_copy])
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from strata_cdc.groups.pieces import SpanTransactions
-    from strata_cdc.position.sets import Sid, Span
+    from strata_cdc.position.sets import Span, Writer
 
 _MOST: Final = 1 << 12
 """How many spans of numbers are kept for a source, for each server that has numbered some of its transactions. Usually
@@ -51,7 +51,7 @@ class Given:
     def __init__(self, group: str) -> None:
         """Takes the name of the group; nothing has come yet."""
         self._group = group
-        self._spans: dict[Sid, dict[str, deque[Span]]] = {}
+        self._spans: dict[Writer, dict[str, deque[Span]]] = {}
 
     def note(self, source: str, piece: SpanTransactions) -> None:
         """Takes what has come from a source.

@@ -78,6 +78,10 @@ class DomainSet(Struct, frozen=True, eq=False):
         """How many numbers there are: at least as many as transactions."""
         return sum(known.last - known.first + 1 for known in self.ranges)
 
+    def largest(self) -> int:
+        """The newest number of any domain."""
+        return max((known.last for known in self.ranges), default=0)
+
     def left_out(self) -> DomainSet:
         """Nothing: a position contains every number below its newest."""
         return DomainSet()

@@ -60,6 +60,9 @@ class Executed(Position, Protocol):
     def count(self) -> int:
         """How many transactions there are; at most so many where a server may skip numbers (MariaDB)."""
 
+    def largest(self) -> int:
+        """The largest number that it contains of any server or domain; 0 of nothing."""
+
     def left_out(self) -> Self:
         """The numbers between others that are not contained; none where a position contains all below its newest."""
 

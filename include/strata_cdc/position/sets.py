@@ -68,6 +68,10 @@ class DomainWriter(Struct, frozen=True, order=True):
         return f"{self.domain}-{self.server}"
 
 
+Writer = Sid | DomainWriter
+"""Who numbered a transaction: the prefix of its GTID, of MySQL or MariaDB."""
+
+
 class Gtid(Struct, frozen=True):
     """The identity of one transaction, of MySQL or MariaDB. Deliberately without an order: GTIDs have none."""
 
@@ -150,6 +154,10 @@ class GtidSet(Struct, frozen=True):
     def count(self) -> int:
         """How many transactions the set holds."""
         return sum(last - first + 1 for _, spans in self._spans for first, last in spans)
+
+    def largest(self) -> int:
+        """The largest number of any server."""
+        return max((spans[-1][1] for _, spans in self._spans), default=0)
 
     def left_out(self) -> GtidSet:
         """The numbers that are not in the set, between a server's first and last number in it."""

@@ -67,7 +67,7 @@ class Places(Mapping[int, TransactionPlace]):
         """The GTID of each, as JSON. Lines of rows and of commits use it, so the texts are kept."""
         batch, rows = self.batch, self.rows
         sids, is_none = batch.sid_numbers[rows], batch.sid_numbers[rows] < 0
-        servers = [*(f'"{sid}:'.encode() for sid in batch.sids), b"null"]
+        servers = [*(f'"{sid.prefix}'.encode() for sid in batch.sids), b"null"]
         pieces = [
             LineColumn.of(servers, np.where(is_none, len(batch.sids), sids)),
             LineColumn(in_digits(batch.numbers[rows]).texts, None, is_none),

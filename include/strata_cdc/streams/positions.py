@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.port import TransactionColumns
     from strata_cdc.position.port import Position
-    from strata_cdc.position.sets import DomainWriter, Gtid, Sid, Span
+    from strata_cdc.position.sets import DomainWriter, Gtid, Span, Writer
     from strata_cdc.position.token import Token
 
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -129,7 +129,7 @@ class Held:
 
     def __init__(self, executed: Executed) -> None:
         self._executed = executed
-        self._spans: dict[Sid | DomainWriter, np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = {}
+        self._spans: dict[Writer | DomainWriter, np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = {}
 
     def of(self, batch: TransactionColumns) -> Mask:
         """Returns a value for each transaction of a batch."""
@@ -144,7 +144,7 @@ class Held:
         return found
 
 
-def gtid_spans_of(batch: TransactionColumns, rows: Ints) -> Iterator[tuple[Sid, Span]]:
+def gtid_spans_of(batch: TransactionColumns, rows: Ints) -> Iterator[tuple[Writer, Span]]:
     """Yields the GTIDs of some transactions of a batch as spans of each server's numbers."""
     return gtid_spans(batch.sids, batch.sid_numbers[rows], batch.numbers[rows])
 

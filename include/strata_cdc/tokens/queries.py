@@ -6,6 +6,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from strata_cdc.binlog.protocol.visible_state import (
+    ISOLATION,
+    KEEP_ISOLATION,
+    VisibleState,
+    as_text,
+    read_visible_state,
+)
 from strata_cdc.errors import IncomparableTokensError, SourceSettingsError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.executed import NOTHING, parse_executed
@@ -31,8 +38,8 @@ class DriverCursor(Protocol):
     def execute(self, query: str, args: Sequence[object] = ..., /) -> object:
         """Runs a statement."""
 
-    def fetchone(self) -> Any:
-        """The next row."""
+    def fetchall(self) -> Any:
+        """All rows."""
 
     def close(self) -> None:
         """Closes the cursor."""
@@ -100,7 +107,7 @@ def wait(connection: Connection, token: Token, timeout: float, *, source: str | 
     """Waits until the server has executed everything that a token covers.
 
     Args:
-        connection: As for `include`. It waits in the server, so the connection cannot be used meanwhile.
+        connection: As for `include`. MySQL waits in the server, so the connection cannot be used meanwhile.
         token: As for `compare`.
         timeout: Seconds; 0 checks once.
         source: As for `compare`.
@@ -115,16 +122,19 @@ def wait(connection: Connection, token: Token, timeout: float, *, source: str | 
     place = _chosen(token, source)
     executed = place.executed()
     if executed is None or timeout <= 0:
-        return _wait_for_file(connection, place, timeout)
+        return _compare_until(connection, place, timeout)
     if not executed:
         return True
     [mode, reached] = _one(
         connection,
-        # 0 would be no limit.
-        "SELECT @@GLOBAL.gtid_mode, IF(@@GLOBAL.gtid_mode = 'OFF', 1, WAIT_FOR_EXECUTED_GTID_SET(%s, %s))",
+        # 0 would be no limit. MASTER_GTID_WAIT of MariaDB knows only what a server has applied as a replica.
+        "SELECT /*!50700 @@GLOBAL.gtid_mode,"
+        " IF(@@GLOBAL.gtid_mode = 'OFF', 1, WAIT_FOR_EXECUTED_GTID_SET(%s, %s))*//*M! NULL, NULL*/",
         (str(executed), max(timeout, 0.001)),
     )
-    if str(mode).upper() == "OFF":
+    if mode is None:
+        return _compare_until(connection, place, timeout)
+    if as_text(mode).upper() == "OFF":
         raise SourceSettingsError(
             "the server has gtid_mode OFF, and never executes the transactions of the token",
             source=place.source,
@@ -133,7 +143,7 @@ def wait(connection: Connection, token: Token, timeout: float, *, source: str | 
     return int(reached) == 0
 
 
-def _wait_for_file(connection: Connection, place: SourcePosition, timeout: float) -> bool:
+def _compare_until(connection: Connection, place: SourcePosition, timeout: float) -> bool:
     until = time.monotonic() + timeout
     while True:
         order = compare(connection, Token((place,)))
@@ -163,20 +173,18 @@ def _chosen(token: Token, source: str | None) -> SourcePosition:
 
 
 class _State(NamedTuple):
-    """The state of a server and of the session."""
+    """The state of the session and of its server."""
 
-    uuid: str
-    mode: str
-    executed: str
     isolation: str
+    server: VisibleState
 
 
 def _state(connection: Connection) -> _State:
-    row = _one(
-        connection,
-        "SELECT @@server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.gtid_executed, @@SESSION.transaction_isolation",
-    )
-    return _State(*map(_text, row))
+    def rows(statement: str) -> Sequence[Sequence[Any]]:
+        return _rows(connection, statement)
+
+    [[isolation]] = rows(f"SELECT {ISOLATION}")
+    return _State(as_text(isolation), read_visible_state(rows))
 
 
 def _place(
@@ -188,10 +196,11 @@ def _place(
 def _place_of(
     state: _State, connection: Connection, source: str, lineage: str, copied_from: Mapping[str, str] | None
 ) -> SourcePosition:
-    if state.mode.upper() in ("ON", "ON_PERMISSIVE"):
-        position = parse_executed(state.executed)
+    server = state.server
+    if server.gtid_mode in ("ON", "ON_PERMISSIVE"):
+        position = parse_executed(server.executed) | parse_executed(server.replicated)
         return SourcePosition(source, position, lineage, origins=kept_origins(copied_from or {}, position))
-    return SourcePosition(source, FilePosition(state.uuid, _binlog_end(connection)), lineage)
+    return SourcePosition(source, FilePosition(server.identity, _binlog_end(connection)), lineage)
 
 
 def _binlog_end(connection: Connection) -> BinlogPosition:
@@ -204,7 +213,7 @@ def _binlog_end(connection: Connection) -> BinlogPosition:
                 raise
             continue
         if row:
-            return BinlogPosition.of(_text(row[0]), int(row[1]))
+            return BinlogPosition.of(as_text(row[0]), int(row[1]))
         break
     raise SourceSettingsError(
         "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to switch it on."
@@ -232,7 +241,7 @@ def is_in_transaction(connection: Connection) -> bool:
     check_transaction_isolation), also in XA; if none is open, the level becomes the session's level.
     """
     try:
-        _run(connection, "SET @@transaction_isolation = @@SESSION.transaction_isolation")
+        _run(connection, KEEP_ISOLATION)
     except Exception as error:
         if error.args and error.args[0] in (_IN_TRANSACTION, _IN_XA):
             return True
@@ -241,13 +250,17 @@ def is_in_transaction(connection: Connection) -> bool:
 
 
 def _one(connection: Connection, statement: str, arguments: Sequence[object] = ()) -> Any:
+    return next(iter(_rows(connection, statement, arguments)), None)
+
+
+def _rows(connection: Connection, statement: str, arguments: Sequence[object] = ()) -> list[Sequence[Any]]:
     cursor = connection.cursor()
     try:
         cursor.execute(statement, arguments or None)
-        row = cursor.fetchone()
+        rows = cursor.fetchall()
     finally:
         cursor.close()
-    return tuple(row.values()) if isinstance(row, dict) else row
+    return [tuple(row.values()) if isinstance(row, dict) else row for row in rows]
 
 
 def _run(connection: Connection, statement: str) -> None:
@@ -256,7 +269,3 @@ def _run(connection: Connection, statement: str) -> None:
         cursor.execute(statement)
     finally:
         cursor.close()
-
-
-def _text(value: object) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)

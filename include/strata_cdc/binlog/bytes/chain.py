@@ -2,7 +2,8 @@
 added, or was moved.
 Not here: where jumps are allowed (`binlog/events/places.py`), checksums (`frames.py`), GTIDs, which are no proof.
 
-An event's header has its end position, modulo 2**32. In a relay log that is the position in the source's binlog, and a
+An event's header has its end position, modulo 2**32. From MariaDB 11.4 on, those in a transaction have 0 (MDEV-31273),
+and lie directly after the event before them. In a relay log that is the position in the source's binlog, and a
 ROTATE says where the source's events continue, also where the source skipped what its replica had
 (`write_rotate_to_master_pos_into_relay_log`, sql/rpl_replica.cc). Events of the relay log itself have their own
 positions in it.
@@ -15,9 +16,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec.structs import replace
 
-from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventFlag, EventType
+from strata_cdc.binlog.bytes.codes import EXECUTED_LISTS, HEADER_BYTES, EventFlag, EventType
 from strata_cdc.errors import MisplacedEventError
+from strata_cdc.flavour import Vendor
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from strata_cdc.flavour import Flavour
 
 _MASK: Final = 0xFFFFFFFF
-_HEAD: Final = (EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS)
+_HEAD: Final = (EventType.FORMAT_DESCRIPTION, *EXECUTED_LISTS)
 _FIRST_WITH_POSITIONS: Final = (5, 1, 17)
 """Before that, positions in a transaction counted from its start (bug 22540)."""
 
@@ -67,12 +70,15 @@ class EventChain:
         """Whether the first event is at its position in the file."""
         self._end = None if end is None or kind is ChainKind.RELAY_LOG else end & _MASK
         self._may_jump = may_jump
-        self._has_positions = flavour.is_mysql(*_FIRST_WITH_POSITIONS)
+        self._leaves_out_positions = flavour.vendor is Vendor.MARIADB
+        self._has_positions = self._leaves_out_positions or flavour.is_mysql(*_FIRST_WITH_POSITIONS)
 
     def follow(self, buffer: npt.NDArray[np.uint8], index: EventIndex) -> tuple[int, MisplacedEventError | None]:
         """How many of the next events are where they belong, and the fault after them if not all are."""
         if not self._has_positions:
             return len(index), None
+        if self._leaves_out_positions:
+            index = self._filled(index)
         at = 0
         for special in (*self._specials(index), len(index)):
             found = self._follow(index, at, special)
@@ -82,6 +88,19 @@ class EventChain:
                 return found, _fault(index, found, self._end)
             at = special + 1
         return len(index), None
+
+    def _filled(self, index: EventIndex) -> EventIndex:
+        """The index with the end positions that the server left out, as far as an event before them has its own."""
+        without = index.log_positions == 0
+        made = without & ((index.flags & EventFlag.ARTIFICIAL != 0) | np.isin(index.types, _HEAD))
+        if without.sum() == made.sum():
+            return index
+        # Where each event would end if the first began at 0, and the last event before it that has an end position.
+        ends = np.cumsum(np.where(made, 0, index.lengths))
+        last = np.maximum.accumulate(np.where(without, -1, np.arange(len(index))))
+        shifts = np.where(last >= 0, index.log_positions[last] - ends[last], self._end or 0)
+        known = ~made & ((last >= 0) | (self._end is not None))
+        return replace(index, log_positions=np.where(without & known, (ends + shifts) & _MASK, index.log_positions))
 
     def _specials(self, index: EventIndex) -> list[int]:
         """Events whose end position is not that of an event in the stream."""

@@ -1,4 +1,4 @@
-"""Numbers that MySQL writes into binlogs: event types, column types, flags, sizes.
+"""Numbers that MySQL and MariaDB write into binlogs: event types, column types, flags, sizes.
 Not here: their layout (`format.py`, `binlog/events/parse.py`)."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LARGEST_HEAD_BYTES: Final = 32 << 20
 
 
 class EventType(IntEnum):
-    """Type codes of binlog v4 (libs/mysql/binlog/event/binlog_event.h)."""
+    """Type codes of binlog v4 (libs/mysql/binlog/event/binlog_event.h); from 160 on MariaDB's own (sql/log_event.h)."""
 
     UNKNOWN = 0
     START_V3 = 1
@@ -65,6 +65,30 @@ class EventType(IntEnum):
     TRANSACTION_PAYLOAD = 40
     HEARTBEAT_V2 = 41
     TAGGED_GTID = 42
+    ANNOTATE_ROWS = 160
+    BINLOG_CHECKPOINT = 161
+    DOMAIN_GTID = 162
+    """MariaDB's GTID, which has a replication domain."""
+    GTID_LIST = 163
+    START_ENCRYPTION = 164
+    QUERY_COMPRESSED = 165
+    WRITE_ROWS_COMPRESSED_V1 = 166
+    UPDATE_ROWS_COMPRESSED_V1 = 167
+    DELETE_ROWS_COMPRESSED_V1 = 168
+
+
+GTID_EVENTS: Final = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.TAGGED_GTID, EventType.DOMAIN_GTID})
+"""Each begins a transaction."""
+NUMBERED_GTIDS: Final = GTID_EVENTS - {EventType.ANONYMOUS_GTID}
+EXECUTED_LISTS: Final = frozenset({EventType.PREVIOUS_GTIDS, EventType.GTID_LIST})
+"""What had been executed before the file, after its FORMAT_DESCRIPTION."""
+COMPRESSED_EVENTS: Final = {
+    EventType.QUERY_COMPRESSED: EventType.QUERY,
+    EventType.WRITE_ROWS_COMPRESSED_V1: EventType.WRITE_ROWS_V1,
+    EventType.UPDATE_ROWS_COMPRESSED_V1: EventType.UPDATE_ROWS_V1,
+    EventType.DELETE_ROWS_COMPRESSED_V1: EventType.DELETE_ROWS_V1,
+}
+"""MariaDB's events with a compressed part (`log_bin_compress`), and the types that they have when they are plain."""
 
 
 ROW_EVENTS: Final = frozenset(

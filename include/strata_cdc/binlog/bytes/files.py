@@ -19,7 +19,7 @@ import zstandard
 from msgspec import Struct
 
 from strata_cdc.binlog.bytes.codes import ENCRYPTED_MAGIC, HEADER_BYTES, MAGIC, EventType
-from strata_cdc.binlog.bytes.format import FIRST_WITH_CHECKSUM, FormatDescription, parse_format_description
+from strata_cdc.binlog.bytes.format import FormatDescription, names_checksum, parse_format_description
 from strata_cdc.binlog.bytes.frames import index_events, verify_checksums
 from strata_cdc.binlog.bytes.segment import SegmentName
 from strata_cdc.errors import (
@@ -84,7 +84,7 @@ def open_binlog(path: str | os.PathLike[str]) -> Iterator[BinlogFile]:
     Raises:
         NotABinlogError: The file does not start as a binlog.
         EncryptedBinlogError: It is encrypted at rest.
-        UnsupportedEventError: MariaDB or a server before 5.0 wrote it.
+        UnsupportedEventError: A MySQL before 5.0 or a MariaDB before 10.6 wrote it.
         CorruptEventError: Its first event is damaged.
         Usage: There is no such file.
         LakeUnavailableError: It cannot be read.
@@ -178,7 +178,7 @@ def _read_format(buffer: npt.NDArray[np.uint8]) -> FormatDescription:
         form = parse_format_description(buffer[begin + HEADER_BYTES : begin + length].tobytes())
     except StrataError as error:
         raise error.located(offset=begin) from None
-    if form.flavour.is_mysql(*FIRST_WITH_CHECKSUM):
+    if names_checksum(form.flavour):
         # This event has its checksum even in files without (`Format_description_log_event::write`).
         verify_checksums(buffer, index_events(buffer, begin, begin + length, form))
     return form

@@ -11,8 +11,10 @@ from strata_cdc.flavour import Flavour, Vendor
 
 _FIXED_BYTES = 2 + 50 + 4 + 1
 """Binlog version, server version, time of creation, length of the common header."""
-FIRST_WITH_CHECKSUM = (5, 6, 1)
+_FIRST_WITH_CHECKSUM = (5, 6, 1)
 """5.6.1 wrote the first checksums, and with them the byte that names the algorithm."""
+OLDEST_MARIADB = (10, 6, 0)
+"""The oldest series of MariaDB that is maintained, and tested."""
 _FIRST_WITH_V4 = 50000
 _NO_SUCH_VERSION = 1000000
 """Both bounds separate damage from old versions: they decide whether the event has a checksum that shows damage."""
@@ -61,7 +63,7 @@ def parse_format_description(body: bytes) -> FormatDescription:
 
     Raises:
         CorruptEventError: The event is too short, or names an unknown checksum.
-        UnsupportedEventError: The file was written before MySQL 5.0, or by MariaDB.
+        UnsupportedEventError: The file was written before MySQL 5.0 or MariaDB 10.6.
     """
     binlog_version, server_version = _written_by(body)
     if body[56] != HEADER_BYTES:
@@ -70,6 +72,12 @@ def parse_format_description(body: bytes) -> FormatDescription:
     if len(lengths) < EventType.TABLE_MAP:
         raise CorruptEventError(f"the format description lists {len(lengths)} event types only")
     return FormatDescription(binlog_version, server_version, tuple(lengths), has_checksum)
+
+
+def names_checksum(flavour: Flavour) -> bool:
+    """Whether a server ends FORMAT_DESCRIPTION in a checksum algorithm and a checksum, whatever the other events
+    have."""
+    return flavour.vendor is Vendor.MARIADB or flavour.is_mysql(*_FIRST_WITH_CHECKSUM)
 
 
 def _written_by(body: bytes) -> tuple[int, str]:
@@ -84,10 +92,10 @@ def _written_by(body: bytes) -> tuple[int, str]:
             remedy="Strata reads version 4, which MySQL writes since 5.0.",
         )
     flavour = Flavour.parse(server_version)
-    if flavour.vendor is Vendor.MARIADB:
+    if flavour.vendor is Vendor.MARIADB and flavour.version < OLDEST_MARIADB:
         raise UnsupportedEventError(
-            f"the binlog was written by MariaDB ({server_version})",
-            remedy="Strata reads the binlogs of MySQL; MariaDB numbers its transactions and events in another way.",
+            f"the binlog was written by MariaDB {server_version}",
+            remedy=f"Strata reads the binlogs of MariaDB from {'.'.join(map(str, OLDEST_MARIADB))} on.",
         )
     if not _FIRST_WITH_V4 <= flavour.number < _NO_SUCH_VERSION:
         raise CorruptEventError(f"{server_version!r} is no version of a server that writes such binlogs")
@@ -96,7 +104,7 @@ def _written_by(body: bytes) -> tuple[int, str]:
 
 def _without_checksum(lengths: bytes, flavour: Flavour) -> tuple[bytes, bool]:
     """The lengths alone, and whether the other events have a checksum."""
-    if not flavour.is_mysql(*FIRST_WITH_CHECKSUM):
+    if not names_checksum(flavour):
         return lengths, False
     if len(lengths) < 1 + CHECKSUM_BYTES:
         raise CorruptEventError("the format description ends before its checksum algorithm")

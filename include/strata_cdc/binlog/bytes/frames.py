@@ -4,12 +4,12 @@ Not here: what is in them (`binlog/events/`), opening files (`files.py`)."""
 from __future__ import annotations
 
 import mmap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from msgspec import Struct
 
-from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES
+from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, HEADER_BYTES
 from strata_cdc.binlog.kernels import status as codes
 from strata_cdc.binlog.kernels.crc import CRC_TABLES, crc32, verify_events
 from strata_cdc.binlog.kernels.layout import Events
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 BATCH_EVENTS = 65536
 """Entries of one index; small enough to stay in the cache of a core together with the work on it."""
 
+INNER: Final = -1
+"""Instead of the end position of an event that lies in another event, and so nowhere in the server's file."""
+
 _LARGE_BYTES = 16 << 20
 
 
@@ -40,7 +43,8 @@ class EventIndex(Struct, frozen=True):
     timestamps: npt.NDArray[np.int64]
     """Seconds since 1970 UTC."""
     log_positions: npt.NDArray[np.int64]
-    """Where the server's file continues after the event, modulo 2**32; 0 in payloads and for artificial events."""
+    """Where the server's file continues after the event, modulo 2**32; 0 for artificial events, and for those in a
+    transaction of MariaDB from 11.4 on; `INNER` for inner events."""
     flags: npt.NDArray[np.uint16]
     status: int
     """DONE, FULL, TRUNCATED or CORRUPT (`binlog/kernels/status.py`)."""
@@ -92,8 +96,10 @@ def index_events(
 
 
 def index_payload(buffer: npt.NDArray[np.uint8], begin: int, end: int, max_events: int = BATCH_EVENTS) -> EventIndex:
-    """The same for events of an inflated payload, which have no checksum."""
-    return _index(buffer, begin, end, 19, max_events)
+    """The same for events of an inflated payload, or the plain form of a compressed event: they have no checksum."""
+    index = _index(buffer, begin, end, HEADER_BYTES, max_events)
+    index.log_positions[:] = INNER
+    return index
 
 
 def _index(buffer: npt.NDArray[np.uint8], begin: int, end: int, least: int, max_events: int) -> EventIndex:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.events.model import SplitPoint, TableRows, TransactionRecord
 from strata_cdc.position.executed import executed_of
-from strata_cdc.position.sets import Gtid, Sid, Span
+from strata_cdc.position.sets import Gtid, Span, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ class TransactionBatch(Struct, frozen=True):
     ends: Numbers
     positions: Numbers
     """Offsets in the server's file."""
-    sids: tuple[Sid, ...]
+    sids: tuple[Writer, ...]
     """Who numbered them; `sid_numbers` are indexes into it."""
     sid_numbers: Numbers
     """-1 for an anonymous transaction."""
@@ -90,7 +90,7 @@ class TransactionBatch(Struct, frozen=True):
         """Whether rows are all that there is: no statement, and the server lost nothing."""
         return not len(self.statements) and not self.incidents
 
-    def gtid_spans(self, begin: int = 0) -> tuple[tuple[Sid, Span], ...]:
+    def gtid_spans(self, begin: int = 0) -> tuple[tuple[Writer, Span], ...]:
         """The GTIDs from a row on as spans of each server's numbers; an anonymous transaction is in none."""
         return tuple(gtid_spans(self.sids, self.sid_numbers[begin:], self.numbers[begin:]))
 
@@ -189,13 +189,13 @@ def _of_row(known: tuple[tuple[int, Known], ...], row: int) -> Known | None:
     return known[at][1] if at < len(known) and known[at][0] == row else None
 
 
-def add_gtids(executed: ExecutedBuilder, sids: tuple[Sid, ...], sid_numbers: Numbers, numbers: Numbers) -> None:
+def add_gtids(executed: ExecutedBuilder, sids: tuple[Writer, ...], sid_numbers: Numbers, numbers: Numbers) -> None:
     """Adds GTIDs in columns to a set; sid_number -1 means an anonymous transaction."""
     for sid, span in gtid_spans(sids, sid_numbers, numbers):
         executed.add_span(sid, span)
 
 
-def gtid_spans(sids: tuple[Sid, ...], sid_numbers: Numbers, numbers: Numbers) -> Iterator[tuple[Sid, Span]]:
+def gtid_spans(sids: tuple[Writer, ...], sid_numbers: Numbers, numbers: Numbers) -> Iterator[tuple[Writer, Span]]:
     """GTIDs in columns, as spans of each server's numbers; a GTID that comes twice is in one span."""
     for sid_number, sid in enumerate(sids):
         mine = numbers[sid_numbers == sid_number]

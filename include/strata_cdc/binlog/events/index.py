@@ -23,7 +23,7 @@ from strata_cdc.errors import DamagedFileError, DamagedIndexError
 from strata_cdc.files.storage import lake_errors
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.position.executed import ExecutedBuilder, parse_executed
-from strata_cdc.position.sets import Sid
+from strata_cdc.position.sets import DomainWriter, Sid
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.files.storage import Folder
     from strata_cdc.position.port import Executed
+    from strata_cdc.position.sets import Writer
 
 FORMAT = 4
 """Number of the stored form. Every older form can still be opened: in form 1 every landing was by GTID, forms 1 and 2
@@ -444,6 +445,9 @@ def _tables(entries: pa.StructArray) -> tuple[tuple[tuple[str, str], ...], npt.N
     return names, numbers.astype(np.int64)
 
 
-def _parse_sid(text: str) -> Sid:
+def _parse_sid(text: str) -> Writer:
+    domain, _, server = text.partition("-")
+    if domain.isdigit() and server.isdigit():
+        return DomainWriter(int(domain), int(server))
     uuid, _, tag = text.partition(":")
     return Sid(uuid, tag)

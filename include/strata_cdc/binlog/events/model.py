@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
+from strata_cdc.flavour import Vendor
+
 if TYPE_CHECKING:
     from strata_cdc.flavour import Flavour
     from strata_cdc.position.port import Executed
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class GtidEvent(Struct, frozen=True):
-    """The head of a transaction: GTID, TAGGED_GTID or ANONYMOUS_GTID."""
+    """The head of a transaction: GTID, TAGGED_GTID or ANONYMOUS_GTID of MySQL."""
 
     gtid: Gtid | None
     """None for an anonymous transaction."""
@@ -28,6 +30,39 @@ class GtidEvent(Struct, frozen=True):
     """Bytes from this event's start to the end of the transaction; 0 where the server does not write it."""
     ran_first_on: Flavour | None
     """The server that ran the transaction first (`immediate_server_version`); None if not known."""
+
+
+class AlterPhase(StrEnum):
+    """What a statement of MariaDB is if ALTER is logged twice, before its work and after it (`binlog_alter_two_phase`);
+    the text is the same."""
+
+    START = "START ALTER"
+    """Nothing has changed yet: other transactions, also of the same table, may follow before the end."""
+    COMMIT = "COMMIT ALTER"
+    """It has succeeded."""
+    ROLLBACK = "ROLLBACK ALTER"
+    """It has failed, and changed nothing."""
+
+
+class DomainGtidEvent(Struct, frozen=True):
+    """The head of a transaction of MariaDB (sql/log_event.cc, `Gtid_log_event`)."""
+
+    gtid: Gtid
+    standalone: bool
+    """One statement follows, and no event that commits it."""
+    transactional: bool
+    ddl: bool
+    """Marked as DDL by the server, which marks not all of it."""
+    prepared_xa: bool
+    """XA PREPARE ends it."""
+    completed_xa: bool
+    """It is an XA COMMIT or XA ROLLBACK."""
+    commit_id: int | None
+    """Equal for transactions that were committed together."""
+    alter_phase: AlterPhase | None
+    started_by: int | None
+    """The number of the START ALTER that a COMMIT ALTER or ROLLBACK ALTER ends, in the same domain."""
+    thread_id: int | None
 
 
 class XaStep(StrEnum):
@@ -60,7 +95,7 @@ class XaMark(Struct, frozen=True):
 
 
 class PreviousGtids(Struct, frozen=True):
-    """What had been executed before the file."""
+    """What had been executed before the file: PREVIOUS_GTIDS, or MariaDB's GTID_LIST."""
 
     gtid_set: Executed
 
@@ -146,7 +181,8 @@ class XaPrepare(Struct, frozen=True):
 
 
 class RowsQuery(Struct, frozen=True):
-    """The text of the statement whose row events follow (`binlog_rows_query_log_events`)."""
+    """The text of the statement whose row events follow (`binlog_rows_query_log_events`, or MariaDB's
+    `binlog_annotate_row_events`)."""
 
     statement: bytes
 
@@ -206,6 +242,8 @@ class TableMap(Struct, frozen=True):
     """Of the VECTOR columns only, in their order."""
     body: bytes
     """The event's body after the table id and flags: equal bytes are an equal shape."""
+    vendor: Vendor = Vendor.MYSQL
+    """Of the server that wrote it: which metadata it writes, and which hidden columns, depends on that."""
 
 
 class TableRows(Struct, frozen=True):

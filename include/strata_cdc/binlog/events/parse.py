@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.binlog.bytes.codes import HEADER_BYTES, ROW_EVENTS, EventFlag, EventType
+from strata_cdc.binlog.bytes.codes import COMPRESSED_EVENTS, HEADER_BYTES, ROW_EVENTS, EventFlag, EventType
+from strata_cdc.binlog.bytes.compressed_event import plain_body
 from strata_cdc.binlog.bytes.cursor import ByteCursor
 from strata_cdc.binlog.bytes.format import FormatDescription, parse_format_description
 from strata_cdc.binlog.bytes.payload import PayloadHeader, parse_payload_header
+from strata_cdc.binlog.events.domain_gtid import parse_domain_gtid, parse_gtid_list
 from strata_cdc.binlog.events.gtid import parse_gtid, parse_previous_gtids
 from strata_cdc.binlog.events.model import (
+    DomainGtidEvent,
     GtidEvent,
     Incident,
     PreviousGtids,
@@ -29,7 +32,7 @@ from strata_cdc.binlog.events.model import (
 )
 from strata_cdc.binlog.events.query import parse_query
 from strata_cdc.binlog.events.table_map import parse_table_map
-from strata_cdc.errors import StrataError, UnsupportedEventError
+from strata_cdc.errors import EncryptedBinlogError, StrataError, UnsupportedEventError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +60,7 @@ __all__ = [
 Event = (
     FormatDescription
     | GtidEvent
+    | DomainGtidEvent
     | ServerHeartbeat
     | Incident
     | PayloadHeader
@@ -103,6 +107,8 @@ def parse_event(
         if kind == EventType.FORMAT_DESCRIPTION:
             # It has a checksum even if the other events have none, so this is handled inside.
             return parse_format_description(buffer[position + HEADER_BYTES : position + length].tobytes())
+        if kind == EventType.DOMAIN_GTID:
+            return parse_domain_gtid(event_body(buffer, position, length, form), _server_id(buffer, position))
         parse = _PARSERS.get(kind)
         if parse is not None:
             event = parse(event_body(buffer, position, length, form), form)
@@ -118,21 +124,31 @@ def parse_event(
 
 def with_header(query: Query, buffer: npt.NDArray[np.uint8], position: int) -> Query:
     """The statement with the fields in the header of its event, at byte `position` of `buffer`."""
-    server_id = int.from_bytes(buffer[position + 5 : position + 9].tobytes(), "little")
     is_specific = bool(_flags(buffer, position) & EventFlag.THREAD_SPECIFIC)
-    return replace(query, thread_specific=is_specific, server_id=server_id)
+    return replace(query, thread_specific=is_specific, server_id=_server_id(buffer, position))
+
+
+def _server_id(buffer: npt.NDArray[np.uint8], position: int) -> int:
+    return int.from_bytes(buffer[position + 5 : position + 9].tobytes(), "little")
 
 
 def _flags(buffer: npt.NDArray[np.uint8], position: int) -> int:
     return int(buffer[position + 17]) | int(buffer[position + 18]) << 8
 
 
-def unsupported(event_type: int, position: int) -> UnsupportedEventError:
+def unsupported(event_type: int, position: int) -> StrataError:
     """The error for an event that cannot be read and may not be skipped."""
+    if event_type == EventType.START_ENCRYPTION:
+        return EncryptedBinlogError(
+            "the binlog is encrypted at rest",
+            remedy="Land it from the server, which sends it decrypted: `strata land`; "
+            "or set `encrypt_binlog=OFF` and restart the server for files to come.",
+            offset=position,
+        )
     known = EventType(event_type).name if event_type in set(EventType) else "of an unknown type"
     return UnsupportedEventError(
         f"event type {event_type} ({known}) cannot be read",
-        remedy="It comes from a server before MySQL 5.1, from MariaDB, or from a MySQL that is newer than this Strata.",
+        remedy="It comes from a server before MySQL 5.1, or from a server that is newer than this Strata.",
         offset=position,
     )
 
@@ -229,12 +245,19 @@ _PARSERS: dict[int, Callable[[bytes, FormatDescription], Event]] = {
     EventType.ANONYMOUS_GTID: lambda body, _form: parse_gtid(body, EventType.ANONYMOUS_GTID),
     EventType.TAGGED_GTID: lambda body, _form: parse_gtid(body, EventType.TAGGED_GTID),
     EventType.PREVIOUS_GTIDS: lambda body, _form: parse_previous_gtids(body),
+    EventType.GTID_LIST: lambda body, _form: parse_gtid_list(body),
     EventType.QUERY: parse_query,
+    EventType.QUERY_COMPRESSED: lambda body, form: parse_query(
+        plain_body(body, form, EventType.QUERY_COMPRESSED), form, EventType.QUERY_COMPRESSED
+    ),
     EventType.EXECUTE_LOAD_QUERY: lambda body, form: parse_query(body, form, EventType.EXECUTE_LOAD_QUERY),
     EventType.XID: lambda body, _form: parse_xid(body),
     EventType.XA_PREPARE: lambda body, _form: parse_xa_prepare(body),
-    EventType.TABLE_MAP: lambda body, form: parse_table_map(body, form.header_length(EventType.TABLE_MAP)),
+    EventType.TABLE_MAP: lambda body, form: parse_table_map(
+        body, form.header_length(EventType.TABLE_MAP), form.flavour.vendor
+    ),
     EventType.ROWS_QUERY: lambda body, _form: parse_rows_query(body),
+    EventType.ANNOTATE_ROWS: lambda body, _form: RowsQuery(body),
     EventType.TRANSACTION_PAYLOAD: lambda body, _form: parse_payload_header(body),
     EventType.INCIDENT: lambda body, _form: parse_incident(body),
     EventType.HEARTBEAT: lambda body, _form: parse_heartbeat(body),
@@ -242,13 +265,18 @@ _PARSERS: dict[int, Callable[[bytes, FormatDescription], Event]] = {
     EventType.VIEW_CHANGE: lambda body, _form: parse_view_change(body),
 }
 
-_UNPARSED = ROW_EVENTS | {
-    EventType.INTVAR,
-    EventType.RAND,
-    EventType.USER_VAR,
-    EventType.BEGIN_LOAD_QUERY,
-    EventType.APPEND_BLOCK,
-    EventType.DELETE_FILE,
-    EventType.IGNORABLE,
-    EventType.TRANSACTION_CONTEXT,
-}
+_UNPARSED = (
+    ROW_EVENTS
+    | (COMPRESSED_EVENTS.keys() - {EventType.QUERY_COMPRESSED})
+    | {
+        EventType.BINLOG_CHECKPOINT,
+        EventType.INTVAR,
+        EventType.RAND,
+        EventType.USER_VAR,
+        EventType.BEGIN_LOAD_QUERY,
+        EventType.APPEND_BLOCK,
+        EventType.DELETE_FILE,
+        EventType.IGNORABLE,
+        EventType.TRANSACTION_CONTEXT,
+    }
+)

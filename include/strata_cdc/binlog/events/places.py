@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.binlog.bytes.chain import ChainKind, EventChain
-from strata_cdc.binlog.bytes.codes import EventFlag, EventType
+from strata_cdc.binlog.bytes.codes import NUMBERED_GTIDS, EventFlag, EventType
 from strata_cdc.errors import StrataError
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.bytes.files import BinlogFile
     from strata_cdc.binlog.bytes.format import FormatDescription
 
-_NUMBERED: Final = frozenset({EventType.GTID, EventType.TAGGED_GTID})
 _LAST: Final = frozenset({EventType.ROTATE, EventType.STOP})
 _MASK: Final = 0xFFFFFFFF
 _FORWARD: Final = 1 << 31
@@ -47,7 +46,7 @@ def arriving_chain(form: FormatDescription, end: int | None) -> EventChain:
 
 
 def _leaves_out(kind: int, _offset: int, begin: int, before: int) -> bool:
-    return (begin - before) & _MASK < _FORWARD and kind in _NUMBERED | _LAST
+    return (begin - before) & _MASK < _FORWARD and kind in NUMBERED_GTIDS | _LAST
 
 
 def _landed_jumps(path: str) -> MayJump:

@@ -10,27 +10,26 @@ import numpy as np
 
 from strata_cdc.binlog.events.cell_widths import CellWidths
 from strata_cdc.binlog.events.scan_buffers import grown
-from strata_cdc.binlog.kernels.gtid import KEY_BYTES
+from strata_cdc.binlog.kernels.gtid import IS_DOMAIN, KEY_BYTES, TAG_LENGTH
 from strata_cdc.binlog.kernels.layout import KnownMap
 from strata_cdc.binlog.kernels.records import records
 from strata_cdc.binlog.kernels.table_maps import free_place
-from strata_cdc.errors import InvalidGtidSetError
-from strata_cdc.position.sets import Sid
+from strata_cdc.position.sets import DomainWriter, Sid
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from strata_cdc.binlog.events.model import TableMap
-    from strata_cdc.position.sets import DomainWriter
+    from strata_cdc.position.sets import Writer
 
 _UUID_BYTES = 16
 
 
 class ServerRegistry:
-    """UUIDs and tags, by number."""
+    """UUIDs and tags, or domains and servers, by number."""
 
     def __init__(self) -> None:
-        self.sids: list[Sid] = []
+        self.sids: list[Writer] = []
         self.keys: npt.NDArray[np.uint8] = np.zeros((16, KEY_BYTES), np.uint8)
 
     @property
@@ -44,22 +43,25 @@ class ServerRegistry:
             self.keys = np.concatenate((self.keys, np.zeros_like(self.keys)))
         self.keys[self.count] = key[:KEY_BYTES]
         data = key.tobytes()
+        if data[TAG_LENGTH] == IS_DOMAIN:
+            self.sids.append(DomainWriter(*(int.from_bytes(data[at : at + 4], "little") for at in (0, 4))))
+            return
         tag = data[_UUID_BYTES + 1 : _UUID_BYTES + 1 + data[_UUID_BYTES]].decode("utf-8", "surrogateescape")
         self.sids.append(Sid(str(UUID(bytes=data[:_UUID_BYTES])), tag))
 
-    def number_of(self, sid: Sid | DomainWriter) -> int:
-        """The number of a server, which is added if it is new.
-
-        Raises:
-            InvalidGtidSetError: It is not MySQL's.
-        """
-        if not isinstance(sid, Sid):
-            raise InvalidGtidSetError(f"{sid} is a domain and a server of MariaDB: the file is of a MySQL server")
+    def number_of(self, sid: Writer) -> int:
+        """The number of a server, which is added if it is new."""
         if sid not in self.sids:
-            tag = sid.tag.encode()
-            key = UUID(sid.uuid).bytes + bytes([len(tag)]) + tag
-            self.add(np.frombuffer(key.ljust(KEY_BYTES, b"\0"), np.uint8))
+            self.add(np.frombuffer(_key_of(sid).ljust(KEY_BYTES, b"\0"), np.uint8))
         return self.sids.index(sid)
+
+
+def _key_of(sid: Writer) -> bytes:
+    if isinstance(sid, DomainWriter):
+        numbers = sid.domain.to_bytes(4, "little") + sid.server.to_bytes(4, "little")
+        return numbers.ljust(TAG_LENGTH, b"\0") + bytes([IS_DOMAIN])
+    tag = sid.tag.encode()
+    return UUID(sid.uuid).bytes + bytes([len(tag)]) + tag
 
 
 class TableMapRegistry:

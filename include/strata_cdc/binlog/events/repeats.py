@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from strata_cdc.binlog.bytes.codes import EventType
+from strata_cdc.binlog.bytes.codes import NUMBERED_GTIDS
 from strata_cdc.binlog.bytes.frames import index_events
 from strata_cdc.binlog.bytes.pages import forget_pages
 from strata_cdc.binlog.events.batch import gtid_spans
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.layout import Events
     from strata_cdc.position.executed import ExecutedBuilder
 
-_NUMBERED: Final = (EventType.GTID, EventType.TAGGED_GTID)
 _BATCH_EVENTS: Final = 4096
 
 
@@ -53,7 +52,7 @@ def find_repeats(binlog: BinlogFile, seen: ExecutedBuilder, begin: int, end: int
     buffer, at = binlog.buffer, begin
     while at < end:
         index = index_events(buffer, at, end, binlog.format, _BATCH_EVENTS)
-        events = index.of_types(_NUMBERED)
+        events = index.of_types(tuple(NUMBERED_GTIDS))
         gtids = _read_gtids(binlog, events, servers)
         if gtids is None:
             return

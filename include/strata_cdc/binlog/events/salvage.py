@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventType
+from strata_cdc.binlog.bytes.codes import GTID_EVENTS, HEADER_BYTES, EventType
 from strata_cdc.binlog.bytes.frames import index_events
-from strata_cdc.binlog.events.model import GtidEvent
+from strata_cdc.binlog.events.model import DomainGtidEvent, GtidEvent
 from strata_cdc.binlog.events.parse import parse_event
 from strata_cdc.binlog.events.transactions import scan_transactions
 from strata_cdc.binlog.kernels import status as codes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.bytes.files import BinlogFile
     from strata_cdc.position.sets import Gtid
 
-_GTIDS: Final = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.TAGGED_GTID)
+_GTIDS: Final = tuple(GTID_EVENTS)
 _ROWS: Final = (EventType.TABLE_MAP, EventType.ROWS_QUERY)
 _LONGEST_GTID: Final = 1024
 """Bytes; with a tag and all optional fields such an event has not half of it."""
@@ -90,7 +90,7 @@ def _assess(binlog: BinlogFile, stretch: int, end: int, fault: CorruptEventError
     if isinstance(fault, MisplacedEventError):
         # The event is as it was written: one that begins a transaction is where reading continues.
         return Damage(fault, end, _next_head(binlog, at), head.gtid if head else None, may_hide_ddl=True)
-    if head is not None and begin is not None and head.transaction_length:
+    if isinstance(head, GtidEvent) and begin is not None and head.transaction_length:
         behind = begin + head.transaction_length
         if behind > at and (behind == size or _is_sound(binlog, behind)):
             return Damage(fault, end, behind, head.gtid, may_hide_ddl=not _changes_rows(binlog, begin, at))
@@ -172,7 +172,7 @@ def _number(buffer: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDA
     return sum(buffer[at + k].astype(np.int64) << (8 * k) for k in range(4))  # type: ignore[return-value]  # an array
 
 
-def _gtid_event(binlog: BinlogFile, position: int) -> GtidEvent | None:
+def _gtid_event(binlog: BinlogFile, position: int) -> GtidEvent | DomainGtidEvent | None:
     """The GTID event at an offset; None if there is none, or not as it was written."""
     buffer = binlog.buffer
     if int(buffer[position + 4]) not in _GTIDS or not _is_sound(binlog, position):
@@ -182,7 +182,7 @@ def _gtid_event(binlog: BinlogFile, position: int) -> GtidEvent | None:
         event = parse_event(buffer, position, length, binlog.format)
     except StrataError:
         return None
-    return event if isinstance(event, GtidEvent) else None
+    return event if isinstance(event, GtidEvent | DomainGtidEvent) else None
 
 
 def _is_sound(binlog: BinlogFile, position: int) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventType
+from strata_cdc.binlog.bytes.compressed_event import plain_event
 from strata_cdc.binlog.bytes.frames import EventIndex, index_payload, post_headers
 from strata_cdc.binlog.bytes.payload import read_payload
 from strata_cdc.binlog.events.batch import TransactionBatch
@@ -102,7 +103,7 @@ class TransactionScanner:
         fault: StrataError | None = None
         count, fault = count_right(buffer, index, self._format, self._chain)
         try:
-            self._walk(buffer, index, count, _NO_PAYLOAD)
+            self._walk(buffer, index, count)
         except StrataError as error:
             fault = error
         if self._state.transactions:
@@ -125,11 +126,19 @@ class TransactionScanner:
         except StrataError as error:
             raise error.located(gtid=self._open_gtid()) from None
 
-    def _walk(self, buffer: npt.NDArray[np.uint8], index: EventIndex, count: int, payload: int) -> None:
-        """Walks over the first `count` events; `payload` is the offset of the compressed transaction they are in."""
+    def _walk(
+        self,
+        buffer: npt.NDArray[np.uint8],
+        index: EventIndex,
+        count: int,
+        payload: int = _NO_PAYLOAD,
+        payload_end: int = _NO_PAYLOAD,
+    ) -> None:
+        """Walks over the first `count` events; `payload` is the offset of the compressed transaction, or the compressed
+        event, that they are in, and `payload_end` the offset after it."""
         buffers, servers, table_maps = self._buffers, self._servers, self._table_maps
         checksum_bytes = self._format.checksum_bytes if payload == _NO_PAYLOAD else 0
-        form = Form(checksum_bytes, payload, self._split_bytes, self._post_headers)
+        form = Form(checksum_bytes, payload, payload_end, self._split_bytes, self._post_headers)
         buffers.reserve(count)
         events, at = index.events(0, count), 0
         while True:
@@ -159,6 +168,9 @@ class TransactionScanner:
                 self._walk_payload(buffer, position, length)
                 close_transaction(buffers.transactions, buffers.states, position + length, index.timestamps[at])
                 return at + 1
+            case Request.INFLATE_EVENT:
+                self._walk_compressed(buffer, position, length)
+                return at + 1
             case Request.COMPARE_FORMAT:
                 compare_format(buffer, position, length, self._format)
                 return at + 1
@@ -172,7 +184,7 @@ class TransactionScanner:
                 while begin < end:
                     index = index_payload(chunk.buffer, begin, end)
                     index.raise_fault()
-                    self._walk(chunk.buffer, index, len(index), position)
+                    self._walk(chunk.buffer, index, len(index), position, position + length)
                     begin = index.next
                 self._note_mark(chunk.buffer, position)
         except StrataError as error:
@@ -180,6 +192,14 @@ class TransactionScanner:
             error.offset = position
             raise
         self._state.place = check_end(self._state.place, position, Word.PAYLOAD_END)
+
+    def _walk_compressed(self, buffer: npt.NDArray[np.uint8], position: int, length: int) -> None:
+        plain = plain_event(buffer, position, length, self._format)
+        try:
+            self._walk(plain, index_payload(plain, 0, len(plain)), 1, position, position + length)
+        except StrataError as error:
+            error.offset = position
+            raise
 
     def _note_mark(self, inner: npt.NDArray[np.uint8], payload: int) -> None:
         """Reads XA_PREPARE inside a payload, whose bytes no longer exist when the transaction is built."""
@@ -202,7 +222,8 @@ class TransactionScanner:
 
     def _add_table_map(self, body: bytes, position: int) -> None:
         try:
-            self._table_maps.add(parse_table_map(body, self._format.header_length(EventType.TABLE_MAP)))
+            post_header = self._format.header_length(EventType.TABLE_MAP)
+            self._table_maps.add(parse_table_map(body, post_header, self._format.flavour.vendor))
         except StrataError as error:
             raise error.located(offset=position) from None
 

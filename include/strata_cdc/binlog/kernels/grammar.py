@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from strata_cdc.binlog.kernels.gtid import is_standalone
 from strata_cdc.binlog.kernels.jit import part
 from strata_cdc.binlog.kernels.scan import read_u16, read_u32, read_u48
 from strata_cdc.binlog.kernels.statements import classify
@@ -28,15 +29,18 @@ _IGNORABLE_FLAG: Final = 0x80
 
 _CODES: Final[dict[Word, tuple[int, ...]]] = {
     Word.STATEMENT: (EventCode.QUERY, EventCode.EXECUTE_LOAD_QUERY),
-    # INTVAR, APPEND_BLOCK, DELETE_FILE, RAND, USER_VAR, BEGIN_LOAD_QUERY, ROWS_QUERY.
-    Word.PART: (5, 9, 11, 13, 14, 17, 29),
+    # INTVAR, APPEND_BLOCK, DELETE_FILE, RAND, USER_VAR, BEGIN_LOAD_QUERY, ROWS_QUERY; ANNOTATE_ROWS.
+    Word.PART: (5, 9, 11, 13, 14, 17, 29, 160),
     # Including those that no code uses by name: DELETE_ROWS of both versions.
     Word.ROWS: (23, 24, 25, 30, 31, 32, 39),
-    # HEARTBEAT, IGNORABLE, TRANSACTION_CONTEXT, VIEW_CHANGE, HEARTBEAT_V2.
-    Word.PASSED: (27, 28, 36, 37, 41),
+    # HEARTBEAT, IGNORABLE, TRANSACTION_CONTEXT, VIEW_CHANGE, HEARTBEAT_V2; BINLOG_CHECKPOINT.
+    Word.PASSED: (27, 28, 36, 37, 41, 161),
     Word.GTID: (33, EventCode.ANONYMOUS_GTID, EventCode.TAGGED_GTID),
-    # STOP, ROTATE, PREVIOUS_GTIDS.
-    Word.FILE: (3, 4, 35),
+    Word.GROUP: (EventCode.DOMAIN_GTID,),
+    # QUERY, WRITE_ROWS, UPDATE_ROWS and DELETE_ROWS.
+    Word.COMPRESSED: (165, 166, 167, 168),
+    # STOP, ROTATE, PREVIOUS_GTIDS, GTID_LIST.
+    Word.FILE: (3, 4, 35, 163),
     Word.TABLE_MAP: (EventCode.TABLE_MAP,),
     Word.FORMAT: (15,),
     Word.XID: (16,),
@@ -44,7 +48,8 @@ _CODES: Final[dict[Word, tuple[int, ...]]] = {
     Word.XA_PREPARE: (38,),
     Word.PAYLOAD: (40,),
 }
-"""The type codes of each word."""
+"""The type codes of each word: those below 160 of MySQL, and those of MariaDB, which never collide with them. The word
+of MariaDB's GTID is GROUP until its flags are read."""
 
 
 def _words() -> Bytes:
@@ -62,17 +67,17 @@ _RULES: Final[dict[State, dict[int, tuple[Word, ...]]]] = {
     State.BETWEEN: {
         State.BETWEEN: (Word.PASSED, Word.FRAME, Word.FORMAT, Word.FILE, Word.FILE_END),
         State.HEADED | Step.OPENS: (Word.GTID, Word.PART),
-        State.INSIDE | Step.OPENS: (Word.BEGIN,),
+        State.INSIDE | Step.OPENS: (Word.BEGIN, Word.GROUP),
         State.BETWEEN | Step.OPENS | Step.CLOSES: (Word.STATEMENT, Word.END, Word.INCIDENT),
     },
     State.HEADED: {
-        State.HEADED: (Word.PASSED, Word.FRAME, Word.PART, Word.ROWS),
+        State.HEADED: (Word.PASSED, Word.FRAME, Word.PART, Word.ROWS, Word.COMPRESSED),
         State.INSIDE: (Word.BEGIN, Word.TABLE_MAP),
         State.PACKED: (Word.PAYLOAD,),
         State.BETWEEN | Step.CLOSES: (Word.STATEMENT, Word.END, Word.INCIDENT, Word.XID, Word.XA_PREPARE),
     },
     State.INSIDE: {
-        State.INSIDE: (*_INSIDE, Word.INCIDENT),
+        State.INSIDE: (*_INSIDE, Word.INCIDENT, Word.COMPRESSED),
         State.BETWEEN | Step.CLOSES: (Word.END, Word.XID, Word.XA_PREPARE),
     },
     State.PACKED: {
@@ -96,6 +101,7 @@ _REFUSED: Final = {
     Word.UNKNOWN: UNSUPPORTED,
     Word.BROKEN_QUERY: Fault.BAD_QUERY,
     Word.GTID: Fault.NESTED,
+    Word.GROUP: Fault.NESTED,
     Word.BEGIN: Fault.NESTED,
     Word.PAYLOAD: Fault.MISPLACED_PAYLOAD,
     Word.PAYLOAD_END: Fault.UNFINISHED_PAYLOAD,
@@ -124,6 +130,7 @@ def _requests() -> Bytes:
     requests = np.zeros(len(Word), np.uint8)
     requests[Word.STATEMENT], requests[Word.INCIDENT] = Request.READ_STATEMENT, Request.REPORT_LOSS
     requests[Word.PAYLOAD], requests[Word.FORMAT] = Request.INFLATE, Request.COMPARE_FORMAT
+    requests[Word.COMPRESSED] = Request.INFLATE_EVENT
     return requests
 
 
@@ -147,7 +154,7 @@ def request_of(word: Int) -> Int:
 @part
 def goes_on(status: Int) -> bool:
     """Whether a walk takes the step of an event with this status, and does not repeat the event."""
-    return bool(status == DONE or Request.INFLATE <= status <= Request.REPORT_LOSS)
+    return bool(status == DONE or Request.INFLATE <= status <= Request.INFLATE_EVENT)
 
 
 @part
@@ -165,6 +172,9 @@ def word_of(buf: Bytes, event_type: Int, flags: Int, body: Int, end: Int, post_h
     word = np.int64(_WORD_OF_TYPE[event_type])
     if event_type == EventCode.QUERY:
         word = classify(buf, body, end, post_header)
+    elif event_type == EventCode.DOMAIN_GTID:
+        if is_standalone(buf, body, end):
+            word = np.int64(Word.GTID)
     elif word == Word.UNKNOWN and flags & _IGNORABLE_FLAG:
         word = np.int64(Word.PASSED)
     return word

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from strata_cdc.binlog.kernels.jit import kernel
+from strata_cdc.binlog.kernels.jit import kernel, part
 from strata_cdc.binlog.kernels.scan import HEADER_BYTES, read_i64, read_u48
 from strata_cdc.binlog.kernels.status import DONE
 from strata_cdc.binlog.kernels.words import EventCode, Fault, Request
@@ -18,25 +18,57 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.layout import Events
 
 KEY_BYTES = 49
-"""A server's UUID (16), the length of a tag (1) and the tag (32)."""
+"""A server's UUID (16), the length of a tag (1) and the tag (32). MariaDB's key is a domain and a server (4 each), 0s,
+and `IS_DOMAIN` instead of the length."""
+TAG_LENGTH = 16
+"""Position of the length of the tag."""
+IS_DOMAIN = 255
+"""No tag is that long."""
 KEY_NUMBER = KEY_BYTES
 """Position of the number (8 bytes) after them in the key that `read_gtid` fills."""
 GTID_BYTES = KEY_BYTES + 8
 _CLOCK_TYPE = 2
 _ORIGINAL_FOLLOWS = 1 << 55
 _UUID_BYTES = 16
+_DOMAIN_GTID_BYTES = 13
+"""Of the sequence number (8), the domain (4) and the flags (1)."""
+_STANDALONE = 1
+"""Flag of MariaDB's GTID: one statement follows, and no event that commits it (sql/log_event.h, FL_STANDALONE)."""
+
+
+@part
+def is_standalone(buffer: Bytes, at: Int, end: Int) -> bool:
+    """Whether one statement alone follows a GTID of MariaDB; arguments as in `read_gtid`."""
+    return bool(end - at >= _DOMAIN_GTID_BYTES and np.int64(buffer[at + 12]) & _STANDALONE)
+
+
+@kernel
+def _read_domain_gtid(buffer: Bytes, at: Int, end: Int, key: Bytes) -> Int:
+    """Reads MariaDB's GTID; its server is in the event's header. Returns 0, or -1 as `read_gtid`."""
+    if end - at < _DOMAIN_GTID_BYTES:
+        return np.int64(-1)
+    header = at - HEADER_BYTES
+    for k in range(4):
+        key[k] = buffer[at + 8 + k]
+        key[4 + k] = buffer[header + 5 + k]
+    for k in range(8):
+        key[8 + k] = 0
+        key[KEY_NUMBER + k] = buffer[at + k]
+    key[TAG_LENGTH] = IS_DOMAIN
+    return np.int64(0 if read_i64(key, KEY_NUMBER) >= 1 else -1)
 
 
 @kernel
 def read_gtid(buffer: Bytes, at: Int, end: Int, event_type: Int, key: Bytes) -> Int:
-    """Reads GTID, ANONYMOUS_GTID or TAGGED_GTID.
+    """Reads GTID, ANONYMOUS_GTID or TAGGED_GTID of MySQL, or the GTID of MariaDB.
 
     Args:
         buffer: Bytes of the file.
-        at: Offset after the event's header.
+        at: Offset after the event's header, which is there, too.
         end: Offset before its checksum.
         event_type: Its type code.
-        key: Gets `GTID_BYTES` bytes: UUID, length of tag, tag and number; all 0 for an anonymous transaction.
+        key: Gets `GTID_BYTES` bytes: UUID, length of tag, tag and number, or what `KEY_BYTES` says of MariaDB; all 0
+            for an anonymous transaction.
 
     Returns:
         The time of the commit (microseconds since 1970 UTC; 0 if the server does not write it), or -1 if the event
@@ -46,6 +78,8 @@ def read_gtid(buffer: Bytes, at: Int, end: Int, event_type: Int, key: Bytes) -> 
         key[k] = 0
     if event_type == EventCode.TAGGED_GTID:
         return _read_tagged(buffer, at, end, key)
+    if event_type == EventCode.DOMAIN_GTID:
+        return _read_domain_gtid(buffer, at, end, key)
     if end - at < 25:
         return np.int64(-1)
     if event_type != EventCode.ANONYMOUS_GTID:
@@ -188,7 +222,7 @@ def read_gtids(
 
     Args:
         buf: The bytes that they are in.
-        events: Only GTID and TAGGED_GTID events.
+        events: Only GTID and TAGGED_GTID events, or MariaDB's GTID events.
         trailer: Bytes of the checksum after each event.
         first: The first event to read.
         keys: As in `key_row`.

@@ -120,7 +120,9 @@ class Form(NamedTuple):
 
     checksum_bytes: Int
     payload: Int
-    """Offset of the payload that has the events; -1 outside of payloads."""
+    """Offset of the payload, or of the compressed event, that has the events; -1 outside of them."""
+    payload_end: Int
+    """Offset after it."""
     split_bytes: Int
     """A larger transaction gets split points, this many bytes from each other."""
     post_headers: Ints

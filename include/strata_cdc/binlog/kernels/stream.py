@@ -98,7 +98,7 @@ def begin(buf: Bytes, body: Int, end: Int, event_type: Int, word: Int, timestamp
     state, key = tables.state[0], tables.key
     stamp = np.int64(0)
     sid, number = np.int64(-1), np.int64(0)
-    if word == Word.GTID:
+    if word in (Word.GTID, Word.GROUP):
         status, sid, stamp = read_head(buf, body, end, event_type, tables.keys, state.keys, state.sid, key)
         if status != DONE:
             return status
@@ -111,8 +111,8 @@ def begin(buf: Bytes, body: Int, end: Int, event_type: Int, word: Int, timestamp
 
 @part
 def place_in_file(state: WalkState, position: Int, length: Int, log_position: Int) -> None:
-    """Notes where an event starts in the server's file; for an inner event of a payload, the outer event was noted."""
-    if state.place >= State.PACKED:
+    """Notes where an event starts in the server's file; for an inner event, the outer event was noted."""
+    if log_position < 0:
         return
     expected = position + state.delta
     if state.is_piece and log_position:
@@ -178,6 +178,8 @@ def walk_events(buf: Bytes, base: Int, trailer: Int, events: Events, tables: Tab
         step = step_of(state.place, word)
         status = step >> FAULT_SHIFT
         if status == DONE and step & Step.OPENS:
+            # Of MariaDB's events (from 11.4 on) only some have their end position: the others lie after this event.
+            state.delta = state.position - positions[i]
             status = begin(buf, body, end, kind, word, timestamps[i], tables)
         if status == DONE:
             if word == Word.ROWS:

@@ -74,7 +74,7 @@ def close_transaction(transactions: Records[Transaction], states: Records[IndexS
 def _open(buf: Bytes, position: Int, end: Int, word: Int, log_begin: Int, known: Known, notes: Notes) -> Int:
     """Opens a transaction with the event at `position`; DONE, NEW_SERVER or BAD_GTID."""
     state, key = notes.state[0], notes.key
-    if word != Word.GTID:
+    if word not in (Word.GTID, Word.GROUP):
         open_transaction(position, log_begin, state)
         return np.int64(DONE)
     kind = np.int64(buf[position + 4])
@@ -110,7 +110,7 @@ def _take_other(word: Int, position: Int, payload: Int, statements: Ints, state:
         _add_statement(statements, position, payload, state)
     elif word == Word.XA_PREPARE or (word == Word.END and state.place in (State.BETWEEN, State.HEADED, State.PACKED)):
         # XA COMMIT or XA ROLLBACK of a prepared transaction: nothing else ends a transaction that did not begin.
-        state.xa = position
+        state.xa = payload if payload >= 0 and state.place < State.PACKED else position
     else:
         return request_of(word)
     return np.int64(DONE)
@@ -241,7 +241,7 @@ def group_events(buf: Bytes, events: Events, first: Int, form: Form, known: Know
         if status == DONE and step & Step.OPENS:
             log_begin = (log_positions[i] - lengths[i]) & 0xFFFFFFFF
             status = _open(buf, position, end, word, log_begin, known, notes)
-        if status == DONE and word in (Word.ROWS, Word.TABLE_MAP):
+        if status == DONE and word in (Word.ROWS, Word.TABLE_MAP, Word.COMPRESSED):
             status = _note_split(position, form, notes)
         if status == DONE:
             if word == Word.ROWS:
@@ -253,7 +253,8 @@ def group_events(buf: Bytes, events: Events, first: Int, form: Form, known: Know
         if goes_on(status):
             state.place = step & Step.NEXT
             if step & Step.CLOSES:
-                close_transaction(notes.transactions, notes.state, behind, timestamps[i])
+                closed = behind if form.payload < 0 else form.payload_end
+                close_transaction(notes.transactions, notes.state, closed, timestamps[i])
         if status != DONE:
             return status, np.int64(i)
     return np.int64(DONE), np.int64(len(positions))

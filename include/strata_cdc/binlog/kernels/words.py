@@ -22,6 +22,7 @@ class EventCode(IntEnum):
     ANONYMOUS_GTID = 34
     PARTIAL_UPDATE = 39
     TAGGED_GTID = 42
+    DOMAIN_GTID = 162
 
 
 class Word(IntEnum):
@@ -52,12 +53,16 @@ class Word(IntEnum):
     """The server lost events: a transaction by itself, also without a GTID (5.1 to 5.5)."""
     FORMAT = 14
     FILE = 15
-    """ROTATE, STOP, PREVIOUS_GTIDS: come between transactions."""
+    """ROTATE, STOP, PREVIOUS_GTIDS, GTID_LIST: come between transactions."""
     FILE_END = 16
     UNKNOWN = 17
     """A type that is not supported: pre-releases, LOAD DATA before 5.0.3, and everything newer than this program."""
     BROKEN_QUERY = 18
     """A QUERY whose lengths contradict each other."""
+    GROUP = 19
+    """MariaDB's GTID of more than one statement: it is a GTID and a BEGIN."""
+    COMPRESSED = 20
+    """MariaDB's compressed QUERY or row event; the plain event follows as a word of its own."""
 
 
 class State(IntEnum):
@@ -95,15 +100,17 @@ class Request(IntEnum):
     """What a walk requests from its caller."""
 
     INFLATE = 10
-    """Walk over the inner events of a payload, then take PAYLOAD_END. After this request and the next three, the caller
+    """Walk over the inner events of a payload, then take PAYLOAD_END. After this request and the next four, the caller
     continues with the step's next state."""
     COMPARE_FORMAT = 11
     """Compare another FORMAT_DESCRIPTION with the one in force."""
     READ_STATEMENT = 12
     REPORT_LOSS = 13
-    NEW_SERVER = 14
-    """Add the UUID and tag to the known ones, and repeat the event."""
-    NEW_TABLE_MAP = 15
+    INFLATE_EVENT = 14
+    """Walk over the plain form of a compressed event."""
+    NEW_SERVER = 15
+    """Add the UUID and tag, or the domain and server, to the known ones, and repeat the event."""
+    NEW_TABLE_MAP = 16
     """Add the TABLE_MAP to the known ones, and repeat the event."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pymysql.constants import ER
 from pymysql.err import MySQLError
 
-from strata_cdc.flavour import Flavour
+from strata_cdc.flavour import Flavour, Vendor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN_VARIABLE: Final = ER.UNKNOWN_SYSTEM_VARIABLE
 _ALWAYS: Final = (0,)
+_NEVER: Final = (1000,)
 
 
 class SessionVariable(NamedTuple):
@@ -26,9 +27,11 @@ class SessionVariable(NamedTuple):
     value: str
     """The value as in SET."""
     since: tuple[int, ...] = _ALWAYS
-    """The first MySQL that has it; other vendors get only variables that have always existed."""
+    """The first MySQL that has it."""
     until: tuple[int, ...] | None = None
     """The first MySQL that does not have it any more."""
+    mariadb: tuple[int, ...] | None = None
+    """The first MariaDB that has it; None for all of them if each MySQL has it, and else for none."""
 
 
 SESSION_VARIABLES: Final = (
@@ -37,7 +40,9 @@ SESSION_VARIABLES: Final = (
     SessionVariable("max_join_size", "18446744073709551615"),
     SessionVariable("sql_big_selects", "1"),  # after max_join_size, which changes it
     SessionVariable("max_execution_time", "0", (5, 7, 8)),
+    SessionVariable("max_statement_time", "0", _NEVER, mariadb=(10, 1)),
     SessionVariable("cte_max_recursion_depth", "100000", (8, 0, 3)),
+    SessionVariable("max_recursive_iterations", "100000", _NEVER, mariadb=(10, 2)),
     # What a statement means.
     SessionVariable("sql_mode", "'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'"),
     SessionVariable("sql_auto_is_null", "0"),
@@ -49,6 +54,8 @@ SESSION_VARIABLES: Final = (
     SessionVariable("lc_time_names", "'en_US'"),
     SessionVariable("lc_messages", "'en_US'"),
     SessionVariable("group_concat_max_len", "1073741824"),
+    SessionVariable("old_mode", "'UTF8_IS_UTF8MB3'", _NEVER, mariadb=(10, 6)),
+    SessionVariable("character_set_collations", "''", _NEVER, mariadb=(11, 2)),
     # By how many bytes texts are sorted: more than the longest key has.
     SessionVariable("max_sort_length", "8192"),
     SessionVariable("sort_buffer_size", "1048576"),  # has to hold some rows of that many bytes
@@ -61,6 +68,9 @@ SESSION_VARIABLES: Final = (
     # Which state is seen, and when it is another one.
     SessionVariable("transaction_isolation", "'REPEATABLE-READ'", (5, 7, 20)),
     SessionVariable("transaction_read_only", "OFF", (5, 7, 20)),
+    SessionVariable("tx_isolation", "'REPEATABLE-READ'", _NEVER, mariadb=(10, 0)),
+    SessionVariable("tx_read_only", "OFF", _NEVER, mariadb=(10, 0)),
+    SessionVariable("system_versioning_asof", "DEFAULT", _NEVER, mariadb=(10, 3)),
     SessionVariable("completion_type", "'NO_CHAIN'"),
     # What the store writes.
     SessionVariable("foreign_key_checks", "1"),
@@ -70,8 +80,12 @@ SESSION_VARIABLES: Final = (
     SessionVariable("net_read_timeout", "60"),
     SessionVariable("net_write_timeout", "600"),
     SessionVariable("wait_timeout", "28800"),
+    SessionVariable("idle_transaction_timeout", "0", _NEVER, mariadb=(10, 3)),
+    SessionVariable("idle_readonly_transaction_timeout", "0", _NEVER, mariadb=(10, 3)),
+    SessionVariable("idle_write_transaction_timeout", "0", _NEVER, mariadb=(10, 3)),
 )
-"""Of all variables with session scope (MySQL 9.7) those that could change an answer or an error of Strata.
+"""Of all variables with session scope (MySQL 9.7, MariaDB 11.8) those that could change an answer of Strata, or an
+error.
 
 Not set are those that change how fast a plan is (`optimizer_switch`, buffers), how long is waited for locks, what only
 writers of users' tables see, and those that need a grant (`SESSION_VARIABLES_ADMIN`)."""
@@ -94,9 +108,11 @@ def set_session(connection: pymysql.Connection[Any]) -> None:
 
 
 def _is_there(variable: SessionVariable, flavour: Flavour) -> bool:
+    if flavour.vendor is Vendor.MARIADB:
+        return variable.since == _ALWAYS if variable.mariadb is None else flavour.version >= variable.mariadb
     if variable.until is not None and flavour.is_mysql(*variable.until):
         return False
-    return variable.since == _ALWAYS or flavour.is_mysql(*variable.since)
+    return flavour.is_mysql(*variable.since)
 
 
 def _set(connection: pymysql.Connection[Any], variables: Iterable[SessionVariable]) -> None:

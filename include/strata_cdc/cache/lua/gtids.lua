@@ -1,12 +1,15 @@
 -- GTID sets in MySQL's text: UUID[:TAG]:FIRST[-LAST][:...],... as Python writes them: sorted, disjoint, without blanks.
+-- Positions in MariaDB's text: DOMAIN-SERVER-NEWEST,... which has each number of the domain up to the newest.
 -- A number of Lua is exact up to 2^53; Python refuses larger ones.
 local function spans_of(text)
   local found = {}
   for part in string.gmatch(text, '[^,]+') do
+    local domain, newest = string.match(part, '^(%d+)%-%d+%-(%d+)$')
+    if domain then found[domain] = { { 1, tonumber(newest) } } end
     local uuid, rest = string.match(part, '^([^:]+):(.+)$')
-    local spans = found[uuid] or {}
-    found[uuid] = spans
-    for piece in string.gmatch(rest, '[^:]+') do
+    local spans = uuid and found[uuid] or {}
+    if uuid then found[uuid] = spans end
+    for piece in string.gmatch(rest or '', '[^:]+') do
       local first, last = string.match(piece, '^(%d+)%-?(%d*)$')
       if first then
         spans[#spans + 1] = { tonumber(first), tonumber(last) or tonumber(first) }

@@ -209,7 +209,8 @@ def _as_text(_: ColumnType, __: Column) -> _Form:
 
 
 def _vector(_: ColumnType, __: Column) -> _Form:
-    return _Form(TEXT, 0, frozenset({FieldType.VECTOR}), GatherVector(_LENGTH_BYTES))
+    # MariaDB sends a VARBINARY.
+    return _Form(TEXT, 0, frozenset({FieldType.VECTOR, FieldType.VAR_STRING}), GatherVector(_LENGTH_BYTES))
 
 
 def _geometry(_: ColumnType, __: Column) -> _Form:

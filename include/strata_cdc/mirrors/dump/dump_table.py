@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.protocol.connection import open_connection, server_errors
 from strata_cdc.binlog.protocol.source_lock import SourceLock
+from strata_cdc.binlog.protocol.visible_state import read_visible_state
 from strata_cdc.errors import StrataError, Usage
 from strata_cdc.landing.arrival import has_arrived
 from strata_cdc.landing.landed import LandedStream
@@ -263,8 +264,12 @@ class TableDump:
 
 
 def _state_of(connection: Any) -> tuple[str, str]:
-    """The server's UUID, and its executed GTID set."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed")
-        [uuid, executed] = cursor.fetchone()
-    return str(uuid), str(executed).replace("\n", "")
+    """The server's identity, and what it has executed."""
+
+    def rows(statement: str) -> Any:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+            return cursor.fetchall()
+
+    now = read_visible_state(rows)
+    return now.identity, now.executed

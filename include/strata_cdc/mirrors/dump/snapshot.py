@@ -1,8 +1,9 @@
 """A consistent read on the server, and the two states of its stream between which it is.
 
-InnoDB shows a commit before `gtid_executed` has it, but only after it was written to the binlog (sql/binlog.cc,
-`MYSQL_BIN_LOG::ordered_commit`: flush, sync, then engines, then `update_commit_group`). So the read has all of the set
-that was executed before it began, and nothing after the server's binlog position just after it began.
+InnoDB shows a commit before `gtid_executed` has it (MariaDB: `visible_state.py`), but only after it was written to the
+binlog (sql/binlog.cc, `MYSQL_BIN_LOG::ordered_commit`: flush, sync, then engines, then `update_commit_group`). So the
+read has all of the set that was executed before it began, and nothing after the server's binlog position just after it
+began.
 
 DDL is not part of what a transaction sees. After DDL that changes a table, InnoDB refuses the older read (error 1412).
 But RENAME gives a name to other rows, and changes no table. So the table is opened in the transaction before the binlog
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
+from strata_cdc.binlog.protocol.visible_state import as_text, read_visible_state
 from strata_cdc.changes.select.statement import quoted_table
 from strata_cdc.errors import SourceSettingsError, Usage
 from strata_cdc.mirrors.dump.manifest import ReadBounds
@@ -42,7 +44,7 @@ def refuse_inconsistent(connection: Client, table: TableName) -> None:
             (table.database, table.table),
         )
         row = cursor.fetchone()
-    engine = _text(row[0]) if row and row[0] is not None else None
+    engine = as_text(row[0]) if row and row[0] is not None else None
     if engine is not None and engine.lower() not in _CONSISTENT:
         raise Usage(
             f"its engine is {engine}, of which no transaction shows the rows as of one moment",
@@ -89,17 +91,16 @@ class SnapshotReader:
         return ReadBounds(executed, str(written))
 
     def _executed(self) -> str:
-        """The executed GTID set. In gtid_mode ON, all transactions without a GTID are committed (sql/sys_vars.cc,
+        """What is executed. In gtid_mode ON, all transactions without a GTID are committed (sql/sys_vars.cc,
         `Sys_var_gtid_mode`), so a read that begins now has those, too."""
-        [[executed, mode, is_logging]] = self._rows(
-            "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_mode, @@GLOBAL.log_bin"
-        )
-        if _text(mode).upper() != "ON" or not is_logging:
+        now = read_visible_state(self._rows)
+        if not now.numbers_all or not now.is_logging:
             raise SourceSettingsError(
-                f"gtid_mode is {_text(mode)}, log_bin is {is_logging}: nobody can tell which transactions a read has",
+                f"gtid_mode is {now.gtid_mode}, log_bin is {int(now.is_logging)}: nobody can tell which transactions a "
+                "read has",
                 remedy="Set gtid_mode=ON and enforce_gtid_consistency=ON on the server, then dump again.",
             )
-        return _text(executed).replace("\n", "")
+        return now.executed
 
     def end(self) -> None:
         """Ends the read; DDL on the table is possible again."""
@@ -117,14 +118,9 @@ class SnapshotReader:
             return self._written()
         if not rows:
             raise SourceSettingsError("the server writes no binlog", remedy="Set log_bin on it.")
-        return BinlogPosition.of(_text(rows[0][0]), int(rows[0][1]))
+        return BinlogPosition.of(as_text(rows[0][0]), int(rows[0][1]))
 
     def _rows(self, statement: str) -> list[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:
             cursor.execute(statement)
             return list(cursor.fetchall())
-
-
-def _text(value: object) -> str:
-    # The session returns values in the charsets of their columns.
-    return value.decode() if isinstance(value, bytes) else str(value)

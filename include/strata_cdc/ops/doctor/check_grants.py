@@ -53,7 +53,8 @@ def _replication(grants: Grants, user: str) -> Finding:
 
 
 def _state(grants: Grants, user: str) -> Finding:
-    if grants.has("REPLICATION CLIENT") or grants.has("SUPER"):
+    # MariaDB's name of it since 10.5 is BINLOG MONITOR; it takes both names in GRANT.
+    if any(map(grants.has, ("REPLICATION CLIENT", "BINLOG MONITOR", "SUPER"))):
         return ok("REPLICATION CLIENT", "granted")
     return error(
         "REPLICATION CLIENT",

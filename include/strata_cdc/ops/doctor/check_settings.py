@@ -9,6 +9,13 @@ from msgspec.structs import replace
 
 from strata_cdc.binlog.protocol.binlog_expiry import DAYS, SECONDS, expire_seconds
 from strata_cdc.flavour import Flavour, Vendor
+from strata_cdc.ops.doctor.check_mariadb import (
+    judge_binlog_encryption,
+    judge_binlog_storage,
+    judge_former_replica,
+    judge_strict_mode,
+    judge_version,
+)
 from strata_cdc.ops.doctor.findings import Finding, error, ok, warning
 
 if TYPE_CHECKING:
@@ -34,8 +41,9 @@ WITHOUT_GTIDS = (
 
 def judge_settings(variables: Mapping[str, str]) -> list[Finding]:
     """Findings from what `SHOW GLOBAL VARIABLES` says; a variable that the server does not know is skipped."""
-    findings = [judge(variables) for judge in _JUDGES]
     flavour = Flavour.parse(variables.get("version", ""))
+    judges = _JUDGES_OF_MARIADB if flavour.vendor is Vendor.MARIADB else _JUDGES
+    findings = [judge(variables) for judge in judges]
     return [_mended_on(flavour, finding) for finding in findings if finding is not None]
 
 
@@ -52,8 +60,6 @@ def _mended_on(flavour: Flavour, finding: Finding) -> Finding:
 def _version(variables: Mapping[str, str]) -> Finding:
     version = variables.get("version", "")
     flavour = Flavour.parse(version)
-    if flavour.vendor is Vendor.MARIADB or "mariadb" in variables.get("version_comment", "").lower():
-        return error("version", f"{version}: MariaDB numbers its transactions in another way and is not read")
     if not flavour.is_mysql(*_OLDEST):
         return error("version", f"{version}: GTIDs begin with MySQL 5.6", "Upgrade the server.")
     return ok("version", version)
@@ -115,8 +121,9 @@ def _binlog_format(variables: Mapping[str, str]) -> Finding | None:
 
 def _row_image(variables: Mapping[str, str]) -> Finding | None:
     value = variables.get("binlog_row_image", "").upper()
-    if value in ("", "FULL"):
-        return ok("binlog_row_image", "FULL") if value else None
+    # FULL_NODUP of MariaDB leaves out of the after image what the before image has.
+    if value in ("", "FULL", "FULL_NODUP"):
+        return ok("binlog_row_image", value) if value else None
     return warning(
         "binlog_row_image",
         f"{value}: updates and deletes carry some columns only; the others are NULL and listed in _missing, and the "
@@ -224,4 +231,19 @@ _JUDGES: tuple[Callable[[Mapping[str, str]], Finding | None], ...] = (
     _updates_of_replica,
     _filters,
     _cascades,
+)
+_JUDGES_OF_MARIADB: tuple[Callable[[Mapping[str, str]], Finding | None], ...] = (
+    judge_version,
+    _log_bin,
+    _server_id,
+    judge_strict_mode,
+    _binlog_format,
+    _row_image,
+    _checksum,
+    judge_binlog_encryption,
+    judge_binlog_storage,
+    _expiry,
+    _updates_of_replica,
+    judge_former_replica,
+    _filters,
 )

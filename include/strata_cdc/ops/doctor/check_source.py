@@ -12,7 +12,7 @@ from strata_cdc.binlog.protocol.replication import ServerState
 from strata_cdc.binlog.protocol.server_files import ServerFiles
 from strata_cdc.counted import counted
 from strata_cdc.errors import AccessDeniedError, StrataError, Usage
-from strata_cdc.flavour import Flavour
+from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.lake.known_lake import require_known
 from strata_cdc.lake.lost_tables import lost_tables
 from strata_cdc.landing.landed import LandedStream
@@ -176,8 +176,9 @@ def _check_server(connection: pymysql.Connection[Any], source: Source) -> list[F
     user, grants = _read_grants(connection)
     findings = judge_settings(variables)
     findings += judge_grants(grants, user, DEFAULT_DATABASE if _store_is_here(source) else None)
-    if variables.get("gtid_mode", "OFF").upper() != "ON":
-        findings.append(judge_backup_admin(grants, user, Flavour.parse(variables.get("version", ""))))
+    flavour = Flavour.parse(variables.get("version", ""))
+    if flavour.vendor is Vendor.MYSQL and variables.get("gtid_mode", "OFF").upper() != "ON":
+        findings.append(judge_backup_admin(grants, user, flavour))
     if _store_is_here(source) and variables.get("super_read_only", "OFF").upper() == "ON":
         findings.append(
             error(
@@ -202,8 +203,9 @@ def _read_variables(connection: pymysql.Connection[Any]) -> dict[str, str]:
                 # File, position, filters; empty where there is no binlog.
                 variables |= {name.lower(): str(value) for name, value in row.items() if "_DB" in name.upper()}
                 break
-        replica = _one_row(cursor, "SHOW REPLICA STATUS") or _one_row(cursor, "SHOW SLAVE STATUS")
-        variables["is_replica"] = "ON" if replica else "OFF"
+        answers = [_one_row(cursor, f"SHOW {word} STATUS") for word in ("REPLICA", "SLAVE")]
+        is_known = any(answer is not None for answer in answers)
+        variables["is_replica"] = "ON" if any(answers) else "OFF" if is_known else "UNKNOWN"
     return variables
 
 

@@ -41,8 +41,8 @@ MOST_LABELS = 2000
 """Enums with more labels are not listed in an expectation: the page that shows it would be unreadable."""
 
 _NOT_IN_FRAMES = re.compile("[.`]")
-_LONGEST_TIME = (838 * 3600 + 59 * 60 + 59) * 1_000_000
-"""Microseconds; `838:59:59` has no fraction (manual, "The TIME Type")."""
+_LONGEST_TIME = 839 * 3600 * 1_000_000 - 1
+"""Microseconds: of MariaDB `838:59:59.999999`; MySQL's longest time has no fraction (manual, "The TIME Type")."""
 _LAST_YEAR = 2155
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.protocol.connection import ODD_ANSWERS, as_strata_error, connect
 from strata_cdc.binlog.protocol.server_files import ServerFiles
+from strata_cdc.binlog.protocol.visible_state import read_visible_state
 from strata_cdc.changes.select.keys import select_key
 from strata_cdc.changes.select.rows import SelectedRows, ServerSelect
 from strata_cdc.changes.select.statement import prepare_session
@@ -84,8 +85,7 @@ class ServerRows:
     def _connect(self) -> None:
         self._connection = connect(self._address)
         self._client: Client = self._connection
-        [[uuid]] = self._run("SELECT @@GLOBAL.server_uuid")
-        self.server_uuid = str(uuid)
+        self.server_uuid = read_visible_state(self._run).identity
         with self._errors():
             prepare_session(self._connection)
         # A global SERIALIZABLE would lock rows, READ UNCOMMITTED would show what is rolled back later.
@@ -113,8 +113,7 @@ class ServerRows:
 
     def numbers_all(self) -> bool:
         """Whether each transaction that the server executes has a GTID."""
-        [[mode]] = self._run("SELECT @@GLOBAL.gtid_mode")
-        return str(mode).upper() == "ON"
+        return read_visible_state(self._run).numbers_all
 
     def executed(self) -> Executed:
         """What the server has executed. All of it can be seen by a SELECT that begins now: a transaction enters the set
@@ -124,10 +123,10 @@ class ServerRows:
         Raises:
             TableChangedError: The server does not number its transactions any more.
         """
-        [[text, mode]] = self._run("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_mode")
-        if str(mode).upper() != "ON":
-            raise TableChangedError(f"the server went over to gtid_mode {mode}")
-        return parse_executed(str(text).replace("\n", ""))
+        now = read_visible_state(self._run)
+        if not now.numbers_all:
+            raise TableChangedError(f"the server went over to gtid_mode {now.gtid_mode}")
+        return parse_executed(now.executed)
 
     def end(self) -> ServerPosition:
         """Where the binlog ends. Whatever a SELECT has seen until now is written before it.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.events.model import Query, TableMap
     from strata_cdc.flavour import Flavour
     from strata_cdc.position.binlog_position import BinlogPosition
-    from strata_cdc.position.sets import Gtid, Sid, Span
+    from strata_cdc.position.sets import Gtid, Span, Writer
     from strata_cdc.schema.model.definition import TableName
 
 
@@ -55,7 +55,7 @@ class QuietRun(Struct, frozen=True):
     a whole run at once."""
 
     count: int
-    spans: tuple[tuple[Sid, Span], ...]
+    spans: tuple[tuple[Writer, Span], ...]
     """Their GTIDs."""
     binlog_pos: int
     """Offset of the first one."""

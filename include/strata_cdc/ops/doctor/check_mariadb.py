@@ -1,0 +1,68 @@
+"""Judges the settings that MariaDB alone has, or that mean something else there.
+Not here: the settings of both families, and those of MySQL (`check_settings.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.flavour import Flavour
+from strata_cdc.ops.doctor.findings import Finding, error, ok, warning
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OLDEST_MARIADB: Final = (10, 6, 0)
+
+
+def judge_version(variables: Mapping[str, str]) -> Finding:
+    """Whether this version is read."""
+    version = variables.get("version", "")
+    if Flavour.parse(version).version < OLDEST_MARIADB:
+        return error("version", f"{version}: MariaDB is read from 10.6 on", "Upgrade the server.")
+    return ok("version", version)
+
+
+def judge_strict_mode(variables: Mapping[str, str]) -> Finding:
+    """Whether the server itself refuses numbers that go back."""
+    if variables.get("gtid_strict_mode", "OFF").upper() in ("ON", "1"):
+        return ok("gtid_strict_mode", "ON")
+    return warning(
+        "gtid_strict_mode",
+        "OFF: a session may number its transactions below what the server has already; landing stops there, since a "
+        "position has all numbers below its newest",
+        "SET GLOBAL gtid_strict_mode = ON; and the same in my.cnf under [mysqld].",
+    )
+
+
+def judge_binlog_storage(variables: Mapping[str, str]) -> Finding | None:
+    """Whether the binlog lies in files."""
+    value = variables.get("binlog_storage_engine", "")
+    if not value:
+        return None
+    return warning(
+        "binlog_storage_engine",
+        f"{value}: a binlog in the storage engine (MariaDB 12.3) has not been tried with a real server",
+        "In my.cnf under [mysqld], remove binlog_storage_engine; restart the server.",
+    )
+
+
+def judge_binlog_encryption(variables: Mapping[str, str]) -> Finding | None:
+    """Whether files of the binlog are encrypted."""
+    if variables.get("encrypt_binlog", "OFF").upper() not in ("ON", "1"):
+        return None
+    return ok("encrypt_binlog", "ON: the server sends its binlog decrypted; copies of its files cannot be read")
+
+
+def judge_former_replica(variables: Mapping[str, str]) -> Finding | None:
+    """Whether the changes of a source are missing in the server's own binlog, if its user may not see that it is a
+    replica: it has then applied something."""
+    if variables.get("is_replica") != "UNKNOWN" or not variables.get("gtid_slave_pos"):
+        return None
+    if variables.get("log_slave_updates", "OFF").upper() in ("ON", "1"):
+        return ok("log_slave_updates", "ON")
+    return warning(
+        "log_slave_updates",
+        "OFF, and the server has applied changes as a replica: if it still is one, they are not in its own binlog",
+        "In my.cnf under [mysqld]: log_slave_updates = ON; restart the server. Or GRANT REPLICA MONITOR to this user: "
+        "then it is known.",
+    )
