@@ -142,6 +142,8 @@ class Key(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     hashed: bool | None = False
     """A unique key that MariaDB keeps by a hash, in a hidden column DB_ROW_HASH_n at the end of each row. None if that
     depends on the engine, and no engine is named: the session's `default_storage_engine` is in no binlog."""
+    without_overlaps: bool = False
+    """Its last two columns are the end and the start of the table's period."""
 
 
 class Period(Struct, frozen=True):
@@ -235,7 +237,7 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
             or self.sequence
             or self.period is not None
             or any(column.hidden for column in self.columns)
-            or any(key.hashed is not False or key.kind is KeyKind.VECTOR for key in self.keys)
+            or any(key.hashed is not False or key.without_overlaps or key.kind is KeyKind.VECTOR for key in self.keys)
         )
 
     @property
