@@ -39,15 +39,29 @@ class Flavour(Struct, frozen=True):
         major, minor, patch = (int("".join(_DIGITS.findall(part)[:1]) or 0) for part in parts)
         return cls(Vendor.MARIADB if "mariadb" in text.lower() else Vendor.MYSQL, (major, minor, patch))
 
+    @classmethod
+    def stored(cls, number: int) -> Self:
+        """From `stored_number`."""
+        return cls(Vendor.MYSQL if number > 0 else Vendor.MARIADB, cls.mysql(abs(number)).version)
+
+    @property
+    def stored_number(self) -> int:
+        """As the store keeps it: 90704 for MySQL 9.7.4, -110809 for MariaDB 11.8.9."""
+        return self.number if self.vendor is Vendor.MYSQL else -self.number
+
     @property
     def number(self) -> int:
-        """As MySQL writes it in executable comments: 90704 for 9.7.4."""
+        """As servers write it in executable comments: 90704 for 9.7.4."""
         major, minor, patch = self.version
         return major * 10_000 + minor * 100 + patch
 
     def is_mysql(self, *since: int) -> bool:
         """Whether it is a MySQL of this version, `is_mysql(8, 0, 19)`, or of a newer one."""
         return self.vendor is Vendor.MYSQL and self.version >= since
+
+    def is_mariadb(self, *since: int) -> bool:
+        """Whether it is a MariaDB of this version, `is_mariadb(11, 5)`, or of a newer one."""
+        return self.vendor is Vendor.MARIADB and self.version >= since
 
     def __str__(self) -> str:
         """`9.7.4`, as people write it; with the vendor where it is not MySQL."""

@@ -20,6 +20,7 @@ from strata_cdc.changes.partial_json import differences_of, rebuilt
 from strata_cdc.changes.plan import Slice
 from strata_cdc.changes.port import ChangeBatch, Decoded, TableVersion
 from strata_cdc.changes.windows import read_windows
+from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
 from strata_cdc.schema.model.types import SPATIAL, TypeKind, parse_column_type
 
@@ -44,6 +45,7 @@ class Live:
         self.run(f"CREATE DATABASE {self.database}")
         self.run(f"USE {self.database}")
         self.run("SET time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES'")
+        self.vendor = Flavour.parse(self.connection.get_server_info()).vendor
 
     def run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:
@@ -63,7 +65,13 @@ class Live:
             self.database,
             table,
         )
-        return TableDefinition(tuple(Column(n, str(t), null == "YES", charset) for n, t, null, charset in rows))
+        # MariaDB marks columns in an old format, which the model does not distinguish.
+        return TableDefinition(
+            tuple(
+                Column(name, str(kind).replace(" /* mariadb-5.3 */", ""), null == "YES", charset)
+                for name, kind, null, charset in rows
+            )
+        )
 
     @contextmanager
     def recorded(self) -> Iterator[list[Path]]:
@@ -77,7 +85,7 @@ class Live:
 
     def truth(self, table: str, definition: TableDefinition) -> list[dict[str, Any]]:
         """The rows of a table as JSON lines have them, by SELECT."""
-        expressions = ", ".join(_expression(column) for column in definition.columns)
+        expressions = ", ".join(_expression(column, self.vendor) for column in definition.columns)
         names = [column.name for column in definition.columns]
         readers = [_reader(column) for column in definition.columns]
         rows = self.run(f"SELECT {expressions} FROM `{table}` ORDER BY 1")
@@ -90,14 +98,16 @@ class Live:
         ]
 
 
-def _expression(column: Column) -> str:
+def _expression(column: Column, vendor: Vendor) -> str:
     kind, name = parse_column_type(column.column_type).kind, f"`{column.name}`"
+    is_mysql = vendor is Vendor.MYSQL
     if kind in (TypeKind.BIT, TypeKind.YEAR):
         return f"{name} + 0"
     if kind is TypeKind.VECTOR:
-        return f"VECTOR_TO_STRING({name})"
+        return f"VECTOR_TO_STRING({name})" if is_mysql else f"VEC_ToText({name})"
     if kind in SPATIAL:
-        return f"CONCAT(ST_SRID({name}), ' ', HEX(ST_AsWKB({name}, 'axis-order=long-lat')))"
+        order = ", 'axis-order=long-lat'" if is_mysql else ""
+        return f"CONCAT(ST_SRID({name}), ' ', HEX(ST_AsWKB({name}{order})))"
     if kind is TypeKind.FLOAT:
         # As a FLOAT it is printed with six digits only.
         return f"CAST({name} AS DOUBLE)"
@@ -108,7 +118,10 @@ def _expression(column: Column) -> str:
     return name
 
 
-_AS_TEXT = (TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP, TypeKind.TIME, TypeKind.DECIMAL, TypeKind.JSON)
+_AS_TEXT = (
+    *(TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP, TypeKind.TIME, TypeKind.DECIMAL, TypeKind.JSON),
+    *(TypeKind.UUID, TypeKind.INET4, TypeKind.INET6),
+)
 
 
 def _reader(column: Column) -> Callable[[Any], Any]:

@@ -29,11 +29,32 @@ WIDTHS = {
     FieldType.DATETIME2: 5,
 }
 FRACTIONAL = {FieldType.TIME2, FieldType.TIMESTAMP2, FieldType.DATETIME2}
+HIRES = {
+    FieldType.TIME: (4, 4, 5, 5, 5, 6),
+    FieldType.TIMESTAMP: (5, 5, 6, 6, 7, 7),
+    FieldType.DATETIME: (6, 6, 7, 7, 7, 8),
+}
+"""Bytes of MariaDB 5.3's forms by the number of digits after the second (sql/field.cc, `time_hires_bytes`)."""
+LAST_MOMENT = ((9999 * 13 + 12) * 32 + 31) * 86_400
 TIME = re.compile(r"-?(\d{2}|[1-7]\d{2}|8[0-2]\d|83[0-8]):[0-5]\d:[0-5]\d(\.\d+)?")
 
 
 @st.composite
+def hires_cells(draw: st.DrawFn) -> tuple[FieldType, int, bytes]:
+    code, fsp = draw(st.sampled_from(list(HIRES))), draw(st.integers(1, 6))
+    size = HIRES[code][fsp - 1]
+    most = {FieldType.TIME: 2 * 839 * 3600 * 10**fsp, FieldType.DATETIME: LAST_MOMENT * 10**fsp}
+    if code is FieldType.TIMESTAMP:
+        fraction = draw(st.integers(0, min(10**fsp + 10, 256 ** (size - 4) - 1)))
+        return code, fsp, draw(st.binary(min_size=4, max_size=4)) + fraction.to_bytes(size - 4, "big")
+    limit = min(most[code] + 10, 256**size - 1)
+    return code, fsp, draw(st.integers(0, limit) | st.integers(0, 256**size - 1)).to_bytes(size, "big")
+
+
+@st.composite
 def cells(draw: st.DrawFn) -> tuple[FieldType, int, bytes]:
+    if draw(st.booleans()):
+        return draw(hires_cells())
     code = draw(st.sampled_from(list(WIDTHS)))
     fsp = draw(st.integers(0, 6)) if code in FRACTIONAL else 0
     whole = draw(st.binary(min_size=WIDTHS[code], max_size=WIDTHS[code]))

@@ -55,7 +55,7 @@ def test_timestamps(fsp, moments):
     for seconds, fraction in moments:
         micros = fraction // 10 ** (6 - fsp) * 10 ** (6 - fsp)
         values.append(seconds.to_bytes(4, "big") + (micros // 10 ** (6 - 2 * size)).to_bytes(size, "big"))
-        expected.append(seconds * 1_000_000 + micros if seconds else None)
+        expected.append(seconds * 1_000_000 + micros or None)
     assert _run(temporal.gather_timestamps, values, fsp) == expected
 
 
@@ -89,3 +89,33 @@ def test_forms_before_5_6(moments, digits):
             continue
         seconds = size // 10000 * 3600 + size // 100 % 100 * 60 + size % 100
         assert micros == (-seconds if value < 0 else seconds) * 1_000_000
+
+
+HIRES_BYTES = {"time": (4, 4, 5, 5, 5, 6), "datetime": (6, 6, 7, 7, 7, 8)}
+"""By the number of digits after the second (MariaDB 11.8, sql/field.cc)."""
+MOST_MICROS = 3020399_999999
+
+
+@given(
+    st.integers(1, 6),
+    st.lists(st.datetimes(), min_size=1),
+    st.lists(st.integers(-MOST_MICROS, MOST_MICROS), min_size=1),
+    st.lists(st.integers(0, 2**32 * 1_000_000 - 1), min_size=1),
+)
+def test_forms_of_mariadb_5_3(digits, moments, times, stamps):
+    unit = 10 ** (6 - digits)
+    cells = []
+    for one in moments:
+        seconds = (((one.year * 13 + one.month) * 32 + one.day) * 24 + one.hour) * 3600 + one.minute * 60 + one.second
+        value = (seconds * 1_000_000 + one.microsecond) // unit
+        cells.append(value.to_bytes(HIRES_BYTES["datetime"][digits - 1], "big"))
+    expected = [(one - EPOCH) // MICRO // unit * unit for one in moments]
+    assert _run(temporal.gather_hires_datetimes, cells, digits) == expected
+    whole = [(abs(one) // unit * unit) * (-1 if one < 0 else 1) for one in times]
+    cells = [((one + 3020400_000000) // unit).to_bytes(HIRES_BYTES["time"][digits - 1], "big") for one in whole]
+    assert _run(temporal.gather_hires_times, cells, digits) == whole
+    cells = [
+        (one // 1_000_000).to_bytes(4, "big") + (one % 1_000_000 // unit).to_bytes((digits + 1) // 2, "big")
+        for one in stamps
+    ]
+    assert _run(temporal.gather_hires_timestamps, cells, digits) == [one // unit * unit or None for one in stamps]

@@ -13,6 +13,7 @@ from strata_cdc.changes.arrow import ARROW_TYPES
 from strata_cdc.changes.column_plans import GATHERS
 from strata_cdc.changes.jsonl import JSON_VALUES
 from strata_cdc.changes.select.forms import FORMS
+from strata_cdc.flavour import Vendor
 from strata_cdc.quality.checks.rules import TYPE_RULES
 from strata_cdc.quality.proof.compare_rows import FROM_SELECT
 from strata_cdc.schema.apply.defaults import STORED_DEFAULTS
@@ -78,3 +79,22 @@ def test_what_a_type_is_logged_as_is_read_back(kind: TypeKind) -> None:
 def test_a_type_without_a_fraction_may_be_logged_in_its_old_form(kind: TypeKind) -> None:
     assert logged_as(ColumnType(kind, 0), 1) == {(kind.facts.code, 0), (kind.facts.old_code, 0)}
     assert logged_as(ColumnType(kind, 6), 1) == {(kind.facts.code, 6)}
+    assert logged_as(ColumnType(kind, 6), 1, Vendor.MARIADB) == {(kind.facts.code, 6), (kind.facts.old_code, 0)}
+
+
+def test_mariadb_logs_a_vector_as_bytes() -> None:
+    assert logged_as(ColumnType(TypeKind.VECTOR, 3), 1, Vendor.MARIADB) == {(FieldType.VARCHAR, 12)}
+
+
+COMPRESSIBLE = [kind for kind in TypeKind if kind.facts.compressed_code is not None]
+
+
+@pytest.mark.parametrize("kind", COMPRESSIBLE)
+def test_a_compressed_type_is_read_back(kind: TypeKind) -> None:
+    column_type, wide = replace(of_kind(kind), compressed=True), 4 if kind in STRINGS else 1
+    assert parse_column_type(column_type.text) == column_type
+    assert column_type.text == f"{of_kind(kind).text} /*M!100301 COMPRESSED*/"
+    [(code, metadata)] = logged_as(column_type, wide, Vendor.MARIADB)
+    assert LOGGED_FIELDS[code].width(metadata) == LOGGED_FIELDS[kind.facts.code].width(metadata)
+    if kind is not TypeKind.XMLTYPE:
+        assert type_logged_as(code, metadata, is_text=kind in STRINGS, wide=wide) == column_type

@@ -17,7 +17,7 @@ from strata_cdc.schema.live import exact_texts
 from strata_cdc.schema.live.engine import read_definition
 from strata_cdc.schema.model.binary_defaults import may_hide_bytes
 from strata_cdc.schema.model.create_sql import create_table_sql
-from strata_cdc.schema.model.definition import FORMAT, TableDefinition, TableName, definition_from_json
+from strata_cdc.schema.model.definition import TableDefinition, TableName, definition_from_json
 from strata_cdc.schema.replay.catalog import Catalog
 from tests.interposed import interposed
 from tests.landing.landing import address_of
@@ -115,5 +115,5 @@ def test_definitions_without_them_open_and_are_the_same() -> None:
     opened = definition_from_json(former, 1)
     assert (opened.to_json(), opened.stored_format) == (former, 1)
     with_bytes = replace(opened, columns=(replace(opened.columns[0], default_bytes="610062"),))
-    assert with_bytes.stored_format == FORMAT
+    assert with_bytes.stored_format == 3
     assert with_bytes.fingerprint != opened.fingerprint

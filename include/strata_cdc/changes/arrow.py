@@ -137,7 +137,7 @@ ARROW_TYPES: Final[dict[TypeKind, Callable[[ColumnType], pa.DataType]]] = {
     TypeKind.FLOAT: _always(pa.float32()),
     TypeKind.DOUBLE: _always(pa.float64()),
     TypeKind.BIT: _bits,
-    **dict.fromkeys(kinds_of(Family.CHARACTERS, Family.TEXT, Family.LABELS), _always(pa.string())),
+    **dict.fromkeys(kinds_of(Family.CHARACTERS, Family.TEXT, Family.LABELS, Family.FIXED_BYTES), _always(pa.string())),
     **dict.fromkeys(kinds_of(Family.BYTES, Family.BLOB), _always(pa.binary())),
     TypeKind.DATE: _always(pa.date32()),
     TypeKind.DATETIME: _always(pa.timestamp("us")),

@@ -322,7 +322,8 @@ class RowReader:
 
     def _take_table_map(self, body: bytes) -> StrataError | None:
         """Puts a TABLE_MAP in force; returns, the first time only, why its rows cannot be decoded as they are."""
-        table_map = parse_table_map(body, self._file.form.header_length(EventType.TABLE_MAP))
+        form = self._file.form
+        table_map = parse_table_map(body, form.header_length(EventType.TABLE_MAP), form.flavour.vendor)
         prepared_seq = None if self._range is None else self._range.prepared_seq
         plan, refused = self._plans.find(table_map, self.seq if prepared_seq is None else prepared_seq)
         number, statement = self._buffers.number_of(plan), int(self._place.state.statement)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.binlog.bytes.codes import FieldType
 from strata_cdc.binlog.events.field_types import bit_length
-from strata_cdc.binlog.kernels import numbers
+from strata_cdc.binlog.kernels import address_texts, numbers
 from strata_cdc.changes.arrow import MOST_DIGITS, UNSIGNED_BIGINT, arrow_type_of
 from strata_cdc.changes.charset import UTF8, charset_table
 from strata_cdc.changes.gather import (
@@ -25,9 +26,11 @@ from strata_cdc.changes.gather import (
     GatherUnsigned,
     GatherYears,
 )
+from strata_cdc.changes.gather_compressed import INFLATED_PREFIX, GatherCompressed
 from strata_cdc.changes.gather_json import GatherJson
 from strata_cdc.changes.gather_text import (
     GatherBytes,
+    GatherFixedBytes,
     GatherGeometry,
     GatherPadded,
     GatherText,
@@ -113,7 +116,7 @@ def plan_columns(
                 continue
             code = table_map.types[index]
             logged = _Logged(kind, column.character_set, code, table_map.metadata[index], int(cells.widths[index]))
-            gather = GATHERS[kind.kind](logged)
+            gather = _gather_of(logged)
             if gather is None:
                 raise UnsupportedEventError(f"column {column.name} has type {code}, which is not read")
             ordinal = table_map.types[:index].count(FieldType.JSON)
@@ -146,6 +149,32 @@ def _decimal(logged: _Logged) -> Gather:
     return (GatherLongDecimals if precision > MOST_DIGITS else GatherDecimals)(precision, scale, logged.width)
 
 
+def _gather_of(logged: _Logged) -> Gather | None:
+    if logged.code not in _COMPRESSED:
+        return GATHERS[logged.type.kind](logged)
+    inflated = GATHERS[logged.type.kind](replace(logged, width=-INFLATED_PREFIX))
+    return inflated and GatherCompressed(-logged.width, _COMPRESSED[logged.code](logged.metadata), inflated)
+
+
+_COMPRESSED: Final[dict[int, Callable[[int], int]]] = {
+    FieldType.VARCHAR_COMPRESSED: lambda metadata: metadata - 1,
+    FieldType.BLOB_COMPRESSED: lambda metadata: 256**metadata - 1,
+}
+"""By code of a compressed column: from its metadata to the bytes of the longest value."""
+
+
+def _fixed_bytes(logged: _Logged) -> Gather:
+    width, longest, texts = _ADDRESSES[logged.type.kind]
+    return GatherFixedBytes(-logged.width, width, longest, texts)
+
+
+_ADDRESSES: Final = {
+    TypeKind.UUID: (16, address_texts.UUID_BYTES, address_texts.uuid_texts),
+    TypeKind.INET4: (4, address_texts.INET4_BYTES, address_texts.inet4_texts),
+    TypeKind.INET6: (16, address_texts.INET6_BYTES, address_texts.inet6_texts),
+}
+
+
 def _text(logged: _Logged) -> Gather | None:
     if logged.charset is None or logged.width >= 0:
         return _bytes(logged)
@@ -175,10 +204,11 @@ GATHERS: Final[dict[TypeKind, Callable[[_Logged], Gather | None]]] = {
     TypeKind.ENUM: lambda logged: gather_enum(logged.width, logged.type.labels),
     TypeKind.SET: lambda logged: gather_set(logged.width, logged.type.labels),
     **dict.fromkeys(kinds_of(Family.TEMPORAL), _temporal),
-    TypeKind.YEAR: lambda _: GatherYears(),
+    TypeKind.YEAR: lambda logged: GatherYears(logged.type.length or 4),
     TypeKind.JSON: lambda logged: GatherJson(-logged.width),
     TypeKind.VECTOR: lambda logged: GatherVector(-logged.width),
     **dict.fromkeys(SPATIAL, lambda logged: GatherGeometry(-logged.width)),
+    **dict.fromkeys(kinds_of(Family.FIXED_BYTES), _fixed_bytes),
 }
 """How the cells of each column type become an array. The result is None for a code that is not supported, which only
 a TABLE_MAP without a version can have."""

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from strata_cdc.changes.batch import CorruptRow, build_batch
+from strata_cdc.changes.block_parts import parts_of
 from strata_cdc.changes.blocks import RowBlock, RowReader
 from strata_cdc.changes.decode_plans import DecodePlans, OnMismatch
 from strata_cdc.changes.faults import FaultKind
@@ -94,12 +95,13 @@ def decode_blocks(steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:
         if not isinstance(step, RowBlock):
             yield step
             continue
-        try:
-            built = build_batch(step, binlog_file)
-        except CorruptRow as fault:
-            yield from _in_front_of(fault, step, steps, binlog_file)
-        else:
-            yield from _sorted_out(step.plan, built)
+        for part in parts_of(step):
+            try:
+                built = build_batch(part, binlog_file)
+            except CorruptRow as fault:
+                yield from _in_front_of(fault, part, steps, binlog_file)
+            else:
+                yield from _sorted_out(part.plan, built)
 
 
 def _in_front_of(fault: CorruptRow, block: RowBlock, steps: Iterator[Step], binlog_file: str) -> Iterator[Decoded]:

@@ -14,10 +14,11 @@ from strata_cdc.arrow_columns import repeated_number
 from strata_cdc.binlog.events.cell_widths import CellWidths
 from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
 from strata_cdc.changes.column_plans import ColumnPlan, plan_columns
+from strata_cdc.changes.old_times import has_hidden_fractions, with_fractions
 from strata_cdc.changes.physical import physical_definition
 from strata_cdc.changes.row_buffers import BATCH_ROWS
 from strata_cdc.changes.table_map_check import differing_values, disagreements
-from strata_cdc.errors import SchemaMismatchError, StrataError
+from strata_cdc.errors import SchemaMismatchError, StrataError, UnsupportedEventError
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES
 from strata_cdc.schema.model.definition import TableDefinition, TableName
 
@@ -133,24 +134,20 @@ class DecodePlans:
         return plan, refused.located(table=str(name))
 
     def _make(self, name: TableName, table_map: TableMap, version: TableVersion | None) -> MapPlan:
-        cells = CellWidths.of(table_map)
-        decode = None
         if version is not None:
-            decode = self._plan(name, table_map, cells, version)
-        elif self._lookup is None and self.is_decoded(name):
-            decode = _by_map(name, table_map, cells)
-        targets = np.full(len(cells.widths), -1, np.int64)
-        for target, column in enumerate(decode.columns if decode else ()):
-            if column.index >= 0:
-                targets[column.index] = target
-        return MapPlan(cells, targets, decode)
+            return self._plan(name, table_map, version)
+        cells = CellWidths.of(table_map)
+        is_decoded = self._lookup is None and self.is_decoded(name)
+        return _map_plan(cells, _by_map(name, table_map, cells) if is_decoded else None)
 
-    def _plan(self, name: TableName, table_map: TableMap, cells: CellWidths, version: TableVersion) -> DecodePlan:
-        definition = version.definition
+    def _plan(self, name: TableName, table_map: TableMap, version: TableVersion) -> MapPlan:
+        definition, wanted = version.definition, self._columns.get(name)
         found = disagreements(definition, table_map)
+        complete = with_fractions(table_map, definition)
         if not found:
-            columns = plan_columns(definition.columns, table_map, cells, self._columns.get(name))
-            return _decode_plan(name, version.version_id, definition, columns)
+            cells = CellWidths.of(complete)
+            columns = plan_columns(definition.columns, complete, cells, wanted)
+            return _map_plan(cells, _decode_plan(name, version.version_id, definition, columns))
         more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
         error = SchemaMismatchError(
             "; ".join(str(each) for each in found[:3]) + more,
@@ -161,9 +158,19 @@ class DecodePlans:
         if self._on_mismatch is OnMismatch.FAIL:
             raise error
         if self._on_mismatch is OnMismatch.LENIENT and not differing_values(definition, table_map):
-            columns = plan_columns(definition.columns, table_map, cells, self._columns.get(name))
-            return _decode_plan(name, version.version_id, definition, columns, tolerated=error)
-        return _by_map(name, table_map, cells, version.version_id, error)
+            cells = CellWidths.of(complete)
+            columns = plan_columns(definition.columns, complete, cells, wanted)
+            return _map_plan(cells, _decode_plan(name, version.version_id, definition, columns, tolerated=error))
+        cells = CellWidths.of(table_map)
+        return _map_plan(cells, _by_map(name, table_map, cells, version.version_id, error))
+
+
+def _map_plan(cells: CellWidths, decode: DecodePlan | None) -> MapPlan:
+    targets = np.full(len(cells.widths), -1, np.int64)
+    for target, column in enumerate(decode.columns if decode else ()):
+        if column.index >= 0:
+            targets[column.index] = target
+    return MapPlan(cells, targets, decode)
 
 
 def _by_map(
@@ -173,6 +180,14 @@ def _by_map(
     version_id: int | None = None,
     error: SchemaMismatchError | None = None,
 ) -> DecodePlan:
+    if has_hidden_fractions(table_map):
+        raise UnsupportedEventError(
+            "a DATETIME, TIMESTAMP or TIME is in the format of MariaDB 5.3, of which a TABLE_MAP does not have the "
+            "length: only a schema version that agrees with the TABLE_MAP knows it",
+            table=str(name),
+            remedy="Decode with the schema history, and take a snapshot if it has no version of the table here. "
+            "`ALTER TABLE ... FORCE` gives the table the newer format, for rows from then on.",
+        )
     definition = physical_definition(table_map)
     columns = plan_columns(definition.columns, table_map, cells)
     return _decode_plan(name, version_id, definition, columns, mismatch=error)

@@ -3,7 +3,7 @@ Not here: text and bytes (`gather_text.py`), which class a column gets (`column_
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -136,13 +136,15 @@ def _unsigned_array(kind: pa.DataType, cells: Cells, values: Ints, bad: Bytes | 
 
 
 class GatherYears(Struct, frozen=True):
-    """YEAR."""
+    """YEAR; of YEAR(2), which MariaDB has, the two digits that a SELECT gives."""
+
+    digits: int = 4
 
     def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:  # noqa: ARG002 - none can be wrong
         """As `Gather`."""
         out = np.empty(len(cells), np.int16)
         numbers.gather_years(region.buffer, region.base, cells, out)
-        return array_of(pa.int16(), cells, out)
+        return array_of(pa.int16(), cells, out % 100 if self.digits == 2 else out)
 
 
 class GatherDecimals(Struct, frozen=True):
@@ -221,21 +223,26 @@ class GatherTemporals(Struct, frozen=True):
 
     def _gather(self, region: Region, cells: Cells, out: NDArray[Any], bad: Bytes) -> int:
         where = (region.buffer, region.base, cells)
-        match self.code:
-            case FieldType.DATETIME2:
-                return int(temporal.gather_datetimes(*where, self.fsp, out, bad))
-            case FieldType.TIMESTAMP2:
-                return int(temporal.gather_timestamps(*where, self.fsp, out, bad))
-            case FieldType.TIME2:
-                return int(temporal.gather_times(*where, self.fsp, out, bad))
-            case FieldType.TIME:
-                return int(temporal.gather_old_times(*where, out, bad))
-            case FieldType.DATETIME:
-                return int(temporal.gather_old_datetimes(*where, out, bad))
-            case FieldType.TIMESTAMP:
-                return int(temporal.gather_old_timestamps(*where, out, bad))
-            case _:
-                return int(temporal.gather_dates(*where, out, bad))
+        if self.code in _WITHOUT_FRACTION and not self.fsp:
+            return int(_WITHOUT_FRACTION[self.code](*where, out, bad))
+        return int(_WITH_FRACTION[self.code](*where, self.fsp, out, bad))
+
+
+_WITH_FRACTION: Final[dict[int, Callable[..., int]]] = {
+    FieldType.DATETIME2: temporal.gather_datetimes,
+    FieldType.TIMESTAMP2: temporal.gather_timestamps,
+    FieldType.TIME2: temporal.gather_times,
+    FieldType.DATETIME: temporal.gather_hires_datetimes,
+    FieldType.TIMESTAMP: temporal.gather_hires_timestamps,
+    FieldType.TIME: temporal.gather_hires_times,
+}
+_WITHOUT_FRACTION: Final[dict[int, Callable[..., int]]] = {
+    FieldType.DATETIME: temporal.gather_old_datetimes,
+    FieldType.TIMESTAMP: temporal.gather_old_timestamps,
+    FieldType.TIME: temporal.gather_old_times,
+    FieldType.DATE: temporal.gather_dates,
+    FieldType.NEWDATE: temporal.gather_dates,
+}
 
 
 class GatherDefault(Struct, frozen=True):

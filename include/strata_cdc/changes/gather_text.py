@@ -84,6 +84,27 @@ class GatherPadded(Struct, frozen=True):
         return text_array(pa.binary(), cells, offsets, data, bad if wrong else None)
 
 
+class GatherFixedBytes(Struct, frozen=True):
+    """UUID, INET4 and INET6 of MariaDB, a BINARY(width) of which a SELECT gives a text."""
+
+    prefix: int
+    width: int
+    longest: int
+    """Bytes of the longest text."""
+    texts: Callable[[Bytes, Offsets, Offsets, Bytes], int]
+
+    def __call__(self, region: Region, cells: Cells, faults: Faults) -> pa.Array:
+        """As `Gather`."""
+        values = GatherPadded(self.prefix, self.width)(region, cells, faults)
+        _, sizes, data = values.buffers()
+        count = len(cells)
+        offsets, out = np.empty(count + 1, np.int32), np.empty(checked_length(self.longest * count), np.uint8)
+        used = self.texts(np.frombuffer(data, np.uint8), np.frombuffer(sizes, np.int32), offsets, out)
+        bitmap = values.buffers()[0]
+        buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(out[:used])]
+        return pa.Array.from_buffers(pa.string(), count, buffers, values.null_count)
+
+
 class GatherUtf8(Struct, frozen=True):
     """Text in UTF-8."""
 

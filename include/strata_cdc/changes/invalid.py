@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
 
 from strata_cdc.binlog.bytes.codes import FieldType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _DATE = r"\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])"
 _CLOCK = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d"
@@ -21,32 +25,92 @@ def is_kept(text: str, fsp: int) -> bool:
 
 
 def temporal_text(code: int, fsp: int, cell: bytes) -> str:
-    """A cell of a date or time as MySQL prints it, whatever its parts are."""
-    match code:
-        case FieldType.DATE | FieldType.NEWDATE:
-            packed = int.from_bytes(cell[:3], "little")
-            return f"{packed >> 9:04}-{packed >> 5 & 15:02}-{packed & 31:02}"
-        case FieldType.DATETIME:
-            digits = f"{int.from_bytes(cell[:8], 'little'):014}"
-            return f"{digits[:-10]}-{digits[-10:-8]}-{digits[-8:-6]} {digits[-6:-4]}:{digits[-4:-2]}:{digits[-2:]}"
-        case FieldType.DATETIME2:
-            packed = int.from_bytes(cell[:5], "big") - 0x80_0000_0000
-            day = packed >> 17
-            year, month = divmod(day >> 5, 13)
-            return f"{year:04}-{month:02}-{day & 31:02} {_clock(packed & 0x1FFFF)}" + _fraction(cell[5:], fsp)
-        case FieldType.TIME:
-            number = int.from_bytes(cell[:3], "little", signed=True)
-            digits = f"{abs(number):06}"
-            return f"{'-' if number < 0 else ''}{digits[:-4]}:{digits[-4:-2]}:{digits[-2:]}"
-        case FieldType.TIME2:
-            bits = 8 * (len(cell) - 3)
-            packed = int.from_bytes(cell, "big") - (0x800000 << bits)
-            clock, fraction = divmod(abs(packed), 1 << bits)
-            return ("-" if packed < 0 else "") + _clock(clock) + _fraction(fraction.to_bytes(len(cell) - 3, "big"), fsp)
-        case _:
-            seconds = int.from_bytes(cell[:4], "little" if code == FieldType.TIMESTAMP else "big")
-            moment = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}" if seconds else "0000-00-00 00:00:00"
-            return moment + _fraction(cell[4:], fsp)
+    """A cell of a date or time as the server prints it, whatever its parts are."""
+    if fsp and code in _HIRES:
+        return _HIRES[code](cell, fsp)
+    return _TEXTS[code](cell, fsp)
+
+
+def _date(cell: bytes, _: int) -> str:
+    packed = int.from_bytes(cell[:3], "little")
+    return f"{packed >> 9:04}-{packed >> 5 & 15:02}-{packed & 31:02}"
+
+
+def _old_datetime(cell: bytes, _: int) -> str:
+    digits = f"{int.from_bytes(cell[:8], 'little'):014}"
+    return f"{digits[:-10]}-{digits[-10:-8]}-{digits[-8:-6]} {digits[-6:-4]}:{digits[-4:-2]}:{digits[-2:]}"
+
+
+def _datetime(cell: bytes, fsp: int) -> str:
+    packed = int.from_bytes(cell[:5], "big") - 0x80_0000_0000
+    return f"{_day(packed >> 17)} {_clock(packed & 0x1FFFF)}" + _fraction(cell[5:], fsp)
+
+
+def _old_time(cell: bytes, _: int) -> str:
+    number = int.from_bytes(cell[:3], "little", signed=True)
+    digits = f"{abs(number):06}"
+    return f"{'-' if number < 0 else ''}{digits[:-4]}:{digits[-4:-2]}:{digits[-2:]}"
+
+
+def _time(cell: bytes, fsp: int) -> str:
+    bits = 8 * (len(cell) - 3)
+    packed = int.from_bytes(cell, "big") - (0x800000 << bits)
+    clock, fraction = divmod(abs(packed), 1 << bits)
+    return ("-" if packed < 0 else "") + _clock(clock) + _fraction(fraction.to_bytes(len(cell) - 3, "big"), fsp)
+
+
+def _timestamp(cell: bytes, fsp: int) -> str:
+    return _moment(int.from_bytes(cell[:4], "big"), is_zero=not any(cell)) + _fraction(cell[4:], fsp)
+
+
+def _old_timestamp(cell: bytes, _: int) -> str:
+    return _moment(int.from_bytes(cell[:4], "little"), is_zero=not any(cell))
+
+
+def _hires_datetime(cell: bytes, fsp: int) -> str:
+    seconds, fraction = divmod(int.from_bytes(cell, "big"), 10**fsp)
+    day, clock = divmod(seconds, 86_400)
+    return f"{_day(day)} {clock // 3600:02}:{clock // 60 % 60:02}:{clock % 60:02}.{fraction:0{fsp}}"
+
+
+def _hires_time(cell: bytes, fsp: int) -> str:
+    time = int.from_bytes(cell, "big") - 839 * 3600 * 10**fsp
+    clock, fraction = divmod(abs(time), 10**fsp)
+    sign = "-" if time < 0 else ""
+    return f"{sign}{clock // 3600:02}:{clock // 60 % 60:02}:{clock % 60:02}.{fraction:0{fsp}}"
+
+
+def _hires_timestamp(cell: bytes, fsp: int) -> str:
+    moment = _moment(int.from_bytes(cell[:4], "big"), is_zero=not any(cell))
+    return f"{moment}.{int.from_bytes(cell[4:], 'big'):0{fsp}}"
+
+
+_TEXTS: Final[dict[int, Callable[[bytes, int], str]]] = {
+    FieldType.DATE: _date,
+    FieldType.NEWDATE: _date,
+    FieldType.DATETIME: _old_datetime,
+    FieldType.DATETIME2: _datetime,
+    FieldType.TIME: _old_time,
+    FieldType.TIME2: _time,
+    FieldType.TIMESTAMP: _old_timestamp,
+    FieldType.TIMESTAMP2: _timestamp,
+}
+_HIRES: Final[dict[int, Callable[[bytes, int], str]]] = {
+    FieldType.DATETIME: _hires_datetime,
+    FieldType.TIME: _hires_time,
+    FieldType.TIMESTAMP: _hires_timestamp,
+}
+"""Of MariaDB 5.3 with fractions."""
+
+
+def _day(packed: int) -> str:
+    """Year, month and day from (year * 13 + month) * 32 + day."""
+    year, month = divmod(packed >> 5, 13)
+    return f"{year:04}-{month:02}-{packed & 31:02}"
+
+
+def _moment(seconds: int, *, is_zero: bool) -> str:
+    return "0000-00-00 00:00:00" if is_zero else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _clock(packed: int) -> str:

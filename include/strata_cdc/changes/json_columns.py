@@ -163,7 +163,7 @@ _BY_KIND: Final[dict[TypeKind, Callable[[ColumnType], TextsOf]]] = {
     TypeKind.FLOAT: _always(_singles),
     TypeKind.DOUBLE: _always(_doubles),
     TypeKind.BIT: _always(_bits),
-    **dict.fromkeys(kinds_of(Family.CHARACTERS, Family.TEXT, Family.LABELS), _always(_escaped)),
+    **dict.fromkeys(kinds_of(Family.CHARACTERS, Family.TEXT, Family.LABELS, Family.FIXED_BYTES), _always(_escaped)),
     **dict.fromkeys(kinds_of(Family.BYTES, Family.BLOB), _always(_base64)),
     TypeKind.DATE: _always(_quoted),
     TypeKind.DATETIME: _moments,

@@ -211,7 +211,7 @@ JSON_VALUES: Final[dict[TypeKind, Callable[[ColumnType], Value]]] = {
     TypeKind.FLOAT: _always(_each(_single)),
     TypeKind.DOUBLE: _always(_plain),
     TypeKind.BIT: _always(_each(int)),
-    **dict.fromkeys(kinds_of(Family.CHARACTERS, Family.TEXT, Family.LABELS), _always(_plain)),
+    **dict.fromkeys(kinds_of(Family.CHARACTERS, Family.TEXT, Family.LABELS, Family.FIXED_BYTES), _always(_plain)),
     **dict.fromkeys(kinds_of(Family.BYTES, Family.BLOB), _always(_each(_base64))),
     TypeKind.DATE: _always(_each(lambda value: value.isoformat())),
     TypeKind.DATETIME: _moments_of,

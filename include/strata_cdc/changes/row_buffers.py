@@ -45,13 +45,16 @@ class BufferedRows(Struct, frozen=True, eq=False):
     def in_front_of(self, seq: int, row: int) -> BufferedRows:
         """The rows that are in the stream before row number `row` of transaction `seq`."""
         seqs, numbers = self.facts[Fact.SEQ], self.facts[Fact.ROW]
-        count = int(np.count_nonzero((seqs < seq) | ((seqs == seq) & (numbers < row))))
+        return self.part(0, int(np.count_nonzero((seqs < seq) | ((seqs == seq) & (numbers < row)))))
+
+    def part(self, first: int, behind: int) -> BufferedRows:
+        """The rows from number `first` up to, not including, number `behind`."""
         return BufferedRows(
-            count,
+            behind - first,
             self.flags,
-            tuple(cells[:count] for cells in self.after),
-            tuple(cells[:count] for cells in self.before),
-            tuple(facts[:count] for facts in self.facts),
+            tuple(cells[first:behind] for cells in self.after),
+            tuple(cells[first:behind] for cells in self.before),
+            tuple(facts[first:behind] for facts in self.facts),
         )
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from strata_cdc.binlog.bytes.codes import FieldType
 from strata_cdc.binlog.events.field_types import bit_length
+from strata_cdc.flavour import Vendor
 from strata_cdc.schema.model.charsets import CHARSETS, COLLATION_NAMES, charset_of_collation
 from strata_cdc.schema.model.logged_types import logged_as
 from strata_cdc.schema.model.types import STRINGS, ColumnType, Family, kinds_of, parse_column_type
@@ -42,13 +43,37 @@ def disagreements(definition: TableDefinition, table_map: TableMap) -> list[Disa
     writes them (binlog_row_metadata=FULL), names.
     """
     columns = definition.columns
-    if len(columns) != len(table_map.types):
+    if len(table_map.types) - len(columns) not in _hash_columns(definition, table_map):
         return [Disagreement("", f"of {len(columns)} columns", f"of {len(table_map.types)}")]
-    found = []
+    found = _hashes(definition, table_map)
     for at, column in enumerate(columns):
         found += _physical_differences(column, table_map, at)
         found += _nullability(column, table_map, at)
         found += _name(column, table_map, at)
+    return found
+
+
+def _hash_columns(definition: TableDefinition, table_map: TableMap) -> range:
+    """How many columns of hashes may come after those of the version."""
+    return definition.hash_columns if table_map.vendor is Vendor.MARIADB else range(1)
+
+
+def _hashes(definition: TableDefinition, table_map: TableMap) -> list[Disagreement]:
+    """The columns after those of the version that are no BIGINT UNSIGNED NULL with the name of a hash."""
+    found = []
+    for number, at in enumerate(range(len(definition.columns), len(table_map.types)), 1):
+        name = f"DB_ROW_HASH_{number}"
+        is_hash = (
+            table_map.types[at] == FieldType.LONGLONG
+            and table_map.nullable[at]
+            and (table_map.unsigned is None or table_map.unsigned[at])
+            and (table_map.names is None or table_map.names[at] == name)
+        )
+        if not is_hash:
+            logged = _describe(table_map.types[at], table_map.metadata[at])
+            found.append(
+                Disagreement(name, "the hash of a unique key", table_map.names[at] if table_map.names else logged)
+            )
     return found
 
 
@@ -74,7 +99,7 @@ def _physical_differences(column: Column, table_map: TableMap, at: int) -> list[
 
 def _type(column: Column, kind: ColumnType, table_map: TableMap, at: int) -> list[Disagreement]:
     logged = (table_map.types[at], table_map.metadata[at])
-    allowed = logged_as(kind, _widest(column.character_set))
+    allowed = logged_as(kind, _widest(column.character_set), table_map.vendor)
     if logged[0] == FieldType.BIT:
         logged, allowed = _with_bits(logged), set(map(_with_bits, allowed))
     if logged in allowed:

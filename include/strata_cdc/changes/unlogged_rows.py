@@ -28,7 +28,7 @@ def unlogged_rows(query: Query, form: FormatDescription, plans: DecodePlans) -> 
     from strata_cdc.schema.ddl.context import context_of, statement_text  # noqa: PLC0415  see above
     from strata_cdc.schema.ddl.dml import tables_changed_by  # noqa: PLC0415  see above
 
-    for table in tables_changed_by(statement_text(query), context_of(query, form)) or ():
+    for table in tables_changed_by(statement_text(query, form.flavour), context_of(query, form)) or ():
         if plans.is_decoded(table):
             yield StatementFormatError(
                 f"rows of {table} were changed by a statement, so the binlog does not hold them",

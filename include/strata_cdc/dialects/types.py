@@ -42,6 +42,7 @@ class Names(Struct, frozen=True, kw_only=True):
     timestamp: str
     json: str | None
     vector: str
+    uuid: str | None = None
 
 
 _WIDER: Final = ("SMALLINT", "INT", "BIGINT", "DECIMAL(20,0)")
@@ -81,6 +82,7 @@ NAMES: Final[dict[Dialect, Names]] = {
         timestamp="TIMESTAMPTZ",
         json="JSON",
         vector="FLOAT[{n}]",
+        uuid="UUID",
     ),
     Dialect.POSTGRES: Names(
         signed=("SMALLINT", "SMALLINT", "INT", "BIGINT"),
@@ -98,6 +100,7 @@ NAMES: Final[dict[Dialect, Names]] = {
         timestamp="TIMESTAMPTZ({f})",
         json="JSONB",
         vector="REAL[]",
+        uuid="UUID",
     ),
     Dialect.BIGQUERY: Names(
         signed=("INT64", "INT64", "INT64", "INT64"),
@@ -149,6 +152,7 @@ NAMES: Final[dict[Dialect, Names]] = {
         timestamp="DateTime64({f}, 'UTC')",
         json=None,
         vector="Array(Float32)",
+        uuid="UUID",
     ),
 }
 
@@ -242,6 +246,12 @@ def _vector(kind: ColumnType, names: Names, _: Dialect) -> ForeignType:
     return ForeignType(names.vector.format(n=kind.length))
 
 
+def _fixed_bytes(kind: ColumnType, names: Names, _: Dialect) -> ForeignType:
+    if kind.kind is TypeKind.UUID and names.uuid is not None:
+        return ForeignType(names.uuid)
+    return ForeignType(names.text, f"{kind.kind.value.upper()} is text")
+
+
 _BY_FAMILY: Final[dict[Family, Callable[[ColumnType, Names, Dialect], ForeignType]]] = {
     Family.INTEGER: _integer,
     Family.DECIMAL: _decimal,
@@ -257,4 +267,5 @@ _BY_FAMILY: Final[dict[Family, Callable[[ColumnType, Names, Dialect], ForeignTyp
     Family.DOCUMENT: _document,
     Family.GEOMETRY: _geometry,
     Family.VECTOR: _vector,
+    Family.FIXED_BYTES: _fixed_bytes,
 }

@@ -105,8 +105,10 @@ class Applier:
             )
 
     def _rows_under(self, staged: Staged, keys: pa.Table) -> pa.Table:
-        """The mirror's rows that have one of these keys."""
+        """The mirror's rows that have one of these keys; all rows of a sequence, which has none or one."""
         mirror = staged.mirror
+        if mirror.definition.sequence:
+            return pa.concat_tables([mirror.exact_schema.empty_table(), *mirror.exact_batches()])
         found = self._index.find_known(mirror, keys)
         files = mirror.snapshot.files
         schema = mirror.exact_schema

@@ -12,7 +12,7 @@ import pyarrow as pa
 from strata_cdc.changes.partial_json import differences_of, rebuilt
 from strata_cdc.errors import Usage
 from strata_cdc.tables.distinct import distinct
-from strata_cdc.tables.state import filled, refuse_unkeyed, row_codes, with_values
+from strata_cdc.tables.state import filled, refuse_unkeyed, refuse_unlogged_values, row_codes, with_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,6 +45,7 @@ def completed(
     refuse_unkeyed(definition, key, missing)
     if not events.absent:
         return events.after
+    refuse_unlogged_values(events, definition, missing)
     if not key:
         return _from_before(events)
     state = rows_of(_distinct(events.before.select(key))).select(events.after.schema.names)

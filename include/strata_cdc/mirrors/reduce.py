@@ -47,7 +47,7 @@ def reduce_changes(
         changes: Rows of the change table with the columns of `definition`, in any order.
         definition: The definition of that version.
         key: Columns that identify a row; none if only a whole row identifies itself.
-        rows_of: Returns the mirror's rows with the given keys, for images that lack columns.
+        rows_of: Returns the mirror's rows with the given keys, for images that lack columns; of a sequence, its row.
 
     Raises:
         Usage: An image lacks columns whose values are not known.
@@ -57,7 +57,16 @@ def reduce_changes(
     seqs = np.asarray(ordered["_seq"].to_numpy())[events.put]
     after = completed(events, definition, key, ordered["_missing"], rows_of)
     put = after.append_column(pa.field(SEQ, pa.int64()), pa.array(seqs, pa.int64()))
+    if definition.sequence:
+        return _replaced(rows_of(events.before), put)
     return (_by_key if key else _by_row)(events, put, list(key) or after.schema.names)
+
+
+def _replaced(rows: pa.Table, put: pa.Table) -> Reduced:
+    """A sequence has one row, and each change replaces it: the log has them as inserts."""
+    names = [name for name in put.schema.names if name != SEQ]
+    gone = KeyLookup(rows.select(names), np.ones(rows.num_rows, np.int64), exact=False)
+    return Reduced(gone=gone, put=put.slice(max(0, put.num_rows - 1)))
 
 
 def _times(events: ImageChanges) -> Ints:
@@ -115,7 +124,8 @@ def _by_row(events: ImageChanges, put: pa.Table, names: list[str]) -> Reduced:
     starts = np.flatnonzero(np.r_[True, np.diff(ordered) != 0]) if len(ordered) else np.empty(0, np.int64)
     before = np.r_[0, sums][starts]
     lows = np.minimum.reduceat(sums, starts) - before if len(starts) else starts
-    ends = np.r_[starts[1:], len(ordered)]
+    # Changes of rows of the past have no images.
+    ends = np.r_[starts[1:], len(ordered)] if len(ordered) else starts
     needed = np.maximum(-lows, 0)
     left = needed + (sums[ends - 1] - before if len(starts) else 0)
     is_needed = needed > 0

@@ -101,7 +101,7 @@ class BinlogTransactions:
         for record in (batch.record(seq - batch.first_seq) for seq in seqs):
             for number, (_, query, _) in enumerate(self._chosen.item.statements(record), start=1):
                 try:
-                    text = statement_text(query)
+                    text = statement_text(query, form.flavour)
                 except DdlError as fault:
                     text = fault.ddl
                 changes = read_ddl_or_gap(text, context_of(query, form))

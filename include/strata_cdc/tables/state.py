@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from strata_cdc.changes.partial_json import differences_of, rebuilt
 from strata_cdc.errors import Usage
 from strata_cdc.schema.history.fills import NoFill, fill_of
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.tables.current_rows import ROW_TIMES, end_column, is_current
 from strata_cdc.tables.distinct import distinct
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.values.constants import constant
@@ -35,7 +37,8 @@ def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinitio
     """The rows of a table after some of its changes.
 
     With a primary key, a row is the last image that was put under its key. Without one, the rows are a multiset: each
-    image before a change takes one row from it, and each image after a change adds one.
+    image before a change takes one row from it, and each image after a change adds one. A sequence of MariaDB has one
+    row, which each change replaces.
 
     Args:
         state: The rows before, with the columns of `definition` by their names in the change table; text columns
@@ -53,7 +56,11 @@ def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinitio
     key = list(exact_names(definition, [column_name(name) for name in definition.primary_key]))
     key = [name for name in key if name in state.schema.names]
     refuse_unkeyed(definition, key, changes["_missing"])
-    events = ImageChanges.of(in_order(changes), definition)
+    ordered = in_order(changes)
+    events = ImageChanges.of(ordered, definition)
+    refuse_unlogged_values(events, definition, ordered["_missing"])
+    if definition.sequence:
+        return events.after.slice(events.after.num_rows - 1)
     if key:
         return last_of_each_key(state, events, filled(state, events, key) if events.absent else events.after, key)
     return _what_is_left(state, events)
@@ -88,12 +95,13 @@ class ImageChanges:
 
     @classmethod
     def of(cls, changes: pa.Table, definition: TableDefinition) -> ImageChanges:
-        """The images of changes that are in order; images before may lack columns that are not needed."""
+        """The images of changes that are in order; images before may lack columns that are not needed. Rows of a
+        system-versioned table that are not current are not there."""
         names = {column.name: column_name(column.name) for column in definition.columns}
         texts = {of: name for of, name in verbatim_names(definition).items() if name in changes.schema.names}
         own = [*names.values(), *texts.values()]
         op = changes["_op"]
-        is_put, is_taken = pc.not_equal(op, "delete"), pc.not_equal(op, "insert")
+        is_put, is_taken = _is_put(changes, definition), _is_taken(changes, definition)
         after = only(changes.select(own), is_put)
         images = only(pa.chunked_array(changes["_before"].chunks, changes["_before"].type), is_taken)
         there = [name for name in own if images.type.get_field_index(name) >= 0]
@@ -101,7 +109,7 @@ class ImageChanges:
         missing = only(changes["_missing"], is_put)
         put, taken = (np.flatnonzero(_as_numpy(which)) for which in (is_put, is_taken))
         # In `_missing`, columns have their own names.
-        absent = {names[name]: where for name in names if len(where := _lists_with(missing, name))}
+        absent = {names[name]: where for name in names if len(where := lists_with(missing, name))}
         inserted = np.flatnonzero(_as_numpy(pc.equal(op, "insert"))) if absent else put[:0]
         for column in definition.columns:
             after = _with_default(after, column, absent, inserted, put)
@@ -124,6 +132,20 @@ class ImageChanges:
         for name, difference in self.differences.items():
             known = self.absent.get(name, np.empty(0, np.int64))
             self.absent[name] = distinct(np.r_[known, np.array(list(difference), np.int64)])
+
+
+def _is_put(changes: pa.Table, definition: TableDefinition) -> pa.ChunkedArray:
+    """Which changes put a row."""
+    has_image = pc.not_equal(changes["_op"], "delete")
+    end = end_column(definition)
+    return has_image if end is None else pc.and_(has_image, is_current(changes[end]))
+
+
+def _is_taken(changes: pa.Table, definition: TableDefinition) -> pa.ChunkedArray:
+    """Which changes take a row."""
+    has_image = pc.not_equal(changes["_op"], "insert")
+    end = end_column(definition)
+    return has_image if end is None else pc.and_(has_image, is_current(pc.struct_field(changes["_before"], [end])))
 
 
 def _with_default(after: pa.Table, column: Column, absent: dict[str, Codes], inserted: Codes, put: Codes) -> pa.Table:
@@ -149,7 +171,7 @@ def _with_default(after: pa.Table, column: Column, absent: dict[str, Codes], ins
     return with_values(after, name, left_out, pa.chunked_array([constant(column, value, len(left_out))]))
 
 
-def _lists_with(lists: pa.ChunkedArray, name: str) -> Codes:
+def lists_with(lists: pa.ChunkedArray, name: str) -> Codes:
     """Numbers of the entries that hold a text."""
     if lists.null_count == len(lists):
         return np.empty(0, np.int64)
@@ -171,6 +193,66 @@ def refuse_unkeyed(definition: TableDefinition, key: Sequence[str], missing: pa.
             f"images before changes lack {', '.join(sorted(lacking))}, which identify a row",
             remedy="Let the server log whole rows (binlog_row_image = FULL), and dump the table again.",
         )
+
+
+def refuse_unlogged_values(events: ImageChanges, definition: TableDefinition, missing: pa.ChunkedArray) -> None:
+    """Refuses updates that may have changed a generated column which their images lack. MySQL logs such columns; from
+    11 on, MariaDB leaves generated columns out of the images of updates, whatever its row image is.
+
+    Args:
+        events: The changes, in order.
+        definition: The definition of the version that decoded them.
+        missing: The column `_missing` of the changes.
+
+    Raises:
+        Usage: The values of a generated column are not known.
+    """
+    for column in definition.columns:
+        absent = events.absent.get(column_name(column.name))
+        if absent is None or column.generated is None or column.generation_expression in ROW_TIMES:
+            continue
+        updates = absent[np.isin(events.put[absent], events.taken)]
+        changed = [name for name in _sources(column, definition) if _may_differ(events, name, updates, missing)]
+        if changed:
+            raise Usage(
+                f"updates of {', '.join(changed)} lack {column.name}, which is generated from it: MariaDB logs no "
+                "generated columns of updates",
+                remedy="The change table has what is logged. For a mirror, make it a column that is not generated.",
+            )
+
+
+def _sources(column: Column, definition: TableDefinition) -> list[str]:
+    """The columns that are not generated and may have a part in a generated one: all that its expression names, or the
+    expressions of what it names. The text of a name in another word counts, too."""
+    found, open_ = [], [column]
+    seen = {column.name}
+    while open_:
+        expression = fold_name(open_.pop().generation_expression or "")
+        for other in definition.columns:
+            if other.name in seen or fold_name(other.name).replace("`", "``") not in expression:
+                continue
+            seen.add(other.name)
+            if other.generated is None:
+                found.append(other.name)
+            else:
+                open_.append(other)
+    return found
+
+
+def _may_differ(events: ImageChanges, name: str, updates: Codes, missing: pa.ChunkedArray) -> bool:
+    """Whether one of these images has another value of a column than the image before it, as far as is known."""
+    own = column_name(name)
+    logged = updates[~np.isin(updates, events.absent.get(own, ()))]
+    if own not in events.before.schema.names:
+        return len(logged) > 0
+    numbers = events.put[logged]
+    if np.isin(numbers, lists_with(missing, f"_before.{name}")).any():
+        return True
+    names = [each for each in (own, verbatim_name(name)) if each in events.before.schema.names]
+    before = events.before.select(names).take(pa.array(np.searchsorted(events.taken, numbers)))
+    after = events.after.select(names).take(pa.array(logged))
+    codes = row_codes(pa.concat_tables([before, after]))
+    return bool(np.any(codes[: len(logged)] != codes[len(logged) :]))
 
 
 def last_of_each_key(state: pa.Table, events: ImageChanges, after: pa.Table, key: Sequence[str]) -> pa.Table:

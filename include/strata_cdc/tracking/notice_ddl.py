@@ -68,10 +68,11 @@ def notice_landed(lake: str, source: str, engine: sa.Engine) -> TrackReport:
 def _statements(transactions: Transactions, record: TransactionRecord, exclude: frozenset[str]) -> Iterator[str]:
     """The text of each statement of a transaction that can change a table."""
     for event in transactions.statements(record):
+        form = transactions.bytes().format
         try:
-            text = statement_text(event.query)
+            text = statement_text(event.query, form.flavour)
         except DdlError as fault:
             text = fault.ddl
-        context = context_of(event.query, transactions.bytes().format)
+        context = context_of(event.query, form)
         if context.default_database not in exclude and read_ddl_or_gap(text, context):
             yield as_one_looks_at(text)

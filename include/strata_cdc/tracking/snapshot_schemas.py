@@ -77,7 +77,7 @@ def snapshot_schemas(
         gtid_before=live.gtid_before,
         gtid_executed=executed,
         taken_at=now_micros(),
-        server_version=live.server.flavour.number,
+        server_version=live.server.flavour.stored_number,
         lower_case_table_names=live.server.lower_case_table_names,
         tables=tables,
         databases=tuple(databases),

@@ -3,10 +3,12 @@ Not here: their bytes (`parse.py`), grouping into transactions (`transactions.py
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import IntFlag, StrEnum
 from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
+
+from strata_cdc.flavour import Vendor
 
 if TYPE_CHECKING:
     from strata_cdc.flavour import Flavour
@@ -109,9 +111,20 @@ class Stop(Struct, frozen=True):
     """The server was shut down here; it continued in another file."""
 
 
+class AlterPhase(IntFlag):
+    """Which part of an ALTER TABLE in two phases a QUERY of MariaDB is (`binlog_alter_two_phase`). Both parts have its
+    text; it takes effect with COMMIT. A START may stay without an end if the server dies."""
+
+    START = 2
+    COMMIT = 4
+    ROLLBACK = 8
+
+
 class QueryContext(Struct, frozen=True):
     """What a QUERY event has besides its text (status variables); None where it does not."""
 
+    flags2: int | None = None
+    """Options of the session; what the bits mean depends on the vendor (`schema/ddl/context.py`)."""
     sql_mode: int | None = None
     client_charset: int | None = None
     """Collation id of `character_set_client`: the bytes of the statement are in its charset."""
@@ -123,6 +136,11 @@ class QueryContext(Struct, frozen=True):
     explicit_defaults_for_timestamp: bool | None = None
     ddl_xid: int | None = None
     table_map_for_update: int | None = None
+    alter_phase: AlterPhase | None = None
+    """Of MariaDB, for an ALTER TABLE in two phases."""
+    charset_collations: tuple[tuple[int, int], ...] | None = None
+    """`character_set_collations` of MariaDB: pairs of the collation id that is a charset's built-in default, and of the
+    session's default for that charset. Only of statements that name a charset without a collation."""
     time_zone: str | None = None
     """Of the session; only of statements that used it (`THD::time_zone_used`)."""
     invoker: str | None = None
@@ -224,6 +242,8 @@ class TableMap(Struct, frozen=True):
     """Of the VECTOR columns only, in their order."""
     body: bytes
     """The event's body after the table id and flags: equal bytes are an equal shape."""
+    vendor: Vendor = Vendor.MYSQL
+    """Of the server that wrote it: which metadata it writes, and which hidden columns, depends on that."""
 
 
 class TableRows(Struct, frozen=True):

@@ -253,7 +253,9 @@ _PARSERS: dict[int, Callable[[bytes, FormatDescription], Event]] = {
     EventType.EXECUTE_LOAD_QUERY: lambda body, form: parse_query(body, form, EventType.EXECUTE_LOAD_QUERY),
     EventType.XID: lambda body, _form: parse_xid(body),
     EventType.XA_PREPARE: lambda body, _form: parse_xa_prepare(body),
-    EventType.TABLE_MAP: lambda body, form: parse_table_map(body, form.header_length(EventType.TABLE_MAP)),
+    EventType.TABLE_MAP: lambda body, form: parse_table_map(
+        body, form.header_length(EventType.TABLE_MAP), form.flavour.vendor
+    ),
     EventType.ROWS_QUERY: lambda body, _form: parse_rows_query(body),
     EventType.ANNOTATE_ROWS: lambda body, _form: RowsQuery(body),
     EventType.TRANSACTION_PAYLOAD: lambda body, _form: parse_payload_header(body),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from strata_cdc.binlog.bytes.codes import EventType
 from strata_cdc.binlog.bytes.cursor import ByteCursor
-from strata_cdc.binlog.events.model import Query, QueryContext
+from strata_cdc.binlog.events.model import AlterPhase, Query, QueryContext
 from strata_cdc.errors import CorruptEventError
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ _OVER_MAX_DATABASES = 254
 
 
 class _Variable(IntEnum):
-    """Codes of status variables (libs/mysql/binlog/event/statement_events.h, `Query_event_status_vars`)."""
+    """Codes of status variables (libs/mysql/binlog/event/statement_events.h, `Query_event_status_vars`; those from 128
+    on are MariaDB's, sql/log_event.h)."""
 
     FLAGS2 = 0
     SQL_MODE = 1
@@ -46,6 +47,10 @@ class _Variable(IntEnum):
     DEFAULT_COLLATION_FOR_UTF8MB4 = 18
     SQL_REQUIRE_PRIMARY_KEY = 19
     DEFAULT_TABLE_ENCRYPTION = 20
+    HRNOW = 128
+    XID = 129
+    GTID_FLAGS3 = 130
+    CHARACTER_SET_COLLATIONS = 131
 
 
 def parse_query(body: bytes, form: FormatDescription, event_type: int = EventType.QUERY) -> Query:
@@ -130,8 +135,22 @@ def _skip_databases(cursor: ByteCursor, _: dict[str, Any]) -> None:
             cursor.terminated()
 
 
+_ENDS_A_START = AlterPhase.COMMIT | AlterPhase.ROLLBACK
+
+
+def _alter_phase(cursor: ByteCursor, found: dict[str, Any]) -> None:
+    flags = cursor.uint(1)
+    if flags & _ENDS_A_START:
+        cursor.next_bytes(8)  # the sequence number of the GTID with the START
+    found["alter_phase"] = AlterPhase(flags & (AlterPhase.START | _ENDS_A_START))
+
+
+def _charset_collations(cursor: ByteCursor, found: dict[str, Any]) -> None:
+    found["charset_collations"] = tuple((cursor.uint(2), cursor.uint(2)) for _ in range(cursor.uint(1)))
+
+
 _READERS: dict[int, Callable[[ByteCursor, dict[str, Any]], None]] = {
-    _Variable.FLAGS2: _skip(4),
+    _Variable.FLAGS2: _number(4, "flags2"),
     _Variable.SQL_MODE: _number(8, "sql_mode"),
     _Variable.CATALOG: _skip_text(trailing=1),
     _Variable.AUTO_INCREMENT: _skip(4),
@@ -150,4 +169,8 @@ _READERS: dict[int, Callable[[ByteCursor, dict[str, Any]], None]] = {
     _Variable.DEFAULT_COLLATION_FOR_UTF8MB4: _number(2, "utf8mb4_collation"),
     _Variable.SQL_REQUIRE_PRIMARY_KEY: _skip(1),
     _Variable.DEFAULT_TABLE_ENCRYPTION: _skip(1),
+    _Variable.HRNOW: _skip(3),
+    _Variable.XID: _number(8, "ddl_xid"),
+    _Variable.GTID_FLAGS3: _alter_phase,
+    _Variable.CHARACTER_SET_COLLATIONS: _charset_collations,
 }

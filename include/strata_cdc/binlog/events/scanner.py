@@ -263,7 +263,8 @@ class TransactionScanner:
 
     def _add_table_map(self, body: bytes, position: int) -> None:
         try:
-            self._table_maps.add(parse_table_map(body, self._format.header_length(EventType.TABLE_MAP)))
+            post_header = self._format.header_length(EventType.TABLE_MAP)
+            self._table_maps.add(parse_table_map(body, post_header, self._format.flavour.vendor))
         except StrataError as error:
             raise error.located(offset=position) from None
 

@@ -13,11 +13,15 @@ from strata_cdc.binlog.bytes.cursor import ByteCursor
 from strata_cdc.binlog.events.field_types import LOGGED_FIELDS, UNKNOWN_FIELD, MetadataForm
 from strata_cdc.binlog.events.model import TableMap
 from strata_cdc.errors import CorruptEventError
+from strata_cdc.flavour import Vendor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MEMBERS = frozenset({FieldType.ENUM, FieldType.SET})
+_CHARACTERS = frozenset(code for code, field in LOGGED_FIELDS.items() if field.has_charset)
+_COUNTED = {Vendor.MYSQL: _CHARACTERS, Vendor.MARIADB: _CHARACTERS | {FieldType.GEOMETRY}}
+"""The codes of the columns that the lists of charsets count: MariaDB counts geometries, with the charset binary."""
 
 
 class _Field(IntEnum):
@@ -38,12 +42,13 @@ class _Field(IntEnum):
     VECTOR_DIMENSIONS = 13
 
 
-def parse_table_map(body: bytes, post_header: int = 8) -> TableMap:
+def parse_table_map(body: bytes, post_header: int = 8, vendor: Vendor = Vendor.MYSQL) -> TableMap:
     """Reads TABLE_MAP from what lies between its header and its checksum.
 
     Args:
         body: The event's bytes.
         post_header: Bytes of the post-header as the file's format has it: 8, or 6 before 5.1.4.
+        vendor: Of the server that wrote it.
 
     Raises:
         CorruptEventError: A field runs beyond the end, or contradicts another.
@@ -74,7 +79,7 @@ def parse_table_map(body: bytes, post_header: int = 8) -> TableMap:
         metadata=tuple(value for _, value in resolved),
         nullable=tuple(bool(nullable[at >> 3] >> (at & 7) & 1) for at in range(columns)),
         unsigned=_unsigned(optional, types),
-        collations=_collations(optional, types),
+        collations=_collations(optional, types, _COUNTED[vendor]),
         names=optional.names,
         labels=optional.labels(types),
         primary_key=optional.primary_key,
@@ -82,6 +87,7 @@ def parse_table_map(body: bytes, post_header: int = 8) -> TableMap:
         geometry_types=optional.geometry_types,
         vector_dimensions=optional.vector_dimensions,
         body=body[post_header:],
+        vendor=vendor,
     )
 
 
@@ -239,9 +245,9 @@ def _unsigned(optional: _Optional, types: tuple[int, ...]) -> tuple[bool, ...] |
     return tuple(is_numeric and next(signs) for is_numeric in numeric)
 
 
-def _collations(optional: _Optional, types: tuple[int, ...]) -> tuple[int, ...] | None:
+def _collations(optional: _Optional, types: tuple[int, ...], counted: frozenset[int]) -> tuple[int, ...] | None:
     found = [0] * len(types)
-    characters = [at for at, code in enumerate(types) if LOGGED_FIELDS.get(code, UNKNOWN_FIELD).has_charset]
+    characters = [at for at, code in enumerate(types) if code in counted]
     if characters and optional.charsets is None:
         return None
     for columns, charsets in (

@@ -145,7 +145,7 @@ def _inner_table_maps(binlog: BinlogFile, offset: int, length: int) -> Iterator[
         index = index_payload(chunk.buffer, 0, len(chunk.buffer), _FIRST_EVENTS)
         for at in (index.types == EventType.TABLE_MAP).nonzero()[0]:
             first, end = int(index.positions[at]) + HEADER_BYTES, int(index.positions[at] + index.lengths[at])
-            yield parse_table_map(chunk.buffer[first:end].tobytes(), post_header)
+            yield parse_table_map(chunk.buffer[first:end].tobytes(), post_header, binlog.format.flavour.vendor)
 
 
 def statements_at(binlog: BinlogFile, offset: int, length: int) -> Iterator[Statement]:

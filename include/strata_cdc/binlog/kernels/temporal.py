@@ -2,9 +2,10 @@
 Not here: the text of invalid ones (`changes/invalid.py`).
 
 Formats: MySQL 5.6 and later `mysys/my_time.cc` (`my_datetime_packed_from_binary` and similar), before that
-`sql/field.cc`. NULL cells become 0. A value is invalid if it is not a date of the proleptic Gregorian calendar in the
-years 1 to 9999 (zero dates, 30 February) or not a time of a clock. An invalid value becomes 0, and its entry in `bad`
-1; the kernels return the number of invalid values.
+`sql/field.cc`; with fractions before that only in MariaDB 5.3 (`sql/field.cc`, `Field_datetime_hires` and similar).
+NULL cells become 0. A value is invalid if it is not a date of the proleptic Gregorian calendar in the years 1 to 9999
+(zero dates, 30 February) or not a time of a clock. An invalid value becomes 0, and its entry in `bad` 1; the kernels
+return the number of invalid values.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def gather_datetimes(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, b
 
 @kernel
 def gather_timestamps(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, bad: Bytes) -> Int:
-    """TIMESTAMP(fsp), 4 bytes and its fraction: seconds since 1970 UTC, 0 for the zero date."""
+    """TIMESTAMP(fsp), 4 bytes and its fraction: seconds since 1970 UTC, all 0 for the zero date."""
     found = np.int64(0)
     for i in range(cells.shape[0]):
         out[i] = 0
@@ -129,7 +130,7 @@ def gather_timestamps(buf: Bytes, base: Int, cells: Cells, fsp: Int, out: Ints, 
             at = base + np.int64(cells[i])
             seconds = big_endian(buf, at, 4)
             fraction = fraction_at(buf, at + 4, fsp)
-            if seconds == 0 or fraction == NO_FRACTION:
+            if seconds + fraction == 0 or fraction == NO_FRACTION:
                 bad[i] = 1
                 found += 1
             else:
@@ -223,4 +224,66 @@ def gather_old_times(buf: Bytes, base: Int, cells: Cells, out: Ints, bad: Bytes)
                 found += 1
             else:
                 out[i] = micros if digits >= 0 else -micros
+    return found
+
+
+@kernel
+def gather_hires_datetimes(buf: Bytes, base: Int, cells: Cells, digits: Int, out: Ints, bad: Bytes) -> Int:
+    """DATETIME(digits) of MariaDB 5.3, 6 to 8 bytes: (((year * 13 + month) * 32 + day) * 24 + hour) and so on, with
+    `digits` digits (1 to 6) after the second."""
+    found = np.int64(0)
+    size = np.int64(6 + (digits > 2) + (digits > 5))
+    unit = np.int64(10) ** digits
+    for i in range(cells.shape[0]):
+        out[i] = 0
+        if cells[i] > ABSENT_CELL:
+            packed = big_endian(buf, base + np.int64(cells[i]), size)
+            seconds = packed // unit
+            clock, day = seconds % 86_400, seconds // 86_400
+            month = day >> 5
+            micros = micros_of(month // 13, month % 13, day & 31, clock // 3600, clock // 60 % 60, clock % 60)
+            if packed < 0 or micros == NO_DATE:
+                bad[i] = 1
+                found += 1
+            else:
+                out[i] = micros + packed % unit * (SECOND // unit)
+    return found
+
+
+@kernel
+def gather_hires_timestamps(buf: Bytes, base: Int, cells: Cells, digits: Int, out: Ints, bad: Bytes) -> Int:
+    """TIMESTAMP(digits) of MariaDB 5.3, 5 to 7 bytes: seconds since 1970 UTC, then `digits` digits (1 to 6)."""
+    found = np.int64(0)
+    unit = np.int64(10) ** digits
+    for i in range(cells.shape[0]):
+        out[i] = 0
+        if cells[i] > ABSENT_CELL:
+            at = base + np.int64(cells[i])
+            seconds = big_endian(buf, at, 4)
+            fraction = big_endian(buf, at + 4, (digits + 1) >> 1)
+            if seconds + fraction == 0 or fraction >= unit:
+                bad[i] = 1
+                found += 1
+            else:
+                out[i] = seconds * SECOND + fraction * (SECOND // unit)
+    return found
+
+
+@kernel
+def gather_hires_times(buf: Bytes, base: Int, cells: Cells, digits: Int, out: Ints, bad: Bytes) -> Int:
+    """TIME(digits) of MariaDB 5.3, 4 to 6 bytes: from -838:59:59.999999 on, with `digits` digits (1 to 6) after the
+    second."""
+    found = np.int64(0)
+    size = np.int64(4 + (digits > 2) + (digits > 5))
+    unit = np.int64(10) ** digits
+    zero = (MOST_HOURS + 1) * 3600 * unit
+    for i in range(cells.shape[0]):
+        out[i] = 0
+        if cells[i] > ABSENT_CELL:
+            time = big_endian(buf, base + np.int64(cells[i]), size) - zero
+            if abs(time) >= zero:
+                bad[i] = 1
+                found += 1
+            else:
+                out[i] = time * (SECOND // unit)
     return found

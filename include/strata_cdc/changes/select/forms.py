@@ -34,7 +34,9 @@ from strata_cdc.schema.model.types import (
     SPATIAL,
     STRINGS,
     ColumnType,
+    Family,
     TypeKind,
+    kinds_of,
     parse_column_type,
 )
 
@@ -202,8 +204,13 @@ def _json(_: ColumnType, __: Column) -> _Form:
     return _Form(TEXT, 0, frozenset({FieldType.JSON}), GatherUtf8(_LENGTH_BYTES, "utf8mb4"))
 
 
+def _as_text(_: ColumnType, __: Column) -> _Form:
+    return _Form(TEXT, 0, frozenset({FieldType.STRING}), GatherUtf8(_LENGTH_BYTES, "utf8mb4"))
+
+
 def _vector(_: ColumnType, __: Column) -> _Form:
-    return _Form(TEXT, 0, frozenset({FieldType.VECTOR}), GatherVector(_LENGTH_BYTES))
+    # MariaDB sends a VARBINARY.
+    return _Form(TEXT, 0, frozenset({FieldType.VECTOR, FieldType.VAR_STRING}), GatherVector(_LENGTH_BYTES))
 
 
 def _geometry(_: ColumnType, __: Column) -> _Form:
@@ -230,6 +237,7 @@ FORMS: Final[dict[TypeKind, Callable[[ColumnType, Column], _Form]]] = {
     TypeKind.YEAR: _year,
     TypeKind.JSON: _json,
     TypeKind.VECTOR: _vector,
+    **dict.fromkeys(kinds_of(Family.FIXED_BYTES), _as_text),
     **dict.fromkeys(SPATIAL, _geometry),
 }
 """The form of each column type in the binary protocol (sql/field.cc, `send_to_protocol`)."""

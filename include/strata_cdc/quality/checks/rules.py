@@ -15,7 +15,16 @@ from msgspec import Struct, field
 
 from strata_cdc.changes.arrow import BEFORE, may_be_invalid
 from strata_cdc.runs.verdict import Severity
-from strata_cdc.schema.model.types import BLOBS, SPATIAL, TEXTS, ColumnType, TypeKind, parse_column_type
+from strata_cdc.schema.model.types import (
+    BLOBS,
+    SPATIAL,
+    TEXTS,
+    ColumnType,
+    Family,
+    TypeKind,
+    kinds_of,
+    parse_column_type,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,8 +41,8 @@ MOST_LABELS = 2000
 """Enums with more labels are not listed in an expectation: the page that shows it would be unreadable."""
 
 _NOT_IN_FRAMES = re.compile("[.`]")
-_LONGEST_TIME = (838 * 3600 + 59 * 60 + 59) * 1_000_000
-"""Microseconds; `838:59:59` has no fraction (manual, "The TIME Type")."""
+_LONGEST_TIME = 839 * 3600 * 1_000_000 - 1
+"""Microseconds: of MariaDB `838:59:59.999999`; MySQL's longest time has no fraction (manual, "The TIME Type")."""
 _LAST_YEAR = 2155
 
 
@@ -292,6 +301,7 @@ TYPE_RULES: Final[dict[TypeKind, _Compiled]] = {
     TypeKind.YEAR: lambda _: _between(0, _LAST_YEAR),
     TypeKind.JSON: _document,
     TypeKind.VECTOR: _nothing,
+    **dict.fromkeys(kinds_of(Family.FIXED_BYTES), _nothing),
     **dict.fromkeys(SPATIAL, _nothing),
 }
 """What the values of each column type must satisfy."""

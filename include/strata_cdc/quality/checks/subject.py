@@ -164,7 +164,8 @@ def rules_of_version(
     names = published_names(definition, columns)
     rules = [rule_of_version(version), *rules_of_definition(definition, names, exempt)]
     # If images lack columns, nothing is known about what the last one left.
-    if definition.primary_key and not exempt.partial_rows:
+    # A versioned table also has rows of the past under the key.
+    if definition.primary_key and not definition.versioned and not exempt.partial_rows:
         rules.append(history_rule(definition, names))
     return tuple(rules)
 

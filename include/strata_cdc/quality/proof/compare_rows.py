@@ -130,7 +130,9 @@ FROM_SELECT: Final[dict[TypeKind, Callable[[Sequence[Any], pa.DataType], pa.Arra
     **dict.fromkeys(kinds_of(Family.INTEGER, Family.FLOATING, Family.YEAR, Family.BYTES, Family.BLOB), _as_given),
     TypeKind.DECIMAL: _decimals,
     TypeKind.BIT: _bits,
-    **dict.fromkeys(kinds_of(Family.CHARACTERS, Family.TEXT, Family.LABELS, Family.DOCUMENT), _texts),
+    **dict.fromkeys(
+        kinds_of(Family.CHARACTERS, Family.TEXT, Family.LABELS, Family.DOCUMENT, Family.FIXED_BYTES), _texts
+    ),
     TypeKind.DATE: _moments,
     TypeKind.DATETIME: _moments,
     TypeKind.TIMESTAMP: _moments,

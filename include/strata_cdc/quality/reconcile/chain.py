@@ -84,8 +84,9 @@ def _applied(state: pa.Table, changes: pa.Table, definition: TableDefinition, ke
         codes = row_codes(pa.concat_tables([state.select(key), keys]))
         return state.filter(pa.array(np.isin(codes[: state.num_rows], codes[state.num_rows :])))
 
-    events = ImageChanges.of(in_order(changes), definition)
-    return last_of_each_key(state, events, completed(events, definition, key, changes["_missing"], rows_of), key)
+    ordered = in_order(changes)
+    events = ImageChanges.of(ordered, definition)
+    return last_of_each_key(state, events, completed(events, definition, key, ordered["_missing"], rows_of), key)
 
 
 class _Events:
@@ -94,11 +95,11 @@ class _Events:
     def __init__(self, state: pa.Table, changes: pa.Table, definition: TableDefinition) -> None:
         names = state.schema.names
         op = changes["_op"]
-        found_at = np.flatnonzero(pc.not_equal(op, "insert").to_numpy(zero_copy_only=False))
-        left_at = np.flatnonzero(pc.not_equal(op, "delete").to_numpy(zero_copy_only=False))
+        events = ImageChanges.of(changes, definition)
+        found_at, left_at = events.taken, events.put
         before = changes[BEFORE].take(pa.array(found_at))
         found = pa.Table.from_arrays([pc.struct_field(before, [name]) for name in names], names=names)
-        left = _left(changes, definition).select(names)
+        left = _left(events, changes, definition).select(names)
         self._changes = changes
         key = _key_of(state, definition)
         self._key = key or names
@@ -213,10 +214,9 @@ def _has_differences(changes: pa.Table, definition: TableDefinition) -> pa.Array
     return found
 
 
-def _left(changes: pa.Table, definition: TableDefinition) -> pa.Table:
+def _left(events: ImageChanges, changes: pa.Table, definition: TableDefinition) -> pa.Table:
     """The images after changes that are in order, with the defaults of columns that inserts did not give; whole if
     there is no key, by which nobody could find the rest."""
-    events = ImageChanges.of(changes, definition)
     if key_columns(definition):
         return events.after
     return completed(events, definition, (), changes["_missing"], lambda keys: keys)

@@ -15,10 +15,11 @@ from strata_cdc.schema.apply.charset import charset_of, collation_for
 from strata_cdc.schema.apply.columns import WIDTHS_HIDDEN_SINCE, column_from, column_text, with_default
 from strata_cdc.schema.apply.convert import Conversion, conversion_of
 from strata_cdc.schema.apply.create import with_primary_not_null
-from strata_cdc.schema.apply.keys import primary_columns, with_keys
+from strata_cdc.schema.apply.keys import MariadbKeys, primary_columns, with_keys, with_period_columns
 from strata_cdc.schema.apply.limits import possible_limits
 from strata_cdc.schema.apply.placed import Placed
 from strata_cdc.schema.apply.surviving import surviving_keys
+from strata_cdc.schema.apply.system_time import with_period_not_null, with_row_times
 from strata_cdc.schema.apply.timestamps import with_implicit_timestamps
 from strata_cdc.schema.ddl.changes import (
     AddColumn,
@@ -31,10 +32,13 @@ from strata_cdc.schema.ddl.changes import (
     RenameColumn,
     SetDefault,
     SetOptions,
+    SetPeriod,
+    SetVersioning,
     SetVisibility,
 )
+from strata_cdc.schema.ddl.fitting import fitting
 from strata_cdc.schema.model.charsets import default_collation
-from strata_cdc.schema.model.definition import TableDefinition
+from strata_cdc.schema.model.definition import Period, TableDefinition
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.types import INTEGERS, TypeKind, parse_column_type
 
@@ -60,6 +64,7 @@ def altered(definition: TableDefinition, change: AlterTable, database_collation:
     Raises:
         DdlError: The statement does not fit the definition, so one of the two is not what the server had.
     """
+    change = fitting(change, definition)
     if change.keeps_definition:
         return definition
     return _Altering(definition, change, database_collation).run()
@@ -69,9 +74,13 @@ class _Altering:
     """The processing of one ALTER TABLE."""
 
     def __init__(self, definition: TableDefinition, change: AlterTable, database_collation: str | None) -> None:
-        self.before = definition
+        self.before = replace(definition, columns=with_row_times(definition.columns, versioned=False))
+        """Without hidden columns, which no step names."""
+        self.unchanged = definition
         self.context: DdlContext = change.context
         self.steps = change.steps
+        self.period = self.period_after()
+        self.versioned = self.versioned_after()
         self.renamed = change.new_name is not None
         self.database_collation = database_collation
         self.conversion: Conversion | None = None
@@ -82,26 +91,48 @@ class _Altering:
         written = self.written_columns(collation)
         self.walk_old_columns(written)
         self.place_columns(written)
+        for placed, column in zip(
+            self.placed, with_period_not_null([placed.column for placed in self.placed], self.period), strict=True
+        ):
+            placed.column = column
         columns = [placed.column for placed in self.placed]
-        kept = surviving_keys(self.before, self.steps, self.placed)
+        kept = [replace(key, hashed=False) for key in surviving_keys(self.before, self.steps, self.placed)]
         engine, row_format = self.storage()
         added = [step.key for step in self.steps if isinstance(step, AddKey)]
-        keys = with_keys(kept, added, columns, possible_limits(engine, row_format, self.context))
+        keys = with_keys(
+            kept,
+            with_period_columns(added, self.period),
+            columns,
+            possible_limits(engine, row_format, self.context),
+            MariadbKeys.of(engine, self.context.flavour),
+        )
         if self.rebuilds_nothing(keys):
-            return self.before
+            return self.unchanged
         columns = with_implicit_timestamps(self.placed, primary_columns(keys), self.context)
         columns = with_primary_not_null(columns, keys)
         if self.context.flavour.is_mysql(*WIDTHS_HIDDEN_SINCE):
             columns = [self.without_width(column) for column in columns]
         return TableDefinition(
-            columns=tuple(columns),
+            columns=with_row_times(columns, versioned=self.versioned),
             keys=keys,
             character_set=charset_of(collation).name if collation else None,
             collation=collation,
             engine=engine,
             options=self.partitioning(),
             row_format=row_format,
+            versioned=self.versioned,
+            period=self.period,
+            sequence=self.before.sequence,
         )
+
+    def period_after(self) -> Period | None:
+        """The period; its columns cannot be renamed (11.8)."""
+        periods = [step.period for step in self.steps if isinstance(step, SetPeriod)]
+        return periods[-1] if periods else self.before.period
+
+    def versioned_after(self) -> bool:
+        settings = [step.versioned for step in self.steps if isinstance(step, SetVersioning)]
+        return settings[-1] if settings else self.before.versioned
 
     def rebuilds_nothing(self, keys: Sequence[Key]) -> bool:
         """Whether keys are dropped and added again unchanged. The server ignores that: they keep their visibility,
@@ -115,11 +146,12 @@ class _Altering:
     def table_collation(self) -> str | None:
         """The table's default collation afterwards; CONVERT TO sets it too."""
         collation = self.before.collation
+        written: str | None = None
         named: str | None = None
         """A collation that the statement names. The name of its charset, if it comes later, does not change it."""
         for step in self.steps:
             if isinstance(step, ConvertCharset):
-                self.conversion = conversion_of(step, self.database_collation, self.context)
+                self.conversion = self.converted(step)
                 collation = self.conversion.collation
                 named = collation if step.collation else None
             elif isinstance(step, SetOptions) and (step.options.charset is not None or step.options.collation):
@@ -130,7 +162,15 @@ class _Altering:
                     named = collation
                 elif named and collation and charset_of(named) == charset_of(collation):
                     collation = named
-        return collation
+                written = collation
+        # To MariaDB the order does not matter: the default that is written is that of the table.
+        return written if written is not None and self.context.flavour.is_mariadb() else collation
+
+    def converted(self, step: ConvertCharset) -> Conversion:
+        """The conversion; for MariaDB a collation that an earlier one names stays, as both must have one charset."""
+        conversion = conversion_of(step, self.database_collation, self.context)
+        earlier = self.conversion
+        return earlier if earlier and not step.collation and self.context.flavour.is_mariadb() else conversion
 
     def written_columns(self, collation: str | None) -> dict[int, Column]:
         """The columns that the statement defines, by the index of their step."""
@@ -155,7 +195,8 @@ class _Altering:
         ):
             return collation
         charset = charset_of(collation).name
-        return default_collation(charset, self.context.flavour) if charset == "utf8mb4" else collation
+        is_own = charset == "utf8mb4" and self.context.flavour.is_mysql()
+        return default_collation(charset, self.context.flavour) if is_own else collation
 
     # Columns ------------------------------------------------------------------------------------
 

@@ -4,14 +4,24 @@ Not here: the names and ids (`schema/charsets`), the effect on a type (`columns.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import DdlError
 from strata_cdc.schema.ddl.context import UTF8_AS_UTF8MB4
-from strata_cdc.schema.model.charsets import CHARSETS, Charset, charset_named, charset_of_collation, collation_named
+from strata_cdc.schema.model.charsets import (
+    CHARSETS,
+    Charset,
+    charset_named,
+    charset_of_collation,
+    collation_named,
+    is_contextual,
+)
 
 if TYPE_CHECKING:
     from strata_cdc.schema.ddl.context import DdlContext
+
+DEFAULT: Final = "default"
+"""COLLATE DEFAULT: the default of the charset."""
 
 
 def collation_for(charset: str | None, collation: str | None, inherited: str | None, context: DdlContext) -> str | None:
@@ -20,11 +30,22 @@ def collation_for(charset: str | None, collation: str | None, inherited: str | N
     Raises:
         DdlError: A name that no known server has.
     """
-    if collation:
-        return known_collation(collation, context)
+    if collation and collation.lower() != DEFAULT:
+        return known_collation(_completed(collation, charset, inherited, context), context)
     if charset:
         return context.default_collation(known_charset(charset, context).name)
     return inherited
+
+
+def _completed(collation: str, charset: str | None, inherited: str | None, context: DdlContext) -> str:
+    """The name with a charset: that of the text, where MariaDB's names have none."""
+    if not is_contextual(collation):
+        return collation
+    if charset:
+        return f"{known_charset(charset, context).name}_{collation}"
+    if inherited is None:
+        raise DdlError(f"the charset of the text in collation {collation} is not known")
+    return f"{charset_of_collation(inherited)}_{collation}"
 
 
 def known_charset(name: str, context: DdlContext) -> Charset:

@@ -23,10 +23,12 @@ from strata_cdc.schema.model.types import (
     LABELLED,
     SPATIAL,
     STRINGS,
+    TEMPORAL_WITH_FRACTION,
     TEXTS,
     ColumnType,
     Family,
     TypeKind,
+    parse_column_type,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +60,8 @@ def column_from(
     Raises:
         DdlError: A charset is not known, or no server accepts the type.
     """
+    if context.flavour.is_mariadb():
+        written = _as_mariadb_reads(written)
     collation = _collation(written, table_collation, context, converted_to)
     column_type = resolve_type(written.type, collation)
     has_charset = column_type.kind in STRINGS or (column_type.kind in LABELLED and collation != "binary")
@@ -77,6 +81,19 @@ def column_from(
         label_bytes=_hidden_labels(written.type, collation),
     )
     return with_default(column, written.default, context)
+
+
+def _as_mariadb_reads(written: WrittenColumn) -> WrittenColumn:
+    """The column as text if bytes have a COLLATE; ON UPDATE with the precision of the column."""
+    kind = written.type.kind
+    if written.collation is not None and kind in _AS_TEXT:
+        return replace(written, type=replace(written.type, kind=_AS_TEXT[kind]))
+    if written.on_update is not None and kind in TEMPORAL_WITH_FRACTION:
+        return replace(written, on_update=CurrentTimestamp(written.type.length or 0))
+    return written
+
+
+_AS_TEXT = {binary: text for text, binary in AS_BINARY.items() if text is not TypeKind.XMLTYPE}
 
 
 def _hidden_labels(written: WrittenType, collation: str | None) -> tuple[str, ...] | None:
@@ -104,7 +121,8 @@ def _collation(
     if converted_to is not None and collation != "binary":
         collation = converted_to
     # BINARY without a charset overrides COLLATE and CONVERT TO; after a charset it is part of the charset.
-    return charset_of(collation).binary_collation if said.binary and not said.charset else collation
+    is_binary = said.binary and not said.charset and not collation.endswith("_nopad_bin")
+    return charset_of(collation).binary_collation if is_binary else collation
 
 
 def resolve_type(written: WrittenType, collation: str | None) -> ColumnType:
@@ -115,7 +133,7 @@ def resolve_type(written: WrittenType, collation: str | None) -> ColumnType:
         raw = label_bytes(written.labels, charset)
         return ColumnType(kind, labels=tuple(shown_label(label, charset) for label in raw))
     if kind.facts.family in _SIZED_BY_CHARSET:
-        return _string_type(kind, written.length, collation)
+        return replace(_string_type(kind, written.length, collation), compressed=written.compressed)
     length = kind.facts.zero_length if written.length == 0 else written.length
     return ColumnType(kind, length, written.decimals, unsigned=written.unsigned, zerofill=written.zerofill)
 
@@ -154,7 +172,7 @@ def column_text(column_type: ColumnType, flavour: Flavour) -> str:
     if kind in INTEGERS:
         return _integer_text(column_type, flavour)
     if kind is TypeKind.YEAR:
-        return "year" if flavour.is_mysql(*WIDTHS_HIDDEN_SINCE) else "year(4)"
+        return "year" if flavour.is_mysql(*WIDTHS_HIDDEN_SINCE) else f"year({column_type.length or 4})"
     if kind.facts.old_name is not None and not flavour.is_mysql(8):
         return kind.facts.old_name
     return column_type.text
@@ -185,12 +203,15 @@ def with_default(
     context: DdlContext,
 ) -> Column:
     """The column with the default that a statement gives it; None for no default."""
-    if default is None and column.default is None:
-        return column
+    if (default is None and column.default is None) or column.generated is not None:
+        return column  # MariaDB accepts ALTER COLUMN ... SET DEFAULT for a generated column, and ignores it
     column = replace(column, default_bytes=None)
     if default is None or isinstance(default, NullDefault):
         return replace(column, default=None, default_is_expression=False)
     if isinstance(default, CurrentTimestamp):
+        kind = parse_column_type(column.column_type)
+        if context.flavour.is_mariadb() and kind.kind in TEMPORAL_WITH_FRACTION:
+            default = CurrentTimestamp(kind.length or 0)
         return replace(column, default=str(default), default_is_expression=True)
     if isinstance(default, ExpressionDefault):
         # Distinguished from CURRENT_TIMESTAMP without parentheses, which the server does not treat as an expression.

@@ -64,7 +64,7 @@ class Conversion(Struct, frozen=True):
         column."""
         column_type = parse_column_type(column.column_type)
         unsized = column_type.kind in TEXTS or column_type.kind in BLOBS
-        if not unsized or written.kind in _ALWAYS_LONG or written.length is not None:
+        if self.flavour.is_mariadb() or not unsized or written.kind in _ALWAYS_LONG or written.length is not None:
             return column
         wide = CHARSETS[column.character_set].max_bytes if column.character_set is not None else 1
         kind = sized_text(_characters_counted_twice(old) * wide)

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from strata_cdc.schema.apply.charset import charset_of, collation_for
 from strata_cdc.schema.apply.columns import column_from
-from strata_cdc.schema.apply.keys import primary_columns, with_keys
+from strata_cdc.schema.apply.keys import MariadbKeys, primary_columns, with_keys, with_period_columns
 from strata_cdc.schema.apply.limits import possible_limits
 from strata_cdc.schema.apply.placed import Placed
+from strata_cdc.schema.apply.system_time import with_period_not_null, with_row_times
 from strata_cdc.schema.apply.timestamps import with_implicit_timestamps
 from strata_cdc.schema.model.definition import TableDefinition
 from strata_cdc.schema.model.folding import fold_name
@@ -38,18 +39,30 @@ def definition_from(change: CreateTable, database_collation: str | None) -> Tabl
     options = change.options
     charset = options.charset or None
     collation = collation_for(charset, options.collation, database_collation, context)
-    columns = [column_from(written, collation, context) for written in change.columns]
-    keys = with_keys((), change.keys, columns, possible_limits(options.engine, options.row_format, context))
+    columns = with_period_not_null(
+        [column_from(written, collation, context) for written in change.columns], change.period
+    )
+    keys = with_keys(
+        (),
+        with_period_columns(change.keys, change.period),
+        columns,
+        possible_limits(options.engine, options.row_format, context),
+        MariadbKeys.of(options.engine, context.flavour),
+    )
     placed = [Placed(column, None, written) for column, written in zip(columns, change.columns, strict=True)]
     columns = with_implicit_timestamps(placed, primary_columns(keys), context)
+    versioned = options.versioned or any(written.versioned for written in change.columns)
     return TableDefinition(
-        columns=tuple(with_primary_not_null(columns, keys)),
+        columns=with_row_times(with_primary_not_null(columns, keys), versioned=versioned),
         keys=keys,
         character_set=charset_of(collation).name if collation else None,
         collation=collation,
         engine=options.engine,
         options=options.partitioning or "",
         row_format=options.row_format,
+        versioned=versioned,
+        period=change.period,
+        sequence=options.sequence,
     )
 
 

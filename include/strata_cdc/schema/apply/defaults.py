@@ -7,6 +7,7 @@ import re
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Final
 
+from strata_cdc.schema.apply.addresses import address_text
 from strata_cdc.schema.apply.charset import charset_of
 from strata_cdc.schema.apply.floats import approximate_text, double_text
 from strata_cdc.schema.apply.labels import bytes_of_literal, shown_label
@@ -32,11 +33,11 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
 def default_text(literal: Literal, column: Column, context: DdlContext) -> str | None:
     """COLUMN_DEFAULT of a column whose default is `literal`; the literal's own text if no rule is known.
 
-    None for types that have no default: outside strict mode the server accepts `TEXT DEFAULT ''` and ignores it.
+    None for types that have no default: outside strict mode MySQL accepts `TEXT DEFAULT ''` and ignores it.
     """
     column_type = parse_column_type(column.column_type)
     facts = column_type.kind.facts
-    if facts.capacity is not None:
+    if facts.capacity is not None and not context.flavour.is_mariadb():
         return None
     return STORED_DEFAULTS[facts.family](literal, column, column_type, context)
 
@@ -191,7 +192,14 @@ STORED_DEFAULTS: Final[dict[Family, Callable[[Literal, Column, ColumnType, DdlCo
     Family.CHARACTERS: _text,
     Family.BYTES: lambda literal, _, kind, context: shown_bytes(_bytes(literal, context), kind),
     Family.LABELS: _labels,
-    Family.TEMPORAL: lambda literal, _, kind, context: temporal_text(literal, kind, context.sql_mode),
-    Family.YEAR: lambda literal, _, kind, context: temporal_text(literal, kind, context.sql_mode),
+    Family.TEMPORAL: lambda literal, _, kind, context: temporal_text(literal, kind, context),
+    Family.FIXED_BYTES: lambda literal, _, kind, __: address_text(literal, kind),
+    # Only MariaDB has literal defaults of these.
+    Family.TEXT: _text,
+    Family.BLOB: lambda literal, _, kind, context: shown_bytes(_bytes(literal, context), kind),
+    Family.VECTOR: lambda literal, _, kind, context: shown_bytes(_bytes(literal, context), kind),
+    Family.GEOMETRY: lambda literal, _, kind, context: shown_bytes(_bytes(literal, context), kind),
+    Family.DOCUMENT: _text,
+    Family.YEAR: lambda literal, _, kind, context: temporal_text(literal, kind, context)[-(kind.length or 4) :],
 }
 """The stored value of a literal, by the family of each type that can have a literal default."""

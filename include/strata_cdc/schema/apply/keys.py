@@ -3,12 +3,13 @@ Not here: which keys an ALTER keeps (`alter.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.errors import DdlError
-from strata_cdc.schema.apply.limits import CAN_BE_CUT, FULL_LENGTH_COUNTS, cut_to
+from strata_cdc.schema.apply.limits import CAN_BE_CUT, FULL_LENGTH_COUNTS, cut_to, longest_unique_keys, unique_key_fits
 from strata_cdc.schema.apply.widths import characters_of
 from strata_cdc.schema.model.definition import Key, KeyKind, KeyPart
 from strata_cdc.schema.model.folding import fold_name
@@ -17,19 +18,25 @@ from strata_cdc.schema.model.types import SPATIAL, parse_column_type
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from strata_cdc.flavour import Flavour
     from strata_cdc.schema.ddl.changes import WrittenKey, WrittenKeyPart
-    from strata_cdc.schema.model.definition import Column
+    from strata_cdc.schema.model.definition import Column, Period, TableDefinition
 
 _ORDERED = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE, KeyKind.INDEX})
 _LONGEST_NAME = 64
 
 
 def with_keys(
-    present: Iterable[Key], written: Iterable[WrittenKey], columns: Sequence[Column], limits: frozenset[int]
+    present: Iterable[Key],
+    written: Iterable[WrittenKey],
+    columns: Sequence[Column],
+    limits: frozenset[int],
+    mariadb: MariadbKeys | None = None,
 ) -> tuple[Key, ...]:
     """The keys of a table that already has `present` and gets `written`, in the order in which they are kept.
 
-    Parts of plain indexes that are too long for the engine are cut to a prefix; for `limits` see `possible_limits`.
+    Parts of plain indexes that are too long for the engine are cut to a prefix; for `limits` see `possible_limits`;
+    `mariadb` has the rules of that server.
 
     Raises:
         DdlError: A key names a column that the table does not have, two columns or keys have one name, or no column is
@@ -40,12 +47,43 @@ def with_keys(
         raise DdlError("two columns would have the same name" if columns else "no column would be left")
     # Fulltext keys are last in a table (sql/sql_table.cc, `sort_keys`).
     stored = sorted(present, key=lambda key: key.kind is KeyKind.FULLTEXT)
-    kept = _without_redundant([*stored, *(_unnamed(key, by_name) for key in written)])
-    settled = [_with_prefixes(_of_its_kind(key, by_name), by_name) for key in kept]
-    keys = cut_to(limits, _named(settled), by_name)
+    kept = _without_redundant([*stored, *(_unnamed(key, by_name) for key in written)], mariadb)
+    of_its_kind = [_of_its_kind(key, by_name, mariadb) for key in kept]
+    keys = cut_to(limits, _named([_with_prefixes(key, by_name) for key in of_its_kind]), by_name)
+    if mariadb is not None:
+        keys = [mariadb.marked(key, by_name) for key in keys]
     if len({fold_name(key.name) for key in keys}) < len(keys):
         raise DdlError("two keys would have the same name")
     return in_order(keys)
+
+
+class MariadbKeys(Struct, frozen=True):
+    """What differs in the keys of a table of MariaDB: unique keys that no index can hold are kept by a hash, indexes of
+    geometries are plain ones, and an index serves a foreign key whatever its order is."""
+
+    engine: str | None
+    limits: frozenset[int]
+    """Bytes, from `longest_unique_keys`."""
+
+    @classmethod
+    def of(cls, engine: str | None, flavour: Flavour) -> Self | None:
+        """Those of a table with that engine; None for other servers."""
+        return cls(engine, longest_unique_keys(engine)) if flavour.is_mariadb() else None
+
+    def marked(self, key: Key, columns: dict[str, Column]) -> Key:
+        """The key with `hashed`; before, that says whether the statement has USING HASH. A hash has no order."""
+        hashed = self._is_hashed(key, columns) if key.kind is KeyKind.UNIQUE else False
+        if hashed and any(part.descending for part in key.parts):
+            key = replace(key, parts=tuple(replace(part, descending=False) for part in key.parts))
+        return replace(key, hashed=hashed)
+
+    def _is_hashed(self, key: Key, columns: dict[str, Column]) -> bool | None:
+        if key.hashed:  # MEMORY has such indexes itself
+            return None if self.engine is None else self.engine.lower() not in {"memory", "heap"}
+        if any(_is_spatial(part, columns) for part in key.parts):
+            return None  # the next ALTER makes it an index of the first bytes
+        fits = {unique_key_fits(key, columns, limit) for limit in self.limits}
+        return None if len(fits) == 2 else False in fits
 
 
 def in_order(keys: Iterable[Key]) -> tuple[Key, ...]:
@@ -56,15 +94,23 @@ def in_order(keys: Iterable[Key]) -> tuple[Key, ...]:
 def _unnamed(written: WrittenKey, columns: dict[str, Column]) -> Key:
     """The key as it is written; if it has no name, its name is '' until all names are known."""
     parts = tuple(_part(part, columns) for part in written.parts)
-    return Key(written.name or "", written.kind, parts, invisible=written.invisible, generated=written.foreign)
+    return Key(
+        written.name or "",
+        written.kind,
+        parts,
+        invisible=written.invisible,
+        generated=written.foreign,
+        hashed=written.using_hash and written.kind is KeyKind.UNIQUE,
+        without_overlaps=any(part.is_period for part in written.parts),
+    )
 
 
-def _of_its_kind(key: Key, columns: dict[str, Column]) -> Key:
+def _of_its_kind(key: Key, columns: dict[str, Column], mariadb: MariadbKeys | None) -> Key:
     """The key as the server keeps it: an index on a geometry is a spatial index, and a fulltext index covers whole
     columns, whatever is written. Until this step, the written form distinguishes keys."""
     if key.kind is KeyKind.FULLTEXT:
         return replace(key, parts=tuple(KeyPart(part.column) for part in key.parts))
-    if key.kind is KeyKind.INDEX and _is_spatial(key.parts[0], columns):
+    if key.kind is KeyKind.INDEX and mariadb is None and _is_spatial(key.parts[0], columns):
         return replace(key, kind=KeyKind.SPATIAL)
     return key
 
@@ -109,7 +155,29 @@ def prefix_of(column: Column, length: int | None) -> int | None:
     return min(length, characters_of(column))
 
 
-def _without_redundant(keys: list[Key]) -> list[Key]:
+def with_period_columns(written: Iterable[WrittenKey], period: Period | None) -> list[WrittenKey]:
+    """The keys, with the columns of the period where they name it (`p WITHOUT OVERLAPS`): first its end.
+
+    Raises:
+        DdlError: A key names a period, and the table has none.
+    """
+    return [
+        replace(key, parts=tuple(each for part in key.parts for each in _of_period(part, period)))
+        if any(part.is_period for part in key.parts)
+        else key
+        for key in written
+    ]
+
+
+def _of_period(part: WrittenKeyPart, period: Period | None) -> tuple[WrittenKeyPart, ...]:
+    if not part.is_period:
+        return (part,)
+    if period is None or fold_name(period.name) != fold_name(part.column or ""):
+        raise DdlError(f"a key names period {part.column}, which the table does not have")
+    return replace(part, column=period.end), replace(part, column=period.start)
+
+
+def _without_redundant(keys: list[Key], mariadb: MariadbKeys | None) -> list[Key]:
     """Drops indexes of foreign keys that another key can replace (sql/sql_table.cc, `count_keys`). Of two keys the
     server checks only for the earlier one whether it is ordered: so a later fulltext or spatial key replaces such an
     index."""
@@ -117,7 +185,7 @@ def _without_redundant(keys: list[Key]) -> list[Key]:
     for number, key in enumerate(keys):
         for earlier in range(number):
             other = keys[earlier]
-            if earlier in dropped or other.kind not in _ORDERED or not _one_serves_both(key, other):
+            if earlier in dropped or other.kind not in _ORDERED or not _one_serves_both(key, other, mariadb):
                 continue
             if not other.generated or (key.generated and len(key.parts) < len(other.parts)):
                 dropped.add(number)
@@ -127,12 +195,18 @@ def _without_redundant(keys: list[Key]) -> list[Key]:
     return [key for number, key in enumerate(keys) if number not in dropped]
 
 
-def copied(keys: Iterable[Key]) -> tuple[Key, ...]:
+def copied(definition: TableDefinition, flavour: Flavour) -> tuple[Key, ...]:
     """The keys of a copy (CREATE TABLE ... LIKE): the server makes them anew from the stored keys."""
-    return in_order(_without_redundant(sorted(keys, key=lambda key: key.kind is KeyKind.FULLTEXT)))
+    mariadb = MariadbKeys.of(definition.engine, flavour)
+    stored = sorted(definition.keys, key=lambda key: key.kind is KeyKind.FULLTEXT)
+    keys = _without_redundant(stored, mariadb)
+    if mariadb is not None:
+        columns = {fold_name(column.name): column for column in definition.columns}
+        keys = [mariadb.marked(replace(key, hashed=False), columns) for key in keys]
+    return in_order(keys)
 
 
-def _one_serves_both(left: Key, right: Key) -> bool:
+def _one_serves_both(left: Key, right: Key, mariadb: MariadbKeys | None) -> bool:
     """Whether one of them was made for a foreign key and is the beginning of the other (sql/key_spec.cc,
     `foreign_key_prefix`)."""
     short, long = left, right
@@ -145,13 +219,14 @@ def _one_serves_both(left: Key, right: Key) -> bool:
         return False
     if len(short.parts) > len(long.parts):
         return False
-    return all(_same_part(part, other) for part, other in zip(short.parts, long.parts, strict=False))
+    return all(_same_part(part, other, mariadb) for part, other in zip(short.parts, long.parts, strict=False))
 
 
-def _same_part(key_part: KeyPart, other: KeyPart) -> bool:
+def _same_part(key_part: KeyPart, other: KeyPart, mariadb: MariadbKeys | None) -> bool:
     if key_part.column is None or other.column is None:
         return False
-    if fold_name(key_part.column) != fold_name(other.column) or key_part.descending != other.descending:
+    has_other_order = mariadb is None and key_part.descending != other.descending
+    if fold_name(key_part.column) != fold_name(other.column) or has_other_order:
         return False
     if key_part.lengths != other.lengths and set(key_part.lengths) & set(other.lengths):
         raise DdlError(

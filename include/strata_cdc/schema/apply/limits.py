@@ -11,7 +11,7 @@ from strata_cdc.schema.apply.widths import key_length
 from strata_cdc.schema.model.charsets import CHARSETS
 from strata_cdc.schema.model.definition import Key, KeyKind
 from strata_cdc.schema.model.folding import fold_name
-from strata_cdc.schema.model.types import BLOBS, TEXTS, Family, kinds_of, parse_column_type
+from strata_cdc.schema.model.types import BLOBS, SPATIAL, TEXTS, Family, TypeKind, kinds_of, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,8 +26,12 @@ CAN_BE_CUT: Final = FULL_LENGTH_COUNTS | TEXTS | BLOBS
 _LONGEST: Final = 3072
 _MYISAM: Final = 1000
 """For a part, and for a whole key."""
+_ARIA: Final = 2300
+"""Of MariaDB, for a part and for a whole key."""
 _ANTELOPE: Final = 767
 """InnoDB's row formats COMPACT and REDUNDANT."""
+_NEVER_WHOLE: Final = TEXTS | BLOBS | (SPATIAL - {TypeKind.POINT})
+"""Types of which an index can hold no whole value."""
 _LIMITED_KINDS: Final = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE, KeyKind.INDEX})
 
 
@@ -40,6 +44,8 @@ def possible_limits(engine: str | None, row_format: str | None, context: DdlCont
     """
     if context.refuses_long_keys:
         return frozenset()
+    if context.flavour.is_mariadb():
+        return _limits_of_mariadb((engine or "").lower())
     # MEMORY and BLACKHOLE (since 8.0.27) have the largest limit of InnoDB.
     named = (engine or "").lower()
     if named in {"myisam", "mrg_myisam", "merge"}:
@@ -48,6 +54,31 @@ def possible_limits(engine: str | None, row_format: str | None, context: DdlCont
         return frozenset({_LONGEST})
     innodb = _limits_of_innodb(row_format, context.flavour)
     return innodb if named == "innodb" else innodb | {_MYISAM, _LONGEST}
+
+
+def _limits_of_mariadb(engine: str) -> frozenset[int]:
+    """The same in every row format: InnoDB refuses a part that is too long for the format (10.11 and 11.8)."""
+    if engine in {"innodb", "memory", "heap"}:
+        return frozenset({_LONGEST})
+    if engine in {"myisam", "mrg_myisam", "merge"}:
+        return frozenset({_MYISAM})
+    return frozenset({_ARIA}) if engine == "aria" else frozenset({_LONGEST, _MYISAM, _ARIA})
+
+
+def longest_unique_keys(engine: str | None) -> frozenset[int]:
+    """The possible limits in bytes above which MariaDB keeps a unique key by a hash."""
+    return _limits_of_mariadb((engine or "").lower())
+
+
+def unique_key_fits(key: Key, columns: Mapping[str, Column], limit: int) -> bool:
+    """Whether an index can hold the unique key itself; a part without a length of a text never fits."""
+    sizes = []
+    for part in key.parts:
+        column = columns[fold_name(part.column or "")]
+        if part.prefix_length is None and parse_column_type(column.column_type).kind in _NEVER_WHOLE:
+            return False
+        sizes.append(_bytes(column, part.prefix_length))
+    return sum(sizes) <= limit
 
 
 def _limits_of_innodb(row_format: str | None, flavour: Flavour) -> frozenset[int]:
@@ -85,9 +116,18 @@ def _cut_part(part: KeyPart, columns: Mapping[str, Column], limits: frozenset[in
     if parse_column_type(column.column_type).kind not in CAN_BE_CUT:
         return part
     width = _width(column)
+    lengths = part.lengths if part.lengths != (None,) else (_whole(column),)
     return part.with_lengths(
-        limit // width if _bytes(column, length) > limit else length for length in part.lengths for limit in limits
+        limit // width if _bytes(column, length) > limit else length for length in lengths for limit in limits
     )
+
+
+def _whole(column: Column) -> int | None:
+    """The length of a part without a length; of TEXT and BLOB, which only MariaDB accepts, their capacity."""
+    column_type = parse_column_type(column.column_type)
+    if column_type.kind not in TEXTS | BLOBS or column_type.kind.facts.capacity is None:
+        return None
+    return column_type.kind.facts.capacity(column_type)
 
 
 def _is_taken(key: Key, columns: Mapping[str, Column], limit: int) -> bool:

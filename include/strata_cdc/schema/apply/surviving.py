@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import Column
     from strata_cdc.schema.model.types import ColumnType
 
+_OF_PERIOD = 2
+"""Columns of a period in a key WITHOUT OVERLAPS, which alone are no key."""
 _UNIQUE = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE})
 
 
@@ -42,7 +44,7 @@ def surviving_keys(before: TableDefinition, steps: Sequence[AlterStep], placed: 
         if fold_name(key.name) in dropped:
             continue
         parts = tuple(part for old in key.parts if (part := _surviving_part(old, columns, placed)) is not None)
-        if parts:
+        if len(parts) > (_OF_PERIOD if key.without_overlaps else 0):
             found.append(_changed(key if parts == key.parts else replace(key, parts=parts), steps))
     return found
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from typing import TYPE_CHECKING
 
 from strata_cdc.schema.ddl.literals import Literal, LiteralKind
 from strata_cdc.schema.model.types import ColumnType, TypeKind
 
+if TYPE_CHECKING:
+    from strata_cdc.schema.ddl.context import DdlContext
+
 _NO_ZERO_IN_DATE = 0x800000
 _TIME_TRUNCATE_FRACTIONAL = 1 << 32
+_TIME_ROUND_FRACTIONAL = 1 << 34  # MariaDB (sql/sql_class.h)
 
 
-def temporal_text(literal: Literal, column_type: ColumnType, sql_mode: int = 0) -> str:
+def temporal_text(literal: Literal, column_type: ColumnType, context: DdlContext) -> str:
     """The value as the server prints it; the literal's own text if it is not a known form of a date or time."""
     text = str(literal.number()) if literal.kind in {LiteralKind.HEX, LiteralKind.BITS} else literal.text.strip()
     kind = column_type.kind
@@ -21,13 +26,20 @@ def temporal_text(literal: Literal, column_type: ColumnType, sql_mode: int = 0) 
         text = _filled(text)
     if kind is TypeKind.YEAR:
         return _year(text, is_number=literal.kind is not LiteralKind.TEXT)
-    rounding = ROUND_DOWN if sql_mode & _TIME_TRUNCATE_FRACTIONAL else ROUND_HALF_UP
+    rounding = ROUND_HALF_UP if _rounds(context) else ROUND_DOWN
     try:
         if kind is TypeKind.TIME:
             return _time(text, column_type, rounding)
-        return _date_and_time(text, column_type, rounding, allows_zero=not sql_mode & _NO_ZERO_IN_DATE)
+        return _date_and_time(text, column_type, rounding, allows_zero=not context.sql_mode & _NO_ZERO_IN_DATE)
     except (ValueError, OverflowError):
         return literal.text
+
+
+def _rounds(context: DdlContext) -> bool:
+    """Whether surplus digits of a fraction are rounded. MySQL does it by default, MariaDB does not."""
+    if context.flavour.is_mariadb():
+        return bool(context.sql_mode & _TIME_ROUND_FRACTIONAL)
+    return not context.sql_mode & _TIME_TRUNCATE_FRACTIONAL
 
 
 def _year(text: str, *, is_number: bool) -> str:

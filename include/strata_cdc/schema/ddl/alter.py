@@ -12,10 +12,14 @@ from strata_cdc.schema.ddl.changes import (
     AlterStep,
     AlterTable,
     ChangeColumn,
+    Conditional,
+    ConditionalStep,
     ConvertCharset,
+    ConvertPartition,
     DropColumn,
     DropConstraint,
     DropKey,
+    DropTables,
     RemovePartitioning,
     RemoveRows,
     RenameColumn,
@@ -24,20 +28,23 @@ from strata_cdc.schema.ddl.changes import (
     SetDefault,
     SetKeyVisibility,
     SetOptions,
+    SetPeriod,
+    SetVersioning,
     SetVisibility,
     SwitchKeys,
     TableOptions,
     WrittenColumn,
 )
 from strata_cdc.schema.ddl.columns import read_column, read_default
-from strata_cdc.schema.ddl.create import column_keys
-from strata_cdc.schema.ddl.keys import KEY_STARTS, read_constraint_or_key
+from strata_cdc.schema.ddl.create import column_keys, read_period
+from strata_cdc.schema.ddl.keys import key_is_next, read_constraint_or_key
 from strata_cdc.schema.ddl.options import read_alter_option, read_partitioning
 from strata_cdc.schema.ddl.types import read_charset_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from strata_cdc.schema.ddl.changes import Change
     from strata_cdc.schema.ddl.cursor import TokenCursor
     from strata_cdc.schema.model.definition import TableName
 
@@ -46,26 +53,38 @@ _REBUILT = SetOptions(TableOptions())
 """A step that only means that the table is defined anew."""
 
 
-def read_alter_table(cursor: TokenCursor, *, ignore: bool = False) -> tuple[AlterTable | RemoveRows, ...]:
+def read_alter_table(cursor: TokenCursor, *, ignore: bool = False) -> tuple[Change, ...]:
     """Reads an ALTER TABLE after the word TABLE; `ignore` is set for an ALTER IGNORE TABLE."""
+    if_exists = cursor.take_all("IF", "EXISTS") or cursor.context.sql_if_exists
     name = cursor.table_name()
-    steps = _Steps(cursor)
+    skip_wait(cursor)
+    steps = _Steps(cursor, name)
     while not cursor.at_end():
         steps.read_one()
         # The partitioning clause follows the list without a comma.
         if not cursor.accept(",") and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
             cursor.fail("expected a comma")
-    change = AlterTable(cursor.context, name, tuple(steps.found), steps.new_name, ignore)
+    change = AlterTable(cursor.context, name, tuple(steps.found), steps.new_name, ignore, if_exists)
     if steps.gone is None:
         return (change,)
-    return change, RemoveRows(cursor.context, (name, *steps.exchanged), steps.gone, steps.partitions)
+    removed = RemoveRows(cursor.context, (name, *steps.exchanged), steps.gone, steps.partitions)
+    return (change, *steps.converted, removed)
+
+
+def skip_wait(cursor: TokenCursor) -> None:
+    """Skips WAIT n and NOWAIT of MariaDB."""
+    if cursor.accept("WAIT"):
+        cursor.integer()
+    else:
+        cursor.accept("NOWAIT")
 
 
 class _Steps:
     """The steps of one ALTER TABLE while they are read."""
 
-    def __init__(self, cursor: TokenCursor) -> None:
+    def __init__(self, cursor: TokenCursor, name: TableName) -> None:
         self.cursor = cursor
+        self.name = name
         self.found: list[AlterStep] = []
         self.new_name: TableName | None = None
         self.gone: RowsGone | None = None
@@ -73,6 +92,8 @@ class _Steps:
         self.partitions: tuple[str, ...] = ()
         self.exchanged: list[TableName] = []
         """The table that exchanges its rows with a partition."""
+        self.converted: list[Change] = []
+        """The table that a partition becomes, or that becomes a partition."""
 
     def read_one(self) -> None:
         reader = _READERS.get(self.cursor.word)
@@ -88,29 +109,57 @@ class _Steps:
         cursor = self.cursor
         if cursor.word == "PARTITION":
             self.skip_partition_step()
-            return
-        if cursor.word in KEY_STARTS:
-            key = read_constraint_or_key(cursor)
-            self.found.append(_REBUILT if key is None else AddKey(key))
-            return
-        cursor.accept("COLUMN")
+        elif cursor.take_all("SYSTEM", "VERSIONING"):
+            self.found.append(SetVersioning(versioned=True))
+        elif cursor.sees("PERIOD", "FOR"):
+            self.add_period()
+        elif key_is_next(cursor):
+            self.add_key()
+        else:
+            cursor.accept("COLUMN")
+            self.add_columns()
+
+    def add_period(self) -> None:
+        period = read_period(self.cursor)
+        self.found.append(_REBUILT if period is None else SetPeriod(period))
+
+    def add_key(self) -> None:
+        key = read_constraint_or_key(self.cursor)
+        if key is None:
+            self.found.append(_REBUILT)
+        else:
+            self.append(AddKey(key), conditional=key.conditional)
+
+    def append(self, step: ConditionalStep, *, conditional: bool) -> None:
+        """Adds a step; `conditional` is set for IF EXISTS and IF NOT EXISTS."""
+        self.found.append(Conditional(step) if conditional else step)
+
+    def add_columns(self) -> None:
+        cursor = self.cursor
+        conditional = cursor.take_all("IF", "NOT", "EXISTS")
         if not cursor.accept("("):
             column = read_column(cursor)
-            self.add_column(column, self.place())
+            self.add_column(column, self.place(), conditional=conditional)
             return
         while True:
-            if cursor.word in KEY_STARTS:
-                key = read_constraint_or_key(cursor)
-                self.found.append(_REBUILT if key is None else AddKey(key))
+            if key_is_next(cursor):
+                self.add_key()
+            elif cursor.sees("PERIOD", "FOR"):
+                self.add_period()
             else:
-                self.add_column(read_column(cursor), None)
+                self.add_column(read_column(cursor), None, conditional=conditional)
             if not cursor.accept(","):
                 break
         cursor.expect(")")
 
-    def add_column(self, column: WrittenColumn, after: str | None) -> None:
-        self.found.append(AddColumn(column, after))
-        self.found.extend(AddKey(key) for key in column_keys(column))
+    def add_column(self, column: WrittenColumn, after: str | None, *, conditional: bool) -> None:
+        self.append_column(AddColumn(column, after), conditional=conditional)
+
+    def append_column(self, step: AddColumn | ChangeColumn, *, conditional: bool) -> None:
+        """Adds a step with its column's keys."""
+        self.append(step, conditional=conditional)
+        for key in column_keys(step.column):
+            self.append(AddKey(key), conditional=conditional)
 
     def place(self) -> str | None:
         """FIRST as '', the column of AFTER, None if neither is written."""
@@ -120,46 +169,63 @@ class _Steps:
 
     def change(self) -> None:
         self.cursor.accept("COLUMN")
+        conditional = self.cursor.take_all("IF", "EXISTS")
         old = self.cursor.name()
-        self.change_column(old)
+        self.change_column(old, conditional=conditional)
 
     def modify(self) -> None:
         self.cursor.accept("COLUMN")
+        conditional = self.cursor.take_all("IF", "EXISTS")
         begin = self.cursor.at
         old = self.cursor.name()
         self.cursor.at = begin
-        self.change_column(old)
+        self.change_column(old, conditional=conditional)
 
-    def change_column(self, old: str) -> None:
+    def change_column(self, old: str, *, conditional: bool) -> None:
         column = read_column(self.cursor)
-        self.found.append(ChangeColumn(old, column, self.place()))
-        self.found.extend(AddKey(key) for key in column_keys(column))
+        self.append_column(ChangeColumn(old, column, self.place()), conditional=conditional)
 
     def drop(self) -> None:
         cursor = self.cursor
-        word = cursor.word
-        if word == "PARTITION":
+        if cursor.word == "PARTITION":
             self.remove_partition()
-        elif cursor.accept("PRIMARY"):
+        elif cursor.take_all("SYSTEM", "VERSIONING"):
+            self.found.append(SetVersioning(versioned=False))
+        elif cursor.take_all("PERIOD", "FOR"):
+            cursor.take_all("IF", "EXISTS")
+            self.found.append(_REBUILT if cursor.word == "SYSTEM_TIME" else SetPeriod(None))
+            cursor.name()
+        elif not self.drop_key():
+            cursor.accept("COLUMN")
+            conditional = cursor.take_all("IF", "EXISTS")
+            self.append(DropColumn(cursor.name()), conditional=conditional)
+            cursor.take_any("RESTRICT", "CASCADE")
+
+    def drop_key(self) -> bool:
+        cursor = self.cursor
+        if cursor.accept("PRIMARY"):
             cursor.expect("KEY")
             self.found.append(DropKey("PRIMARY"))
         elif cursor.take_any("KEY", "INDEX"):
-            self.found.append(DropKey(cursor.name()))
+            conditional = cursor.take_all("IF", "EXISTS")
+            self.append(DropKey(cursor.name()), conditional=conditional)
         elif cursor.take_all("FOREIGN", "KEY") or cursor.accept("CHECK"):
+            cursor.take_all("IF", "EXISTS")
             cursor.name()
             self.found.append(_REBUILT)
         elif cursor.accept("CONSTRAINT"):
+            cursor.take_all("IF", "EXISTS")
             self.found.append(DropConstraint(cursor.name()))
         else:
-            cursor.accept("COLUMN")
-            self.found.append(DropColumn(cursor.name()))
-            cursor.take_any("RESTRICT", "CASCADE")
+            return False
+        return True
 
     def alter(self) -> None:
         cursor = self.cursor
         if cursor.take_any("INDEX", "KEY"):
+            conditional = cursor.take_all("IF", "EXISTS")
             name = cursor.name()
-            self.found.append(SetKeyVisibility(name, invisible=self.visibility()))
+            self.append(SetKeyVisibility(name, invisible=self.visibility()), conditional=conditional)
         elif cursor.take_any("CHECK", "CONSTRAINT"):
             cursor.name()
             cursor.accept("NOT")
@@ -167,35 +233,37 @@ class _Steps:
             self.found.append(_REBUILT)
         else:
             cursor.accept("COLUMN")
-            self.alter_column(cursor.name())
+            conditional = cursor.take_all("IF", "EXISTS")
+            self.alter_column(cursor.name(), conditional=conditional)
 
-    def alter_column(self, name: str) -> None:
+    def alter_column(self, name: str, *, conditional: bool) -> None:
         cursor = self.cursor
         if cursor.accept("DROP"):
             cursor.expect("DEFAULT")
-            self.found.append(SetDefault(name, None))
+            self.append(SetDefault(name, None), conditional=conditional)
         elif cursor.take_all("SET", "DEFAULT"):
-            self.found.append(SetDefault(name, read_default(cursor)))
+            self.append(SetDefault(name, read_default(cursor)), conditional=conditional)
         else:
             cursor.expect("SET")
             self.found.append(SetVisibility(name, invisible=self.visibility()))
 
     def visibility(self) -> bool:
-        word = self.cursor.take_any("VISIBLE", "INVISIBLE")
+        if self.cursor.take_all("NOT", "IGNORED"):
+            return False
+        word = self.cursor.take_any("VISIBLE", "INVISIBLE", "IGNORED")
         if word is None:
             self.cursor.fail("expected VISIBLE or INVISIBLE")
-        return word == "INVISIBLE"
+        return word != "VISIBLE"
 
     def rename(self) -> None:
         cursor = self.cursor
-        if cursor.take_any("KEY", "INDEX"):
+        kind = cursor.take_any("KEY", "INDEX", "COLUMN")
+        if kind is not None:
+            conditional = cursor.take_all("IF", "EXISTS")
             old = cursor.name()
             cursor.expect("TO")
-            self.found.append(RenameKey(old, cursor.name()))
-        elif cursor.accept("COLUMN"):
-            old = cursor.name()
-            cursor.expect("TO")
-            self.found.append(RenameColumn(old, cursor.name()))
+            step = RenameColumn if kind == "COLUMN" else RenameKey
+            self.append(step(old, cursor.name()), conditional=conditional)
         else:
             cursor.take_any("TO", "AS", "=")
             self.new_name = cursor.table_name()
@@ -204,8 +272,11 @@ class _Steps:
 
     def convert(self) -> None:
         cursor = self.cursor
-        if cursor.accept("PARTITION"):
-            self.skip_to_comma()
+        if cursor.word == "PARTITION":
+            self.convert_partition()
+            return
+        if cursor.accept("TABLE"):
+            self.convert_table()
             return
         cursor.expect("TO")
         if not (cursor.accept("CHARSET") or cursor.take_all("CHARACTER", "SET") or cursor.take_all("CHAR", "SET")):
@@ -216,6 +287,20 @@ class _Steps:
             cursor.accept("=")
             collation = None if cursor.accept("DEFAULT") else read_charset_name(cursor)
         self.found.append(ConvertCharset(charset, collation))
+
+    def convert_partition(self) -> None:
+        """CONVERT PARTITION p TO TABLE t."""
+        self.remove_rows(RowsGone.PARTITIONS)
+        self.cursor.expect("TO")
+        self.cursor.expect("TABLE")
+        self.converted.append(ConvertPartition(self.cursor.context, self.cursor.table_name(), self.name))
+        self.skip_partition_step()
+
+    def convert_table(self) -> None:
+        """CONVERT TABLE t TO PARTITION p VALUES ..."""
+        self.gone = RowsGone.CONVERTED
+        self.converted.append(DropTables(self.cursor.context, (self.cursor.table_name(),)))
+        self.skip_partition_step()
 
     def order(self) -> None:
         """ORDER BY reads the list up to the first token that is not a column."""
@@ -292,6 +377,7 @@ class _Steps:
         self.gone = gone
         if not cursor.accept("PARTITION"):
             return
+        cursor.take_all("IF", "EXISTS")
         if cursor.word == "ALL":
             self.gone = RowsGone.ALL
             return

@@ -11,7 +11,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from strata_cdc.schema.ddl.context import DdlContext
     from strata_cdc.schema.ddl.literals import Literal
-    from strata_cdc.schema.model.definition import Generated, KeyKind, TableName
+    from strata_cdc.schema.model.definition import Generated, KeyKind, Period, TableName
     from strata_cdc.schema.model.types import TypeKind
 
 # Columns and keys as they are written ------------------------------------------------------------
@@ -30,6 +30,8 @@ class WrittenType(Struct, frozen=True):
     """As written, or implied (`NATIONAL`, `ASCII`, `UNICODE`, `BYTE`)."""
     binary: bool = False
     """The attribute BINARY: the `_bin` collation of the charset."""
+    compressed: bool = False
+    """The attribute COMPRESSED of MariaDB."""
 
 
 class CurrentTimestamp(Struct, frozen=True):
@@ -70,6 +72,8 @@ class WrittenColumn(Struct, frozen=True):
     unique: bool = False
     references: WrittenKey | None = None
     """The foreign key of an inline REFERENCES, which has an effect only since 9.0."""
+    versioned: bool = False
+    """WITH SYSTEM VERSIONING at the column, which makes the table a versioned one."""
 
 
 class WrittenKeyPart(Struct, frozen=True):
@@ -79,6 +83,8 @@ class WrittenKeyPart(Struct, frozen=True):
     expression: str | None = None
     length: int | None = None
     descending: bool = False
+    is_period: bool = False
+    """`p WITHOUT OVERLAPS`: the name is that of the period, which means its two columns."""
 
 
 class WrittenKey(Struct, frozen=True):
@@ -93,6 +99,9 @@ class WrittenKey(Struct, frozen=True):
     """A foreign key by which changes of the other table's rows change rows of this table."""
     options: bool = False
     """It has further options: a comment, a parser, a block size, an algorithm."""
+    using_hash: bool = False
+    conditional: bool = False
+    """IF NOT EXISTS."""
 
 
 class TableOptions(Struct, frozen=True):
@@ -106,6 +115,10 @@ class TableOptions(Struct, frozen=True):
     """In lower case."""
     partitioning: str | None = None
     """The PARTITION BY clause as written."""
+    versioned: bool = False
+    """WITH SYSTEM VERSIONING."""
+    sequence: bool = False
+    """SEQUENCE=1."""
 
 
 # Steps of an ALTER TABLE -------------------------------------------------------------------------
@@ -206,6 +219,27 @@ class SwitchKeys(Struct, frozen=True):
     """ENABLE KEYS, DISABLE KEYS."""
 
 
+class SetVersioning(Struct, frozen=True):
+    """ADD, DROP SYSTEM VERSIONING."""
+
+    versioned: bool
+
+
+class SetPeriod(Struct, frozen=True):
+    """ADD PERIOD FOR an application's time; DROP PERIOD if it is None."""
+
+    period: Period | None
+
+
+class Conditional(Struct, frozen=True):
+    """A step with IF EXISTS or IF NOT EXISTS: the server leaves it out where it does not fit the table."""
+
+    step: ConditionalStep
+
+
+ConditionalStep = (
+    AddColumn | ChangeColumn | RenameColumn | DropColumn | SetDefault | AddKey | DropKey | RenameKey | SetKeyVisibility
+)
 AlterStep = (
     AddColumn
     | ChangeColumn
@@ -222,6 +256,9 @@ AlterStep = (
     | SetOptions
     | RemovePartitioning
     | SwitchKeys
+    | SetVersioning
+    | SetPeriod
+    | Conditional
 )
 
 
@@ -280,6 +317,8 @@ class CreateTable(Struct, frozen=True):
     written_by_server: bool = False
     """The server wrote it instead of a LIKE of a table that is in no binlog; the server then omits the table's
     charset."""
+    period: Period | None = None
+    """The PERIOD FOR an application's time."""
 
 
 class CreateTableLike(Struct, frozen=True):
@@ -300,8 +339,9 @@ class AlterTable(Struct, frozen=True):
     steps: tuple[AlterStep, ...]
     new_name: TableName | None = None
     ignore: bool = False
-    """ALTER IGNORE, of servers before 5.7: rows that violate a key are deleted, and values that do not fit are
-    changed."""
+    """ALTER IGNORE, of MySQL before 5.7 and of MariaDB: rows that violate a key are deleted, and values that do not
+    fit are changed."""
+    if_exists: bool = False
 
     @property
     def keeps_definition(self) -> bool:
@@ -326,6 +366,8 @@ class RenameTables(Struct, frozen=True):
 
     context: DdlContext
     pairs: tuple[tuple[TableName, TableName], ...]
+    if_exists: bool = False
+    """Tables that do not exist are passed over."""
 
 
 class DropTables(Struct, frozen=True):
@@ -348,6 +390,8 @@ class RowsGone(StrEnum):
     """EXCHANGE PARTITION: the rows of the partition and those of the other table are exchanged."""
     IMPORTED = "imported"
     """IMPORT TABLESPACE, IMPORT PARTITION: other rows are added."""
+    CONVERTED = "converted"
+    """CONVERT TABLE ... TO PARTITION: the rows of another table are added."""
 
 
 class RemoveRows(Struct, frozen=True):
@@ -358,6 +402,14 @@ class RemoveRows(Struct, frozen=True):
     names: tuple[TableName, ...]
     gone: RowsGone = RowsGone.ALL
     partitions: tuple[str, ...] = ()
+
+
+class ConvertPartition(Struct, frozen=True):
+    """ALTER TABLE ... CONVERT PARTITION ... TO TABLE: a new table like the partitioned one, with rows of it."""
+
+    context: DdlContext
+    name: TableName
+    partitioned: TableName
 
 
 class CreateView(Struct, frozen=True):
@@ -393,6 +445,7 @@ Change = (
     | RenameTables
     | DropTables
     | RemoveRows
+    | ConvertPartition
     | CreateView
     | DropViews
     | Unreadable

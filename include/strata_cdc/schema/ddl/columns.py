@@ -16,8 +16,9 @@ from strata_cdc.schema.ddl.changes import (
     WrittenKey,
     WrittenKeyPart,
 )
-from strata_cdc.schema.ddl.keys import read_references
-from strata_cdc.schema.ddl.lexer import NUMBER, STRING
+from strata_cdc.schema.ddl.cursor import LITERALS
+from strata_cdc.schema.ddl.keys import read_references, skip_engine_attribute
+from strata_cdc.schema.ddl.lexer import NAME, NUMBER, STRING
 from strata_cdc.schema.ddl.literals import Literal, LiteralKind
 from strata_cdc.schema.ddl.types import read_charset_name, read_type
 from strata_cdc.schema.model.definition import Generated, KeyKind
@@ -34,7 +35,7 @@ def read_column(cursor: TokenCursor) -> WrittenColumn:
     """Reads `name type attributes`; stops before the end of a definition (`,`, `)`, FIRST, AFTER, the end)."""
     name = cursor.name()
     read = read_type(cursor)
-    facts = _Facts(type=read.type)
+    facts = _Facts(type=read.type, collation=read.collation)
     if read.serial:
         facts.nullable, facts.auto_increment, facts.unique = False, True, True
     while _read_attribute(cursor, facts):
@@ -56,8 +57,10 @@ def read_column(cursor: TokenCursor) -> WrittenColumn:
         srid=facts.srid,
         collation=facts.collation,
         primary=facts.primary,
-        unique=facts.unique,
+        # To MariaDB a column that is the primary key needs no other key.
+        unique=facts.unique and not (facts.primary and cursor.context.flavour.is_mariadb()),
         references=references,
+        versioned=facts.versioned,
     )
 
 
@@ -78,13 +81,14 @@ class _Facts(Struct):
     primary: bool = False
     unique: bool = False
     references: WrittenKey | None = None
+    versioned: bool = False
 
 
 def _read_attribute(cursor: TokenCursor, facts: _Facts) -> bool:
     """Reads one attribute into `facts`; False if the next token begins none."""
     reader = _ATTRIBUTES.get(cursor.word)
     if reader is None:
-        return False
+        return skip_engine_attribute(cursor)
     begin = cursor.at
     cursor.at += 1
     reader(cursor, facts)
@@ -171,9 +175,26 @@ def _generated(cursor: TokenCursor, facts: _Facts) -> None:
 
 
 def _as(cursor: TokenCursor, facts: _Facts) -> None:
+    row_time = "ROW START" if cursor.take_all("ROW", "START") else "ROW END" if cursor.take_all("ROW", "END") else None
+    if row_time is not None:
+        facts.expression, facts.generated, facts.nullable = row_time, Generated.STORED, False
+        return
     facts.expression = cursor.parenthesized()
     facts.generated = Generated.STORED if cursor.take_any("STORED", "PERSISTENT") else Generated.VIRTUAL
     cursor.accept("VIRTUAL")
+
+
+def _with(cursor: TokenCursor, facts: _Facts) -> None:
+    """WITH SYSTEM VERSIONING."""
+    cursor.expect("SYSTEM")
+    cursor.expect("VERSIONING")
+    facts.versioned = True
+
+
+def _without(cursor: TokenCursor, facts: _Facts) -> None:
+    """WITHOUT SYSTEM VERSIONING: the column makes no history, but its values are in rows like all others."""
+    _with(cursor, facts)
+    facts.versioned = False
 
 
 def _constraint(cursor: TokenCursor, facts: _Facts) -> None:
@@ -211,6 +232,9 @@ _ATTRIBUTES = {
     "ENGINE_ATTRIBUTE": _skip_value,
     "SECONDARY_ENGINE_ATTRIBUTE": _skip_value,
     "SRID": _srid,
+    "REF_SYSTEM_ID": _skip_value,
+    "WITH": _with,
+    "WITHOUT": _without,
     "VISIBLE": _visible,
     "INVISIBLE": _invisible,
     "GENERATED": _generated,
@@ -225,10 +249,10 @@ def read_default(cursor: TokenCursor) -> Literal | CurrentTimestamp | NullDefaul
     """Reads the text after DEFAULT: a literal, NULL, CURRENT_TIMESTAMP, or an expression in parentheses."""
     word = cursor.word
     if word == "(":
-        return ExpressionDefault(cursor.parenthesized())
+        return _read_parenthesized(cursor)
     if cursor.accept("NULL"):
         return NullDefault()
-    if word in NOW_NAMES:
+    if word in NOW_NAMES and not (cursor.context.flavour.is_mariadb() and cursor.ahead(1) == "."):
         return _read_now(cursor)
     if word in {"TRUE", "FALSE"}:
         cursor.at += 1
@@ -236,9 +260,70 @@ def read_default(cursor: TokenCursor) -> Literal | CurrentTimestamp | NullDefaul
     if word in {"DATE", "TIME", "TIMESTAMP"} and cursor.ahead(1) == STRING:
         cursor.at += 1
         return cursor.literal()
+    if cursor.context.flavour.is_mariadb():
+        expression = _read_bare_expression(cursor)
+        if expression is not None:
+            return expression
     if word in {"+", "-", NUMBER}:
         return Literal(LiteralKind.NUMBER, read_signed_number(cursor))
     return cursor.literal()
+
+
+def _read_parenthesized(cursor: TokenCursor) -> Literal | CurrentTimestamp | NullDefault | ExpressionDefault:
+    """An expression in parentheses; to MariaDB a literal or CURRENT_TIMESTAMP in them is like one without."""
+    begin = cursor.at
+    if cursor.context.flavour.is_mariadb():
+        cursor.at += 1
+        literal = _read_constant(cursor)
+        if literal is not None and cursor.accept(")"):
+            return literal
+        cursor.at = begin
+    return ExpressionDefault(cursor.parenthesized())
+
+
+def _read_constant(cursor: TokenCursor) -> Literal | CurrentTimestamp | NullDefault | None:
+    if cursor.word in NOW_NAMES:
+        return _read_now(cursor)
+    if cursor.accept("NULL"):
+        return NullDefault()
+    if cursor.word in {"+", "-", NUMBER}:
+        at = cursor.at + (cursor.word != NUMBER)
+        return Literal(LiteralKind.NUMBER, read_signed_number(cursor)) if cursor.words[at] == NUMBER else None
+    is_literal = cursor.word in LITERALS or (cursor.word.startswith("_") and cursor.ahead(1) in LITERALS)
+    return cursor.literal() if is_literal else None
+
+
+def _read_bare_expression(cursor: TokenCursor) -> ExpressionDefault | None:
+    """An expression without parentheses, which MariaDB accepts: a column, a function, CASE, NEXT VALUE FOR a sequence;
+    None for a literal."""
+    begin, offset = cursor.at, cursor.offset
+    if cursor.take_all("NEXT", "VALUE", "FOR") or cursor.take_all("PREVIOUS", "VALUE", "FOR"):
+        cursor.skip_qualified_name()
+    elif cursor.accept("CASE"):
+        _skip_case(cursor)
+    else:
+        cursor.take_any("-")
+        if not cursor.sees_name() or cursor.word in LITERALS or cursor.word[:1].isdigit() or _is_introducer(cursor):
+            cursor.at = begin
+            return None
+        cursor.skip()
+        while cursor.accept("."):
+            cursor.skip()
+        if cursor.word == "(":
+            cursor.skip_parentheses()
+    return ExpressionDefault(cursor.tokens.opened(offset, cursor.behind))
+
+
+def _is_introducer(cursor: TokenCursor) -> bool:
+    """Whether a literal comes next, with its charset or its type: `_latin1 'a'`, `DATE '2020-01-01'`."""
+    return cursor.ahead(1) in LITERALS and cursor.word != NAME
+
+
+def _skip_case(cursor: TokenCursor) -> None:
+    depth = 1
+    while depth and not cursor.at_end():
+        depth += {"CASE": 1, "END": -1}.get(cursor.word, 0)
+        cursor.at += 1
 
 
 def read_signed_number(cursor: TokenCursor) -> str:

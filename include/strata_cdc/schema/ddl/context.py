@@ -3,14 +3,22 @@ Not here: the text's grammar (`ddl/`), the effects of the settings (`apply/`).""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata_cdc.binlog.events.model import AlterPhase
 from strata_cdc.flavour import NEWEST, Flavour
 from strata_cdc.schema.ddl.ill_formed import decode_utf8mb4
 from strata_cdc.schema.ddl.lexer import NO_BACKSLASH_ESCAPES
-from strata_cdc.schema.model.charsets import COLLATION_NAMES, charset_of_collation, decode_text, default_collation
+from strata_cdc.schema.model.charsets import (
+    COLLATION_NAMES,
+    charset_of_collation,
+    collation_name,
+    decode_text,
+    default_collation,
+)
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.bytes.format import FormatDescription
@@ -21,6 +29,11 @@ STRICT_TRANS_TABLES = 0x200000
 _STRICT = STRICT_TRANS_TABLES | 0x400000  # or STRICT_ALL_TABLES
 # Set while a server replays old binlogs, in which utf8 means utf8mb4 (8.0, sql/query_options.h).
 UTF8_AS_UTF8MB4 = 1 << 33
+
+ORACLE = 0x200  # MariaDB (sql/sql_class.h, `MODE_ORACLE`)
+# Bits of MariaDB's flags2 (sql/sql_priv.h, `OPTION_EXPLICIT_DEF_TIMESTAMP`, `OPTION_IF_EXISTS`).
+_EXPLICIT_TIMESTAMPS_FLAG = 1 << 24
+_IF_EXISTS_FLAG = 1 << 28
 
 # The default of explicit_defaults_for_timestamp became ON in 8.0.2; the event has it only since 8.0.
 _EXPLICIT_TIMESTAMPS_SINCE = (8, 0, 2)
@@ -56,6 +69,15 @@ class DdlContext(Struct, frozen=True):
     """Of the session, in the form of SET time_zone; None if the statement did not use it, or if it is not known."""
     committed_by_engine: bool = False
     """A storage engine committed the statement (`Q_DDL_LOGGED_WITH_XID`, since 8.0): it altered no temporary table."""
+    charset_collations: tuple[tuple[str, str], ...] = ()
+    """`character_set_collations` of MariaDB: charsets, and the collations of text that names only its charset."""
+    sql_if_exists: bool = False
+    """Of MariaDB: DROP and ALTER of a table that does not exist do nothing, although no IF EXISTS is written."""
+    failed: bool = False
+    """Of MariaDB: the statement ended with an error after a part of its work. A CREATE OR REPLACE has dropped the old
+    table and made no new one."""
+    takes_effect: bool = True
+    """False for an ALTER TABLE of MariaDB that is only announced, or is undone (`AlterPhase`)."""
 
     @property
     def real_as_float(self) -> bool:
@@ -69,7 +91,9 @@ class DdlContext(Struct, frozen=True):
 
     def default_collation(self, charset: str) -> str:
         """The collation of `charset` if no collation is written."""
-        return default_collation(charset, self.flavour, self.utf8mb4_collation)
+        return dict(self.charset_collations).get(charset) or default_collation(
+            charset, self.flavour, self.utf8mb4_collation
+        )
 
     def collation_of_server(self) -> str:
         """The collation of a new database."""
@@ -78,8 +102,8 @@ class DdlContext(Struct, frozen=True):
         return default_collation("utf8mb4", self.flavour) if self.flavour.is_mysql(8, 0, 1) else "latin1_swedish_ci"
 
 
-def statement_text(query: Query) -> str:
-    """The statement as text: its bytes are in the client's charset.
+def statement_text(query: Query, flavour: Flavour = NEWEST) -> str:
+    """The statement as text: its bytes are in the client's charset. `flavour` is that of the server that wrote it.
 
     Statements that the server itself writes are UTF-8, whatever the client's charset is (sql/sql_show.cc,
     `store_create_info`). So are those of clients with the charset `binary`. Bytes that have no meaning in utf8mb4 are
@@ -91,7 +115,7 @@ def statement_text(query: Query) -> str:
         charset = "utf8mb4"
     if query.statement.isascii():
         return query.statement.decode("ascii")
-    if _is_written_by_server(query):
+    if _is_written_by_server(query, flavour):
         charset = "utf8mb4"
     if charset == "utf8mb4":
         return decode_utf8mb4(query.statement)
@@ -109,11 +133,17 @@ _GENERATED_KEY = b"my_row_id"
 _GENERATED_KEY_DEFINITION = b" bigint unsigned NOT NULL AUTO_INCREMENT /*!80023 INVISIBLE */,"
 
 
-def _is_written_by_server(query: Query) -> bool:
+_QUERY_OF_MARIADB = re.compile(rb'CREATE (?:OR REPLACE )?TABLE (?:IF NOT EXISTS )?[`"][^\n]* \(\n  [`"]')
+
+
+def _is_written_by_server(query: Query, flavour: Flavour) -> bool:
     """Whether the server wrote it instead of CREATE TABLE ... SELECT or ... LIKE of a temporary table, or it is a
     CREATE TABLE to which the server added a primary key (`sql_generate_invisible_primary_key`). The server writes one
     line for each column, and the options in one line. A client's CREATE TABLE has the flag for a temporary table only
     in a procedure."""
+    if flavour.is_mariadb():
+        is_numbered = query.context.ddl_xid is not None  # as statements of clients are
+        return not is_numbered and bool(_QUERY_OF_MARIADB.match(query.statement)) and _is_utf8(query.statement)
     head, _, options = query.statement.partition(b"\n)")
     start, _, columns = head.partition(b" (\n  ")
     name, definition, _ = columns.partition(_GENERATED_KEY_DEFINITION)
@@ -155,6 +185,8 @@ def context_of(
     carried = query.context
     flavour = ran_first_on or description.flavour
     explicit = carried.explicit_defaults_for_timestamp
+    if explicit is None and flavour.is_mariadb() and carried.flags2 is not None:
+        explicit = bool(carried.flags2 & _EXPLICIT_TIMESTAMPS_FLAG)
     if explicit is None:
         explicit = explicit_defaults_for_timestamp
     if explicit is None:
@@ -163,16 +195,18 @@ def context_of(
     charset = charset_of_collation(COLLATION_NAMES.get(collation, "utf8mb4_general_ci"))
     sql_mode = carried.sql_mode or 0
     written_in = _client_charset(carried.client_charset)
-    if _is_written_by_server(query):
+    if _is_written_by_server(query, flavour):
         charset = written_in = "utf8mb4"
+        explicit |= flavour.is_mariadb()  # it writes TIMESTAMP NOT NULL for a column without a default
         sql_mode &= ~NO_BACKSLASH_ESCAPES  # the server always escapes, in any session mode (`append_unescaped`)
     return DdlContext(
         default_database=query.database,
         sql_mode=sql_mode,
         flavour=flavour,
-        server_collation=COLLATION_NAMES.get(carried.server_collation or 0),
-        database_collation=COLLATION_NAMES.get(carried.database_collation or 0),
-        utf8mb4_collation=COLLATION_NAMES.get(carried.utf8mb4_collation or 0),
+        server_collation=collation_name(carried.server_collation, flavour),
+        database_collation=collation_name(carried.database_collation, flavour),
+        utf8mb4_collation=collation_name(carried.utf8mb4_collation, flavour),
+        charset_collations=_charset_collations(carried.charset_collations or (), flavour),
         client_charset=charset,
         no_break_space_is_blank=written_in in _WITH_A_BLANK,
         explicit_defaults_for_timestamp=explicit,
@@ -180,5 +214,14 @@ def context_of(
         thread_id=query.thread_id,
         uses_temporary=query.thread_specific,
         time_zone=carried.time_zone,
-        committed_by_engine=carried.ddl_xid is not None,
+        # MariaDB numbers statements on temporary tables, too.
+        committed_by_engine=carried.ddl_xid is not None and flavour.is_mysql(),
+        sql_if_exists=flavour.is_mariadb() and bool((carried.flags2 or 0) & _IF_EXISTS_FLAG),
+        failed=flavour.is_mariadb() and query.error_code != 0,
+        takes_effect=carried.alter_phase in {None, AlterPhase.COMMIT},
     )
+
+
+def _charset_collations(pairs: tuple[tuple[int, int], ...], flavour: Flavour) -> tuple[tuple[str, str], ...]:
+    names = ((collation_name(default, flavour), collation_name(chosen, flavour)) for default, chosen in pairs)
+    return tuple((charset_of_collation(default), chosen) for default, chosen in names if default and chosen)

@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from strata_cdc.schema.ddl.changes import (
-    Change,
     CreateTable,
     CreateTableLike,
     Existing,
@@ -16,9 +17,9 @@ from strata_cdc.schema.ddl.changes import (
     WrittenKeyPart,
 )
 from strata_cdc.schema.ddl.columns import read_column
-from strata_cdc.schema.ddl.keys import KEY_STARTS, read_constraint_or_key
+from strata_cdc.schema.ddl.keys import key_is_next, read_constraint_or_key
 from strata_cdc.schema.ddl.options import read_table_options
-from strata_cdc.schema.model.definition import KeyKind, TableName
+from strata_cdc.schema.model.definition import KeyKind, Period, TableName
 
 if TYPE_CHECKING:
     from strata_cdc.schema.ddl.cursor import TokenCursor
@@ -35,7 +36,7 @@ _SERVERS_LINE = re.compile(
 )
 
 
-def read_create_table(cursor: TokenCursor, existing: Existing, *, temporary: bool) -> Change:
+def read_create_table(cursor: TokenCursor, existing: Existing, *, temporary: bool) -> CreateTable | CreateTableLike:
     """Reads a CREATE TABLE after the word TABLE."""
     if cursor.take_all("IF", "NOT", "EXISTS"):
         existing = Existing.KEEP
@@ -43,23 +44,25 @@ def read_create_table(cursor: TokenCursor, existing: Existing, *, temporary: boo
     like = _read_like(cursor)
     if like is not None:
         return CreateTableLike(cursor.context, name, like, existing, temporary=temporary)
-    columns: list[WrittenColumn] = []
-    keys: list[WrittenKey] = []
+    elements = _Elements()
     if cursor.word == "(" and not _is_query_ahead(cursor):
-        _read_elements(cursor, columns, keys)
+        _read_elements(cursor, elements)
     options = read_table_options(cursor)
     is_from_query = not cursor.at_end()
     has_charset = options.charset is not None or options.collation is not None
     return CreateTable(
         cursor.context,
         name,
-        tuple(columns),
-        tuple(keys),
+        tuple(elements.columns),
+        tuple(elements.keys),
         options,
         existing,
         temporary=temporary,
         from_query=is_from_query,
-        written_by_server=not (temporary or is_from_query or has_charset) and _is_written_by_server(cursor.statement),
+        written_by_server=not (temporary or is_from_query or has_charset)
+        and not cursor.context.flavour.is_mariadb()
+        and _is_written_by_server(cursor.statement),
+        period=elements.period,
     )
 
 
@@ -92,20 +95,45 @@ def _is_query_ahead(cursor: TokenCursor) -> bool:
     return cursor.ahead(depth) in {"SELECT", "WITH", "TABLE", "VALUES"}
 
 
-def _read_elements(cursor: TokenCursor, columns: list[WrittenColumn], keys: list[WrittenKey]) -> None:
+class _Elements(Struct):
+    """The parts between the parentheses."""
+
+    columns: list[WrittenColumn] = field(default_factory=list)
+    keys: list[WrittenKey] = field(default_factory=list)
+    period: Period | None = None
+
+
+def _read_elements(cursor: TokenCursor, elements: _Elements) -> None:
     cursor.expect("(")
     while True:
-        if cursor.word in KEY_STARTS:
+        if key_is_next(cursor):
             key = read_constraint_or_key(cursor)
             if key is not None:
-                keys.append(key)
+                elements.keys.append(key)
+        elif cursor.sees("PERIOD", "FOR"):
+            elements.period = read_period(cursor) or elements.period
         else:
             column = read_column(cursor)
-            columns.append(column)
-            keys.extend(column_keys(column))
+            elements.columns.append(column)
+            elements.keys.extend(column_keys(column))
         if not cursor.accept(","):
             break
     cursor.expect(")")
+
+
+def read_period(cursor: TokenCursor) -> Period | None:
+    """Reads `PERIOD FOR name (start, end)` of MariaDB; None for SYSTEM_TIME, whose columns say themselves what they
+    are."""
+    cursor.expect("PERIOD")
+    cursor.expect("FOR")
+    is_of_system = cursor.word == "SYSTEM_TIME"
+    name = cursor.name()
+    cursor.expect("(")
+    start = cursor.name()
+    cursor.expect(",")
+    end = cursor.name()
+    cursor.expect(")")
+    return None if is_of_system else Period(name, start, end)
 
 
 def column_keys(column: WrittenColumn) -> list[WrittenKey]:

@@ -5,21 +5,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from strata_cdc.schema.ddl.changes import WrittenKey, WrittenKeyPart
 from strata_cdc.schema.model.definition import KeyKind
 
 if TYPE_CHECKING:
     from strata_cdc.schema.ddl.cursor import TokenCursor
 
-KEY_STARTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "KEY", "INDEX", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
+_KEY_STARTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "KEY", "INDEX", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK"})
 """Reserved words that begin a key or constraint at a position where a column could begin too."""
+_VECTOR_RESERVED_SINCE = (11, 7, 1)  # MariaDB
+
+
+def key_is_next(cursor: TokenCursor) -> bool:
+    """Whether a key or constraint comes next, at a position where a column could begin too."""
+    word = cursor.word
+    return word in _KEY_STARTS or (word == "VECTOR" and cursor.context.flavour.is_mariadb(*_VECTOR_RESERVED_SINCE))
 
 
 def read_constraint_or_key(cursor: TokenCursor) -> WrittenKey | None:
     """Reads a table-level key or constraint; None for a check, which has no effect on columns."""
-    name = None
-    if cursor.accept("CONSTRAINT") and cursor.word not in KEY_STARTS:
-        name = cursor.name()
+    name, conditional = None, False
+    if cursor.accept("CONSTRAINT"):
+        conditional = cursor.take_all("IF", "NOT", "EXISTS")
+        if not key_is_next(cursor):
+            name = cursor.name()
     word = cursor.word
     if word == "CHECK":
         cursor.at += 1
@@ -29,34 +40,39 @@ def read_constraint_or_key(cursor: TokenCursor) -> WrittenKey | None:
     if word == "PRIMARY":
         cursor.at += 1
         cursor.expect("KEY")
-        return _read_key(cursor, KeyKind.PRIMARY, None)
+        return _read_key(cursor, KeyKind.PRIMARY, None, conditional=conditional)
     if word == "FOREIGN":
-        return _read_foreign_key(cursor, name)
-    if word in {"UNIQUE", "FULLTEXT", "SPATIAL"}:
+        return _read_foreign_key(cursor, name, conditional=conditional)
+    if word in {"UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"}:
         cursor.at += 1
         cursor.take_any("KEY", "INDEX")
-        return _read_key(cursor, KeyKind(word.lower()), name)
+        return _read_key(cursor, KeyKind(word.lower()), name, conditional=conditional)
     if not cursor.take_any("KEY", "INDEX"):
         cursor.fail("expected a key")
-    return _read_key(cursor, KeyKind.INDEX, name)
+    return _read_key(cursor, KeyKind.INDEX, name, conditional=conditional)
 
 
-def _read_key(cursor: TokenCursor, kind: KeyKind, constraint: str | None) -> WrittenKey:
+def _read_key(cursor: TokenCursor, kind: KeyKind, constraint: str | None, *, conditional: bool) -> WrittenKey:
+    conditional |= cursor.take_all("IF", "NOT", "EXISTS")
     name = constraint
     if cursor.word not in {"(", "USING"}:
         name = cursor.name()
         if cursor.accept("TYPE"):
             cursor.skip()
+    using_hash = False
     if cursor.accept("USING"):
+        using_hash = cursor.word == "HASH"
         cursor.skip()
     parts = read_key_parts(cursor)
     begin = cursor.at
-    invisible = read_key_options(cursor)
+    options = read_key_options(cursor)
     return WrittenKey(
         kind,
         parts,
         "PRIMARY" if kind is KeyKind.PRIMARY else name,
-        invisible=invisible,
+        invisible=options.invisible,
+        using_hash=using_hash if options.using_hash is None else options.using_hash,
+        conditional=conditional,
         options=cursor.at > begin and not (cursor.at == begin + 1 and cursor.ahead(-1) in {"VISIBLE", "INVISIBLE"}),
     )
 
@@ -76,6 +92,8 @@ def _read_part(cursor: TokenCursor) -> WrittenKeyPart:
         expression = cursor.parenthesized()
         return WrittenKeyPart(None, expression, descending=_is_descending(cursor))
     column = cursor.name()
+    if cursor.take_all("WITHOUT", "OVERLAPS"):
+        return WrittenKeyPart(column, is_period=True)
     length = None
     if cursor.accept("("):
         length = cursor.integer()
@@ -87,15 +105,30 @@ def _is_descending(cursor: TokenCursor) -> bool:
     return cursor.take_any("ASC", "DESC") == "DESC"
 
 
-def read_key_options(cursor: TokenCursor) -> bool:
-    """Skips the options after a key's parts; returns whether the key is invisible."""
-    invisible = False
+class KeyOptions(Struct):
+    """The options after a key's parts that have a meaning here."""
+
+    invisible: bool = False
+    using_hash: bool | None = None
+    """None if no algorithm is written."""
+
+
+def read_key_options(cursor: TokenCursor) -> KeyOptions:
+    """Reads the options after a key's parts."""
+    found = KeyOptions()
     while True:
         word = cursor.word
-        if word in {"VISIBLE", "INVISIBLE"}:
+        if word in _VISIBILITY:
             cursor.at += 1
-            invisible = word == "INVISIBLE"
-        elif word in {"USING", "TYPE", "KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"}:
+            found.invisible = _VISIBILITY[word]
+        elif cursor.take_all("NOT", "IGNORED"):
+            found.invisible = False
+        elif word in {"USING", "TYPE"}:
+            cursor.at += 1
+            cursor.accept("=")
+            found.using_hash = cursor.word == "HASH"
+            cursor.skip()
+        elif word in {"KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"}:
             cursor.at += 1
             cursor.accept("=")
             cursor.skip()
@@ -105,13 +138,27 @@ def read_key_options(cursor: TokenCursor) -> bool:
         elif word == "COMMENT":
             cursor.at += 1
             cursor.string()
-        else:
-            return invisible
+        elif not skip_engine_attribute(cursor):
+            return found
 
 
-def _read_foreign_key(cursor: TokenCursor, constraint: str | None) -> WrittenKey:
+_VISIBILITY = {"VISIBLE": False, "INVISIBLE": True, "IGNORED": True}
+"""IGNORED is MariaDB's word for an invisible key."""
+
+
+def skip_engine_attribute(cursor: TokenCursor) -> bool:
+    """Skips `name = value`, an attribute of a storage engine of MariaDB; false if none comes next."""
+    if cursor.ahead(1) != "=" or not cursor.sees_name():
+        return False
+    cursor.at += 2
+    cursor.skip()
+    return True
+
+
+def _read_foreign_key(cursor: TokenCursor, constraint: str | None, *, conditional: bool) -> WrittenKey:
     cursor.expect("FOREIGN")
     cursor.expect("KEY")
+    conditional |= cursor.take_all("IF", "NOT", "EXISTS")
     name = None
     if cursor.word != "(":
         name = cursor.name()
@@ -119,7 +166,9 @@ def _read_foreign_key(cursor: TokenCursor, constraint: str | None) -> WrittenKey
     cursor.expect("REFERENCES")
     cascades = read_references(cursor)
     # The index of a foreign key gets the constraint's name before the key's name (8.0, sql/parse_tree_nodes.cc).
-    return WrittenKey(KeyKind.INDEX, parts, constraint or name, foreign=True, cascades=cascades)
+    return WrittenKey(
+        KeyKind.INDEX, parts, constraint or name, foreign=True, cascades=cascades, conditional=conditional
+    )
 
 
 def read_references(cursor: TokenCursor) -> bool:

@@ -1,4 +1,4 @@
-"""MySQL's lexer: a statement, its `sql_mode` and the server's version in, tokens and their offsets out.
+"""MySQL's lexer, and MariaDB's: a statement, its `sql_mode` and the server's version in, tokens and their offsets out.
 Not here: the grammar (`ddl/`), the client's charset (`context.py`), cutting scripts into statements (`script.py`)."""
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _ANY = r"""
     | (?P<hex> 0x[0-9A-Fa-f]++ (?!{part}) | [Xx]' (?: [0-9A-Fa-f]{{2}} )*+ ' )
     | (?P<bits> 0b[01]++ (?!{part}) | [Bb]'[01]*+' )
     | (?P<national> [Nn]{text} )
-    | (?P<comment> (?: \# | -- (?= [\0-\ \x7f{blank}] | \Z ) ) [^\0\n]*+ | /\* (?!!) .*? \*/ )
-    | (?P<open> /\*! )
+    | (?P<comment> (?: \# | -- (?= [\0-\ \x7f{blank}] | \Z ) ) [^\0\n]*+ | /\* (?!{mark}) .*? \*/ )
+    | (?P<open> /\*{mark} )
     | (?P<close> \*/ )
     | (?P<program> {tag} )
     | (?P<torn> /\* | ["'`] | [BNXbnx]' )
@@ -68,13 +68,17 @@ _LITERALS = {
 }
 
 _VERSION = re.compile(r"[0-9]{5}(?:[0-9](?=[ \t-\r]))?")
+_VERSION_OF_MARIADB = re.compile(r"[0-9]{5,6}")
+_FIRST_OF_MYSQL_ONLY, _LAST_OF_MYSQL_ONLY = 50700, 99999
 _DASHES = re.compile(r"--+\Z")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 @cache
-def _scanner(ansi_quotes: int, no_escapes: int, tag: str, blank: str) -> Callable[[str, int], Iterator[re.Match[str]]]:
+def _scanner(
+    ansi_quotes: int, no_escapes: int, tag: str, blank: str, mark: str
+) -> Callable[[str, int], Iterator[re.Match[str]]]:
     """A function that yields the tokens of a text from an offset on."""
     text = _STRING_IN if no_escapes else _ESCAPED_IN
     name, string = _NAME_IN.format("`"), text.format("'")
@@ -83,7 +87,7 @@ def _scanner(ansi_quotes: int, no_escapes: int, tag: str, blank: str) -> Callabl
     else:
         string += "|" + text.format('"')
     part = _PART.format(blank=blank)
-    pattern = _ANY.format(part=part, name=name, string=string, text=text.format("'"), tag=tag, blank=blank)
+    pattern = _ANY.format(part=part, name=name, string=string, text=text.format("'"), tag=tag, blank=blank, mark=mark)
     return compiled(pattern, re.VERBOSE | re.DOTALL).finditer
 
 
@@ -156,13 +160,14 @@ def lex(statement: str, sql_mode: int, flavour: Flavour, *, no_break_space_is_bl
 class _Lexing:
     """One pass over a statement."""
 
-    __slots__ = ("open_at", "scan", "tokens", "version")
+    __slots__ = ("flavour", "open_at", "scan", "tokens")
 
     def __init__(self, statement: str, sql_mode: int, flavour: Flavour, blank: str) -> None:
         self.tokens = Tokens(statement, sql_mode)
-        self.version = flavour.number
+        self.flavour = flavour
         tag = _TAG if flavour.is_mysql(*_PROGRAMS_SINCE) else _NOTHING
-        self.scan = _scanner(sql_mode & ANSI_QUOTES, sql_mode & NO_BACKSLASH_ESCAPES, tag, blank)
+        mark = "M?!" if flavour.is_mariadb() else "!"
+        self.scan = _scanner(sql_mode & ANSI_QUOTES, sql_mode & NO_BACKSLASH_ESCAPES, tag, blank, mark)
         self.open_at: int | None = None
         """The begin of the executable comment that is being read. A nested one does not end by itself: the next `*/`
         ends both (`Lex_input_stream::in_comment`)."""
@@ -237,10 +242,10 @@ class _Lexing:
     # Tokens after which reading continues elsewhere -------------------------------------------------
 
     def open_comment(self, begin: int, end: int) -> int | None:
-        """`/*!50100 ...` is read since that version, `/*! ...` always."""
+        """`/*!50100 ...` is read since that version, `/*! ...` always; `/*M!100100 ...` only by MariaDB."""
         text = self.tokens.text
-        version = _VERSION.match(text, end)
-        if version and int(version[0]) > self.version:
+        version = (_VERSION_OF_MARIADB if self.flavour.is_mariadb() else _VERSION).match(text, end)
+        if version and not self.runs(int(version[0]), is_own=text[begin + 2] == "M"):
             end = _end_of_skipped(text, end)
             if end < 0:
                 self.tokens.torn_at = begin
@@ -249,6 +254,13 @@ class _Lexing:
         if self.open_at is None:
             self.open_at = begin
         return self.blank(begin, version.end() if version else end)
+
+    def runs(self, version: int, *, is_own: bool) -> bool:
+        """Whether the server executes a comment for a version. MariaDB passes over those for MySQL 5.7 and later
+        (sql/sql_lex.cc, `lex_one_token`)."""
+        if self.flavour.is_mariadb() and not is_own and _FIRST_OF_MYSQL_ONLY <= version <= _LAST_OF_MYSQL_ONLY:
+            return False
+        return version <= self.flavour.number
 
     def close_comment(self, begin: int, end: int) -> int:
         if self.open_at is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from strata_cdc.schema.ddl.changes import (
     AlterDatabase,
     AlterTable,
+    ConvertPartition,
     CreateDatabase,
     CreateTable,
     CreateTableLike,
@@ -44,7 +45,7 @@ def named_databases(changes: Iterable[Change]) -> set[str]:
 
 def _tables(change: Change) -> tuple[TableName, ...]:
     match change:
-        case CreateTable() | CreateTableLike() | CreateView():
+        case CreateTable() | CreateTableLike() | CreateView() | ConvertPartition():
             return (change.name,)
         case AlterTable():
             return (change.name,) if change.new_name is None else (change.name, change.new_name)

@@ -9,10 +9,12 @@ from msgspec import Struct
 
 from strata_cdc.schema.ddl.changes import TableOptions
 from strata_cdc.schema.ddl.cursor import LITERALS, STRINGS
-from strata_cdc.schema.ddl.lexer import END
-from strata_cdc.schema.ddl.types import read_charset_name
+from strata_cdc.schema.ddl.keys import skip_engine_attribute
+from strata_cdc.schema.ddl.lexer import END, NAME
+from strata_cdc.schema.ddl.types import read_charset_name, read_type
 
 if TYPE_CHECKING:
+    from strata_cdc.schema.ddl.changes import WrittenType
     from strata_cdc.schema.ddl.cursor import TokenCursor
 
 # Words at which the options of a CREATE TABLE end.
@@ -27,6 +29,8 @@ class _Found(Struct):
     engine: str | None = None
     row_format: str | None = None
     partitioning: str | None = None
+    versioned: bool = False
+    sequence: bool = False
 
 
 def read_charset_option(cursor: TokenCursor) -> tuple[str | None, str | None] | None:
@@ -52,7 +56,12 @@ def read_table_options(cursor: TokenCursor) -> TableOptions:
     One of them is START TRANSACTION, which the server writes instead of a query.
     """
     found = _Found()
-    while cursor.word not in _STATEMENT_TAILS and not cursor.at_end():
+    while not cursor.at_end():
+        if cursor.take_all("WITH", "SYSTEM", "VERSIONING"):
+            found.versioned = True
+            continue
+        if cursor.word in _STATEMENT_TAILS:
+            break
         if cursor.sees("PARTITION", "BY"):
             found.partitioning = read_partitioning(cursor)
             continue
@@ -73,8 +82,36 @@ def read_alter_option(cursor: TokenCursor) -> TableOptions:
     return _options(found)
 
 
+def read_sequence_options(cursor: TokenCursor) -> tuple[WrittenType | None, TableOptions]:
+    """Reads the options of a CREATE or ALTER SEQUENCE: the type after AS, and the options of its table."""
+    kind, found = None, _Found(sequence=True)
+    while not cursor.at_end():
+        if cursor.accept("AS"):
+            kind = read_type(cursor).type
+        elif cursor.word in _TABLE_OPTIONS_OF_SEQUENCES:
+            _read_option(cursor, found)
+            cursor.accept(",")
+        else:
+            # START WITH 1, INCREMENT BY -2, NO CACHE, RESTART and others: they change the row.
+            cursor.skip()
+    return kind, _options(found)
+
+
+_TABLE_OPTIONS_OF_SEQUENCES = frozenset(
+    {"ENGINE", "COMMENT", "CHARSET", "CHARACTER", "DEFAULT", "COLLATE", "ROW_FORMAT"}
+)
+
+
 def _options(found: _Found) -> TableOptions:
-    return TableOptions(found.charset, found.collation, found.engine, found.row_format, found.partitioning)
+    return TableOptions(
+        found.charset,
+        found.collation,
+        found.engine,
+        found.row_format,
+        found.partitioning,
+        versioned=found.versioned,
+        sequence=found.sequence,
+    )
 
 
 def _read_option(cursor: TokenCursor, found: _Found) -> None:
@@ -84,6 +121,8 @@ def _read_option(cursor: TokenCursor, found: _Found) -> None:
         found.collation = charset[1] if charset[0] is None else found.collation
         return
     word = cursor.word
+    if _skip_quoted_attribute(cursor):
+        return
     if word in LITERALS or word == END or not (word[0].isalpha() or word[0] == "_"):
         cursor.fail("expected a table option")
     cursor.at += 1
@@ -94,6 +133,13 @@ def _read_option(cursor: TokenCursor, found: _Found) -> None:
         found.engine = value
     elif word == "ROW_FORMAT":
         found.row_format = value.lower()
+    elif word == "SEQUENCE":
+        found.sequence = value == "1"
+
+
+def _skip_quoted_attribute(cursor: TokenCursor) -> bool:
+    """Skips `` `name`=value ``, as SHOW CREATE TABLE of MariaDB writes attributes of engines."""
+    return cursor.word == NAME and skip_engine_attribute(cursor)
 
 
 def _skip_option(cursor: TokenCursor, word: str) -> bool:

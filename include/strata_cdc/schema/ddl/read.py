@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["read_ddl", "read_ddl_or_gap"]
 
 # First words of statements that can change or empty a table; no other statement is read.
-_DDL_STARTS = ("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE")
+_DDL_STARTS = ("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "SET")
 _LONGEST_START = max(map(len, _DDL_STARTS))
 _BLANKS = " \t\n\r\v\f;"
 
 
 def read_ddl(statement: str, context: DdlContext) -> tuple[Change, ...]:
     """The changes that `statement` requests; `()` if it cannot change a table's columns or keys, nor a database's
-    charset, and removes no rows.
+    charset, and removes no rows, or if it takes no effect where it is in the log.
 
     Args:
         statement: One statement, as returned by `context.statement_text`.
@@ -35,7 +35,7 @@ def read_ddl(statement: str, context: DdlContext) -> tuple[Change, ...]:
         DdlError: It may change tables, and is not understood. `tables` has the tables that it names, as far as they are
             known; if none is known, `database` is the database whose tables may all be meant.
     """
-    if not may_change_tables(statement):
+    if not context.takes_effect or not may_change_tables(statement):
         return ()
     try:
         return read_statement(TokenCursor(statement, context))

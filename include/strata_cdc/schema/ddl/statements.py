@@ -6,12 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from strata_cdc.errors import DdlError
-from strata_cdc.schema.ddl.alter import read_alter_table
+from strata_cdc.schema.ddl.alter import read_alter_table, skip_wait
 from strata_cdc.schema.ddl.changes import (
     AddKey,
     AlterDatabase,
+    AlterStep,
     AlterTable,
     Change,
+    Conditional,
     CreateDatabase,
     CreateView,
     DropDatabase,
@@ -27,11 +29,13 @@ from strata_cdc.schema.ddl.create import read_create_table
 from strata_cdc.schema.ddl.keys import read_key_options, read_key_parts
 from strata_cdc.schema.ddl.lexer import STRING
 from strata_cdc.schema.ddl.options import read_charset_option
+from strata_cdc.schema.ddl.sequences import read_alter_sequence, read_create_sequence
 from strata_cdc.schema.model.definition import KeyKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from strata_cdc.schema.ddl.changes import CreateTable, CreateTableLike
     from strata_cdc.schema.ddl.cursor import TokenCursor
     from strata_cdc.schema.model.definition import TableName
 
@@ -52,22 +56,32 @@ def _create(cursor: TokenCursor) -> tuple[Change, ...]:
     existing = Existing.REPLACE if cursor.take_all("OR", "REPLACE") else Existing.REFUSE
     temporary = cursor.take_any("TEMPORARY", "EXTERNAL") == "TEMPORARY"
     if cursor.accept("TABLE"):
-        return (read_create_table(cursor, existing, temporary=temporary),)
+        return (_if_made(read_create_table(cursor, existing, temporary=temporary)),)
     if cursor.take_any("DATABASE", "SCHEMA"):
-        return (_create_database(cursor),)
+        return (_create_database(cursor, existing),)
     if cursor.sees("SPATIAL", "REFERENCE"):
         return ()
-    kind = cursor.take_any("UNIQUE", "FULLTEXT", "SPATIAL")
+    if cursor.accept("SEQUENCE"):
+        return (_if_made(read_create_sequence(cursor, existing, temporary=temporary)),)
+    kind = cursor.take_any("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
     cursor.take_any("ONLINE", "OFFLINE")  # before 5.6
     if cursor.accept("INDEX"):
-        return (_create_index(cursor, KeyKind(kind.lower()) if kind else KeyKind.INDEX),)
+        return (_create_index(cursor, KeyKind(kind.lower()) if kind else KeyKind.INDEX, existing),)
     if kind:
         cursor.fail("expected INDEX")
     return _create_view(cursor)
 
 
-def _create_database(cursor: TokenCursor) -> Change:
-    existing = Existing.KEEP if cursor.take_all("IF", "NOT", "EXISTS") else Existing.REFUSE
+def _if_made(change: CreateTable | CreateTableLike) -> Change:
+    """The change; only the drop of the old table if the statement failed after it."""
+    if change.context.failed and change.existing is Existing.REPLACE:
+        return DropTables(change.context, (change.name,), temporary=change.temporary, if_exists=True)
+    return change
+
+
+def _create_database(cursor: TokenCursor, existing: Existing) -> Change:
+    if cursor.take_all("IF", "NOT", "EXISTS"):
+        existing = Existing.KEEP
     name = _database_name(cursor)
     charset, collation = _database_options(cursor)
     return CreateDatabase(cursor.context, name, charset, collation, existing)
@@ -91,15 +105,22 @@ def _database_options(cursor: TokenCursor) -> tuple[str | None, str | None]:
     return charset, collation
 
 
-def _create_index(cursor: TokenCursor, kind: KeyKind) -> Change:
+def _create_index(cursor: TokenCursor, kind: KeyKind, existing: Existing) -> Change:
+    conditional = cursor.take_all("IF", "NOT", "EXISTS")
     name = cursor.name()
+    using_hash = False
     if cursor.take_any("USING", "TYPE"):
+        using_hash = cursor.word == "HASH"
         cursor.skip()
     cursor.expect("ON")
     table = cursor.table_name()
     parts = read_key_parts(cursor)
-    invisible = read_key_options(cursor)
-    return AlterTable(cursor.context, table, (AddKey(WrittenKey(kind, parts, name, invisible=invisible)),))
+    options = read_key_options(cursor)
+    using_hash = using_hash if options.using_hash is None else options.using_hash
+    key = WrittenKey(kind, parts, name, invisible=options.invisible, using_hash=using_hash)
+    steps: list[AlterStep] = [Conditional(DropKey(name))] if existing is Existing.REPLACE else []
+    steps.append(Conditional(AddKey(key)) if conditional else AddKey(key))
+    return AlterTable(cursor.context, table, tuple(steps))
 
 
 def _create_view(cursor: TokenCursor) -> tuple[Change, ...]:
@@ -117,8 +138,9 @@ def _create_view(cursor: TokenCursor) -> tuple[Change, ...]:
 
 
 _NO_VIEW = frozenset(
-    {"TRIGGER", "PROCEDURE", "FUNCTION", "LIBRARY", "EVENT", "USER", "ROLE", "SERVER", "TABLESPACE", "LOGFILE", "AS"}
-)
+    {"TRIGGER", "PROCEDURE", "FUNCTION", "LIBRARY", "EVENT", "USER", "ROLE", "SERVER", "TABLESPACE", "LOGFILE", "AS",
+     "PACKAGE"}
+)  # fmt: skip
 
 
 # ALTER ------------------------------------------------------------------------------------------
@@ -131,6 +153,8 @@ def _alter(cursor: TokenCursor) -> tuple[Change, ...]:
         return read_alter_table(cursor, ignore=ignore)
     if cursor.take_any("DATABASE", "SCHEMA"):
         return _alter_database(cursor)
+    if cursor.accept("SEQUENCE"):
+        return read_alter_sequence(cursor)
     return ()
 
 
@@ -155,7 +179,7 @@ def _is_database_option_ahead(cursor: TokenCursor) -> bool:
 
 def _drop(cursor: TokenCursor) -> tuple[Change, ...]:
     temporary = cursor.accept("TEMPORARY")
-    if cursor.take_any("TABLE", "TABLES"):
+    if cursor.take_any("TABLE", "TABLES", "SEQUENCE"):
         if_exists = cursor.take_all("IF", "EXISTS")
         return (DropTables(cursor.context, _table_names(cursor), temporary=temporary, if_exists=if_exists),)
     if cursor.accept("VIEW"):
@@ -166,9 +190,11 @@ def _drop(cursor: TokenCursor) -> tuple[Change, ...]:
         return (DropDatabase(cursor.context, _database_name(cursor)),)
     cursor.take_any("ONLINE", "OFFLINE")
     if cursor.accept("INDEX"):
+        conditional = cursor.take_all("IF", "EXISTS") or cursor.context.sql_if_exists
         name = cursor.name()
         cursor.expect("ON")
-        return (AlterTable(cursor.context, cursor.table_name(), (DropKey(name),)),)
+        step = Conditional(DropKey(name)) if conditional else DropKey(name)
+        return (AlterTable(cursor.context, cursor.table_name(), (step,)),)
     return ()
 
 
@@ -190,16 +216,33 @@ def _truncate(cursor: TokenCursor) -> tuple[Change, ...]:
 def _rename(cursor: TokenCursor) -> tuple[Change, ...]:
     if not cursor.take_any("TABLE", "TABLES"):
         return ()
+    if_exists = cursor.take_all("IF", "EXISTS") or cursor.context.sql_if_exists
     pairs = []
     while True:
         old = cursor.table_name()
+        skip_wait(cursor)
         cursor.expect("TO")
         pairs.append((old, cursor.table_name()))
         if not cursor.accept(","):
             break
     if not cursor.at_end():
         cursor.fail("expected the end")
-    return (RenameTables(cursor.context, tuple(pairs)),)
+    return (RenameTables(cursor.context, tuple(pairs), if_exists),)
+
+
+# SET --------------------------------------------------------------------------------------------
+
+
+def _set(cursor: TokenCursor) -> tuple[Change, ...]:
+    """SET STATEMENT variable = value, ... FOR statement, of MariaDB: the event has the values already."""
+    if not cursor.accept("STATEMENT"):
+        return ()
+    while not cursor.at_end() and not cursor.accept("FOR"):
+        if cursor.word == "(":
+            cursor.skip_parentheses()
+        else:
+            cursor.at += 1
+    return read_statement(cursor)
 
 
 _STATEMENTS: dict[str, Callable[[TokenCursor], tuple[Change, ...]]] = {
@@ -208,4 +251,5 @@ _STATEMENTS: dict[str, Callable[[TokenCursor], tuple[Change, ...]]] = {
     "DROP": _drop,
     "TRUNCATE": _truncate,
     "RENAME": _rename,
+    "SET": _set,
 }

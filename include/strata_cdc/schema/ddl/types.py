@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata_cdc.schema.ddl.changes import WrittenType
+from strata_cdc.schema.ddl.context import ORACLE
 from strata_cdc.schema.ddl.ill_formed import has_kept_bytes
 from strata_cdc.schema.ddl.lexer import STRING
 from strata_cdc.schema.model.types import LABELLED, STRINGS, Family, TypeKind
@@ -22,6 +23,15 @@ _SINGLE_WORDS = {
 }
 _NATIONAL_CHARSET = "utf8mb3"  # NCHAR, NATIONAL CHAR (sql/sql_yacc.yy, `national_charset_info`)
 _NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOATING})
+_ORACLES = {
+    "CLOB": TypeKind.LONGTEXT,
+    "BLOB": TypeKind.LONGBLOB,
+    "RAW": TypeKind.VARBINARY,
+    "VARCHAR2": TypeKind.VARCHAR,
+    "DATE": TypeKind.DATETIME,
+}
+"""Types that mean others in MariaDB with sql_mode ORACLE (sql/sql_schema.cc)."""
+_SCHEMAS = frozenset({"mariadb_schema", "oracle_schema", "maxdb_schema"})
 
 
 class ReadType(Struct, frozen=True):
@@ -35,6 +45,10 @@ class ReadType(Struct, frozen=True):
 
 def read_type(cursor: TokenCursor) -> ReadType:
     """Reads a type with its length and its own attributes."""
+    if cursor.context.flavour.is_mariadb():
+        found = _read_of_mariadb(cursor)
+        if found is not None:
+            return found
     word = cursor.word
     kind = _SINGLE_WORDS.get(word)
     if kind is None:
@@ -42,6 +56,31 @@ def read_type(cursor: TokenCursor) -> ReadType:
     cursor.at += 1
     if kind is TypeKind.CHAR and cursor.accept("VARYING"):
         kind = TypeKind.VARCHAR
+    return _read_rest(cursor, kind, None)
+
+
+def _read_of_mariadb(cursor: TokenCursor) -> ReadType | None:
+    """Reads a type that another server reads otherwise, or does not have; None for all others."""
+    schema = "oracle_schema" if cursor.context.sql_mode & ORACLE else "mariadb_schema"
+    if cursor.ahead(1) == "." and cursor.tokens.value(cursor.at).lower() in _SCHEMAS:
+        schema = cursor.value().lower()
+        cursor.at += 1
+    # After a dot a word is a name to the lexer.
+    word = cursor.tokens.value(cursor.at).upper()
+    if word == "JSON":
+        cursor.at += 1
+        return _read_rest(cursor, TypeKind.LONGTEXT, None, is_json=True)
+    kind = _SINGLE_WORDS.get(word)
+    if schema == "oracle_schema":
+        if word == "NUMBER":
+            cursor.at += 1
+            return _read_rest(cursor, TypeKind.DECIMAL if cursor.word == "(" else TypeKind.DOUBLE, None)
+        kind = _ORACLES.get(word, kind)
+    elif schema == "maxdb_schema" and word == "TIMESTAMP":
+        kind = TypeKind.DATETIME
+    if kind is None or kind is _SINGLE_WORDS.get(cursor.word):
+        return None
+    cursor.at += 1
     return _read_rest(cursor, kind, None)
 
 
@@ -89,7 +128,7 @@ def _long_kind(cursor: TokenCursor) -> TypeKind:
     return TypeKind.MEDIUMTEXT
 
 
-def _read_rest(cursor: TokenCursor, kind: TypeKind, charset: str | None) -> ReadType:
+def _read_rest(cursor: TokenCursor, kind: TypeKind, charset: str | None, *, is_json: bool = False) -> ReadType:
     """The text that may follow the name: PRECISION, lengths, labels, UNSIGNED, charsets."""
     if kind is TypeKind.DOUBLE:
         cursor.accept("PRECISION")
@@ -101,11 +140,16 @@ def _read_rest(cursor: TokenCursor, kind: TypeKind, charset: str | None) -> Read
         length, decimals = _read_lengths(cursor)
     if kind.facts.family in _NUMBERS:
         return ReadType(_number(cursor, kind, length, decimals))
+    if is_json:
+        # JSON is LONGTEXT with a CHECK; whether a column of that form is one makes no difference to rows.
+        return ReadType(WrittenType(kind), collation="utf8mb4_bin")
     if kind in STRINGS or kind in LABELLED:
         return _read_text(cursor, WrittenType(kind, length, labels=labels, charset=charset))
     if kind is TypeKind.YEAR:
         _skip_signs(cursor)
-        length = None
+        length = 2 if length == 2 and cursor.context.flavour.is_mariadb() else None
+    if kind.facts.compressed_code is not None and _read_compressed(cursor):
+        return ReadType(WrittenType(kind, length, compressed=True))
     return ReadType(WrittenType(kind, kind.facts.default_length if length is None else length))
 
 
@@ -153,10 +197,12 @@ def _number(cursor: TokenCursor, kind: TypeKind, length: int | None, decimals: i
 
 def _read_text(cursor: TokenCursor, written: WrittenType) -> ReadType:
     """Charset attributes, in any order: CHARACTER SET x, ASCII, UNICODE, BYTE, BINARY."""
-    charset, binary = written.charset, False
+    charset, binary, compressed = written.charset, False, False
     while True:
         word = cursor.word
-        if word in {"CHARACTER", "CHAR"} and cursor.ahead(1) == "SET":
+        if _read_compressed(cursor):
+            compressed = True
+        elif word in {"CHARACTER", "CHAR"} and cursor.ahead(1) == "SET":
             cursor.at += 2
             charset = read_charset_name(cursor)
         elif word == "CHARSET":
@@ -170,7 +216,25 @@ def _read_text(cursor: TokenCursor, written: WrittenType) -> ReadType:
             charset = {"ASCII": "latin1", "UNICODE": "ucs2", "BYTE": "binary"}[word]
         else:
             break
-    return ReadType(WrittenType(written.kind, written.length, labels=written.labels, charset=charset, binary=binary))
+    return ReadType(
+        WrittenType(
+            written.kind,
+            written.length,
+            labels=written.labels,
+            charset=charset,
+            binary=binary,
+            compressed=compressed,
+        )
+    )
+
+
+def _read_compressed(cursor: TokenCursor) -> bool:
+    """COMPRESSED [= zlib] of MariaDB."""
+    if not cursor.accept("COMPRESSED"):
+        return False
+    if cursor.accept("="):
+        cursor.skip()
+    return True
 
 
 def read_charset_name(cursor: TokenCursor) -> str:

@@ -13,6 +13,7 @@ from strata_cdc.schema.ddl.changes import (
     AddColumn,
     AddKey,
     AlterTable,
+    ConvertPartition,
     CreateTable,
     CreateTableLike,
     RemoveRows,
@@ -21,6 +22,7 @@ from strata_cdc.schema.ddl.changes import (
     SetOptions,
 )
 from strata_cdc.schema.ddl.context import STRICT_TRANS_TABLES
+from strata_cdc.schema.ddl.fitting import fitting
 from strata_cdc.schema.history.fills import NoFill, fill_of
 from strata_cdc.schema.model.conversions import (
     PAD_CHAR_TO_FULL_LENGTH,
@@ -91,6 +93,7 @@ def effect_of(
     alters = [change for change in changes if isinstance(change, AlterTable)]
     if not alters:
         return ALL_ROWS_GO  # CREATE OR REPLACE
+    alters = [fitting(alter, before) for alter in alters]
     steps = [step for alter in alters for step in alter.steps]
     context = alters[0].context
     effect = effect_of_columns(
@@ -191,6 +194,8 @@ def effect_of_removal(change: RemoveRows, name: TableName, partitioning: Partiti
     """
     if change.gone is RowsGone.ALL:
         return ALL_ROWS_GO
+    if change.gone is RowsGone.CONVERTED:
+        return read_again("CONVERT TABLE brings the rows of another table")
     if change.gone is RowsGone.IMPORTED:
         return read_again("IMPORT TABLESPACE brings rows that no log has")
     held, reason = None, f"which rows partition {', '.join(change.partitions)} contained is in no log"
@@ -329,6 +334,8 @@ def _left(changes: Sequence[Change]) -> set[TableName]:
 def _of_new_table(changes: Sequence[Change]) -> RowEffect:
     if not changes:
         return read_again("the table was there before anything is known of it")
+    if any(isinstance(change, ConvertPartition) for change in changes):
+        return read_again("the table has the rows that were in a partition of another table")
     if not any(isinstance(change, (CreateTable, CreateTableLike)) for change in changes):
         return read_again("the table's definition before is not known")
     return NEW_TABLE

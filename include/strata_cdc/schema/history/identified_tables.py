@@ -30,6 +30,7 @@ from strata_cdc.schema.ddl.changes import (
     CreateTableLike,
     RenameColumn,
 )
+from strata_cdc.schema.ddl.fitting import fitting
 from strata_cdc.schema.history.effects import effect_of, makes_cascade
 from strata_cdc.schema.history.swaps import copied_table, is_swap
 from strata_cdc.schema.history.versions import EVERY_TABLE, UNDECIDED, VersionOrigin, every_table_of
@@ -185,7 +186,10 @@ class IdentifiedTables:
             return self._swapped_in(after, before, self.get(entry.name))
         if before is not None and any(is_swap(other, entry) for other in entries):
             return self._copied(before.columns.ids)
-        return self._kept(after, before, [step for one in changes if isinstance(one, AlterTable) for step in one.steps])
+        alters = [change for change in changes if isinstance(change, AlterTable)]
+        if before is not None:
+            alters = [fitting(alter, before.definition) for alter in alters]
+        return self._kept(after, before, [step for alter in alters for step in alter.steps])
 
     def _made(self, name: TableName, after: TableDefinition, change: CreateTable | CreateTableLike) -> ColumnIds:
         if isinstance(change, CreateTableLike):

@@ -127,7 +127,7 @@ def _clause(text: str, context: DdlContext) -> Partitioning | str:
 
 def partitions_after(known: Partitioning | str, change: PartitionChange) -> Partitioning | str:
     """The partitions after a statement that names some of them."""
-    flavour = Flavour.mysql(change.server_version) if change.server_version else NEWEST
+    flavour = Flavour.stored(change.server_version) if change.server_version else NEWEST
     context = DdlContext(change.name.database, change.sql_mode, flavour, time_zone=change.time_zone)
     try:
         step = read_partition_step(change.statement, context)

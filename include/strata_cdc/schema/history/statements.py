@@ -45,7 +45,7 @@ def changes_asked(engine: sa.Engine, version_ids: Iterable[int]) -> Mapping[int,
         with reading(engine) as connection:
             rows = connection.execute(query).all()
         for version_id, ddl, database, sql_mode, server_version, time_zone in rows:
-            flavour = Flavour.mysql(server_version) if server_version else NEWEST
+            flavour = Flavour.stored(server_version) if server_version else NEWEST
             context = DdlContext(database or "", sql_mode or 0, flavour, time_zone=time_zone)
             try:
                 asked[version_id] = tuple(read_ddl(ddl, context))

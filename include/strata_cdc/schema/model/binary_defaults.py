@@ -26,7 +26,7 @@ def known_bytes(column: Column) -> bytes | None:
 
 def may_hide_bytes(column: Column) -> bool:
     """Whether a column has a constant default of bytes, not all of which are known."""
-    is_bytes = parse_column_type(column.column_type).kind.facts.family is Family.BYTES
+    is_bytes = parse_column_type(column.column_type).kind.facts.family in {Family.BYTES, Family.BLOB}
     is_constant = column.default is not None and not column.default_is_expression
     return is_bytes and is_constant and known_bytes(column) is None
 

@@ -34,6 +34,7 @@ _KEY_WORDS = {
     KeyKind.INDEX: "KEY",
     KeyKind.FULLTEXT: "FULLTEXT KEY",
     KeyKind.SPATIAL: "SPATIAL KEY",
+    KeyKind.VECTOR: "VECTOR KEY",
 }
 _BINARY = kinds_of(Family.BYTES)
 _WITHOUT_DEFAULT = kinds_of(Family.TEXT, Family.BLOB)

@@ -17,9 +17,9 @@ from strata_cdc.schema.model.folding import fold_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FORMAT = 3
+FORMAT = 4
 """Newest number of the stored form of a definition. Every older form stays readable; 2 has lengths in doubt, 3 has
-bytes of defaults."""
+bytes of defaults, 4 has what only MariaDB has: hidden columns, hashed keys, versioning, periods, sequences."""
 
 
 class TableName(Struct, frozen=True, order=True):
@@ -88,6 +88,9 @@ class Column(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     default_bytes: str | None = None
     """All bytes of a BINARY's or VARBINARY's constant default in hexadecimal, if `default` may lack those after a zero;
     None if it lacks none, or if they are not known."""
+    hidden: bool = False
+    """`row_start` and `row_end` of MariaDB that WITH SYSTEM VERSIONING adds: the last columns of each row, in results
+    only by name, in no information_schema."""
 
 
 class KeyKind(StrEnum):
@@ -98,6 +101,8 @@ class KeyKind(StrEnum):
     INDEX = "index"
     FULLTEXT = "fulltext"
     SPATIAL = "spatial"
+    VECTOR = "vector"
+    """Of MariaDB."""
 
 
 class KeyPart(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -134,6 +139,19 @@ class Key(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     invisible: bool = False
     generated: bool = False
     """Made for a foreign key; the server drops it as soon as another key can be used instead."""
+    hashed: bool | None = False
+    """A unique key that MariaDB keeps by a hash, in a hidden column DB_ROW_HASH_n at the end of each row. None if that
+    depends on the engine, and no engine is named: the session's `default_storage_engine` is in no binlog."""
+    without_overlaps: bool = False
+    """Its last two columns are the end and the start of the table's period."""
+
+
+class Period(Struct, frozen=True):
+    """PERIOD FOR of MariaDB: the columns that begin and end it."""
+
+    name: str
+    start: str
+    end: str
 
 
 class Unknown(Struct, frozen=True):
@@ -154,6 +172,12 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     """Options after the columns that are not kept elsewhere, as they were written: the partitioning."""
     row_format: str | None = None
     """In lower case, if it is written; it limits the length of keys."""
+    versioned: bool = False
+    """WITH SYSTEM VERSIONING of MariaDB: rows stay after they are changed or deleted, with the end of their time."""
+    period: Period | None = None
+    """The application-time period."""
+    sequence: bool = False
+    """A SEQUENCE of MariaDB: a table of one row, and each row event replaces it."""
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -184,6 +208,13 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
         return _encoder.encode(self).decode()
 
     @property
+    def hash_columns(self) -> range:
+        """The possible numbers of columns DB_ROW_HASH_n, BIGINT UNSIGNED NULL, that come after `columns` in TABLE_MAPs
+        and row images. They are in no result, and nothing names them."""
+        certain = sum(key.hashed is True for key in self.keys)
+        return range(certain, certain + sum(key.hashed is None for key in self.keys) + 1)
+
+    @property
     def in_doubt(self) -> bool:
         """Whether the length of some part of a key is not known."""
         return any(part.lengths_in_doubt for key in self.keys for part in key.parts)
@@ -192,9 +223,22 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     def stored_format(self) -> int:
         """The oldest format that can express all of it, so that an older version of Strata can open as much as
         possible."""
+        if self.has_facts_of_mariadb:
+            return 4
         if any(column.default_bytes is not None for column in self.columns):
             return 3
         return 2 if self.in_doubt else 1
+
+    @property
+    def has_facts_of_mariadb(self) -> bool:
+        """Whether it has what no table of MySQL has."""
+        return (
+            self.versioned
+            or self.sequence
+            or self.period is not None
+            or any(column.hidden for column in self.columns)
+            or any(key.hashed is not False or key.without_overlaps or key.kind is KeyKind.VECTOR for key in self.keys)
+        )
 
     @property
     def fingerprint(self) -> str:

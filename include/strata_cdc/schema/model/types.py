@@ -1,4 +1,4 @@
-"""Column types of MySQL: one entry for each type, and the text of `information_schema.COLUMNS.COLUMN_TYPE`.
+"""Column types of MySQL and MariaDB: one entry for each type, and the text of `information_schema.COLUMNS.COLUMN_TYPE`.
 Not here: types in statements (`schema/ddl/types.py`), their Arrow types (`strata.rows`)."""
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.binlog.bytes.codes import FieldType
 from strata_cdc.binlog.events.field_types import bit_length
@@ -21,6 +22,8 @@ LONGEST = 0xFFFFFFFF
 """The maximum number of bytes of LONGTEXT, LONGBLOB, JSON and geometries."""
 NO_DIMENSIONS = 0xFFFFFFFF
 """The dimensions that 9.7 shows for VECTOR(0), which holds nothing."""
+COMPRESSED = " /*M!100301 COMPRESSED*/"
+"""The end of the COLUMN_TYPE of a compressed column of MariaDB."""
 
 
 class Family(Enum):
@@ -41,6 +44,8 @@ class Family(Enum):
     DOCUMENT = auto()
     GEOMETRY = auto()
     VECTOR = auto()
+    FIXED_BYTES = auto()
+    """UUID and addresses of MariaDB: a fixed number of bytes in rows, text in results."""
 
 
 class Metadata(Struct, frozen=True):
@@ -81,7 +86,11 @@ class TypeFacts(Struct, frozen=True, kw_only=True):
     """In a TABLE_MAP; `binlog/events/field_types.py` has the facts of each code: widths, signs, charset lists."""
     metadata: Metadata = _NO_METADATA
     old_code: FieldType | None = None
-    """The code in tables that an older server made, without a fraction and without metadata."""
+    """The code in tables that an older server made, without metadata; in MySQL also without a fraction."""
+    compressed_code: FieldType | None = None
+    """The code of compressed columns of MariaDB; None for types that cannot be compressed."""
+    logged_as_bytes: int | None = None
+    """In MariaDB the type is logged as VARBINARY, with this number of bytes for each unit of its length."""
     aliases: tuple[str, ...] = ()
     """Other single words for it in statements."""
     old_name: str | None = None
@@ -117,7 +126,15 @@ def _floating(code: FieldType, size: int, alias: str) -> TypeFacts:
 
 
 def _string(family: Family, code: FieldType, *aliases: str, binary: str | None = None) -> TypeFacts:
-    return TypeFacts(family=family, code=code, metadata=_BYTES, aliases=aliases, default_length=1, binary=binary)
+    return TypeFacts(
+        family=family,
+        code=code,
+        metadata=_BYTES,
+        compressed_code=FieldType.VARCHAR_COMPRESSED if code is FieldType.VARCHAR else None,
+        aliases=aliases,
+        default_length=1,
+        binary=binary,
+    )
 
 
 def _long(family: Family, length_bytes: int, binary: str | None = None) -> TypeFacts:
@@ -126,6 +143,7 @@ def _long(family: Family, length_bytes: int, binary: str | None = None) -> TypeF
         family=family,
         code=FieldType.BLOB,
         metadata=_constant(length_bytes),
+        compressed_code=FieldType.BLOB_COMPRESSED,
         capacity=lambda _: 256**length_bytes - 1,
         binary=binary,
     )
@@ -140,6 +158,11 @@ def _temporal(code: FieldType, old_code: FieldType, implicit_default: str | None
         default_length=0,
         implicit_default=implicit_default,
     )
+
+
+def _fixed_bytes(size: int, zero: str) -> TypeFacts:
+    """A type of MariaDB that is a BINARY of `size` bytes in rows; `zero` is the text of zeros."""
+    return TypeFacts(family=Family.FIXED_BYTES, code=FieldType.STRING, metadata=_constant(size), implicit_default=zero)
 
 
 def _longest(_: ColumnType) -> int:
@@ -233,10 +256,16 @@ class TypeKind(StrEnum):
             metadata=_constant(4),
             default_length=2048,  # sql/field.h, `default_vector_dimensions`
             zero_length=NO_DIMENSIONS,
+            logged_as_bytes=4,
             capacity=lambda one: 0 if one.length == NO_DIMENSIONS else (one.length or 0) * 4,
             has_idle_charset=True,
         ),
     )
+    # Only MariaDB has these.
+    UUID = "uuid", _fixed_bytes(16, "00000000-0000-0000-0000-000000000000")
+    INET4 = "inet4", _fixed_bytes(4, "0.0.0.0")  # noqa: S104 - a value, not an address to bind
+    INET6 = "inet6", _fixed_bytes(16, "::")
+    XMLTYPE = "xmltype", _long(Family.TEXT, 4)
     # In the order of the numbers of `Field::geometry_type` (sql/field.h).
     GEOMETRY = "geometry", _geometry()
     POINT = "point", _geometry()
@@ -282,6 +311,8 @@ class ColumnType(Struct, frozen=True):
     zerofill: bool = False
     labels: tuple[str, ...] = ()
     """Members of ENUM and SET in the order of their numbers."""
+    compressed: bool = False
+    """MariaDB compresses each value."""
 
     @property
     def text(self) -> str:
@@ -293,7 +324,8 @@ class ColumnType(Struct, frozen=True):
             size = f"({self.length},{self.decimals})"
         elif self.length is not None and (self.length or self.kind not in TEMPORAL_WITH_FRACTION):
             size = f"({self.length})"
-        return f"{self.kind}{size}{' unsigned' if self.unsigned else ''}{' zerofill' if self.zerofill else ''}"
+        flags = f"{' unsigned' if self.unsigned else ''}{' zerofill' if self.zerofill else ''}"
+        return f"{self.kind}{size}{flags}{COMPRESSED if self.compressed else ''}"
 
 
 ESCAPED = str.maketrans({"\0": "\\0", "\n": "\\n", "\r": "\\r", "\\": "\\\\", "'": "''"})
@@ -322,6 +354,8 @@ def parse_column_type(text: str) -> ColumnType:
     Raises:
         BadData: The text is not a column type.
     """
+    if text.endswith(COMPRESSED):
+        return replace(parse_column_type(text.removesuffix(COMPRESSED)), compressed=True)
     name, bracket, rest = text.partition("(")
     words = name.split()
     inside, flags = "", words[1:]

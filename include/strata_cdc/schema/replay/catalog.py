@@ -19,6 +19,7 @@ from strata_cdc.schema.ddl.changes import (
     AlterDatabase,
     AlterTable,
     Change,
+    ConvertPartition,
     CreateDatabase,
     CreateTable,
     CreateTableLike,
@@ -31,6 +32,7 @@ from strata_cdc.schema.ddl.changes import (
     RenameTables,
     Unreadable,
 )
+from strata_cdc.schema.ddl.fitting import fitting
 from strata_cdc.schema.history.versions import TableChange
 from strata_cdc.schema.model.definition import TableDefinition, TableName, Unknown
 from strata_cdc.schema.replay.temporary import TemporaryTables
@@ -135,22 +137,20 @@ class Catalog:
                 return self._rename(change)
             case DropTables():
                 return self._drop(change)
-            case DropDatabase():
-                return self._drop_database(change)
+            case CreateDatabase() | DropDatabase():
+                return self._replace_database(change)
+            case ConvertPartition():
+                return self._convert_partition(change)
             case Unreadable():
                 return self._mark_unreadable(change)
             case _:
                 self._apply_beside_tables(change)
                 return []
 
-    def _apply_beside_tables(
-        self, change: CreateDatabase | AlterDatabase | CreateView | DropViews | RemoveRows
-    ) -> None:
+    def _apply_beside_tables(self, change: AlterDatabase | CreateView | DropViews | RemoveRows) -> None:
         match change:
             case RemoveRows():
                 pass  # no table's definition changes
-            case CreateDatabase():
-                self._create_database(change)
             case AlterDatabase():
                 self._alter_database(change)
             case CreateView():
@@ -168,6 +168,15 @@ class Catalog:
 
     # Databases ----------------------------------------------------------------------------------
 
+    def _replace_database(self, change: CreateDatabase | DropDatabase) -> list[TableChange]:
+        """Drops a database, and creates it, according to the statement."""
+        dropped = []
+        if isinstance(change, DropDatabase) or change.existing is Existing.REPLACE:
+            dropped = self._drop_database(change.database)
+        if isinstance(change, CreateDatabase):
+            self._create_database(change)
+        return dropped
+
     def _create_database(self, change: CreateDatabase) -> None:
         if change.existing is Existing.KEEP and (
             change.database in self.databases
@@ -184,11 +193,11 @@ class Catalog:
         inherited = change.context.collation_of_server() if change.charset == "" else database.collation
         database.collation = _collation_or_none(change, inherited)
 
-    def _drop_database(self, change: DropDatabase) -> list[TableChange]:
-        database = self.databases.pop(change.database, None)
+    def _drop_database(self, name: str) -> list[TableChange]:
+        database = self.databases.pop(name, None)
         if database is None:
             return []
-        return [TableChange(TableName(change.database, table)) for table in database.tables]
+        return [TableChange(TableName(name, table)) for table in database.tables]
 
     def _collation_of(self, database: str) -> str | None:
         known = self.databases.get(database)
@@ -202,7 +211,8 @@ class Catalog:
             if change.existing is not Existing.KEEP or self.temporary.get(change.context, name) is None:
                 self.temporary.put(change.context, name, self._made(change))
             return []
-        if change.existing is Existing.KEEP:
+        if change.existing is Existing.KEEP and not change.context.flavour.is_mariadb():
+            # MariaDB does not log it if there is a table.
             if self.get(name) is not None or self._is_view(name):
                 return []
             if not self._knows_all_of(name.database):
@@ -236,7 +246,7 @@ class Catalog:
             return Unknown(f"CREATE TABLE ... LIKE {change.like}, which is not known")
         if isinstance(original, Unknown):
             return Unknown(f"CREATE TABLE ... LIKE {change.like}, which is not known: {original.reason}")
-        return replace(original, keys=copied(original.keys))
+        return replace(original, keys=copied(original, change.context.flavour))
 
     def _alter(self, change: AlterTable) -> list[TableChange]:
         name = change.name
@@ -246,7 +256,12 @@ class Catalog:
             self.temporary.rule_out(change.context, [name])
         elif self.temporary.get(change.context, name) is not None or self.temporary.may_hide(change.context, name):
             return self._alter_hidden(change)
-        after = self._altered(change, self.get(name))
+        before = self.get(name)
+        if before is None and change.if_exists and self._knows_all_of(name.database):
+            return []
+        if isinstance(before, TableDefinition):
+            change = fitting(change, before)
+        after = self._altered(change, before)
         if change.new_name is None or change.new_name == name:
             return self._set(name, after, may_change_rows=change.may_change_rows)
         return [
@@ -286,6 +301,8 @@ class Catalog:
             if self._rename_view(old, new):
                 continue
             moved = self.get(old)
+            if moved is None and change.if_exists and self._knows_all_of(old.database):
+                continue
             if moved is None:
                 moved = Unknown(f"renamed from {old}, which is not known")
             self.put(old, None)
@@ -317,6 +334,15 @@ class Catalog:
             if self.get(name) is not None or not change.if_exists:
                 found.extend(self._set(name, None, missing=name))
         return found
+
+    def _convert_partition(self, change: ConvertPartition) -> list[TableChange]:
+        """A table like the partitioned one, without its partitions."""
+        partitioned = self.get(change.partitioned)
+        if partitioned is None:
+            partitioned = Unknown(f"a partition of {change.partitioned} became this table, and that is not known")
+        if isinstance(partitioned, TableDefinition):
+            partitioned = replace(partitioned, options="")
+        return self._set(change.name, partitioned)
 
     def _mark_unreadable(self, change: Unreadable) -> list[TableChange]:
         names = list(change.tables)

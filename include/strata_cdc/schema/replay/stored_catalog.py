@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from strata_cdc.schema.ddl.changes import (
     AlterDatabase,
     AlterTable,
+    ConvertPartition,
     CreateDatabase,
     CreateTable,
     CreateTableLike,
@@ -302,7 +303,7 @@ def _database_entry(name: str, collation: str | None) -> DatabaseEntry:
 def _targets_of(change: Change) -> list[TableName]:
     """Tables that a change may change."""
     match change:
-        case CreateTable() | CreateTableLike() | CreateView():
+        case CreateTable() | CreateTableLike() | CreateView() | ConvertPartition():
             return [change.name]
         case AlterTable():
             return [change.name] if change.new_name is None else [change.name, change.new_name]
@@ -318,4 +319,6 @@ def _targets_of(change: Change) -> list[TableName]:
 
 def _names_in(change: Change) -> list[TableName]:
     """Tables that a change reads."""
-    return [*_targets_of(change), *([change.like] if isinstance(change, CreateTableLike) else [])]
+    read = [change.like] if isinstance(change, CreateTableLike) else []
+    read += [change.partitioned] if isinstance(change, ConvertPartition) else []
+    return [*_targets_of(change), *read]

@@ -119,7 +119,7 @@ def _read(
         ran_first_on=transaction.ran_first_on,
     )
     try:
-        text = statement_text(statement.query)
+        text = statement_text(statement.query, context.flavour)
     except DdlError as fault:
         text = fault.ddl
     file, shown = state.open_file.start.binlog_file, as_one_looks_at(text)
@@ -150,7 +150,7 @@ def _version(read: _ReadStatement, state: StreamState) -> Version:
         ddl=read.shown,
         default_database=context.default_database,
         sql_mode=context.sql_mode,
-        server_version=context.flavour.number,
+        server_version=context.flavour.stored_number,
         time_zone=context.time_zone,
         session=Session(query.server_id, query.thread_id, query.context.invoker),
     )
@@ -204,7 +204,7 @@ def _partition_changes(
             change.name,
             read.shown,
             change.context.sql_mode,
-            change.context.flavour.number,
+            change.context.flavour.stored_number,
             change.context.time_zone,
         )
         for change in changes

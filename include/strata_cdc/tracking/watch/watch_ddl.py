@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.events.model import Query, TransactionRecord
     from strata_cdc.binlog.sources.port import Item
     from strata_cdc.config.settings import Settings, Source
+    from strata_cdc.flavour import Flavour
     from strata_cdc.position.port import Executed
     from strata_cdc.schema.ddl.changes import Change
 
@@ -173,7 +174,7 @@ class DdlWatch:
     def _of_transaction(self, transactions: Transactions, record: TransactionRecord) -> list[NoticedDdl]:
         notices = []
         for number, (_, query, _) in enumerate(transactions.statements(record), start=1):
-            text = _text(query)
+            text = _text(query, transactions.bytes().format.flavour)
             tables = self._tables(read_ddl_or_gap(text, context_of(query, transactions.bytes().format)), query.database)
             if tables is not None:
                 notice = self._notice(str(record.gtid), number, record.commit_timestamp, tables, text)
@@ -203,8 +204,8 @@ class DdlWatch:
         self._stored, self._stored_at = executed, time.monotonic()
 
 
-def _text(query: Query) -> str:
+def _text(query: Query, flavour: Flavour) -> str:
     try:
-        return as_one_looks_at(statement_text(query))
+        return as_one_looks_at(statement_text(query, flavour))
     except DdlError as fault:
         return as_one_looks_at(fault.ddl)

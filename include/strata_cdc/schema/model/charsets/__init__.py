@@ -1,4 +1,4 @@
-"""Charsets and collations of MySQL 5.7 to 9.7: ids, names, defaults by server version, widths, Python codecs.
+"""Charsets and collations of MySQL 5.7 to 9.7 and of MariaDB: ids, names, defaults by server version, widths, codecs.
 Not here: which of them a column gets (`strata_cdc.schema.apply`), decoding of cells (`strata.rows`)."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import codecs
 from msgspec import Struct
 
 from strata_cdc.schema.model.charsets.collations import COLLATIONS, GONE
+from strata_cdc.schema.model.charsets.mariadb import RENAMED, collations_of_mariadb
 
 __all__ = [
     "CHARSETS",
@@ -21,9 +22,11 @@ __all__ = [
     "Charset",
     "charset_named",
     "charset_of_collation",
+    "collation_name",
     "collation_named",
     "decode_text",
     "default_collation",
+    "is_contextual",
 ]
 
 MULTIBYTE = {
@@ -65,10 +68,15 @@ def _pairs(text: str) -> dict[int, str]:
     return {int(number): name for number, name in (entry.split() for entry in text.replace("\n", " ").split(","))}
 
 
-COLLATION_NAMES: dict[int, str] = {**_pairs(COLLATIONS), **_pairs(GONE)}
-"""Names by id. Servers before 8.0.30 write `utf8` for `utf8mb3` in them; here it is always `utf8mb3`."""
+_OF_MYSQL = {**_pairs(COLLATIONS), **_pairs(GONE)}
+COLLATION_NAMES: dict[int, str] = {**_OF_MYSQL, **collations_of_mariadb(_OF_MYSQL)}
+"""Names by id. Servers before 8.0.30 write `utf8` for `utf8mb3` in them; here it is always `utf8mb3`. Five ids have
+other names in MariaDB, of the same charset: see `collation_name`."""
 
-_ID_BY_NAME = {name: number for number, name in COLLATION_NAMES.items()}
+_NAMES = frozenset({*COLLATION_NAMES.values(), *RENAMED.values()})
+_CONTEXTUAL = frozenset(
+    name.partition("_")[2] for name in COLLATION_NAMES.values() if name.partition("_")[2].startswith("uca1400_")
+)
 # The default collation of a charset is the one with its lowest id, except for a few charsets.
 _DEFAULTS = {
     "latin1": "latin1_swedish_ci",
@@ -96,7 +104,7 @@ def _charsets() -> dict[str, Charset]:
         charsets[name] = Charset(
             name=name,
             default_collation=_DEFAULTS.get(name, collation),
-            binary_collation=f"{name}_bin" if f"{name}_bin" in _ID_BY_NAME else name,
+            binary_collation=f"{name}_bin" if f"{name}_bin" in _NAMES else name,
             max_bytes=MULTIBYTE.get(name, 1),
             codec=CODECS.get(name),
         )
@@ -118,7 +126,19 @@ def collation_named(name: str) -> str | None:
     folded = name.lower()
     if folded.startswith("utf8_"):
         folded = "utf8mb3_" + folded[5:]
-    return folded if folded in _ID_BY_NAME else None
+    return folded if folded in _NAMES else None
+
+
+def is_contextual(collation: str) -> bool:
+    """Whether it is a name without a charset, which MariaDB completes with that of the text: `uca1400_ai_ci`."""
+    return collation.lower() in _CONTEXTUAL
+
+
+def collation_name(number: int | None, flavour: Flavour) -> str | None:
+    """The name of a collation's id on a server; None if there is none."""
+    if number in RENAMED and flavour.is_mariadb():
+        return RENAMED[number]
+    return COLLATION_NAMES.get(number or 0)
 
 
 _UNUSED_IN_CP932 = dict.fromkeys(range(0xF8F0, 0xF8F4), "\ufffd")
@@ -157,5 +177,5 @@ def default_collation(charset: str, flavour: Flavour, utf8mb4_collation: str | N
         return CHARSETS[charset].default_collation
     if utf8mb4_collation is not None:
         return utf8mb4_collation
-    # 8.0.1 made utf8mb4_0900_ai_ci the default.
+    # 8.0.1 made utf8mb4_0900_ai_ci the default; MariaDB has its other defaults in `character_set_collations`.
     return "utf8mb4_0900_ai_ci" if flavour.is_mysql(8, 0, 1) else "utf8mb4_general_ci"

@@ -1,0 +1,49 @@
+"""System versioning and periods of MariaDB: which columns they add, and what they make of others.
+Not here: reading them (`schema/ddl/`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from strata_cdc.schema.model.definition import Column, Generated
+from strata_cdc.schema.model.folding import fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from strata_cdc.schema.model.definition import Period
+
+ROW_START: Final = "ROW START"
+ROW_END: Final = "ROW END"
+"""The generation expressions of the columns with the time of a row, as information_schema has them."""
+
+
+def with_row_times(columns: Sequence[Column], *, versioned: bool) -> tuple[Column, ...]:
+    """The columns of a table as its rows have them: a versioned table without columns for the time of its rows has two
+    hidden ones at the end."""
+    visible = tuple(column for column in columns if not column.hidden)
+    if not versioned or any(column.generation_expression == ROW_START for column in visible):
+        return visible
+    return *visible, _hidden("row_start", ROW_START), _hidden("row_end", ROW_END)
+
+
+def _hidden(name: str, expression: str) -> Column:
+    return Column(
+        name,
+        "timestamp(6)",
+        nullable=False,
+        generated=Generated.STORED,
+        generation_expression=expression,
+        hidden=True,
+    )
+
+
+def with_period_not_null(columns: Iterable[Column], period: Period | None) -> list[Column]:
+    """The columns, with those of the period as NOT NULL."""
+    bounds = set() if period is None else {fold_name(period.start), fold_name(period.end)}
+    return [
+        replace(column, nullable=False) if column.nullable and fold_name(column.name) in bounds else column
+        for column in columns
+    ]

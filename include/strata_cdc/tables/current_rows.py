@@ -1,0 +1,35 @@
+"""Which images are of rows that a SELECT gives: system-versioned tables of MariaDB also keep rows of the past.
+Not here: what the images amount to (`state.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strata_cdc.changes.arrow import TIMESTAMP_UTC
+from strata_cdc.tables.layout import column_name
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.model.definition import TableDefinition
+
+_ROW_END: Final = "ROW END"
+ROW_TIMES: Final = frozenset({"ROW START", _ROW_END})
+"""What generates the columns with a row's time."""
+_FOREVER: Final = pa.array([2**31 * 10**6 - 1, 2**32 * 10**6 - 1], TIMESTAMP_UTC)
+"""The end of rows that are current: the last moment that a TIMESTAMP(6) has before MariaDB 11.5, and from then on."""
+
+
+def end_column(definition: TableDefinition) -> str | None:
+    """The column with the end of a row's time, as the change table calls it; None for a table that is not versioned."""
+    if not definition.versioned:
+        return None
+    ends = (column.name for column in definition.columns if column.generation_expression == _ROW_END)
+    return next((column_name(name) for name in ends), None)
+
+
+def is_current(ends: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether rows with these ends are current. An image that lacks its end has not changed it: only current rows are
+    ever updated."""
+    return pc.or_(ends.is_null(), pc.is_in(ends, value_set=_FOREVER))
