@@ -57,7 +57,7 @@ _MYSQL_ONLY = """
 _MARIADB_ONLY = """
     SET GLOBAL log_bin_compress = ON; INSERT INTO t (a) SELECT REPEAT('y', 1000) FROM t;
     SET GLOBAL log_bin_compress = OFF; SET gtid_domain_id = 7, server_id = 9; INSERT INTO t (a) VALUES ('z');
-    FLUSH BINARY LOGS; SET gtid_domain_id = 0, server_id = 1; SET gtid_seq_no = 1000000; INSERT INTO t (a) VALUES ('j');
+    FLUSH BINARY LOGS; SET gtid_domain_id = 0, server_id = 1; SET gtid_seq_no = {now}; INSERT INTO t (a) VALUES ('j');
 """
 
 
@@ -89,7 +89,7 @@ def test_all_kinds_of_transactions_over_rotations_and_runs(server, lake):
         """
         INSERT INTO t (a) VALUES ('x'); FLUSH BINARY LOGS;
         """
-        + (_MARIADB_ONLY if isinstance(server, MariadbServer) else _MYSQL_ONLY)
+        + (_MARIADB_ONLY.format(now=time.time_ns()) if isinstance(server, MariadbServer) else _MYSQL_ONLY)
         + """
         XA START 'q'; INSERT INTO t (a) VALUES ('xa'); XA END 'q'; XA PREPARE 'q'; XA COMMIT 'q';
         CREATE TABLE t2 AS SELECT * FROM t; FLUSH BINARY LOGS; FLUSH BINARY LOGS; DROP TABLE t2;
