@@ -17,7 +17,15 @@ from strata_cdc.schema.history.memory_store import MemoryStore
 from strata_cdc.schema.tracker.track import Tracker
 from strata_cdc.tracking.feed_tracker import feed
 from tests.binlog.binlogs import Binlog
-from tests.binlog.sequences import SINGLE, WHOLE, build, sequences
+from tests.binlog.sequences import (
+    MARIADB_SINGLE,
+    MARIADB_WHOLE,
+    SINGLE,
+    WHOLE,
+    build,
+    build_mariadb,
+    sequences,
+)
 from tests.naive.grammar import Reader
 
 
@@ -57,9 +65,9 @@ def fault(error):
     return type(error).__name__, error.offset
 
 
-def compare(moves, folder):
+def compare(moves, folder, built=build):
     path = str(folder / "binlog.000001")
-    data = bytes(build(moves).data)
+    data = bytes(built(moves).data)
     with open(path, "wb") as file:  # noqa: PTH123 - called often
         file.write(data)
     naive = Reader(data)
@@ -101,6 +109,24 @@ def test_any_event_anywhere_in_a_payload(single, at, tmp_path):
 @given(sequences())
 def test_any_sequence(tmp_path, moves):
     compare(moves, tmp_path)
+
+
+@pytest.mark.parametrize("kind", sorted(MARIADB_WHOLE))
+def test_whole_transactions_of_mariadb(kind, tmp_path):
+    whole = ("alone", "ddl", *MARIADB_WHOLE[kind], *MARIADB_WHOLE["rows"])
+    compare([(name, 3) for name in whole], tmp_path, build_mariadb)
+
+
+@pytest.mark.parametrize("before", [(), ("group",), ("alone",), ("group", "map"), ("group", "map", "packed write")])
+@pytest.mark.parametrize("single", MARIADB_SINGLE)
+def test_any_event_of_mariadb_anywhere(single, before, tmp_path):
+    compare([(name, 3) for name in (*before, single, "xid", *MARIADB_WHOLE["rows"])], tmp_path, build_mariadb)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sequences(MARIADB_WHOLE, MARIADB_SINGLE))
+def test_any_sequence_of_mariadb(tmp_path, moves):
+    compare(moves, tmp_path, build_mariadb)
 
 
 def test_an_incident_without_a_gtid_is_a_transaction_for_all(tmp_path):

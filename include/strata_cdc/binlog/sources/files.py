@@ -7,6 +7,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from strata_cdc.binlog.bytes.codes import EXECUTED_LISTS, HEADER_BYTES
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.bytes.frames import index_events
@@ -58,9 +60,22 @@ class FileSource:
         self._skip_corrupt, self._progress = skip_corrupt, progress
 
     def read(self) -> Iterator[Item]:
-        """As `ChangeSource.read`."""
+        """As `ChangeSource.read`.
+
+        Raises:
+            Usage: The files are of servers of two vendors.
+        """
+        first: BinlogFile | None = None
         for path in self._paths:
             with open_binlog(path) as binlog:
+                first = first or replace(binlog, buffer=binlog.buffer[:0])
+                if binlog.format.flavour.vendor is not first.format.flavour.vendor:
+                    raise Usage(
+                        f"the files are of two kinds of servers: {first.name} is of {first.format.flavour.vendor}, and "
+                        f"{binlog.name} of {binlog.format.flavour.vendor}",
+                        file=path,
+                        remedy="Read the files of each server alone.",
+                    )
                 yield from self._read_file(binlog)
 
     def _read_file(self, binlog: BinlogFile) -> Iterator[Item]:
