@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from base64 import b64encode
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strata_cdc.changes.port import ChangeBatch
+from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
+from strata_cdc.errors import UnsupportedEventError
 from strata_cdc.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
 from tests.changes.live import Live, changes, replayed, steps
 from tests.changes.test_select import connected, selected
@@ -248,6 +250,47 @@ def test_hashes_of_long_unique_keys_are_no_columns(mariadb, metadata, certain):
     found = changes(files[0], {TableName(live.database, "hashed"): definition})
     assert replayed(found) == live.truth("hashed", definition)
     assert len(found) == 3
+
+
+def test_a_column_that_is_no_hash_is_a_mismatch(mariadb):
+    live = mariadb.live
+    live.run("SET GLOBAL binlog_row_metadata = 'NO_LOG'")
+    for kind in ("BIGINT UNSIGNED NOT NULL", "INT UNSIGNED", "DOUBLE"):
+        live.run("DROP TABLE IF EXISTS other")
+        with live.recorded() as files:
+            live.run(f"CREATE TABLE other (id INT PRIMARY KEY, a TEXT, b {kind})")
+            live.run("INSERT INTO other VALUES (1, 'x', 7)")
+        definition = TableDefinition(live.definition("other").columns[:2], (_hashed("a"),))
+        [aside] = [
+            step
+            for step in steps(files[0], {TableName(live.database, "other"): definition})
+            if isinstance(step, QuarantinedRows)
+        ]
+        assert "column DB_ROW_HASH_1 is the hash of a unique key" in aside.error.message
+
+
+def test_without_a_version_rows_are_read_as_their_table_map_has_them(mariadb):
+    live = mariadb.live
+    live.run("SET GLOBAL binlog_row_metadata = 'FULL'")
+    live.run("SET binlog_row_image = 'FULL'")
+    with live.recorded() as files:
+        live.run("CREATE TABLE bare (i INT, u UUID, v VARCHAR(300) COMPRESSED, b BLOB COMPRESSED, t DATETIME(2))")
+        live.run(f"INSERT INTO bare VALUES (1, '{UUID(int=2**120)}', REPEAT('ü', 200), REPEAT('b', 200), '2001-02-03')")
+    [change] = changes(files[0], None)
+    assert change["after"] == {
+        "@1": 1,
+        "@2": b64encode((2**120).to_bytes(16)).decode(),
+        "@3": "ü" * 200,
+        "@4": b64encode(b"b" * 200).decode(),
+        "@5": "2001-02-03 00:00:00.00",
+    }
+    live.run("DROP TABLE bare")
+    with live.recorded() as files:
+        _create(live, "bare", "DATETIME(2)", old=True)
+        live.run("INSERT INTO bare (v) VALUES ('2001-02-03')")
+    with pytest.raises(UnsupportedEventError, match=r"format of MariaDB 5\.3") as raised:
+        changes(files[0], None)
+    assert raised.value.table == f"{live.database}.bare"
 
 
 @pytest.mark.parametrize("metadata", METADATA)
