@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pymysql
 
@@ -41,6 +41,10 @@ class MysqlServer:
     host: str = "127.0.0.1"
     user: str = "root"
     password: str = ""
+
+    executed_sql: ClassVar[str] = "SELECT @@GLOBAL.gtid_executed"
+    """What tells which transactions its binlog has had."""
+    reset_sql: ClassVar[str] = "RESET BINARY LOGS AND GTIDS"
 
     @property
     def binlog_dir(self) -> Path:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Self
 from msgspec import Struct
 
 from strata_cdc.binlog.bytes.codes import EventType
-from strata_cdc.binlog.events.gtid import encode_gtid_set
+from strata_cdc.binlog.events.gtid import stream_request
 from strata_cdc.binlog.events.index import Resume
 from strata_cdc.binlog.protocol.replication import BinlogStream, Control, EventBytes
 from strata_cdc.errors import BinlogPurgedError, BinlogUnreadableError, SourceDivergedError, SourceSettingsError
+from strata_cdc.landing.cut_segments import refuse_other_family
 from strata_cdc.landing.first_landing import FileBegin, begin_by_file, begin_by_gtid
 from strata_cdc.landing.last_transaction import NEW_NAME, LastTransaction, prove_landed
 from strata_cdc.landing.recorder import Sender
@@ -57,6 +58,7 @@ def open_resume(
         BinlogPurgedError: The server no longer has what comes next.
         SourceUnavailableError: The server does not answer.
     """
+    refuse_other_family(cutter.end.executed, server.vendor)
     resume = cutter.end.resume if cutter.last or not begins else begins[0].resume
     if is_by_gtid(server, resume):
         return ByGtid(address, server, cutter, begins)
@@ -86,6 +88,7 @@ class ByGtid:
             self._prove(cutter.last, server)
         self.executed = server.executed
         """What the server had executed when this began."""
+        self._vendor = server.vendor
         self.sender = Sender(server.uuid)
 
     def _prove(self, last: LandedSegment, server: ServerState) -> None:
@@ -93,9 +96,9 @@ class ByGtid:
         if unproved:
             _LOG.warning("%s", unproved)
 
-    def start(self) -> bytes:
+    def start(self) -> bytes | str:
         """What to ask for."""
-        return encode_gtid_set(self._cutter.end.executed)
+        return stream_request(self._cutter.end.executed, self._vendor)
 
     def has_arrived(self) -> bool:
         """Whether everything that the server had executed has arrived."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventType
+from strata_cdc.binlog.bytes.codes import EXECUTED_LISTS, HEADER_BYTES
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.bytes.frames import index_events
 from strata_cdc.binlog.bytes.segment import SegmentName
@@ -128,7 +128,7 @@ def start_of(binlog: BinlogFile, begin_pos: int, previous: Executed | None) -> F
 def _previous_gtids(binlog: BinlogFile) -> Executed | None:
     index = index_events(binlog.buffer, binlog.first_event, len(binlog.buffer), binlog.format, _FIRST_EVENTS)
     for at in range(len(index)):
-        if index.types[at] == EventType.PREVIOUS_GTIDS:
+        if index.types[at] in EXECUTED_LISTS:
             position, length = int(index.positions[at]), int(index.lengths[at])
             event = parse_event(binlog.buffer, position, length, binlog.format)
             return event.gtid_set if isinstance(event, PreviousGtids) else None
