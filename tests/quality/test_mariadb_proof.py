@@ -15,9 +15,11 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.plan.plan_slices import plan_run
+from strata_cdc.quality.check.check_interval import check_interval
 from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import replay_source
-from strata_cdc.runs.run_folder import read_decoded, run_folder
+from strata_cdc.runs.run_folder import read_decoded, read_verdicts, run_folder
+from strata_cdc.runs.verdict import Severity
 from strata_cdc.store.database import open_store
 from strata_cdc.tables.commit import publish
 from strata_cdc.tracking.track_schema import track_landed
@@ -74,6 +76,10 @@ def test_replay_equals_select(version: str, tmp_path: Path) -> None:
         assert planned.refused == 0
         tasks = planned_tasks(planned.run_url)
         store_decoded(planned.run_url, [file for task in tasks for file in decode_slice_to_files(task)])
+        report = check_interval(source.lake, "s", planned.run, pytest.fail)
+        verdicts = read_verdicts(run_folder(source.lake, "s", planned.run)).values()
+        errors = [one for verdict in verdicts for one in verdict.failures if one.severity is Severity.ERROR]
+        assert (errors, report.errors) == ([], 0)
         staged = read_decoded(run_folder(source.lake, "s", planned.run)).files
         for table, interval in sorted({(file.name, file.interval) for file in staged}):
             files = [file for file in staged if (file.name, file.interval) == (table, interval)]
