@@ -6,10 +6,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import duckdb
 import pytest
 
 from strata_cdc.binlog.protocol.connection import ServerAddress
 from strata_cdc.config.settings import Source, SourceSettings
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.relations import Through
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
@@ -23,12 +26,15 @@ from strata_cdc.runs.verdict import Severity
 from strata_cdc.store.database import open_store
 from strata_cdc.tables.commit import publish
 from strata_cdc.tracking.track_schema import track_landed
+from strata_cdc.views.make_views import ViewKind, make_views
 from tests.changes.live import Live
 from tests.changes.test_mariadb_rows import ALL, EXPRESSIONS
 from tests.mariadb_server import PREFIXES, start_mariadb
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import sqlalchemy as sa
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
@@ -48,7 +54,10 @@ ALTER TABLE hashed DROP KEY a;
 INSERT INTO hashed VALUES (3, 'w', NULL, 4);
 CREATE SEQUENCE seq CACHE 3;
 SELECT NEXTVAL(seq), NEXTVAL(seq), NEXTVAL(seq), NEXTVAL(seq);
-SELECT SETVAL(seq, 50)
+SELECT SETVAL(seq, 50);
+CREATE TABLE made (id INT PRIMARY KEY, a INT, b INT, s INT AS (a + 1) STORED);
+INSERT INTO made (id, a, b) VALUES (1, 1, 1), (2, 2, 2);
+UPDATE made SET b = 3 WHERE id = 1
 """
 
 
@@ -85,7 +94,7 @@ def test_replay_equals_select(version: str, tmp_path: Path) -> None:
             files = [file for file in staged if (file.name, file.interval) == (table, interval)]
             publish(source.lake, "s", table, interval, files)
         states = replay_source(source.lake, "s", engine, lambda name: name.database == live.database)
-        assert {name.table for name in states} == {*ALL[version], "versioned", "hashed", "seq"}
+        assert {name.table for name in states} == {*ALL[version], "versioned", "hashed", "seq", "made"}
         for name, state in states.items():
             # Text has only six digits of a FLOAT.
             columns = ", ".join(
@@ -96,3 +105,23 @@ def test_replay_equals_select(version: str, tmp_path: Path) -> None:
             assert (name.table, found.examples) == (name.table, ())
             assert found.equal
             assert found.selected > 0
+        check_views(source.lake, engine, live.database, version)
+
+
+def check_views(lake: str, engine: sa.Engine, database: str, version: str) -> None:
+    """Views over changes know what the log has, and say what it does not have."""
+    made = make_views(lake, "s", engine, Dialect.DUCKDB, Through.FILES, lambda name: name.database == database)
+    now = {one.table.table: one for one in made if one.kind is ViewKind.NOW}
+    assert "system-versioned" in now["versioned"].notes[0]
+    assert "no primary key" in now["seq"].notes[0]
+    changes = next(one for one in made if (one.table.table, one.kind) == ("made", ViewKind.CHANGES))
+    with duckdb.connect() as connection:
+        for statement in (*changes.statements, *now["made"].statements):
+            connection.execute(statement)
+        rows = f"FROM {database}.made ORDER BY id"
+        assert connection.execute(f"SELECT id, a, b {rows}").fetchall() == [(1, 1, 3), (2, 2, 2)]
+        if version == "10.11":
+            assert connection.execute(f"SELECT s {rows}").fetchall() == [(2,), (3,)]
+            return
+        with pytest.raises(duckdb.Error, match="MariaDB logs no generated columns of updates"):
+            connection.execute(f"SELECT s {rows}").fetchall()
