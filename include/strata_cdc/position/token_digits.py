@@ -36,7 +36,8 @@ def numbers_of(text: str) -> list[int]:
     Raises:
         msgspec.DecodeError: The last number has no end, or a number is longer than 64 bits.
     """
-    found, number, bits = list[int](), 0, 0
+    found: list[int] = []
+    number = bits = 0
     for letter in text:
         value = _VALUES[letter]
         number |= value % MORE << bits

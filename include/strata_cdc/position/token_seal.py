@@ -45,18 +45,19 @@ _HEAD: Final = msgspec.msgpack.Decoder(_Head)
 
 def text_of(places: Collection[PackedPlace]) -> str:
     """As `to_text` of a token with these positions, in the order of their sources."""
-    return sealed(_up_to_steps(places) + "".join(digits(count) for place in places for count in place.steps))
+    steps = [digits(count) for place in places for count in place.steps]
+    return sealed(_up_to_steps(places) + "".join(steps))
 
 
 def head_of(places: Collection[PackedPlace]) -> str:
     """Returns the text of such a token up to its numbers."""
-    forms = tuple((place.form, place.uuids) for place in places)
-    parts = tuple((at, *part) for at, place in enumerate(places) for part in place.parts)
+    forms = tuple([(place.form, place.uuids) for place in places])
+    parts = tuple([(at, *part) for at, place in enumerate(places) for part in place.parts])
     return _packed_head(forms, parts)
 
 
 def _up_to_steps(places: Collection[PackedPlace]) -> str:
-    return head_of(places) + "".join(place.text for place in places)
+    return head_of(places) + "".join([place.text for place in places])
 
 
 class StepTexts:
