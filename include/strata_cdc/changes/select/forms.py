@@ -97,8 +97,9 @@ def plan_column(column: Column) -> SelectColumn:
     kind = parse_column_type(column.column_type)
     form = FORMS[kind.kind](kind, column)
     name = quoted_name(column.name)
-    # The text of a label depends on charsets and on the server's conversions; its number does not.
-    expression = f"CAST({name} AS UNSIGNED)" if kind.kind in LABELLED else name
+    # The text of a label depends on charsets and on the server's conversions; its number does not. The result of | has
+    # 64 bits; that of CAST has 32 on MariaDB if the number is small.
+    expression = f"CAST({name} AS UNSIGNED) | 0" if kind.kind in LABELLED else name
     is_integer = kind.kind in INTEGERS
     return SelectColumn(
         column.name,

@@ -37,6 +37,9 @@ class ValueClass(StrEnum):
     JSON = "json"
     GEOMETRY = "geometry"
     VECTOR = "vector"
+    UUID = "uuid"
+    INET4 = "inet4"
+    INET6 = "inet6"
 
 
 _OF_FAMILY: Final = {
