@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.as_new import make_as_new
 from tests.cache.conftest import redis_server
+from tests.mariadb_server import FAMILIES, start_family
 from tests.quality.spark_in_process import in_process
 from tests.seeds import seeds
 from tests.storm.cached import Cached
@@ -22,7 +22,7 @@ from tests.storm.witnesses import Witnesses
 from tests.storm.workload import KEYS, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -35,11 +35,11 @@ pytestmark = [pytest.mark.mysql, pytest.mark.redis, pytest.mark.slow]
 ROUNDS, SPELLS, STEPS = 3, 3, 30
 
 
-@pytest.fixture
-def server(server: MysqlServer) -> MysqlServer:
-    make_as_new(server)
-    server.run_sql("CREATE DATABASE shop; CREATE DATABASE other")
-    return server
+@pytest.fixture(params=FAMILIES)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MysqlServer]:
+    with start_family(tmp_path / "server", request.param) as server:
+        server.run_sql("CREATE DATABASE shop; CREATE DATABASE other")
+        yield server
 
 
 # What a run that dies has open, nobody closes.
