@@ -90,6 +90,11 @@ class MysqlServer:
         """Path of a MySQL program that fits this server."""
         return program(name)
 
+    def has_program(self, name: str) -> bool:
+        """Whether it was installed with the server."""
+        command = [self.program(name), "--no-defaults", "--version"]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
     def stop(self, *, seconds: float = 30) -> None:
         """Shuts the server down; kills it if it takes too long."""
         self.process.terminate()

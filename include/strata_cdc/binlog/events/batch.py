@@ -90,15 +90,20 @@ class TransactionBatch(Struct, frozen=True):
                 new &= ~(of_sid & (self.numbers >= first) & (self.numbers <= last))
         return new
 
+    @property
+    def counts_domains(self) -> bool:
+        """Whether its GTIDs are MariaDB's."""
+        return any(isinstance(sid, DomainWriter) for sid in self.sids)
+
     def first_step_back(self, executed: ExecutedBuilder) -> int | None:
         """The first row with a number of MariaDB that is not above those before it in its domain.
 
         Args:
             executed: What the stream has before these rows.
         """
-        domains = [sid.domain if isinstance(sid, DomainWriter) else -1 for sid in self.sids]
-        if max(domains, default=-1) < 0:
+        if not self.counts_domains:
             return None
+        domains = [sid.domain if isinstance(sid, DomainWriter) else -1 for sid in self.sids]
         of_rows = np.array([*domains, -1], np.int64)[self.sid_numbers]
         found: list[int] = []
         for domain in sorted({*domains} - {-1}):
