@@ -3,16 +3,17 @@ Not here: which statements (`mariadb_sequences.py`, `test_mariadb_ddl.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pymysql
 
-from strata_cdc.binlog.bytes.codes import EventType
-from strata_cdc.binlog.bytes.format import FormatDescription
-from strata_cdc.binlog.events.query import parse_query
-from strata_cdc.binlog.events.table_map import parse_table_map
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.events.transactions import ddl_events, read_transactions
 from strata_cdc.schema.ddl.context import context_of, statement_text
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
+from strata_cdc.schema.live.engine import LiveSchema
+from strata_cdc.schema.model.definition import TableDefinition
+from strata_cdc.schema.replay.catalog import Catalog
 from tests.schema.differential import Recorded, Report
 from tests.schema.mariadb_shown import differences, read_shown
 
@@ -20,60 +21,53 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from strata_cdc.binlog.events.model import Query, TableMap
     from strata_cdc.schema.ddl.changes import Change
-    from strata_cdc.schema.replay.catalog import Catalog
+    from tests.mariadb_server import MariadbServer
 
-_HEADER = 19
-_CHECKSUM = 4
-_THREAD_SPECIFIC = 0x4
-_ENDS = frozenset({b"COMMIT", b"ROLLBACK", b"BEGIN"})
+_OWN = frozenset({"mysql", "sys", "performance_schema", "information_schema"})
 
 
-class Logged(NamedTuple):
-    """An event of a file."""
-
-    end: int
-    event: Query | TableMap
-
-
-def logged_events(path: Path) -> Iterator[Logged]:
-    """The statements and TABLE_MAPs of a binlog file with checksums."""
-    raw = path.read_bytes()
-    at, form = 4, None
-    while at < len(raw):
-        kind, length = raw[at + 4], int.from_bytes(raw[at + 9 : at + 13], "little")
-        body, at = raw[at + _HEADER : at + length - _CHECKSUM], at + length
-        if kind == EventType.FORMAT_DESCRIPTION:
-            version = body[2:52].split(b"\0", 1)[0].decode()
-            form = FormatDescription(4, version, tuple(body[57:-1]), has_checksum=True)
-        elif kind == EventType.QUERY and form is not None:
-            flags = int.from_bytes(raw[at - length + 17 : at - length + 19], "little")
-            query = parse_query(body, form)
-            yield Logged(at, _with_flags(query, thread_specific=bool(flags & _THREAD_SPECIFIC)))
-        elif kind == EventType.TABLE_MAP:
-            yield Logged(at, parse_table_map(body))
+def emptied(server: MariadbServer) -> pymysql.Connection:
+    """A connection to a server that has only an empty database `d`, which is all that its binlog has."""
+    connection = server.connect()
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW DATABASES")
+        for name in {name for (name,) in cursor.fetchall()} - _OWN:
+            cursor.execute(f"DROP DATABASE `{name}`")
+        cursor.execute("RESET MASTER")
+        cursor.execute("CREATE DATABASE d")
+    return connection
 
 
-def _with_flags(query: Query, *, thread_specific: bool) -> Query:
-    from msgspec.structs import replace  # noqa: PLC0415
+def run_and_compare(
+    server: MariadbServer,
+    statements: Iterable[str],
+    *,
+    settings: Iterable[str] = (),
+    on_refused: Callable[[str, Exception], None] = lambda *_: None,
+) -> Report:
+    """Runs statements in a session with database `d`, replays what the server logs of them, and compares after each; at
+    the end also with a snapshot."""
+    observer, connection = emptied(server), server.connect("d")
+    with connection.cursor() as cursor:
+        for setting in settings:
+            cursor.execute(setting)
+    recorded = list(_run_and_record(connection, observer, statements, on_refused))
+    connection.close()
+    catalog = Catalog()
+    report = _compare(catalog, server.binlogs()[-1], recorded)
+    report.differences += [("a snapshot", text) for text in _snapshot_differences(catalog, observer)]
+    observer.close()
+    return report
 
-    return replace(query, thread_specific=thread_specific)
 
-
-def form_of(path: Path) -> FormatDescription:
-    """The format description of a file."""
-    body = path.read_bytes()[4 + _HEADER :]
-    return FormatDescription(4, body[2:52].split(b"\0", 1)[0].decode(), (), has_checksum=True)
-
-
-def run_and_record(
+def _run_and_record(
     connection: pymysql.Connection,
     observer: pymysql.Connection,
     statements: Iterable[str],
-    on_refused: Callable[[str, Exception], None] = lambda *_: None,
+    on_refused: Callable[[str, Exception], None],
 ) -> Iterator[Recorded]:
-    """Runs each statement; those that the server refuses or does not log are passed over."""
+    """Statements that the server does not log are passed over; of those that it refuses it may log a part."""
     place = _place(observer)
     for statement in statements:
         try:
@@ -95,16 +89,16 @@ def _place(connection: pymysql.Connection) -> tuple[str, int]:
 
 
 def logged_changes(path: Path) -> Iterator[tuple[int, str, tuple[Change, ...]]]:
-    """Where each statement of a binlog file ends (bytes), its text, and the changes it asks for."""
-    form = form_of(path)
-    for end, event in logged_events(path):
-        if hasattr(event, "statement") and event.statement not in _ENDS:
-            text = statement_text(event, form.flavour)
-            yield end, text, read_ddl_or_gap(text, context_of(event, form))
+    """Where the transaction of each DDL of a binlog file ends (bytes), its text, and the changes it asks for."""
+    with open_binlog(path) as binlog:
+        for record in read_transactions(binlog):
+            for event in ddl_events(binlog, record):
+                context = context_of(event.query, binlog.format)
+                text = statement_text(event.query, context.flavour)
+                yield record.end, text, read_ddl_or_gap(text, context)
 
 
-def compare(catalog: Catalog, path: Path, recorded: Iterable[Recorded]) -> Report:
-    """Replays the file, and compares after every recorded statement."""
+def _compare(catalog: Catalog, path: Path, recorded: Iterable[Recorded]) -> Report:
     report = Report()
     catalog.temporary.server_restarted()
     logged = logged_changes(path)
@@ -124,3 +118,22 @@ def compare(catalog: Catalog, path: Path, recorded: Iterable[Recorded]) -> Repor
                 report.differences.append((record.statement, text))
         broken = {text.partition(": ")[0] for text in found}
     return report
+
+
+def _snapshot_differences(replayed: Catalog, connection: pymysql.Connection) -> list[str]:
+    """What a snapshot says otherwise than information_schema, or than the replay where information_schema is silent."""
+    shown, snapshot = read_shown(connection), Catalog()
+    live = LiveSchema(connection)
+    for name, definition in live.tables():
+        snapshot.put(name, definition)
+    assert not live.doubtful
+    found = differences(shown, snapshot)
+    for name, theirs in snapshot:
+        ours = replayed.get(name)
+        if isinstance(ours, TableDefinition) and isinstance(theirs, TableDefinition):
+            hidden = [[column for column in one.columns if column.hidden] for one in (ours, theirs)]
+            if hidden[0] != hidden[1] or ours.period != theirs.period:
+                found.append(f"{name}: {hidden[1]}, {theirs.period} != {hidden[0]}, {ours.period}")
+            if not set(theirs.hash_columns) & set(ours.hash_columns):
+                found.append(f"{name}: {theirs.hash_columns} hashes != {ours.hash_columns}")
+    return found

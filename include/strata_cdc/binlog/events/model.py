@@ -3,7 +3,7 @@ Not here: their bytes (`parse.py`), grouping into transactions (`transactions.py
 
 from __future__ import annotations
 
-from enum import IntFlag, StrEnum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
@@ -109,15 +109,6 @@ class Rotate(Struct, frozen=True):
 
 class Stop(Struct, frozen=True):
     """The server was shut down here; it continued in another file."""
-
-
-class AlterPhase(IntFlag):
-    """Which part of an ALTER TABLE in two phases a QUERY of MariaDB is (`binlog_alter_two_phase`). Both parts have its
-    text; it takes effect with COMMIT. A START may stay without an end if the server dies."""
-
-    START = 2
-    COMMIT = 4
-    ROLLBACK = 8
 
 
 class QueryContext(Struct, frozen=True):

@@ -135,14 +135,15 @@ def _skip_databases(cursor: ByteCursor, _: dict[str, Any]) -> None:
             cursor.terminated()
 
 
-_ENDS_A_START = AlterPhase.COMMIT | AlterPhase.ROLLBACK
+_PHASES = {2: AlterPhase.START, 4: AlterPhase.COMMIT, 8: AlterPhase.ROLLBACK}
 
 
 def _alter_phase(cursor: ByteCursor, found: dict[str, Any]) -> None:
     flags = cursor.uint(1)
-    if flags & _ENDS_A_START:
+    phase = next((phase for flag, phase in _PHASES.items() if flags & flag), None)
+    if phase in {AlterPhase.COMMIT, AlterPhase.ROLLBACK}:
         cursor.next_bytes(8)  # the sequence number of the GTID with the START
-    found["alter_phase"] = AlterPhase(flags & (AlterPhase.START | _ENDS_A_START))
+    found["alter_phase"] = phase
 
 
 def _charset_collations(cursor: ByteCursor, found: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from strata_cdc.schema.apply.keys import MariadbKeys, primary_columns, with_keys
 from strata_cdc.schema.apply.limits import possible_limits
 from strata_cdc.schema.apply.placed import Placed
 from strata_cdc.schema.apply.surviving import surviving_keys
-from strata_cdc.schema.apply.system_time import with_period_not_null, with_row_times
+from strata_cdc.schema.apply.system_time import with_period_not_null, with_row_times, without_row_end
 from strata_cdc.schema.apply.timestamps import with_implicit_timestamps
 from strata_cdc.schema.ddl.changes import (
     AddColumn,
@@ -114,7 +114,7 @@ class _Altering:
             columns = [self.without_width(column) for column in columns]
         return TableDefinition(
             columns=with_row_times(columns, versioned=self.versioned),
-            keys=keys,
+            keys=without_row_end(keys, columns) if self.versioned else keys,
             character_set=charset_of(collation).name if collation else None,
             collation=collation,
             engine=engine,

@@ -192,6 +192,8 @@ def _integer_text(column_type: ColumnType, flavour: Flavour) -> str:
 
 
 def _nullable(written: WrittenColumn, context: DdlContext) -> bool:
+    if written.primary and context.flavour.is_mariadb():
+        return False  # also if IF EXISTS leaves the key out
     if written.nullable is not None:
         return written.nullable
     return written.type.kind is not TypeKind.TIMESTAMP or context.explicit_defaults_for_timestamp

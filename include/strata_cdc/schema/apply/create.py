@@ -13,7 +13,7 @@ from strata_cdc.schema.apply.columns import column_from
 from strata_cdc.schema.apply.keys import MariadbKeys, primary_columns, with_keys, with_period_columns
 from strata_cdc.schema.apply.limits import possible_limits
 from strata_cdc.schema.apply.placed import Placed
-from strata_cdc.schema.apply.system_time import with_period_not_null, with_row_times
+from strata_cdc.schema.apply.system_time import with_period_not_null, with_row_times, without_row_end
 from strata_cdc.schema.apply.timestamps import with_implicit_timestamps
 from strata_cdc.schema.model.definition import TableDefinition
 from strata_cdc.schema.model.folding import fold_name
@@ -54,7 +54,7 @@ def definition_from(change: CreateTable, database_collation: str | None) -> Tabl
     versioned = options.versioned or any(written.versioned for written in change.columns)
     return TableDefinition(
         columns=with_row_times(with_primary_not_null(columns, keys), versioned=versioned),
-        keys=keys,
+        keys=without_row_end(keys, columns) if versioned else keys,
         character_set=charset_of(collation).name if collation else None,
         collation=collation,
         engine=options.engine,

@@ -47,7 +47,7 @@ def with_keys(
         raise DdlError("two columns would have the same name" if columns else "no column would be left")
     # Fulltext keys are last in a table (sql/sql_table.cc, `sort_keys`).
     stored = sorted(present, key=lambda key: key.kind is KeyKind.FULLTEXT)
-    kept = _without_redundant([*stored, *(_unnamed(key, by_name) for key in written)], mariadb)
+    kept = _without_redundant([*stored, *(_unnamed(key, by_name, mariadb) for key in written)], mariadb)
     of_its_kind = [_of_its_kind(key, by_name, mariadb) for key in kept]
     keys = cut_to(limits, _named([_with_prefixes(key, by_name) for key in of_its_kind]), by_name)
     if mariadb is not None:
@@ -70,16 +70,19 @@ class MariadbKeys(Struct, frozen=True):
         """Those of a table with that engine; None for other servers."""
         return cls(engine, longest_unique_keys(engine)) if flavour.is_mariadb() else None
 
+    @property
+    def is_memory(self) -> bool:
+        """Whether it is an engine whose indexes are hashes if nothing else is written."""
+        return (self.engine or "").lower() in {"memory", "heap"}
+
     def marked(self, key: Key, columns: dict[str, Column]) -> Key:
         """The key with `hashed`; before, that says whether the statement has USING HASH. A hash has no order."""
         hashed = self._is_hashed(key, columns) if key.kind is KeyKind.UNIQUE else False
-        if hashed and any(part.descending for part in key.parts):
-            key = replace(key, parts=tuple(replace(part, descending=False) for part in key.parts))
-        return replace(key, hashed=hashed)
+        return replace(key, hashed=hashed, parts=_without_order(key.parts) if hashed else key.parts)
 
     def _is_hashed(self, key: Key, columns: dict[str, Column]) -> bool | None:
         if key.hashed:  # MEMORY has such indexes itself
-            return None if self.engine is None else self.engine.lower() not in {"memory", "heap"}
+            return None if self.engine is None else not self.is_memory
         if any(_is_spatial(part, columns) for part in key.parts):
             return None  # the next ALTER makes it an index of the first bytes
         fits = {unique_key_fits(key, columns, limit) for limit in self.limits}
@@ -91,16 +94,18 @@ def in_order(keys: Iterable[Key]) -> tuple[Key, ...]:
     return tuple(sorted(keys, key=lambda key: (key.kind is not KeyKind.PRIMARY, fold_name(key.name))))
 
 
-def _unnamed(written: WrittenKey, columns: dict[str, Column]) -> Key:
+def _unnamed(written: WrittenKey, columns: dict[str, Column], mariadb: MariadbKeys | None) -> Key:
     """The key as it is written; if it has no name, its name is '' until all names are known."""
     parts = tuple(_part(part, columns) for part in written.parts)
+    if mariadb is not None and (mariadb.is_memory if written.using_hash is None else written.using_hash):
+        parts = _without_order(parts)
     return Key(
         written.name or "",
         written.kind,
         parts,
         invisible=written.invisible,
         generated=written.foreign,
-        hashed=written.using_hash and written.kind is KeyKind.UNIQUE,
+        hashed=bool(written.using_hash) and written.kind is KeyKind.UNIQUE,
         without_overlaps=any(part.is_period for part in written.parts),
     )
 
@@ -119,6 +124,10 @@ def _is_spatial(part: KeyPart, columns: dict[str, Column]) -> bool:
     if part.column is None:
         return False
     return parse_column_type(columns[fold_name(part.column)].column_type).kind in SPATIAL
+
+
+def _without_order(parts: tuple[KeyPart, ...]) -> tuple[KeyPart, ...]:
+    return tuple(replace(part, descending=False) if part.descending else part for part in parts)
 
 
 def _part(written: WrittenKeyPart, columns: dict[str, Column]) -> KeyPart:

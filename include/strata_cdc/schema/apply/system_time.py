@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from strata_cdc.schema.model.definition import Column, Generated
+from strata_cdc.schema.model.definition import Column, Generated, KeyKind
 from strata_cdc.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from strata_cdc.schema.model.definition import Period
+    from strata_cdc.schema.model.definition import Key, Period
 
 ROW_START: Final = "ROW START"
 ROW_END: Final = "ROW END"
@@ -38,6 +38,20 @@ def _hidden(name: str, expression: str) -> Column:
         generation_expression=expression,
         hidden=True,
     )
+
+
+def without_row_end(keys: Iterable[Key], columns: Iterable[Column]) -> tuple[Key, ...]:
+    """The keys without the column that ends the time of a row. The server adds it to each unique key of a versioned
+    table; without it the key is unique among the rows that are there now."""
+    ends = {fold_name(column.name) for column in columns if column.generation_expression == ROW_END}
+    return tuple(_without_last(key, ends) if ends else key for key in keys)
+
+
+def _without_last(key: Key, ends: set[str]) -> Key:
+    is_unique = key.kind in {KeyKind.PRIMARY, KeyKind.UNIQUE}
+    if not is_unique or len(key.parts) < 2 or fold_name(key.parts[-1].column or "") not in ends:
+        return key
+    return replace(key, parts=key.parts[:-1])
 
 
 def with_period_not_null(columns: Iterable[Column], period: Period | None) -> list[Column]:

@@ -99,7 +99,8 @@ class WrittenKey(Struct, frozen=True):
     """A foreign key by which changes of the other table's rows change rows of this table."""
     options: bool = False
     """It has further options: a comment, a parser, a block size, an algorithm."""
-    using_hash: bool = False
+    using_hash: bool | None = None
+    """None if no algorithm is written."""
     conditional: bool = False
     """IF NOT EXISTS."""
 

@@ -252,18 +252,20 @@ def read_default(cursor: TokenCursor) -> Literal | CurrentTimestamp | NullDefaul
         return _read_parenthesized(cursor)
     if cursor.accept("NULL"):
         return NullDefault()
-    if word in NOW_NAMES and not (cursor.context.flavour.is_mariadb() and cursor.ahead(1) == "."):
+    if word in NOW_NAMES:
         return _read_now(cursor)
+    expression = _read_bare_expression(cursor) if cursor.context.flavour.is_mariadb() else None
+    return _read_literal(cursor) if expression is None else expression
+
+
+def _read_literal(cursor: TokenCursor) -> Literal:
+    word = cursor.word
     if word in {"TRUE", "FALSE"}:
         cursor.at += 1
         return Literal(LiteralKind.NUMBER, "1" if word == "TRUE" else "0")
     if word in {"DATE", "TIME", "TIMESTAMP"} and cursor.ahead(1) == STRING:
         cursor.at += 1
         return cursor.literal()
-    if cursor.context.flavour.is_mariadb():
-        expression = _read_bare_expression(cursor)
-        if expression is not None:
-            return expression
     if word in {"+", "-", NUMBER}:
         return Literal(LiteralKind.NUMBER, read_signed_number(cursor))
     return cursor.literal()
@@ -303,7 +305,7 @@ def _read_bare_expression(cursor: TokenCursor) -> ExpressionDefault | None:
         _skip_case(cursor)
     else:
         cursor.take_any("-")
-        if not cursor.sees_name() or cursor.word in LITERALS or cursor.word[:1].isdigit() or _is_introducer(cursor):
+        if not cursor.sees_name() or _is_literal(cursor):
             cursor.at = begin
             return None
         cursor.skip()
@@ -314,9 +316,12 @@ def _read_bare_expression(cursor: TokenCursor) -> ExpressionDefault | None:
     return ExpressionDefault(cursor.tokens.opened(offset, cursor.behind))
 
 
-def _is_introducer(cursor: TokenCursor) -> bool:
-    """Whether a literal comes next, with its charset or its type: `_latin1 'a'`, `DATE '2020-01-01'`."""
-    return cursor.ahead(1) in LITERALS and cursor.word != NAME
+def _is_literal(cursor: TokenCursor) -> bool:
+    """Whether a literal comes next, maybe with its charset or its type: `_latin1 'a'`, `DATE '2020-01-01'`."""
+    word = cursor.word
+    if word in LITERALS or word in {"TRUE", "FALSE"} or word[:1].isdigit():
+        return True
+    return cursor.ahead(1) in LITERALS and word != NAME
 
 
 def _skip_case(cursor: TokenCursor) -> None:

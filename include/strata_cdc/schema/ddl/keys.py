@@ -26,11 +26,7 @@ def key_is_next(cursor: TokenCursor) -> bool:
 
 def read_constraint_or_key(cursor: TokenCursor) -> WrittenKey | None:
     """Reads a table-level key or constraint; None for a check, which has no effect on columns."""
-    name, conditional = None, False
-    if cursor.accept("CONSTRAINT"):
-        conditional = cursor.take_all("IF", "NOT", "EXISTS")
-        if not key_is_next(cursor):
-            name = cursor.name()
+    name, conditional = _read_constraint(cursor)
     word = cursor.word
     if word == "CHECK":
         cursor.at += 1
@@ -52,6 +48,14 @@ def read_constraint_or_key(cursor: TokenCursor) -> WrittenKey | None:
     return _read_key(cursor, KeyKind.INDEX, name, conditional=conditional)
 
 
+def _read_constraint(cursor: TokenCursor) -> tuple[str | None, bool]:
+    """CONSTRAINT [IF NOT EXISTS] [name]: the name, and whether it has the condition."""
+    if not cursor.accept("CONSTRAINT"):
+        return None, False
+    conditional = cursor.take_all("IF", "NOT", "EXISTS")
+    return None if key_is_next(cursor) else cursor.name(), conditional
+
+
 def _read_key(cursor: TokenCursor, kind: KeyKind, constraint: str | None, *, conditional: bool) -> WrittenKey:
     conditional |= cursor.take_all("IF", "NOT", "EXISTS")
     name = constraint
@@ -59,7 +63,7 @@ def _read_key(cursor: TokenCursor, kind: KeyKind, constraint: str | None, *, con
         name = cursor.name()
         if cursor.accept("TYPE"):
             cursor.skip()
-    using_hash = False
+    using_hash = None
     if cursor.accept("USING"):
         using_hash = cursor.word == "HASH"
         cursor.skip()
@@ -128,18 +132,23 @@ def read_key_options(cursor: TokenCursor) -> KeyOptions:
             cursor.accept("=")
             found.using_hash = cursor.word == "HASH"
             cursor.skip()
-        elif word in {"KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"}:
-            cursor.at += 1
-            cursor.accept("=")
-            cursor.skip()
-        elif word == "WITH" and cursor.ahead(1) == "PARSER":
-            cursor.at += 2
-            cursor.name()
-        elif word == "COMMENT":
-            cursor.at += 1
-            cursor.string()
-        elif not skip_engine_attribute(cursor):
+        elif not _skip_key_option(cursor, word):
             return found
+
+
+def _skip_key_option(cursor: TokenCursor, word: str) -> bool:
+    """Skips an option without a meaning here; false if none comes next."""
+    if word in {"KEY_BLOCK_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"}:
+        cursor.at += 1
+        cursor.accept("=")
+        cursor.skip()
+    elif cursor.take_all("WITH", "PARSER"):
+        cursor.name()
+    elif cursor.accept("COMMENT"):
+        cursor.string()
+    else:
+        return skip_engine_attribute(cursor)
+    return True
 
 
 _VISIBILITY = {"VISIBLE": False, "INVISIBLE": True, "IGNORED": True}

@@ -120,15 +120,18 @@ def _read_option(cursor: TokenCursor, found: _Found) -> None:
         found.charset = charset[0] if charset[0] is not None else found.charset
         found.collation = charset[1] if charset[0] is None else found.collation
         return
-    word = cursor.word
     if _skip_quoted_attribute(cursor):
         return
+    word = cursor.word
     if word in LITERALS or word == END or not (word[0].isalpha() or word[0] == "_"):
         cursor.fail("expected a table option")
     cursor.at += 1
     if _skip_option(cursor, word):
         return
-    value = _option_value(cursor)
+    _set_option(found, word, _option_value(cursor))
+
+
+def _set_option(found: _Found, word: str, value: str) -> None:
     if word in {"ENGINE", "TYPE"}:
         found.engine = value
     elif word == "ROW_FORMAT":

@@ -108,7 +108,7 @@ def _database_options(cursor: TokenCursor) -> tuple[str | None, str | None]:
 def _create_index(cursor: TokenCursor, kind: KeyKind, existing: Existing) -> Change:
     conditional = cursor.take_all("IF", "NOT", "EXISTS")
     name = cursor.name()
-    using_hash = False
+    using_hash = None
     if cursor.take_any("USING", "TYPE"):
         using_hash = cursor.word == "HASH"
         cursor.skip()

@@ -23,15 +23,20 @@ _SINGLE_WORDS = {
 }
 _NATIONAL_CHARSET = "utf8mb3"  # NCHAR, NATIONAL CHAR (sql/sql_yacc.yy, `national_charset_info`)
 _NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOATING})
-_ORACLES = {
-    "CLOB": TypeKind.LONGTEXT,
-    "BLOB": TypeKind.LONGBLOB,
-    "RAW": TypeKind.VARBINARY,
-    "VARCHAR2": TypeKind.VARCHAR,
-    "DATE": TypeKind.DATETIME,
+_OTHER_KINDS = {
+    "mariadb_schema": {"JSON": TypeKind.LONGTEXT},
+    "oracle_schema": {
+        "JSON": TypeKind.LONGTEXT,
+        "CLOB": TypeKind.LONGTEXT,
+        "RAW": TypeKind.VARBINARY,
+        "NUMBER": TypeKind.DECIMAL,
+        "VARCHAR2": TypeKind.VARCHAR,
+        "DATE": TypeKind.DATETIME,
+    },
+    "maxdb_schema": {"JSON": TypeKind.LONGTEXT, "TIMESTAMP": TypeKind.DATETIME},
 }
-"""Types that mean others in MariaDB with sql_mode ORACLE (sql/sql_schema.cc)."""
-_SCHEMAS = frozenset({"mariadb_schema", "oracle_schema", "maxdb_schema"})
+"""Words of MariaDB that mean another type, by the schema before them; with sql_mode ORACLE, by oracle_schema
+(sql/sql_schema.cc)."""
 
 
 class ReadType(Struct, frozen=True):
@@ -61,26 +66,24 @@ def read_type(cursor: TokenCursor) -> ReadType:
 
 def _read_of_mariadb(cursor: TokenCursor) -> ReadType | None:
     """Reads a type that another server reads otherwise, or does not have; None for all others."""
-    schema = "oracle_schema" if cursor.context.sql_mode & ORACLE else "mariadb_schema"
-    if cursor.ahead(1) == "." and cursor.tokens.value(cursor.at).lower() in _SCHEMAS:
+    is_oracle = bool(cursor.context.sql_mode & ORACLE)
+    schema = "oracle_schema" if is_oracle else "mariadb_schema"
+    if cursor.ahead(1) == "." and cursor.tokens.value(cursor.at).lower() in _OTHER_KINDS:
         schema = cursor.value().lower()
         cursor.at += 1
     # After a dot a word is a name to the lexer.
     word = cursor.tokens.value(cursor.at).upper()
-    if word == "JSON":
-        cursor.at += 1
-        return _read_rest(cursor, TypeKind.LONGTEXT, None, is_json=True)
-    kind = _SINGLE_WORDS.get(word)
-    if schema == "oracle_schema":
-        if word == "NUMBER":
-            cursor.at += 1
-            return _read_rest(cursor, TypeKind.DECIMAL if cursor.word == "(" else TypeKind.DOUBLE, None)
-        kind = _ORACLES.get(word, kind)
-    elif schema == "maxdb_schema" and word == "TIMESTAMP":
-        kind = TypeKind.DATETIME
+    kind = _OTHER_KINDS[schema].get(word, _SINGLE_WORDS.get(word))
+    if is_oracle and word == "BLOB":
+        kind = TypeKind.LONGBLOB  # in whatever schema
     if kind is None or kind is _SINGLE_WORDS.get(cursor.word):
         return None
     cursor.at += 1
+    if word == "JSON":
+        # It is LONGTEXT with a CHECK; whether a column of that form is one makes no difference to rows.
+        return ReadType(WrittenType(kind), collation="utf8mb4_bin")
+    if word == "NUMBER" and cursor.word != "(":
+        kind = TypeKind.DOUBLE
     return _read_rest(cursor, kind, None)
 
 
@@ -128,7 +131,7 @@ def _long_kind(cursor: TokenCursor) -> TypeKind:
     return TypeKind.MEDIUMTEXT
 
 
-def _read_rest(cursor: TokenCursor, kind: TypeKind, charset: str | None, *, is_json: bool = False) -> ReadType:
+def _read_rest(cursor: TokenCursor, kind: TypeKind, charset: str | None) -> ReadType:
     """The text that may follow the name: PRECISION, lengths, labels, UNSIGNED, charsets."""
     if kind is TypeKind.DOUBLE:
         cursor.accept("PRECISION")
@@ -140,23 +143,20 @@ def _read_rest(cursor: TokenCursor, kind: TypeKind, charset: str | None, *, is_j
         length, decimals = _read_lengths(cursor)
     if kind.facts.family in _NUMBERS:
         return ReadType(_number(cursor, kind, length, decimals))
-    if is_json:
-        # JSON is LONGTEXT with a CHECK; whether a column of that form is one makes no difference to rows.
-        return ReadType(WrittenType(kind), collation="utf8mb4_bin")
     if kind in STRINGS or kind in LABELLED:
         return _read_text(cursor, WrittenType(kind, length, labels=labels, charset=charset))
     if kind is TypeKind.YEAR:
-        _skip_signs(cursor)
-        length = 2 if length == 2 and cursor.context.flavour.is_mariadb() else None
-    if kind.facts.compressed_code is not None and _read_compressed(cursor):
-        return ReadType(WrittenType(kind, length, compressed=True))
-    return ReadType(WrittenType(kind, kind.facts.default_length if length is None else length))
+        return _year(cursor, length)
+    compressed = kind.facts.compressed_code is not None and _read_compressed(cursor)
+    length = kind.facts.default_length if length is None else length
+    return ReadType(WrittenType(kind, length, compressed=compressed))
 
 
-def _skip_signs(cursor: TokenCursor) -> None:
-    """YEAR accepts them, and they have no effect on it."""
+def _year(cursor: TokenCursor, length: int | None) -> ReadType:
+    """YEAR accepts signs, and they have no effect on it; only MariaDB keeps a length of 2."""
     while cursor.take_any("UNSIGNED", "SIGNED", "ZEROFILL"):
         pass
+    return ReadType(WrittenType(TypeKind.YEAR, 2 if length == 2 and cursor.context.flavour.is_mariadb() else None))
 
 
 def _read_labels(cursor: TokenCursor) -> tuple[Literal, ...]:

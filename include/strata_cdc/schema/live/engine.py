@@ -12,11 +12,14 @@ import pymysql
 from msgspec import Struct
 
 from strata_cdc.binlog.protocol.server_files import ServerFiles
+from strata_cdc.binlog.protocol.visible_state import read_visible_state
 from strata_cdc.errors import AccessDeniedError, SchemaGapError, SourceSettingsError, SourceUnavailableError
 from strata_cdc.flavour import Flavour
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, NamePresence
 from strata_cdc.schema.live.exact_texts import ExactTexts
 from strata_cdc.schema.live.grants import Grants, Sight
+from strata_cdc.schema.live.names import TABLE_TYPES
+from strata_cdc.schema.live.written import read_written
 from strata_cdc.schema.model.charsets import charset_of_collation
 from strata_cdc.schema.model.definition import Column, Generated, Key, KeyKind, KeyPart, TableDefinition, TableName
 from strata_cdc.schema.model.engines import CASCADES_LOGGED_SINCE
@@ -24,6 +27,7 @@ from strata_cdc.schema.model.engines import CASCADES_LOGGED_SINCE
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from strata_cdc.binlog.protocol.visible_state import Rows
     from strata_cdc.position.binlog_position import BinlogPosition
 
 PAGE_TABLES: Final = 250
@@ -70,7 +74,7 @@ class _Dictionary:
     def __init__(self, connection: pymysql.Connection[Any]) -> None:
         self._connection = connection
         self._texts = ExactTexts(connection)
-        self.server = _read_server(connection)
+        self.server = _read_server(connection, self._rows)
 
     def _list_tables(self, names: Sequence[TableName] = ()) -> list[_Listed]:
         """All tables and views, or only those with some names."""
@@ -87,7 +91,7 @@ class _Dictionary:
 
     def definition(self, name: TableName) -> TableDefinition | None:
         """One base table; None if it does not exist."""
-        listed = [table for table in self._list_tables([name]) if table.kind == "BASE TABLE"]
+        listed = [table for table in self._list_tables([name]) if table.kind in TABLE_TYPES]
         definition = self._page(listed).get(name) if listed else None
         if name in self._texts.doubtful:
             raise SchemaGapError(self._texts.doubtful[name], table=str(name))
@@ -103,6 +107,11 @@ class _Dictionary:
 
     def _page(self, page: Sequence[_Listed]) -> dict[TableName, TableDefinition]:
         names = [listed.name for listed in page]
+        if self.server.flavour.is_mariadb():
+            with _server_errors():
+                definitions, doubtful = read_written(self._connection, names, self.server.flavour)
+                self._texts.doubtful.update(doubtful)
+                return self._texts.complete(definitions)
         columns = self._columns_of(names)
         keys = self._keys_of(names)
         definitions = {
@@ -231,7 +240,7 @@ class LiveSchema(_Dictionary):
         found = [
             listed
             for listed in self._listed
-            if listed.kind == "BASE TABLE" and self.sight.sees_all_columns_of(listed.name)
+            if listed.kind in TABLE_TYPES and self.sight.sees_all_columns_of(listed.name)
         ]
         for at in range(0, len(found), PAGE_TABLES):
             yield from self._page(found[at : at + PAGE_TABLES]).items()
@@ -291,8 +300,7 @@ class LiveSchema(_Dictionary):
             return ServerFiles.read(self._connection).end
 
     def _executed(self) -> str:
-        [[text]] = self._rows("SELECT @@GLOBAL.gtid_executed")
-        return str(text).replace("\n", "")
+        return read_visible_state(self._rows).executed
 
 
 def read_definition(connection: pymysql.Connection[Any], name: TableName) -> TableDefinition | None:
@@ -327,11 +335,12 @@ class _server_errors:  # noqa: N801 - reads as a function: `with _server_errors(
         ) from None
 
 
-def _read_server(connection: pymysql.Connection[Any]) -> ServerTraits:
+def _read_server(connection: pymysql.Connection[Any], rows: Rows) -> ServerTraits:
     with _server_errors(), connection.cursor() as cursor:
-        cursor.execute("SELECT VERSION(), @@GLOBAL.lower_case_table_names, @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode")
-        [[version, lower_case, uuid, gtid_mode]] = cursor.fetchall()
-    return ServerTraits(Flavour.parse(str(version)), int(lower_case), str(uuid), str(gtid_mode).upper() == "ON")
+        cursor.execute("SELECT VERSION(), @@GLOBAL.lower_case_table_names")
+        [[version, lower_case]] = cursor.fetchall()
+    state = read_visible_state(rows)
+    return ServerTraits(Flavour.parse(str(version)), int(lower_case), state.identity, state.numbers_all)
 
 
 def _row_format(options: object) -> str | None:

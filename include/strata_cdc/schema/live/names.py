@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     import pymysql
 
 
+TABLE_TYPES = frozenset({"BASE TABLE", "SYSTEM VERSIONED", "SEQUENCE"})
+"""Of tables with rows, in `information_schema.TABLES`; the last two are MariaDB's."""
+
+
 class ServerTables(Struct, frozen=True):
     """The tables of a server's users."""
 
@@ -28,7 +32,8 @@ class ServerTables(Struct, frozen=True):
             cursor.execute("SELECT @@lower_case_table_names")
             folded = cursor.fetchone() != (0,)
             cursor.execute(
-                "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'"
+                "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE IN %s",
+                (sorted(TABLE_TYPES),),
             )
             names = (TableName(*row) for row in cursor.fetchall())
             return cls(frozenset(name for name in names if name.database not in SYSTEM_DATABASES), folded)

@@ -129,7 +129,7 @@ class Catalog:
 
     def _apply(self, change: Change) -> list[TableChange]:
         match change:
-            case CreateTable() | CreateTableLike():
+            case CreateTable() | CreateTableLike() | ConvertPartition():
                 return self._create(change)
             case AlterTable():
                 return self._alter(change)
@@ -139,8 +139,6 @@ class Catalog:
                 return self._drop(change)
             case CreateDatabase() | DropDatabase():
                 return self._replace_database(change)
-            case ConvertPartition():
-                return self._convert_partition(change)
             case Unreadable():
                 return self._mark_unreadable(change)
             case _:
@@ -205,7 +203,9 @@ class Catalog:
 
     # Tables -------------------------------------------------------------------------------------
 
-    def _create(self, change: CreateTable | CreateTableLike) -> list[TableChange]:
+    def _create(self, change: CreateTable | CreateTableLike | ConvertPartition) -> list[TableChange]:
+        if isinstance(change, ConvertPartition):
+            return self._convert_partition(change)
         name = change.name
         if change.temporary:
             if change.existing is not Existing.KEEP or self.temporary.get(change.context, name) is None:

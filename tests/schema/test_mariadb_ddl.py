@@ -1,0 +1,97 @@
+"""DDL on real servers of MariaDB: the replay of their binlogs and information_schema never differ."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from strata_cdc.flavour import Flavour
+from tests.mariadb_server import PREFIXES, start_mariadb
+from tests.schema.golden import statements_of
+from tests.schema.mariadb_differential import run_and_compare
+from tests.schema.mariadb_sequences import MariadbSequence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from random import Random
+
+    from tests.mariadb_server import MariadbServer
+    from tests.schema.differential import Report
+
+pytestmark = pytest.mark.mysql
+
+CASES = Path(__file__).parent / "mariadb_cases"
+SEQUENCES = 60
+STATEMENTS = 20
+
+
+@pytest.fixture(scope="module", params=PREFIXES)
+def mariadb(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbServer]:
+    if not PREFIXES[request.param].exists():
+        pytest.skip("without MariaDB: `make setup` could not fetch it")
+    with start_mariadb(tmp_path_factory.mktemp("mariadb"), request.param, "--innodb-doublewrite=OFF") as server:
+        yield server
+
+
+def flavour_of(server: MariadbServer) -> Flavour:
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT VERSION()")
+        return Flavour.parse(cursor.fetchone()[0])
+
+
+def run_sequence(server: MariadbServer, random: Random) -> Report:
+    """Runs one sequence of which the server takes some statements, and compares after each."""
+    sequence = MariadbSequence(random, "d", flavour_of(server))
+    return run_and_compare(
+        server,
+        sequence.statements(STATEMENTS),
+        settings=[
+            "SET system_versioning_alter_history = KEEP",
+            f"SET sql_mode = '{random.choice(['', 'STRICT_TRANS_TABLES', 'ANSI_QUOTES'])}'",
+            f"SET default_storage_engine = {random.choice(['InnoDB', 'MyISAM'])}",
+        ],
+        on_refused=lambda statement, _: sequence.refuse(statement),
+    )
+
+
+@pytest.mark.slow
+def test_replay_equals_the_server(mariadb: MariadbServer):
+    counted = itertools.count(1)
+
+    @settings(
+        max_examples=SEQUENCES,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        deadline=None,
+    )
+    @given(st.randoms(use_true_random=True))
+    def sequences_agree(random: Random):
+        report = run_sequence(mariadb, random)
+        assert report.differences == []
+        assert report.gaps == {}
+        next(counted)
+
+    sequences_agree()
+    assert next(counted) > SEQUENCES
+
+
+@pytest.mark.parametrize("case", sorted(path.stem for path in CASES.glob("*.sql")))
+def test_each_case_is_as_the_server_shows_it(mariadb: MariadbServer, case: str):
+    """`-- only 11.8` begins a case for that version and later ones; `-- gap` is at the top of those that end in one."""
+    lines = (CASES / f"{case}.sql").read_text().splitlines()
+    since = next((tuple(map(int, line[8:].split("."))) for line in lines if line.startswith("-- only ")), ())
+    if flavour_of(mariadb).version < since:
+        pytest.skip(f"MariaDB {mariadb.version} has nothing of it")
+    refused: list[tuple[str, object]] = []
+    statements = statements_of(CASES / f"{case}.sql")
+    report = run_and_compare(mariadb, statements, on_refused=lambda *one: refused.append(one))
+    assert [statement for statement, _ in refused if "-- refused" not in statement] == []
+    assert report.differences == []
+    expected = [line.removeprefix("-- gap ") for line in lines if line.startswith("-- gap ")]
+    assert list(report.gaps.values()) == expected
+    assert report.versions
