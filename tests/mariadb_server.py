@@ -9,11 +9,13 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+
+import pytest
 
 from scripts.ports import free_port
 from scripts.state import REPOSITORY
-from tests.mysql_server import TEMPLATES, MysqlServer, is_up
+from tests.mysql_server import TEMPLATES, MysqlServer, is_up, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +30,8 @@ class MariadbServer(MysqlServer):
     """A running server; root has no password and connects over TCP from this machine."""
 
     version: str = "11.8"
+    executed_sql: ClassVar[str] = "SELECT @@GLOBAL.gtid_binlog_pos"
+    reset_sql: ClassVar[str] = "RESET MASTER"
 
     def program(self, name: str) -> str:
         """Path of a program that fits this server, by the name that MySQL gives it."""
@@ -119,3 +123,21 @@ def start_mariadb(folder: Path, version: str, *options: str) -> Iterator[Mariadb
     finally:
         server.kill()
         shutil.rmtree(server.folder / "data")
+
+
+FAMILIES = ("mysql", *(f"mariadb-{version}" for version in PREFIXES))
+"""Parameters of fixtures whose tests hold for a server of any family."""
+
+
+@contextmanager
+def start_family(folder: Path, family: str, *options: str) -> Iterator[MysqlServer]:
+    """A server of one of `FAMILIES` for the time of a `with` block; skips the test if it is not installed."""
+    vendor, _, version = family.partition("-")
+    if vendor == "mysql":
+        with start_server(folder, *options) as server:
+            yield server
+        return
+    if not PREFIXES[version].exists():
+        pytest.skip("without MariaDB: `make setup` could not fetch it")
+    with start_mariadb(folder, version, *options) as server:
+        yield server

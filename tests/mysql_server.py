@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pymysql
 
@@ -41,6 +41,10 @@ class MysqlServer:
     host: str = "127.0.0.1"
     user: str = "root"
     password: str = ""
+
+    executed_sql: ClassVar[str] = "SELECT @@GLOBAL.gtid_executed"
+    """What tells which transactions its binlog has had."""
+    reset_sql: ClassVar[str] = "RESET BINARY LOGS AND GTIDS"
 
     @property
     def binlog_dir(self) -> Path:
@@ -85,6 +89,11 @@ class MysqlServer:
     def program(self, name: str) -> str:
         """Path of a MySQL program that fits this server."""
         return program(name)
+
+    def has_program(self, name: str) -> bool:
+        """Whether it was installed with the server."""
+        command = [self.program(name), "--no-defaults", "--version"]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     def stop(self, *, seconds: float = 30) -> None:
         """Shuts the server down; kills it if it takes too long."""

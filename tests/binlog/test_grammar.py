@@ -11,13 +11,21 @@ from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.events.transactions import read_transactions
 from strata_cdc.binlog.sources.files import FileSource
 from strata_cdc.changes.port import ChangeBatch, Hole
-from strata_cdc.errors import StrataError
+from strata_cdc.errors import StrataError, Usage
 from strata_cdc.pipeline.decode.decode_files import decode_files, decode_files_physically, track_in_memory
 from strata_cdc.schema.history.memory_store import MemoryStore
 from strata_cdc.schema.tracker.track import Tracker
 from strata_cdc.tracking.feed_tracker import feed
-from tests.binlog.binlogs import Binlog
-from tests.binlog.sequences import SINGLE, WHOLE, build, sequences
+from tests.binlog.binlogs import MARIADB_LENGTHS, Binlog
+from tests.binlog.sequences import (
+    MARIADB_SINGLE,
+    MARIADB_WHOLE,
+    SINGLE,
+    WHOLE,
+    build,
+    build_mariadb,
+    sequences,
+)
 from tests.naive.grammar import Reader
 
 
@@ -57,9 +65,9 @@ def fault(error):
     return type(error).__name__, error.offset
 
 
-def compare(moves, folder):
+def compare(moves, folder, built=build):
     path = str(folder / "binlog.000001")
-    data = bytes(build(moves).data)
+    data = bytes(built(moves).data)
     with open(path, "wb") as file:  # noqa: PTH123 - called often
         file.write(data)
     naive = Reader(data)
@@ -103,6 +111,24 @@ def test_any_sequence(tmp_path, moves):
     compare(moves, tmp_path)
 
 
+@pytest.mark.parametrize("kind", sorted(MARIADB_WHOLE))
+def test_whole_transactions_of_mariadb(kind, tmp_path):
+    whole = ("alone", "ddl", *MARIADB_WHOLE[kind], *MARIADB_WHOLE["rows"])
+    compare([(name, 3) for name in whole], tmp_path, build_mariadb)
+
+
+@pytest.mark.parametrize("before", [(), ("group",), ("alone",), ("group", "map"), ("group", "map", "packed write")])
+@pytest.mark.parametrize("single", MARIADB_SINGLE)
+def test_any_event_of_mariadb_anywhere(single, before, tmp_path):
+    compare([(name, 3) for name in (*before, single, "xid", *MARIADB_WHOLE["rows"])], tmp_path, build_mariadb)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sequences(MARIADB_WHOLE, MARIADB_SINGLE))
+def test_any_sequence_of_mariadb(tmp_path, moves):
+    compare(moves, tmp_path, build_mariadb)
+
+
 def test_an_incident_without_a_gtid_is_a_transaction_for_all(tmp_path):
     """Else a row behind it would be decoded by the version before its own, under the name of before a RENAME."""
     binlog = Binlog()
@@ -128,3 +154,25 @@ def test_an_incident_without_a_gtid_is_a_transaction_for_all(tmp_path):
     ]
     assert lost.error.message.endswith("oops")
     assert [(row["_seq"], row["b"]) for row in rows.batch.to_pylist()] == [(4, 7)]
+
+
+@pytest.mark.parametrize("files", [[("group", 0), ("group of 7", 0)], [("group", 50), ("group", 3)]])
+def test_numbers_of_mariadb_only_grow_within_a_file(files, tmp_path):
+    """By a position, a number that was set back has come before: its rows would be left out."""
+    binlog = Binlog(version="11.8.9-MariaDB", lengths=MARIADB_LENGTHS)
+    for kind, number in files:
+        binlog.domain_gtid(number + 1, domain=7 if "7" in kind else 0, flags=1)
+        binlog.query("CREATE TABLE d.t (a INT)")
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(binlog.data)
+    seq, fault_ = tracked(str(path))
+    assert (seq, fault_ and fault_[0]) == ((2, None) if "7" in files[1][0] else (0, "UnsupportedEventError"))
+
+
+def test_files_of_two_kinds_of_servers(tmp_path):
+    paths = [str(tmp_path / f"binlog.00000{number}") for number in (1, 2)]
+    for path, built in zip(paths, (build, build_mariadb), strict=True):
+        with open(path, "wb") as file:  # noqa: PTH123 - as above
+            file.write(built([]).data)
+    with pytest.raises(Usage, match=r"binlog\.000001 is of mysql, and binlog\.000002 of mariadb"):
+        list(FileSource(paths).read())

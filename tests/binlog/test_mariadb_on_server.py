@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import pymysql
+
     from tests.mariadb_server import MariadbServer
 
 pytestmark = pytest.mark.mysql
@@ -67,7 +69,9 @@ def write_at_random(server: MariadbServer, seed: int) -> None:
     with server.connect("shop") as connection, connection.cursor() as cursor:
         cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT, name VARCHAR(3000))")
         cursor.execute("CREATE TABLE m (id INT PRIMARY KEY) ENGINE=MyISAM")
+        cursor.execute("CREATE SEQUENCE q CACHE 2")
         alive: list[int] = []
+        savepoints: dict[str, list[int]] = {}
         for number in range(150):
             cursor.execute(f"SET GLOBAL log_bin_compress = {chance.choice(['ON', 'OFF'])}")
             cursor.execute(
@@ -76,8 +80,12 @@ def write_at_random(server: MariadbServer, seed: int) -> None:
             xid = f"'x{number}','{'y' * chance.choice([0, 60])}'"
             is_xa = chance.random() < 0.3
             cursor.execute(f"XA START {xid}" if is_xa else "BEGIN")
-            for key in range(number, number + 1000 * chance.randint(1, 3), 1000):
+            for key in range(number, number + 1000 * chance.randint(1, 6), 1000):
+                undo_some(cursor, chance, alive, savepoints)
+                if chance.random() < 0.2:
+                    cursor.execute("SELECT NEXTVAL(q)" if is_xa else f"INSERT INTO m VALUES ({key})")
                 cursor.execute(write_one(chance, key, alive))
+            savepoints.clear()
             if is_xa:
                 cursor.execute(f"XA END {xid}")
                 cursor.execute(f"XA PREPARE {xid}")
@@ -85,9 +93,28 @@ def write_at_random(server: MariadbServer, seed: int) -> None:
             else:
                 cursor.execute("COMMIT")
             if chance.random() < 0.1:
-                cursor.execute(f"INSERT INTO m VALUES ({number})")
-            if chance.random() < 0.1:
                 cursor.execute(f"ALTER TABLE t COMMENT '{'c' * chance.choice([5, 900])}'")
+
+
+def undo_some(
+    cursor: pymysql.cursors.Cursor, chance: random.Random, alive: list[int], savepoints: dict[str, list[int]]
+) -> None:
+    """Sets a savepoint, or goes back to one; often does nothing."""
+    name = chance.choice(["a", "B c", "dé" * 20])
+    text = f"`{name.upper() if chance.random() < 0.5 else name}`"
+    what = chance.random()
+    if what < 0.3:
+        cursor.execute(f"SAVEPOINT {text}")
+        savepoints.pop(name, None)
+        savepoints[name] = alive.copy()
+    elif name in savepoints and what < 0.8:
+        cursor.execute(f"{'ROLLBACK TO' if what < 0.7 else 'RELEASE'} SAVEPOINT {text}")
+        before = [known for known in savepoints if list(savepoints).index(known) < list(savepoints).index(name)]
+        if what < 0.7:
+            alive[:] = savepoints[name]
+            before.append(name)
+        for known in [known for known in savepoints if known not in before]:
+            del savepoints[known]
 
 
 def write_one(chance: random.Random, number: int, alive: list[int]) -> str:
@@ -132,4 +159,5 @@ def test_rows_are_those_of_select(mariadb: MariadbServer, file: Path, seed: int)
         [(of_m,)] = cursor.fetchall()
     rows = rows_of(file, "t")
     assert rows == expected
+    assert b"ROLLBACK TO" in file.read_bytes()
     assert len(rows_of(file, "m")) == of_m

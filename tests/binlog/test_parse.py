@@ -28,7 +28,7 @@ from strata_cdc.binlog.events.query import parse_query
 from strata_cdc.binlog.events.table_map import parse_table_map
 from strata_cdc.binlog.kernels.gtid import GTID_BYTES, KEY_NUMBER, read_gtid
 from strata_cdc.errors import CorruptEventError, StrataError
-from strata_cdc.flavour import Flavour
+from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.position.sets import GtidSet, Sid
 from tests.binlog.binlogs import LENGTHS, SERVER
 
@@ -219,6 +219,18 @@ def test_optional_metadata_in_its_other_forms():
     assert (found.collations, found.primary_key) == ((8, 63), (0, 1))
     assert parse_table_map(table_map(codes, metadata)).collations is None
     assert parse_table_map(table_map(b"\3", b"")).unsigned is None
+
+
+def test_mariadb_counts_geometries_among_the_charsets():
+    """Recorded from 11.8 with MINIMAL metadata: collations have lengths of their own, and column 12 is a POINT."""
+    body = bytes.fromhex(
+        "18000000000001000164000174001503080d0dfefefe8d8c8c8dfffefefefc10f6040f0f1df701f801fe0941"
+        "1f02042d0104fe10fe04fe100405000a020450000c00feff1f01017c02133f00fc000801fc000902fc0009092e0afc2e04070101"
+    )
+    found = parse_table_map(body, vendor=Vendor.MARIADB)
+    assert found.types[6:16] == (254, 141, 140, 140, 141, 255, 254, 254, 254, 252)
+    assert found.collations == (0, 0, 0, 0, 0, 0, 2048, 2304, 2304, 63, 63, 63, 63, 63, 63, 46, 0, 0, 0, 1070, 63)
+    assert [at for at, unsigned in enumerate(found.unsigned) if unsigned] == [1, 2, 3, 17, 18]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from random import Random
 
 RECORDED = Path(__file__).with_name("recorded")
-FILES = ("every_type", "minimal", "many_rows", "compressed", "no_checksum")
+FILES = ("every_type", "minimal", "many_rows", "compressed", "no_checksum", "mariadb")
 FINDINGS = Path(__file__).resolve().parents[2] / ".strata" / "fuzz"
 SECONDS = 20
 """A file of a few kilobytes that takes longer hangs."""

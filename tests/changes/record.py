@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from tests.changes.live import Live
+from tests.mariadb_server import start_mariadb
 from tests.mysql_server import start_server
 from tests.naive.decoder import decode
 
@@ -53,6 +54,28 @@ CASES = {
     "many_rows": ((), MANY_ROWS),
 }
 COMPRESSED = "compressed"
+MARIADB = (
+    "INSERT INTO t VALUES (1, 10, 'a'), (2, 18446744073709551615, NULL), (3, 30, 'é')",
+    "SET GLOBAL log_bin_compress = ON",
+    "BEGIN",
+    "INSERT INTO t VALUES (4, 40, REPEAT('x', 400)), (5, 50, REPEAT('xy', 300))",
+    "UPDATE t SET name = 'short' WHERE id = 1",
+    "UPDATE t SET n = n - 1 WHERE id = 5",
+    "COMMIT",
+    "SET gtid_domain_id = 7, server_id = 9",
+    "DELETE FROM t WHERE id >= 4",
+    "SET gtid_domain_id = 0, server_id = 1",
+    "XA START 'a'",
+    "INSERT INTO t VALUES (6, 60, 'prepared')",
+    "XA END 'a'",
+    "XA PREPARE 'a'",
+    "SET GLOBAL log_bin_compress = OFF",
+    "XA COMMIT 'a'",
+    "INSERT INTO t VALUES (7, 70, 'after')",
+    "UPDATE t SET n = n - 1",
+    "FLUSH BINARY LOGS",
+)
+"""Plain and compressed events, two domains, XA."""
 
 
 def record(folder: Path, name: str, options: tuple[str, ...], statements: tuple[str, ...]) -> bytes:
@@ -69,6 +92,19 @@ def record(folder: Path, name: str, options: tuple[str, ...], statements: tuple[
         return files[0].read_bytes()
 
 
+def record_mariadb(folder: Path) -> bytes:
+    """The binlog of MariaDB for some statements; its table's definition has been written by hand."""
+    with start_mariadb(folder / "mariadb", "11.8", "--binlog-row-metadata=FULL") as server:
+        server.run_sql(
+            "CREATE DATABASE m; USE m; CREATE TABLE t (id INT PRIMARY KEY, n BIGINT UNSIGNED, name VARCHAR(2000))"
+        )
+        server.run_sql("RESET MASTER")
+        with server.connect("m") as connection, connection.cursor() as cursor:
+            for statement in MARIADB:
+                cursor.execute(statement)
+        return server.binlogs()[0].read_bytes()
+
+
 def main() -> None:
     """Records all cases."""
     FOLDER.mkdir(exist_ok=True)
@@ -80,6 +116,7 @@ def main() -> None:
             (FOLDER / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines))
         data = record(Path(folder), COMPRESSED, ("--binlog-transaction-compression=ON",), EVERY_TYPE + MANY_ROWS)
         (FOLDER / f"{COMPRESSED}.binlog").write_bytes(data)
+        (FOLDER / "mariadb.binlog").write_bytes(record_mariadb(Path(folder)))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 RECORDED = Path(__file__).with_name("recorded")
-FILES = ("every_type", "minimal", "many_rows", "compressed", "no_checksum")
+FILES = ("every_type", "minimal", "many_rows", "compressed", "no_checksum", "mariadb")
 
 
 def read_until_fault(path: Path) -> tuple[list[str], StrataError | None]:

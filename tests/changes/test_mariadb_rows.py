@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
+from base64 import b64encode
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
+from strata_cdc.errors import UnsupportedEventError
 from strata_cdc.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
-from tests.changes.live import Live, changes, replayed
+from tests.changes.live import Live, changes, replayed, steps
+from tests.changes.test_select import connected, selected
 from tests.changes.test_types import CASES, ESPECIALLY
 from tests.mariadb_server import PREFIXES, start_mariadb
 
@@ -87,6 +92,7 @@ OWN: dict[str, tuple[str, list[object]]] = {
     "blob_compressed": ("blob compressed", _blobs(3000)),
     "longblob_compressed": ("longblob compressed", _blobs(90000)),
 }  # fmt: skip
+INVALID = {name: case for name, case in CASES.items() if "invalid" in name}
 OLD = {f"{kind}{fsp}" for kind in ("datetime", "timestamp", "time") for fsp in range(7)}
 """Cases whose columns may be in the format of MariaDB 5.3."""
 VECTORS = ["VEC_FromText('[1,2.5,-3e10]')", "VEC_FromText('[0.1,0.2,0.3]')"]
@@ -184,6 +190,7 @@ def test_tables_of_any_columns_under_any_row_image(mariadb, data, metadata):
     image = data.draw(st.sampled_from(mariadb.images))
     live.run(f"SET binlog_row_image = '{image}'")
     live.run(f"SET GLOBAL binlog_row_metadata = '{metadata}'")
+    live.run(f"SET GLOBAL log_bin_compress = {data.draw(st.sampled_from(['ON', 'OFF']))}")
     described = ", ".join(
         f"c{at} {mariadb.cases[name][0].removesuffix(' null')} {'NULL' if nullable else 'NOT NULL'}"
         for at, (name, nullable) in enumerate(columns)
@@ -199,6 +206,28 @@ def test_tables_of_any_columns_under_any_row_image(mariadb, data, metadata):
             live.run("DELETE FROM t WHERE id = %s", row)
     definition = live.definition("t")
     assert replayed(changes(files[0], {TableName(live.database, "t"): definition})) == live.truth("t", definition)
+
+
+def test_selected_rows_are_those_of_the_binlog(mariadb):
+    """Values that no Arrow type expresses are as little in one as in the other."""
+    live, cases = mariadb.live, {**mariadb.cases, **INVALID}
+    live.run("SET binlog_row_image = 'FULL'")
+    with live.recorded() as files:
+        for name, (column_type, values) in cases.items():
+            _create(live, f"select_{name}", column_type)
+            live.insert(f"select_{name}", "v", [(None,), *((value,) for value in values)])
+            for expression in EXPRESSIONS.get(name, ()):
+                live.run(f"INSERT INTO `select_{name}` (v) VALUES ({expression})")
+    tables = {name: TableName(live.database, f"select_{name}") for name in cases}
+    definitions = {table: live.definition(table.table) for table in tables.values()}
+    logged: dict[str, list[pa.RecordBatch]] = {}
+    for step in steps(files[0], definitions):
+        if isinstance(step, ChangeBatch):
+            logged.setdefault(step.table.table, []).append(step.batch.select([0, 1]))
+    connection = connected(live.server)
+    for name, table in tables.items():
+        found = selected(connection, table, definitions[table])
+        assert found.equals(pa.Table.from_batches(logged[table.table])), name
 
 
 def _hashed(name: str, *, certain: bool | None = True) -> Key:
@@ -221,6 +250,47 @@ def test_hashes_of_long_unique_keys_are_no_columns(mariadb, metadata, certain):
     found = changes(files[0], {TableName(live.database, "hashed"): definition})
     assert replayed(found) == live.truth("hashed", definition)
     assert len(found) == 3
+
+
+def test_a_column_that_is_no_hash_is_a_mismatch(mariadb):
+    live = mariadb.live
+    live.run("SET GLOBAL binlog_row_metadata = 'NO_LOG'")
+    for kind in ("BIGINT UNSIGNED NOT NULL", "INT UNSIGNED", "DOUBLE"):
+        live.run("DROP TABLE IF EXISTS other")
+        with live.recorded() as files:
+            live.run(f"CREATE TABLE other (id INT PRIMARY KEY, a TEXT, b {kind})")
+            live.run("INSERT INTO other VALUES (1, 'x', 7)")
+        definition = TableDefinition(live.definition("other").columns[:2], (_hashed("a"),))
+        [aside] = [
+            step
+            for step in steps(files[0], {TableName(live.database, "other"): definition})
+            if isinstance(step, QuarantinedRows)
+        ]
+        assert "column DB_ROW_HASH_1 is the hash of a unique key" in aside.error.message
+
+
+def test_without_a_version_rows_are_read_as_their_table_map_has_them(mariadb):
+    live = mariadb.live
+    live.run("SET GLOBAL binlog_row_metadata = 'FULL'")
+    live.run("SET binlog_row_image = 'FULL'")
+    with live.recorded() as files:
+        live.run("CREATE TABLE bare (i INT, u UUID, v VARCHAR(300) COMPRESSED, b BLOB COMPRESSED, t DATETIME(2))")
+        live.run(f"INSERT INTO bare VALUES (1, '{UUID(int=2**120)}', REPEAT('ü', 200), REPEAT('b', 200), '2001-02-03')")
+    [change] = changes(files[0], None)
+    assert change["after"] == {
+        "@1": 1,
+        "@2": b64encode((2**120).to_bytes(16)).decode(),
+        "@3": "ü" * 200,
+        "@4": b64encode(b"b" * 200).decode(),
+        "@5": "2001-02-03 00:00:00.00",
+    }
+    live.run("DROP TABLE bare")
+    with live.recorded() as files:
+        _create(live, "bare", "DATETIME(2)", old=True)
+        live.run("INSERT INTO bare (v) VALUES ('2001-02-03')")
+    with pytest.raises(UnsupportedEventError, match=r"format of MariaDB 5\.3") as raised:
+        changes(files[0], None)
+    assert raised.value.table == f"{live.database}.bare"
 
 
 @pytest.mark.parametrize("metadata", METADATA)

@@ -19,17 +19,19 @@ from strata_cdc.binlog.bytes.frames import index_events
 from strata_cdc.binlog.bytes.segment import staging_folder
 from strata_cdc.binlog.events.transactions import read_transactions
 from strata_cdc.binlog.protocol.connection import ServerAddress
+from strata_cdc.binlog.sources.files import FileSource
 from strata_cdc.files.storage import list_files
 from strata_cdc.landing.follow_binlog import follow_binlog
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.landed import LandedStream, landing_folder
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from tests.waiting import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from strata_cdc.position.port import Executed
     from tests.mysql_server import MysqlServer
 
 
@@ -41,8 +43,13 @@ def land(server: MysqlServer, lake: Path | str, **options):
     return land_binlog(address_of(server), lake=str(lake), source="s", **options)
 
 
-def executed(server: MysqlServer) -> GtidSet:
-    return GtidSet.parse(server.run_sql("SELECT @@GLOBAL.gtid_executed").split("\n", 1)[1].replace("\\n", ""))
+def executed(server: MysqlServer) -> Executed:
+    return parse_executed(server.run_sql(server.executed_sql).split("\n", 1)[1].strip().replace("\\n", ""))
+
+
+def purged(server: MysqlServer) -> Executed:
+    """What had been executed before the first file that the server still has."""
+    return next(iter(FileSource([str(server.binlogs()[0])]).read())).previous
 
 
 def assert_is_the_servers(server: MysqlServer, lake: Path | str) -> list:

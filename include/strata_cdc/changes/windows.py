@@ -15,6 +15,7 @@ from strata_cdc.binlog.bytes.pages import forget_pages
 from strata_cdc.binlog.bytes.payload import read_payload
 from strata_cdc.binlog.events.places import chain_of
 from strata_cdc.binlog.events.soundness import count_right
+from strata_cdc.binlog.events.undone_rows import UndoneRows
 from strata_cdc.binlog.kernels import status as codes
 from strata_cdc.binlog.kernels.words import State
 from strata_cdc.changes.limits import DecodeLimits
@@ -133,6 +134,7 @@ class _WindowReader:
         self._binlog, self._chain, self._pace = binlog, chain, pace
         self._region = Region(binlog.buffer, 0)
         self._inflated = _Inflated()
+        self._undone = UndoneRows(binlog)
         self._unflushed = 0
         """Bytes of earlier ranges since the last flush point."""
 
@@ -189,6 +191,9 @@ class _WindowReader:
     def _checked(self, index: EventIndex, chain: EventChain) -> Iterator[Source]:
         """The events before the first one that was altered, or is not where it was written."""
         count, fault = count_right(self._binlog.buffer, index, self._binlog.format, chain)
+        undone = self._undone.mask(index, count)
+        if undone is not None:
+            index, count = index.without(undone), count - int(undone[:count].sum())
         if len(index) and not self._region.reaches(int(index.positions[0]), index.next):
             self._region = Region(self._binlog.buffer, int(index.positions[0]) - MARGIN)
         first = 0

@@ -89,6 +89,12 @@ def is_insert() -> exp.Expr:
     return exp.EQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
 
 
+def is_of_mariadb() -> exp.Expr:
+    """Whether a change comes from MariaDB: its GTIDs, such as 0-1-7, have no colon, and each of its changes has one."""
+    has_colon = exp.Like(this=column_of("_gtid"), expression=exp.Literal.string("%:%"))
+    return exp.not_(exp.Coalesce(this=has_colon, expressions=[exp.true()]))
+
+
 def is_in(name: str, values: Sequence[int]) -> exp.Expr:
     """Whether a column has one of the given numbers."""
     return exp.In(this=column_of(name), expressions=[exp.Literal.number(value) for value in values or (-1,)])

@@ -93,6 +93,8 @@ class ViewColumn(Struct, frozen=True):
     is_key: bool = False
     is_document: bool = False
     """Whether it is JSON: the log may have only the changes of the document."""
+    is_generated: bool = False
+    """Whether MariaDB may leave it out of the images of updates that change it."""
     has_texts: bool = False
     """Whether `_invalid` may be needed to distinguish its values."""
     is_zero: bool = False

@@ -25,6 +25,7 @@ from strata_cdc.dialects.trees import (
     equal,
     is_in,
     is_insert,
+    is_of_mariadb,
     last_of,
     name_of,
     typed,
@@ -206,6 +207,9 @@ class Writer:
             exp.If(this=exp.and_(is_missing.copy(), exp.Not(this=exp.paren(stays.copy()))), true=moved),
             exp.If(this=is_missing.copy(), true=exp.null()),
         ]
+        if column.is_generated:
+            unlogged = self._not_known("MariaDB logs no generated columns of updates", column)
+            branches.insert(1, exp.If(this=exp.and_(is_missing.copy(), is_of_mariadb()), true=unlogged))
         if column.is_document:
             partial = self._not_known("the log has only what changed in the document", column)
             branches.insert(0, exp.If(this=self._has_key("_invalid", place.missing), true=partial))

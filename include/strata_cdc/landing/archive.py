@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from strata_cdc.binlog.bytes.codes import ENCRYPTED_MAGIC, HEADER_BYTES, LARGEST_HEAD_BYTES, MAGIC, EventType
+from strata_cdc.binlog.bytes.codes import (
+    ENCRYPTED_MAGIC,
+    EXECUTED_LISTS,
+    HEADER_BYTES,
+    LARGEST_HEAD_BYTES,
+    MAGIC,
+    EventType,
+)
 from strata_cdc.binlog.bytes.files import open_bytes, server_name
-from strata_cdc.binlog.bytes.format import FormatDescription, parse_format_description
-from strata_cdc.binlog.events.gtid import parse_previous_gtids
+from strata_cdc.binlog.bytes.format import parse_format_description
+from strata_cdc.binlog.events.parse import unsupported
 from strata_cdc.errors import (
     CorruptEventError,
     EncryptedBinlogError,
@@ -20,6 +27,7 @@ from strata_cdc.errors import (
     Usage,
 )
 from strata_cdc.files.storage import Folder
+from strata_cdc.landing.recorder import FileHead
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -31,13 +39,15 @@ class ArchivedFile(Struct, frozen=True):
     """One binlog of the archive."""
 
     url: str
-    name: str
-    """The server's name for it, without `.gz` and the like."""
-    form: FormatDescription
-    format_event: bytes
-    previous_event: bytes
+    head: FileHead
+    """Its first events; the server's name for it has no `.gz` and the like."""
     previous: Executed
     """What had been executed before it."""
+
+    @property
+    def name(self) -> str:
+        """The server's name for it."""
+        return self.head.binlog_file
 
 
 def read_archive(url: str) -> list[ArchivedFile]:
@@ -62,7 +72,18 @@ def read_archive(url: str) -> list[ArchivedFile]:
     files = [file for file in heads if file is not None]
     if not files:
         raise Usage("the folder has no binlog files", file=url)
+    _refuse_two_families(files)
     return sorted(files, key=lambda file: (file.previous.count(), file.name))
+
+
+def _refuse_two_families(files: list[ArchivedFile]) -> None:
+    first = {file.head.form.flavour.vendor: file for file in reversed(files)}
+    if len(first) > 1:
+        names = ", ".join(f"{file.name} of {vendor}" for vendor, file in sorted(first.items()))
+        raise Usage(
+            f"the folder has binlogs of two kinds of servers: {names}",
+            remedy="Give the files of each server a folder and a source of their own.",
+        )
 
 
 def _read_head(url: str) -> ArchivedFile | None:
@@ -85,14 +106,15 @@ def _read_events(url: str, stream: BinaryIO) -> ArchivedFile:
         raise Usage("the first event is not a format description")
     form = parse_format_description(format_event[HEADER_BYTES:])
     previous_event = _read_event(stream)
-    if previous_event[4] != EventType.PREVIOUS_GTIDS:
+    if previous_event[4] == EventType.START_ENCRYPTION:
+        raise unsupported(EventType.START_ENCRYPTION, len(MAGIC) + len(format_event))
+    if previous_event[4] not in EXECUTED_LISTS:
         raise Usage(
             "the file does not say which transactions had been executed before it",
-            remedy="Servers write that since MySQL 5.6; decode older files with `strata decode FILES --out FILE`.",
+            remedy="MySQL writes that since 5.6; decode older files with `strata decode FILES --out FILE`.",
         )
-    end = len(previous_event) - form.checksum_bytes
-    previous = parse_previous_gtids(previous_event[HEADER_BYTES:end]).gtid_set
-    return ArchivedFile(url, server_name(url), form, format_event, previous_event, previous)
+    head = FileHead(server_name(url), form, format_event, previous_event)
+    return ArchivedFile(url, head, head.previous())
 
 
 def _read_event(stream: BinaryIO) -> bytes:

@@ -12,13 +12,14 @@ from msgspec.structs import replace
 
 from strata_cdc.binlog.bytes.codes import HEADER_BYTES
 from strata_cdc.binlog.bytes.segment import staging_folder, storage_errors
-from strata_cdc.binlog.events.gtid import parse_previous_gtids
-from strata_cdc.errors import StrataError, StreamHoleError
+from strata_cdc.errors import SourceDivergedError, StrataError, StreamHoleError
 from strata_cdc.files.lock import hold_folder
 from strata_cdc.files.storage import require_room
+from strata_cdc.flavour import Vendor
 from strata_cdc.landing.landed import LandedSegment, LandedStream, landing_folder
 from strata_cdc.landing.recorder import FileHead, SegmentRecorder, Sender, StreamEnd
 from strata_cdc.landing.repair import repair_landing
+from strata_cdc.position.domains import DomainSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +95,21 @@ def open_landing(
         raise error.located(source=source) from None
 
 
+def refuse_other_family(executed: Executed, vendor: Vendor) -> None:
+    """Checks that a position can be that of a vendor's server.
+
+    Raises:
+        SourceDivergedError: It is of the other vendor's.
+    """
+    landed = Vendor.MARIADB if isinstance(executed, DomainSet) else Vendor.MYSQL
+    if executed and landed is not vendor:
+        raise SourceDivergedError(
+            f"what comes next is of a {vendor} server, and what has landed is of a {landed} server",
+            gtid=str(executed),
+            remedy="Give each server a source of its own: land this one under another source name.",
+        )
+
+
 class LandedEnd(Struct, frozen=True):
     """The end of a landed stream: after the last published segment."""
 
@@ -124,12 +140,11 @@ class _ArrivingFile(Struct, frozen=True):
 
     def previous(self) -> Executed:
         """What its PREVIOUS_GTIDS say, which it has."""
-        return _previous(self.head.previous_event, self.head)
+        return self.head.previous()
 
     def with_previous(self, event: bytes) -> _ArrivingFile:
         """With its PREVIOUS_GTIDS."""
-        head = self.head
-        return replace(self, head=FileHead(head.binlog_file, head.form, head.format_event, event))
+        return replace(self, head=replace(self.head, previous_event=event))
 
     def begins_at(self, data: memoryview) -> int:
         """Offset in the server's file of the event that some bytes begin with."""
@@ -224,7 +239,7 @@ class SegmentCutter:
     def begin_after(self, previous_event: bytes, *, seq: int, clock: int) -> None:
         """As `begin_at`, with the PREVIOUS_GTIDS of the file that was started."""
         if self._file is not None:
-            self.begin_at(_previous(previous_event, self._file.head), seq=seq, clock=clock)
+            self.begin_at(self._file.with_previous(previous_event).previous(), seq=seq, clock=clock)
 
     def report(self, gtid_executed: Executed) -> LandReport:
         """What has become of the stream since this began."""
@@ -282,8 +297,10 @@ class SegmentCutter:
 
         Raises:
             StreamHoleError: More had been executed before the file than has landed.
+            SourceDivergedError: The file is of another vendor's server than what has landed.
         """
         self.finish()
+        refuse_other_family(self.end.executed, head.form.flavour.vendor)
         self._file = _ArrivingFile(head, sender)
         if head.previous_event:
             self._check_previous(self._file)
@@ -325,9 +342,9 @@ class SegmentCutter:
             LakeUnavailableError: The storage refuses or is full.
         """
         file = self._file
-        if self.has_begun or self._open is not None or file is None or not file.head.previous_event:
+        if self.has_begun or self._open is not None or file is None:
             return
-        if file.previous() != self.end.executed:
+        if file.head.previous_event and file.previous() != self.end.executed:
             # The server has passed over transactions of the file, which the stream does not have.
             file = file.with_previous(b"")
         self._open = _OpenSegment(file.recorder(self._folder, self.end, offset))
@@ -410,7 +427,3 @@ class SegmentCutter:
         if self._open:
             self._open.recorder.discard()
             self._open = None
-
-
-def _previous(event: bytes, head: FileHead) -> Executed:
-    return parse_previous_gtids(event[HEADER_BYTES : len(event) - head.form.checksum_bytes]).gtid_set

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventFlag, EventType
+from strata_cdc.binlog.bytes.codes import EXECUTED_LISTS, HEADER_BYTES, EventFlag, EventType
 from strata_cdc.binlog.bytes.format import parse_format_description
 from strata_cdc.binlog.protocol.replication import BinlogStream, Control, EventBytes, Quiet, Until
 from strata_cdc.binlog.protocol.source_lock import SourceLock
@@ -190,8 +190,10 @@ class Landing:
             event = self.resume.format_event(self._binlog_file, event)
             head = FileHead(self._binlog_file, parse_format_description(event[HEADER_BYTES:]), event)
             self._cutter.start_file(head, self.resume.sender)
-        elif kind == EventType.PREVIOUS_GTIDS:
-            self.resume.take_previous(event)
+        elif kind in EXECUTED_LISTS:
+            # MariaDB makes a list for the connection, of what the stream continues after.
+            if not flags & EventFlag.ARTIFICIAL:
+                self.resume.take_previous(event)
             if self.resume.begins_empty():
                 self._cutter.begin_empty(int.from_bytes(event[_LOG_POSITION], "little"))
 

@@ -15,8 +15,7 @@ from strata_cdc.errors import CorruptEventError, SourceSettingsError, StreamHole
 from strata_cdc.landing.archive import ArchivedFile, read_archive
 from strata_cdc.landing.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
-from strata_cdc.landing.recorder import FileHead, Sender
-from strata_cdc.position.executed import ExecutedBuilder
+from strata_cdc.landing.recorder import Sender
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,9 +103,8 @@ class _FileLanding:
 
     def _land(self, file: ArchivedFile) -> None:
         with open_binlog(file.url) as binlog:
-            head = FileHead(file.name, file.form, file.format_event, file.previous_event)
             # Files do not say whose they are.
-            self._cutter.start_file(head, Sender())
+            self._cutter.start_file(file.head, Sender())
             end = 0
             try:
                 for begin, end in self._wanted(binlog):
@@ -146,13 +144,8 @@ class _FileLanding:
 
 
 def _missing_spans(batch: TransactionBatch, executed: Executed) -> Iterator[tuple[int, int]]:
-    builder = ExecutedBuilder()
-    batch.add_to(builder)
-    held = builder.build()
-    missing = held - executed
-    if missing == held:
-        yield int(batch.begins[0]), int(batch.ends[-1])
-    elif missing:
-        for record in batch.records():
-            if record.gtid and missing.contains(record.gtid):
-                yield record.begin, record.end
+    """Where consecutive transactions that a position does not contain begin and end in the file."""
+    new = batch.new_rows(executed)
+    edges = np.flatnonzero(np.diff(new, prepend=False, append=False)).reshape(-1, 2)
+    for first, behind in edges.tolist():
+        yield int(batch.begins[first]), int(batch.ends[behind - 1])

@@ -7,12 +7,14 @@ from __future__ import annotations
 import zlib
 from contextlib import closing
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
-from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, HEADER_BYTES, MAGIC, EventType
-from strata_cdc.binlog.events.gtid import encode_gtid_set, parse_gtid
+from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, GTID_EVENTS, HEADER_BYTES, MAGIC, EventType
+from strata_cdc.binlog.events.domain_gtid import parse_domain_gtid
+from strata_cdc.binlog.events.gtid import parse_gtid, stream_request
 from strata_cdc.binlog.protocol.replication import BinlogStream, Control, EventBytes
 from strata_cdc.errors import (
     BinlogPurgedError,
@@ -22,15 +24,18 @@ from strata_cdc.errors import (
     SourceSettingsError,
 )
 from strata_cdc.files.storage import lake_errors
+from strata_cdc.flavour import Vendor
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.domains import DomainRange, DomainSet
 from strata_cdc.position.executed import ExecutedBuilder
+from strata_cdc.position.sets import DomainWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import BinaryIO
 
     from strata_cdc.binlog.events.batch import TransactionBatch
-    from strata_cdc.binlog.events.model import GtidEvent, TransactionRecord
+    from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.binlog.protocol.connection import ServerAddress
     from strata_cdc.binlog.protocol.replication import ServerState
     from strata_cdc.binlog.sources.port import Transactions
@@ -42,7 +47,6 @@ _PROOF_BYTES = 1 << 16
 """How much to compare with the server's bytes: a whole transaction may have gigabytes."""
 _LIVE_PROOF_BYTES = 1 << 10
 """The same for a transaction from a live server, kept in memory: its GTID event has time, length and checksum."""
-_GTID_EVENTS = (EventType.GTID, EventType.ANONYMOUS_GTID, EventType.TAGGED_GTID)
 NEW_NAME = (
     "Land it under another source name: what has landed stays as it is, and the new source begins where its binlog "
     "begins."
@@ -51,6 +55,26 @@ _OTHER_HISTORY = (
     "Its binlog was reset, or it was restored from a backup, and it has used the GTIDs again. Point the connection "
     f"at a server that has what was landed. {NEW_NAME}"
 )
+
+
+class NumberedCommit(Struct, frozen=True):
+    """What a GTID event says of its transaction, on whichever server."""
+
+    gtid: Gtid | None
+    committed_at: int
+    """When it was first committed, microseconds since 1970 UTC; 0 if the event does not say it (before MySQL 8.0.1).
+    MariaDB says the second."""
+
+    @classmethod
+    def of(cls, event: bytes) -> Self:
+        """Reads a GTID event, with or without a checksum."""
+        has_checksum = zlib.crc32(event[:-CHECKSUM_BYTES]) == int.from_bytes(event[-CHECKSUM_BYTES:], "little")
+        body = event[HEADER_BYTES : -CHECKSUM_BYTES if has_checksum else None]
+        if event[4] == EventType.DOMAIN_GTID:
+            seconds, server_id = int.from_bytes(event[:4], "little"), int.from_bytes(event[5:9], "little")
+            return cls(parse_domain_gtid(body, server_id).gtid, seconds * 1_000_000)
+        parsed = parse_gtid(body, event[4])
+        return cls(parsed.gtid, parsed.original_commit_timestamp)
 
 
 class LastTransaction(Struct, frozen=True):
@@ -98,10 +122,17 @@ class LastTransaction(Struct, frozen=True):
         end = BinlogPosition.of(record.binlog_file, record.binlog_pos + record.end - record.begin)
         return cls(server_uuid, record.gtid, begin, end, head)
 
+    def is_of(self, server: ServerState) -> bool:
+        """Whether it was read from this server, as far as servers name themselves."""
+        wrote = self.format_event[5:9]
+        return self.server_uuid == server.uuid and (
+            not wrote or not server.server_id or int.from_bytes(wrote, "little") == server.server_id
+        )
+
     @property
     def begins_with_gtid(self) -> bool:
         """Whether its first event has its GTID."""
-        return bool(self.head) and self.head[4] in _GTID_EVENTS
+        return bool(self.head) and self.head[4] in GTID_EVENTS
 
     def difference(self, address: ServerAddress, *, with_gtid: bool) -> str | None:
         """What a server has at the position of this transaction; None if it has the same bytes there.
@@ -174,20 +205,21 @@ def prove_history(
     server: ServerState,
     executed: Executed,
     last: LastTransaction,
-    numbered: Callable[[], Sequence[GtidEvent]],
+    numbered: Callable[[], Sequence[NumberedCommit]],
 ) -> str | None:
     """Whether a server with GTIDs has the history of which `executed` was read.
 
     The server that it was read from has the last transaction at its position, with the same bytes. Another server has
     written the transaction again, at other positions, with its own times and other events; what stays the same is the
-    time of the first commit (`original_commit_timestamp`, since 8.0.1).
+    time of the first commit (`original_commit_timestamp`, since 8.0.1; on MariaDB the second in the header). Of a
+    second, equal times prove little: a MariaDB server with other bytes at the position has another history.
 
     Args:
         address: The server.
         server: The server's state.
         executed: GTID set of what was read so far; the server has executed all of it.
         last: The last transaction that was read.
-        numbered: GTID events of the transactions that were read last, to compare with another server.
+        numbered: The transactions that were read last, to compare with another server.
 
     Returns:
         What could not be proved, if the server has nothing to compare any more; None if the history is proved.
@@ -199,19 +231,22 @@ def prove_history(
     if not last.head:
         _prove_begin(address, server, last)
         return None
-    difference = _difference(address, last) if last.server_uuid == server.uuid else None
-    if last.server_uuid == server.uuid and difference is None:
+    is_same = last.is_of(server)
+    difference = _difference(address, last) if is_same else None
+    if is_same and difference is None:
         return None
-    mine = {event.gtid: event for event in numbered() if event.gtid and not server.purged.contains(event.gtid)}
-    known = {gtid: event for gtid, event in mine.items() if event.original_commit_timestamp}
-    theirs = _gtid_events(address, executed, known) if known else {}
-    for gtid, event_there in theirs.items():
-        if event_there.original_commit_timestamp != known[gtid].original_commit_timestamp:
-            raise _other_transaction(last, known[gtid], event_there)
+    if difference is not None and server.vendor is Vendor.MARIADB and not difference.is_unreadable:
+        raise last.diverged(difference.text)
+    mine = {commit.gtid: commit for commit in numbered() if commit.gtid and not server.purged.contains(commit.gtid)}
+    known = {gtid: commit for gtid, commit in mine.items() if commit.committed_at}
+    theirs = _commits_there(address, server, executed, known) if known else {}
+    for gtid, there in theirs.items():
+        if there.committed_at != known[gtid].committed_at:
+            raise _other_transaction(last, known[gtid], there)
     if theirs:
         return None
     if difference is not None and last.gtid in mine:
-        raise last.diverged(difference)
+        raise last.diverged(difference.text)
     return (
         f"whether the server has the same transactions as were landed up to {last.gtid} ({last.end}) could not be "
         "compared: it has purged them, or has no commit times for them; its GTID sets contain them"
@@ -221,7 +256,7 @@ def prove_history(
 def _prove_begin(address: ServerAddress, server: ServerState, last: LastTransaction) -> None:
     """As `prove_history`, if only the head of a file was read so far; many idle servers have purged that file by
     then."""
-    if last.server_uuid != server.uuid:
+    if not last.is_of(server):
         return
     with closing(BinlogStream.open(address)) as stream:
         if stream.files().size(last.begin.file) is None:
@@ -231,15 +266,23 @@ def _prove_begin(address: ServerAddress, server: ServerState, last: LastTransact
         raise last.diverged(difference)
 
 
-def _difference(address: ServerAddress, last: LastTransaction) -> str | None:
+class _Difference(Struct, frozen=True):
+    """What a server has instead of some bytes."""
+
+    text: str
+    is_unreadable: bool = False
+    """Whether it cannot show what it has: purged, or after the first 4 GiB of a file."""
+
+
+def _difference(address: ServerAddress, last: LastTransaction) -> _Difference | None:
     try:
-        return last.difference(address, with_gtid=True)
+        text = last.difference(address, with_gtid=True)
     except (BinlogPurgedError, SourceSettingsError) as error:
-        # Purged, or after the first 4 GiB of a file.
-        return error.message
+        return _Difference(error.message, is_unreadable=True)
+    return None if text is None else _Difference(text)
 
 
-def _other_transaction(last: LastTransaction, mine: GtidEvent, theirs: GtidEvent) -> SourceDivergedError:
+def _other_transaction(last: LastTransaction, mine: NumberedCommit, theirs: NumberedCommit) -> SourceDivergedError:
     return SourceDivergedError(
         "the server has another transaction with this GTID than the landed one: it was committed at "
         f"{_shown(theirs)}, and the landed one at {_shown(mine)}",
@@ -250,20 +293,38 @@ def _other_transaction(last: LastTransaction, mine: GtidEvent, theirs: GtidEvent
     )
 
 
-def _gtid_events(address: ServerAddress, executed: Executed, wanted: dict[Gtid, GtidEvent]) -> dict[Gtid, GtidEvent]:
-    """A server's GTID events for some GTIDs of a set; nothing else is requested. Only events with a commit time."""
+def _commits_there(
+    address: ServerAddress, server: ServerState, executed: Executed, wanted: dict[Gtid, NumberedCommit]
+) -> dict[Gtid, NumberedCommit]:
+    """A server's commits for some GTIDs of a position; nothing else is requested. Only those with a time."""
+    commits: dict[Gtid, NumberedCommit] = {}
+    request = stream_request(_position_before(executed, wanted), server.vendor)
+    with closing(BinlogStream.open(address)) as stream:
+        for raw in _events_sent(stream.read(request)):
+            commit = NumberedCommit.of(raw)
+            if commit.gtid in wanted and commit.committed_at:
+                commits[commit.gtid] = commit
+            if len(commits) == len(wanted):
+                break
+    return commits
+
+
+def _position_before(executed: Executed, wanted: Iterable[Gtid]) -> Executed:
+    """A position after which a server sends these transactions.
+
+    MariaDB sends a domain from a number that it does not have, if it is below one of the same writer
+    (sql/sql_repl.cc, `send_event_to_slave`, where `slave_gtid_strict_mode` is 0).
+    """
+    if isinstance(executed, DomainSet):
+        ranges = {known.domain: known for known in executed.ranges}
+        for gtid in wanted:
+            if isinstance(gtid.sid, DomainWriter):
+                ranges[gtid.sid.domain] = DomainRange(gtid.sid.domain, 1, gtid.gno - 1, gtid.sid.server)
+        return DomainSet(tuple(ranges[domain] for domain in sorted(ranges) if ranges[domain].last))
     several = ExecutedBuilder()
     for gtid in wanted:
         several.add(gtid)
-    events: dict[Gtid, GtidEvent] = {}
-    with closing(BinlogStream.open(address)) as stream:
-        for raw in _events_sent(stream.read(encode_gtid_set(executed - several.build()))):
-            event = _parsed(raw)
-            if event.gtid in wanted and event.original_commit_timestamp:
-                events[event.gtid] = event
-            if len(events) == len(wanted):
-                break
-    return events
+    return executed - several.build()
 
 
 def _events_sent(items: Iterator[object]) -> Iterator[bytes]:
@@ -283,17 +344,17 @@ def _split_events(data: memoryview, skip: int) -> tuple[list[bytes], bytes, int]
     while at < len(data):
         rest = len(data) - at
         length = int.from_bytes(data[at + 9 : at + 13], "little") if rest >= HEADER_BYTES else rest + 1
-        if rest < length and (rest < HEADER_BYTES or data[at + 4] in _GTID_EVENTS):
+        if rest < length and (rest < HEADER_BYTES or data[at + 4] in GTID_EVENTS):
             return events, bytes(data[at:]), 0
-        if data[at + 4] in _GTID_EVENTS:
+        if data[at + 4] in GTID_EVENTS:
             events.append(bytes(data[at : at + length]))
         at += length
         skip = max(at - len(data), 0)
     return events, b"", skip
 
 
-def _last_of_each(segment: LandedSegment) -> Iterator[GtidEvent]:
-    """The GTID event of the last transaction of each server that assigned GTIDs, as far as a segment has them."""
+def _last_of_each(segment: LandedSegment) -> Iterator[NumberedCommit]:
+    """The last transaction of each server that assigned GTIDs, or of each domain, as far as a segment has them."""
     last: dict[object, TransactionRecord] = {}
     for batch in segment.index.batches():
         last |= {sid: batch.record(row) for sid, row in _last_rows(batch)}
@@ -302,15 +363,15 @@ def _last_of_each(segment: LandedSegment) -> Iterator[GtidEvent]:
             file.seek(record.begin)
             event, kind = _read_event(file), file.read(HEADER_BYTES)[4]
             # Each member of a group writes its own (8.0).
-            if kind != EventType.VIEW_CHANGE and event[4] in _GTID_EVENTS:
-                yield _parsed(event)
+            if kind != EventType.VIEW_CHANGE and event[4] in GTID_EVENTS:
+                yield NumberedCommit.of(event)
 
 
 def _last_rows(batch: TransactionBatch) -> Iterator[tuple[object, int]]:
-    for number, sid in enumerate(batch.sids):
-        rows = (batch.sid_numbers == number).nonzero()[0]
-        if len(rows):
-            yield sid, int(rows[-1])
+    rows = {sid: (batch.sid_numbers == number).nonzero()[0] for number, sid in enumerate(batch.sids)}
+    # By row, so that the newest of a domain's writers comes last.
+    for sid, last in sorted(((sid, int(found[-1])) for sid, found in rows.items() if len(found)), key=itemgetter(1)):
+        yield (sid.domain if isinstance(sid, DomainWriter) else sid), last
 
 
 def _opened(segment: LandedSegment) -> BinaryIO:
@@ -323,14 +384,9 @@ def _read_event(file: BinaryIO) -> bytes:
     return header + file.read(_length(header) - HEADER_BYTES)
 
 
-def _parsed(event: bytes) -> GtidEvent:
-    has_checksum = zlib.crc32(event[:-CHECKSUM_BYTES]) == int.from_bytes(event[-CHECKSUM_BYTES:], "little")
-    return parse_gtid(event[HEADER_BYTES : -CHECKSUM_BYTES if has_checksum else None], event[4])
-
-
-def first_gtid_event(last: LastTransaction) -> tuple[GtidEvent, ...]:
-    """The GTID event of a transaction, if it has one."""
-    return (_parsed(last.head[: _length(last.head)]),) if last.begins_with_gtid else ()
+def first_commit(last: LastTransaction) -> tuple[NumberedCommit, ...]:
+    """The commit of a transaction, if it begins with a GTID event."""
+    return (NumberedCommit.of(last.head[: _length(last.head)]),) if last.begins_with_gtid else ()
 
 
 def _length(header: bytes) -> int:
@@ -345,5 +401,5 @@ def _lasting(format_event: bytes) -> bytes:
     return format_event[:13] + format_event[HEADER_BYTES:created] + format_event[created + 4 : -4]
 
 
-def _shown(event: GtidEvent) -> str:
-    return datetime.fromtimestamp(event.original_commit_timestamp / 1e6, UTC).isoformat(sep=" ")
+def _shown(commit: NumberedCommit) -> str:
+    return datetime.fromtimestamp(commit.committed_at / 1e6, UTC).isoformat(sep=" ")

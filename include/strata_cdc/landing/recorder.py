@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.binlog.bytes.codes import MAGIC, EventFlag, EventType
+from strata_cdc.binlog.bytes.codes import HEADER_BYTES, MAGIC, EventFlag, EventType
 from strata_cdc.binlog.bytes.frames import index_events
 from strata_cdc.binlog.bytes.segment import SegmentFile, SegmentName, make_event, publish_file, storage_errors
-from strata_cdc.binlog.events.gtid import encode_gtid_set
+from strata_cdc.binlog.events.domain_gtid import encode_gtid_list, parse_gtid_list
+from strata_cdc.binlog.events.gtid import encode_gtid_set, parse_previous_gtids
 from strata_cdc.binlog.events.index import SUFFIX, IndexWriter, Resume, SegmentSummary
 from strata_cdc.binlog.events.places import arriving_chain
 from strata_cdc.binlog.events.scanner import TransactionScanner
@@ -21,12 +22,15 @@ from strata_cdc.binlog.events.xa import Prepared, Undecided
 from strata_cdc.binlog.kernels import status as codes
 from strata_cdc.errors import LakeUnavailableError, SourceDivergedError, StrataError
 from strata_cdc.files.storage import TEMPORARY_SUFFIX, Folder
+from strata_cdc.flavour import Vendor
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.clock import CommitClock
+from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import NOTHING, ExecutedBuilder, parse_executed
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.bytes.format import FormatDescription
+    from strata_cdc.binlog.events.batch import TransactionBatch
     from strata_cdc.position.port import Executed
 
 
@@ -79,18 +83,25 @@ class FileHead(Struct, frozen=True):
     def before(self, offset: int, executed: Executed) -> bytes:
         """The first bytes of a segment whose events begin at byte `offset` of the server's file.
 
-        A segment from the very start of the file keeps the server's own PREVIOUS_GTIDS.
+        A segment from the very start of the file keeps the server's own PREVIOUS_GTIDS or GTID_LIST.
         """
         head = MAGIC + self.format_event
         if self.previous_event and len(head) + len(self.previous_event) == offset:
             return head + self.previous_event
+        is_mysql = self.form.flavour.vendor is Vendor.MYSQL
         return head + make_event(
-            EventType.PREVIOUS_GTIDS,
-            encode_gtid_set(executed),
+            EventType.PREVIOUS_GTIDS if is_mysql else EventType.GTID_LIST,
+            encode_gtid_set(executed) if is_mysql else encode_gtid_list(executed),
             begin=len(head),
             flags=EventFlag.IGNORABLE,
             has_checksum=self.form.has_checksum,
         )
+
+    def previous(self) -> Executed:
+        """What had been executed before the file, by the file itself, which has `previous_event`."""
+        body = self.previous_event[HEADER_BYTES : len(self.previous_event) - self.form.checksum_bytes]
+        is_list = self.previous_event[4] == EventType.GTID_LIST
+        return (parse_gtid_list(body) if is_list else parse_previous_gtids(body)).gtid_set
 
 
 class SegmentRecorder:
@@ -126,6 +137,8 @@ class SegmentRecorder:
         )
         self._file = SegmentFile(folder, head.before(offset, after.executed))
         self._head_bytes = self._scanned = self._whole = self._file.size
+        self._shift = offset - self._head_bytes
+        """How much larger than its offset in the segment that of the last event in the server's file is."""
         self._index_path = f"{self._file.path.removesuffix(TEMPORARY_SUFFIX)}{SUFFIX}{TEMPORARY_SUFFIX}"
         try:
             with storage_errors(folder):
@@ -156,8 +169,8 @@ class SegmentRecorder:
 
     @property
     def server_end(self) -> int:
-        """Offset in the server's file after the last complete transaction, if the server skipped nothing in between."""
-        return self.name.offset + self._whole - self._head_bytes
+        """Offset in the server's file after the last complete transaction."""
+        return self._shift + self._whole
 
     def executed(self) -> Executed:
         """The GTID set after the last complete transaction."""
@@ -183,8 +196,10 @@ class SegmentRecorder:
                 index = replace(index, status=codes.DONE)
             try:
                 for batch in self._scanner.scan(buffer, index):
+                    self._refuse_steps_back(batch)
                     with storage_errors(self._folder):
                         self._index.write(batch)
+                    self._shift = int(batch.positions[-1] - batch.begins[-1])
                     batch.add_to(self._executed)
                     batch.decide(self._undecided)
                     self.transactions += len(batch)
@@ -223,7 +238,9 @@ class SegmentRecorder:
             return self._after
         self._file.cut(self._whole)
         executed = self._executed.build()
-        if executed.count() != self._after.executed.count() + self._numbered:
+        # Numbers of MariaDB may jump: `_refuse_steps_back` has seen each of them.
+        is_counted = not isinstance(executed, DomainSet)
+        if is_counted and executed.count() != self._after.executed.count() + self._numbered:
             self.discard()
             raise SourceDivergedError(
                 "the server sent transactions that had landed already", gtid=str(executed), file=self._head.binlog_file
@@ -248,6 +265,22 @@ class SegmentRecorder:
         publish_file(self._folder, self._index_path, f"{self.name}{SUFFIX}")
         self._file.publish(str(self.name))
         return StreamEnd.of(summary, self.name.ordinal)
+
+    def _refuse_steps_back(self, batch: TransactionBatch) -> None:
+        """Refuses a transaction of MariaDB whose number is not above those before it in its domain: it was sent again,
+        or the number was set back, and then no position says what comes after it."""
+        row = batch.first_step_back(self._executed)
+        if row is not None:
+            gtid = str(batch.record(row).gtid)
+            raise SourceDivergedError(
+                "the sequence number of a transaction is not above those before it in its domain; landed are "
+                f"{self._executed.build()}",
+                gtid=gtid,
+                file=self._head.binlog_file,
+                offset=int(batch.positions[row]),
+                remedy="Set `gtid_strict_mode=ON` on the server, so that numbers only grow, purge the files with such "
+                "numbers, and land it under another source name from here on.",
+            )
 
     def discard(self) -> None:
         """Drops what was written; what is published stays."""

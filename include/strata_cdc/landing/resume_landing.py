@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Self
 from msgspec import Struct
 
 from strata_cdc.binlog.bytes.codes import EventType
-from strata_cdc.binlog.events.gtid import encode_gtid_set
+from strata_cdc.binlog.events.gtid import stream_request
 from strata_cdc.binlog.events.index import Resume
 from strata_cdc.binlog.protocol.replication import BinlogStream, Control, EventBytes
 from strata_cdc.errors import BinlogPurgedError, BinlogUnreadableError, SourceDivergedError, SourceSettingsError
+from strata_cdc.flavour import Vendor
+from strata_cdc.landing.cut_segments import refuse_other_family
 from strata_cdc.landing.first_landing import FileBegin, begin_by_file, begin_by_gtid
 from strata_cdc.landing.last_transaction import NEW_NAME, LastTransaction, prove_landed
 from strata_cdc.landing.recorder import Sender
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from strata_cdc.position.port import Executed
 
 _LOG = logging.getLogger("strata.land")
+_STRICT = " Or a session has set `gtid_seq_no` back: `SET GLOBAL gtid_strict_mode = ON` prevents that."
 
 
 def open_resume(
@@ -57,6 +60,7 @@ def open_resume(
         BinlogPurgedError: The server no longer has what comes next.
         SourceUnavailableError: The server does not answer.
     """
+    refuse_other_family(cutter.end.executed, server.vendor)
     resume = cutter.end.resume if cutter.last or not begins else begins[0].resume
     if is_by_gtid(server, resume):
         return ByGtid(address, server, cutter, begins)
@@ -86,6 +90,7 @@ class ByGtid:
             self._prove(cutter.last, server)
         self.executed = server.executed
         """What the server had executed when this began."""
+        self._vendor = server.vendor
         self.sender = Sender(server.uuid)
 
     def _prove(self, last: LandedSegment, server: ServerState) -> None:
@@ -93,9 +98,9 @@ class ByGtid:
         if unproved:
             _LOG.warning("%s", unproved)
 
-    def start(self) -> bytes:
+    def start(self) -> bytes | str:
         """What to ask for."""
-        return encode_gtid_set(self._cutter.end.executed)
+        return stream_request(self._cutter.end.executed, self._vendor)
 
     def has_arrived(self) -> bool:
         """Whether everything that the server had executed has arrived."""
@@ -114,14 +119,25 @@ class ByGtid:
 
         Raises:
             SourceSettingsError: The server did not send everything that it had executed.
+            SourceDivergedError: A server of MariaDB has set a number back.
         """
-        missing = self.executed - self._cutter.end.executed
+        landed = self._cutter.end.executed
+        self._refuse_step_back(landed)
+        missing = self.executed - landed
         if missing:
             raise SourceSettingsError(
                 "the server has executed transactions that its binlog does not have",
                 gtid=str(missing),
                 remedy="On a replica set `log_replica_updates=ON`, or land from its source.",
             )
+
+    def _refuse_step_back(self, landed: Executed) -> None:
+        """Refuses MariaDB's number that was set back after the newest that has landed: the server's position names
+        it, and seems to have arrived before it does."""
+        if self._vendor is Vendor.MYSQL or not landed - self.executed:
+            return
+        with closing(BinlogStream.open(self._address)) as stream:
+            check_sets(landed, stream.state())
 
     def format_event(self, binlog_file: str, sent: bytes) -> bytes:
         """The FORMAT_DESCRIPTION of a file: the server sends it unchanged.
@@ -173,7 +189,8 @@ def check_sets(landed: Executed, server: ServerState) -> None:
             f"the server lacks transactions that have landed; it has {server.executed or 'none'}, landed are {landed}",
             gtid=str(lost),
             remedy="Its binlog was reset, or it is another server than the one that was landed. Point the "
-            "connection at a server that has them, or land this server under another source name.",
+            "connection at a server that has them, or land this server under another source name."
+            + (_STRICT if server.vendor is Vendor.MARIADB else ""),
         )
     gone = server.purged - landed
     if gone:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.binlog.events.gtid import encode_gtid_set
+from strata_cdc.binlog.events.gtid import stream_request
 from strata_cdc.binlog.events.index import Resume
 from strata_cdc.binlog.protocol.replication import BinlogStream, ServerState, Until
 from strata_cdc.binlog.sources.file_start import FileStart, file_number
@@ -22,7 +22,7 @@ from strata_cdc.binlog.sources.port import Transactions, Waiting
 from strata_cdc.errors import BinlogPurgedError, SourceDivergedError, SourceUnavailableError
 from strata_cdc.landing.change_source import LandedSource
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.landing.last_transaction import LastTransaction, first_gtid_event, prove_history
+from strata_cdc.landing.last_transaction import LastTransaction, first_commit, prove_history
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.executed import NOTHING
 
@@ -304,7 +304,7 @@ class LiveHandover:
         if reached.by_file and at is not None and (reached.at is None or reached.at < at):
             self._reached = replace(reached, at=at)
 
-    def _start(self, stream: BinlogStream, server: ServerState) -> bytes | BinlogPosition:
+    def _start(self, stream: BinlogStream, server: ServerState) -> bytes | str | BinlogPosition:
         if self._reached.by_file or not server.numbers_all:
             return self._start_by_file(stream, server)
         if not self._opened:
@@ -314,10 +314,10 @@ class LiveHandover:
         self._refuse_other_history(server, executed)
         if self._last is not None:
             last = self._last
-            unproved = prove_history(self._options.address, server, executed, last, lambda: first_gtid_event(last))
+            unproved = prove_history(self._options.address, server, executed, last, lambda: first_commit(last))
             if unproved:
                 _LOG.warning("%s: %s", self._source, unproved)
-        return encode_gtid_set(executed)
+        return stream_request(executed, server.vendor)
 
     def _refuse_other_history(self, server: ServerState, executed: Executed) -> None:
         lost = executed - server.executed

@@ -14,6 +14,7 @@ from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewColumn
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.types import parse_column_type
 from strata_cdc.tables.continued import plain_name
+from strata_cdc.tables.current_rows import ROW_TIMES
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.lifetimes import left_out
 from strata_cdc.tables.origins import given_since
@@ -44,6 +45,7 @@ def view_columns(definition: TableDefinition, key: Collection[str]) -> tuple[Vie
             kind,
             is_key=fold_name(column.name) in folded,
             is_document=column.column_type == "json",
+            is_generated=column.generated is not None and column.generation_expression not in ROW_TIMES,
             has_texts=may_be_invalid(column),
             is_zero=is_calendar(column) and not column.nullable,
             labelled=parse_column_type(column.column_type).kind.value if is_labelled(column) else "",

@@ -208,6 +208,8 @@ class _Table:
         key = [fold_name(name) for name in self._life.definition.primary_key]
         if not key:
             return "the table has no primary key, so its changes do not say which of equal rows they are about"
+        if any(era.definition.versioned for era in self._life.eras):
+            return "the table is system-versioned: its changes have rows of the past under the keys of current ones"
         for removal in self._removals:
             if not removal.effect.is_whole:
                 return f"`{removal.statement}` removed rows, and no log says which"

@@ -58,6 +58,10 @@ class EventIndex(Struct, frozen=True):
         """The events from number `first` to before number `behind`, in the form that the walks over events need."""
         return self._chosen(slice(first, behind))
 
+    def without(self, left_out: npt.NDArray[np.bool_]) -> EventIndex:
+        """The index without some of its events."""
+        return EventIndex(*self._chosen(np.flatnonzero(~left_out)), self.status, self.next)
+
     def of_types(self, types: Sequence[int]) -> Events:
         """Those of some types, as the kernels take them."""
         return self._chosen(np.flatnonzero(np.isin(self.types, types)))

@@ -8,16 +8,16 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 from msgspec import Struct
 
 from strata_cdc.binlog.events.model import SplitPoint, TableRows, TransactionRecord
 from strata_cdc.position.executed import executed_of
-from strata_cdc.position.sets import Gtid, Span, Writer
+from strata_cdc.position.sets import DomainWriter, Gtid, Span, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     import numpy.typing as npt
 
     from strata_cdc.binlog.events.model import XaMark
@@ -80,6 +80,40 @@ class TransactionBatch(Struct, frozen=True):
         """A set with the GTIDs of the rows from `first` to the row before `stop`, or to the last."""
         some = slice(first, stop)
         return executed | executed_of(gtid_spans(self.sids, self.sid_numbers[some], self.numbers[some]))
+
+    def new_rows(self, executed: Executed) -> npt.NDArray[np.bool_]:
+        """Which rows have a GTID that a position does not contain; a row each, True also without a GTID."""
+        new = np.ones(len(self), np.bool_)
+        for number, sid in enumerate(self.sids):
+            of_sid = self.sid_numbers == number
+            for first, last in executed.spans_of(sid):
+                new &= ~(of_sid & (self.numbers >= first) & (self.numbers <= last))
+        return new
+
+    @property
+    def counts_domains(self) -> bool:
+        """Whether its GTIDs are MariaDB's."""
+        return any(isinstance(sid, DomainWriter) for sid in self.sids)
+
+    def first_step_back(self, executed: ExecutedBuilder) -> int | None:
+        """The first row with a number of MariaDB that is not above those before it in its domain.
+
+        Args:
+            executed: What the stream has before these rows.
+        """
+        if not self.counts_domains:
+            return None
+        domains = [sid.domain if isinstance(sid, DomainWriter) else -1 for sid in self.sids]
+        of_rows = np.array([*domains, -1], np.int64)[self.sid_numbers]
+        found: list[int] = []
+        for domain in sorted({*domains} - {-1}):
+            rows = (of_rows == domain).nonzero()[0]
+            numbers = self.numbers[rows]
+            back = (numbers[1:] <= numbers[:-1]).nonzero()[0] + 1
+            if len(rows) and executed.overlaps(DomainWriter(domain, 0), (int(numbers[0]), int(numbers[0]))):
+                back = np.concatenate(([0], back))
+            found += rows[back[:1]].tolist()
+        return min(found, default=None)
 
     def decide(self, undecided: Undecided) -> None:
         """Adds its XA steps to the undecided transactions."""

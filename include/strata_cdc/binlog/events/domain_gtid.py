@@ -4,14 +4,18 @@ Not here: MySQL's (`gtid.py`), positions as values (`position/domains.py`).
 
 from __future__ import annotations
 
+import struct
 from enum import IntFlag
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from strata_cdc.binlog.bytes.cursor import ByteCursor
 from strata_cdc.binlog.events.model import AlterPhase, DomainGtidEvent, PreviousGtids
 from strata_cdc.errors import CorruptEventError, UnsupportedEventError
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.sets import DomainWriter, Gtid
+
+if TYPE_CHECKING:
+    from strata_cdc.position.port import Executed
 
 _LARGEST_NUMBER: Final = (1 << 63) - 1
 """Columns of the index and of change tables have signed numbers; no server counts so far."""
@@ -107,3 +111,17 @@ def parse_gtid_list(body: bytes) -> PreviousGtids:
             raise CorruptEventError("a GTID_LIST has the number 0")
         builder.add(Gtid(DomainWriter(domain, server), number))
     return PreviousGtids(builder.build())
+
+
+def encode_gtid_list(executed: Executed) -> bytes:
+    """The body of a GTID_LIST with the newest GTID of each domain.
+
+    Raises:
+        TypeError: The position is not MariaDB's.
+    """
+    if executed and not isinstance(executed, DomainSet):
+        raise TypeError(f"{type(executed).__name__} has no form in MariaDB's events")
+    ranges = executed.ranges if isinstance(executed, DomainSet) else ()
+    entries = b"".join(struct.pack("<IIQ", known.domain, known.server, known.last) for known in ranges)
+    # The server fills an empty list up (sql/log_event_server.cc, `Gtid_list_log_event::to_packet`).
+    return struct.pack("<I", len(ranges)) + (entries or bytes(2))

@@ -11,7 +11,7 @@ from strata_cdc.binlog.bytes.codes import EventType
 from strata_cdc.binlog.bytes.cursor import ByteCursor
 from strata_cdc.binlog.events.model import GtidEvent, PreviousGtids
 from strata_cdc.errors import CorruptEventError
-from strata_cdc.flavour import Flavour
+from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.position.sets import Gtid, GtidSet, Sid
 
 if TYPE_CHECKING:
@@ -167,6 +167,15 @@ def encode_gtid_set(gtid_set: Executed) -> bytes:
         parts.append(len(spans).to_bytes(8, "little"))
         parts.extend(first.to_bytes(8, "little") + (last + 1).to_bytes(8, "little") for first, last in spans)
     return b"".join(parts)
+
+
+def stream_request(executed: Executed, vendor: Vendor) -> bytes | str:
+    """What requests, from a server of a vendor, everything that a position does not contain (`BinlogStream.read`).
+
+    Raises:
+        TypeError: The position is of the other vendor.
+    """
+    return encode_gtid_set(executed) if vendor is Vendor.MYSQL else str(executed)
 
 
 def _uuid_text(data: bytes) -> str:

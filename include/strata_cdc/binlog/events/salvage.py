@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _GTIDS: Final = tuple(GTID_EVENTS)
 _ROWS: Final = (EventType.TABLE_MAP, EventType.ROWS_QUERY)
-_LONGEST_GTID: Final = 1024
-"""Bytes; with a tag and all optional fields such an event has not half of it."""
+_LONGEST_GTID: Final = 8192
+"""Bytes; MariaDB fills the first GTID of a file of one transaction up to byte 4096 of the file."""
 _WINDOW_BYTES: Final = 1 << 20
 _WINDOW_EVENTS: Final = 4096
 _SHIFT_EVENTS: Final = 64

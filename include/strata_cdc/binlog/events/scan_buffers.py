@@ -49,6 +49,21 @@ class FinishedNotes(Struct, frozen=True):
     split_maps: Ints
 
 
+class OpenMark(Struct, frozen=True):
+    """What the open transaction had left at one moment."""
+
+    entries: Records[Entry]
+    row: int
+    split: int
+    splits: int
+    """How many split points it had."""
+
+    @classmethod
+    def begin(cls, position: int) -> OpenMark:
+        """Before the first event of a transaction, which begins at `position`."""
+        return cls(records(Entry, 0), 0, position, 0)
+
+
 class ScanBuffers:
     """The arrays that a walk writes to; the open transaction's part stays when the finished ones are removed."""
 
@@ -90,6 +105,26 @@ class ScanBuffers:
     def reserve_split_maps(self) -> None:
         """Reserves what is needed for the TABLE_MAPs of one more split point."""
         self.split_maps = grown(self.split_maps, self.state.split_maps + self.state.maps)
+
+    def mark(self) -> OpenMark:
+        """What the open transaction has left so far."""
+        state = self.state
+        entries = self.entries[state.first_entry : state.entries].copy()
+        return OpenMark(entries, int(state.row), int(state.split), int(state.splits) - self._closed_splits())
+
+    def undo_to(self, mark: OpenMark) -> None:
+        """Forgets the rows of the open transaction since `mark`, and the split points there. Statements stay."""
+        state = self.state
+        end = state.first_entry + len(mark.entries)
+        self.entries[state.first_entry : end] = mark.entries
+        state.entries, state.row, state.split, state.maps = end, mark.row, mark.split, 0
+        state.splits = self._closed_splits() + mark.splits
+        state.split_maps = int(self.splits[state.splits - 1].maps_end) if state.splits else 0
+
+    def _closed_splits(self) -> int:
+        """How many of the split points are of finished transactions."""
+        closed = self.state.transactions
+        return int(self.transactions[closed - 1].splits_end) if closed else 0
 
     def drain(self) -> FinishedNotes:
         """Copies of what the finished transactions left, which are then dropped. There is at least one."""

@@ -16,14 +16,15 @@ from strata_cdc.binlog.events.batch import TransactionBatch
 from strata_cdc.binlog.events.faults import check_end, compare_format, fault_of
 from strata_cdc.binlog.events.parse import event_body, parse_event, parse_incident, parse_table_map
 from strata_cdc.binlog.events.registry import ServerRegistry, TableMapRegistry
-from strata_cdc.binlog.events.scan_buffers import ScanBuffers
+from strata_cdc.binlog.events.scan_buffers import OpenMark, ScanBuffers
 from strata_cdc.binlog.events.soundness import count_right
+from strata_cdc.binlog.events.undone_rows import Savepoints, Undo, undo_statements
 from strata_cdc.binlog.events.xa import mark_of
 from strata_cdc.binlog.kernels import status as codes
 from strata_cdc.binlog.kernels.layout import Form, Known
 from strata_cdc.binlog.kernels.transactions import close_transaction, group_events
 from strata_cdc.binlog.kernels.words import Request, State, Word
-from strata_cdc.errors import StrataError
+from strata_cdc.errors import CorruptEventError, StrataError
 from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.sets import Gtid
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.bytes.chain import EventChain
     from strata_cdc.binlog.bytes.format import FormatDescription
     from strata_cdc.binlog.events.model import XaMark
+    from strata_cdc.binlog.events.undone_rows import UndoStatement
 
 SPLIT_BYTES = 32 << 20
 """A transaction that is larger gets points at which it can be decoded from, about this far from each other."""
@@ -80,6 +82,9 @@ class TransactionScanner:
         self._table_maps = TableMapRegistry()
         self._buffers = ScanBuffers()
         self._state = self._buffers.state
+        self._savepoints: Savepoints[OpenMark] = Savepoints()
+        self._savepoints_of: int | None = None
+        """Offset of the transaction that has them."""
         self._compressed: dict[int, XaMark | None] = {}
         """Marks of compressed transactions by the offset of their payload, until they are taken."""
 
@@ -103,7 +108,7 @@ class TransactionScanner:
         fault: StrataError | None = None
         count, fault = count_right(buffer, index, self._format, self._chain)
         try:
-            self._walk(buffer, index, count)
+            self._walk_file(buffer, index, count)
         except StrataError as error:
             fault = error
         if self._state.transactions:
@@ -126,28 +131,64 @@ class TransactionScanner:
         except StrataError as error:
             raise error.located(gtid=self._open_gtid()) from None
 
+    def _walk_file(self, buffer: npt.NDArray[np.uint8], index: EventIndex, count: int) -> None:
+        """Walks over the first `count` events; rows that are undone later do not count."""
+        first = 0
+        for statement in undo_statements(buffer, index, count, self._format):
+            self._walk(buffer, index, first, statement.event)
+            first = statement.event
+            if self.open_transaction is not None:
+                self._undo(statement, int(index.positions[first]))
+        self._walk(buffer, index, first, count)
+
+    def _undo(self, statement: UndoStatement, position: int) -> None:
+        """Sets a savepoint of the open transaction, or goes back to it or to its begin."""
+        if self._savepoints_of != self.open_transaction:
+            self._savepoints.clear()
+            self._savepoints_of = self.open_transaction
+        if statement.undo is Undo.SAVEPOINT:
+            self._savepoints.set(statement.name, self._buffers.mark())
+        elif statement.undo is Undo.RELEASE:
+            self._savepoints.release(statement.name)
+        elif statement.undo is Undo.ROLLBACK:
+            self._buffers.undo_to(OpenMark.begin(int(self._state.begin)))
+        else:
+            mark = self._savepoints.rolled_back_to(statement.name)
+            if mark is None:
+                raise CorruptEventError(f"the transaction has no savepoint {statement.name!r}", offset=position)
+            self._buffers.undo_to(mark)
+
     def _walk(
         self,
         buffer: npt.NDArray[np.uint8],
         index: EventIndex,
-        count: int,
+        first: int,
+        behind: int,
         payload: int = _NO_PAYLOAD,
         payload_end: int = _NO_PAYLOAD,
     ) -> None:
-        """Walks over the first `count` events; `payload` is the offset of the compressed transaction, or the compressed
-        event, that they are in, and `payload_end` the offset after it."""
+        """Walks over the events from number `first` to before `behind`.
+
+        Args:
+            buffer: The bytes that they are in.
+            index: Has them.
+            first: The first event.
+            behind: The event after the last.
+            payload: Offset of the compressed transaction, or of the compressed event, that they are in.
+            payload_end: The offset after it.
+        """
         buffers, servers, table_maps = self._buffers, self._servers, self._table_maps
         checksum_bytes = self._format.checksum_bytes if payload == _NO_PAYLOAD else 0
         form = Form(checksum_bytes, payload, payload_end, self._split_bytes, self._post_headers)
-        buffers.reserve(count)
-        events, at = index.events(0, count), 0
+        buffers.reserve(behind - first)
+        events, at = index.events(first, behind), 0
         while True:
             known = Known(servers.keys, table_maps.bodies, table_maps.table_maps, table_maps.places, table_maps.widths)
             self._state.keys = servers.count
             status, at = group_events(buffer, events, at, form, known, buffers.notes())
             if status == codes.DONE:
                 return
-            at = self._answer(status, at, buffer, index, payload)
+            at = self._answer(status, first + at, buffer, index, payload) - first
 
     def _answer(self, status: int, at: int, buffer: npt.NDArray[np.uint8], index: EventIndex, payload: int) -> int:
         """Does what the walk requests at event number `at`; returns the event with which to continue."""
@@ -184,7 +225,7 @@ class TransactionScanner:
                 while begin < end:
                     index = index_payload(chunk.buffer, begin, end)
                     index.raise_fault()
-                    self._walk(chunk.buffer, index, len(index), position, position + length)
+                    self._walk(chunk.buffer, index, 0, len(index), position, position + length)
                     begin = index.next
                 self._note_mark(chunk.buffer, position)
         except StrataError as error:
@@ -196,7 +237,7 @@ class TransactionScanner:
     def _walk_compressed(self, buffer: npt.NDArray[np.uint8], position: int, length: int) -> None:
         plain = plain_event(buffer, position, length, self._format)
         try:
-            self._walk(plain, index_payload(plain, 0, len(plain)), 1, position, position + length)
+            self._walk(plain, index_payload(plain, 0, len(plain)), 0, 1, position, position + length)
         except StrataError as error:
             error.offset = position
             raise

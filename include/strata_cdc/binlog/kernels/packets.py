@@ -25,7 +25,7 @@ class Packet(IntEnum):
     MORE = 30
     """All input was used, except the beginning of a packet; read more."""
     CONTROL = 31
-    """A whole ROTATE, FORMAT_DESCRIPTION, PREVIOUS_GTIDS or HEARTBEAT, which was not copied."""
+    """A whole event that comes between transactions (`CONTROLS`), which was not copied."""
     END_OF_STREAM = 32
     """The server has sent everything (EOF packet)."""
     ERROR_PACKET = 33
@@ -41,7 +41,9 @@ PACKET_HEADER_BYTES = 4
 _LARGEST = 0xFFFFFF
 """A packet of this length is continued in the next one (manual, "Sending More Than 16Mb")."""
 _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
-_ROTATE, _FORMAT_DESCRIPTION, _HEARTBEAT, _PREVIOUS_GTIDS, _HEARTBEAT_V2 = 4, 15, 27, 35, 41
+CONTROLS = (4, 15, 27, 35, 41, 161, 163, 164)
+"""ROTATE, FORMAT_DESCRIPTION, HEARTBEAT, PREVIOUS_GTIDS, HEARTBEAT_V2; of MariaDB BINLOG_CHECKPOINT, GTID_LIST and
+START_ENCRYPTION."""
 
 
 @part
@@ -62,7 +64,7 @@ def _copy_piece(data: Bytes, at: Int, end: Int, out: Bytes, count: Int, state: P
 def _begin_event(data: Bytes, event: Int, length: Int, whole: bool, state: PacketState) -> Int:  # noqa: FBT001 - of a kernel
     """What to do with the event that a packet of `length` bytes begins: DONE to copy it, CONTROL, or a fault."""
     size = read_u32(data, event + 9)
-    if data[event + 4] in (_ROTATE, _FORMAT_DESCRIPTION, _HEARTBEAT, _PREVIOUS_GTIDS, _HEARTBEAT_V2):
+    if data[event + 4] in CONTROLS:
         if length == _LARGEST or size != length - 1:
             return np.int64(CORRUPT)
         if not whole:

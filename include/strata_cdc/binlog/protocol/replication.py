@@ -1,4 +1,4 @@
-"""A client of MySQL's replication protocol: requests the stream by GTID set or position, yields it in large chunks.
+"""A client of the replication protocol of MySQL and MariaDB: requests the stream, yields it in large chunks.
 Not here: what is done with them (`landing/recorder.py`), connecting (`connection.py`)."""
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from strata_cdc.errors import (
     BinlogPurgedError,
     BinlogUnreadableError,
     CorruptEventError,
+    SourceDivergedError,
     SourceSettingsError,
     SourceUnavailableError,
     one_line,
 )
+from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.position.executed import parse_executed
 
 if TYPE_CHECKING:
@@ -51,7 +53,11 @@ _COM_BINLOG_DUMP = 0x12
 _COM_REGISTER_REPLICA = 0x15
 _COM_BINLOG_DUMP_GTID = 0x1E
 _NON_BLOCKING = 0x01
+_ANNOTATE_ROWS = 0x02
+"""MariaDB sends ANNOTATE_ROWS events, too: without them, events that have no end position lie nowhere."""
 _BY_GTID = 0x04
+_MARIADB_CAPABILITY = 4
+"""The replica reads MariaDB's GTID events (sql/slave.h, MARIA_SLAVE_CAPABILITY_GTID); else the server rewrites them."""
 _HEARTBEAT_SECONDS = 5
 """With heartbeats the server also notices that its reader is gone. Each heartbeat wakes a waiting reader."""
 _WAIT_SECONDS = 0.5
@@ -69,18 +75,26 @@ _MIXED = "Cannot replicate"
 (sql/rpl_binlog_sender.cc, `check_event_type`)."""
 
 
+_DIVERGED = "not in the master's binlog"
+"""Part of MariaDB's message if it has never written a GTID of the requested position (sql/sql_repl.cc)."""
+
+
 class ServerState(Struct, frozen=True):
     """The state of a server and its binlog."""
 
     uuid: str
+    """MySQL's UUID, or MariaDB's `server_uid`, which servers in containers may have in common."""
     version: str
     gtid_mode: str
+    """MariaDB, which numbers all of its transactions: ON."""
     executed: Executed
     purged: Executed
     now: int
     """Its clock, microseconds UTC."""
     expire_seconds: int | None = None
     """Seconds after a binlog's last event until the server may delete the file; None: not by itself."""
+    server_id: int = 0
+    """MariaDB: its number among the servers that replicate from each other."""
 
     @classmethod
     def read(cls, connection: pymysql.Connection[Any]) -> Self:
@@ -89,6 +103,8 @@ class ServerState(Struct, frozen=True):
         Raises:
             SourceSettingsError: The server writes no binlog.
         """
+        if is_mariadb(connection):
+            return cls._read_mariadb(connection)
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT @@GLOBAL.server_uuid, @@GLOBAL.version, @@GLOBAL.gtid_mode, @@GLOBAL.log_bin,"
@@ -97,12 +113,32 @@ class ServerState(Struct, frozen=True):
             server_uuid, version, gtid_mode, log_bin, executed, purged, now = cursor.fetchone()
             cursor.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", (VARIABLES,))
             kept = expire_seconds({str(name): str(value) for name, value in cursor.fetchall()})
-        if not log_bin:
-            raise SourceSettingsError(
-                "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to fix it."
-            )
+        _require_binlog(log_bin)
         sets = parse_executed(executed), parse_executed(purged)
         return cls(server_uuid, version, str(gtid_mode).upper(), *sets, int(now * 1_000_000), kept)
+
+    @classmethod
+    def _read_mariadb(cls, connection: pymysql.Connection[Any]) -> Self:
+        # What its binlog has: `gtid_current_pos` may name a GTID that was never in there.
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT @@GLOBAL.server_uid, @@GLOBAL.server_id, @@GLOBAL.version, @@GLOBAL.log_bin,"
+                " @@GLOBAL.gtid_binlog_pos, UNIX_TIMESTAMP(NOW(6))"
+            )
+            identity, server_id, version, log_bin, executed, now = cursor.fetchone()
+            _require_binlog(log_bin)
+            cursor.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", (VARIABLES,))
+            variables = {str(name): str(value) for name, value in cursor.fetchall()}
+            files = ServerFiles.read(connection)
+            cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (files.begin.file, FIRST_OFFSET))
+            [purged] = cursor.fetchone()
+        sets = parse_executed(str(executed)), parse_executed(str(purged or ""))
+        return cls(identity, version, "ON", *sets, int(now * 1_000_000), expire_seconds(variables), server_id)
+
+    @property
+    def vendor(self) -> Vendor:
+        """Who makes the server."""
+        return Flavour.parse(self.version).vendor
 
     @property
     def numbers_all(self) -> bool:
@@ -122,6 +158,18 @@ class ServerState(Struct, frozen=True):
             )
 
 
+def is_mariadb(connection: pymysql.Connection[Any]) -> bool:
+    """Whether the server is MariaDB, by its greeting: `5.5.5-10.11.18-MariaDB`."""
+    return Flavour.parse(str(connection.get_server_info())).vendor is Vendor.MARIADB
+
+
+def _require_binlog(log_bin: object) -> None:
+    if not log_bin:
+        raise SourceSettingsError(
+            "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to fix it."
+        )
+
+
 class EventBytes(Struct, frozen=True):
     """Bytes of events as they lie in the server's file, in order; an event may continue in the next chunk."""
 
@@ -132,7 +180,7 @@ class EventBytes(Struct, frozen=True):
 
 
 class Control(Struct, frozen=True):
-    """A whole FORMAT_DESCRIPTION, PREVIOUS_GTIDS, ROTATE or HEARTBEAT, which come between transactions."""
+    """A whole event that comes between transactions, and is none of their bytes (`kernels.packets.CONTROLS`)."""
 
     event: bytes
 
@@ -204,12 +252,12 @@ class BinlogStream:
         self._connection._force_close()  # noqa: SLF001 - `close` would send COM_QUIT into the stream
 
     def read(
-        self, start: bytes | BinlogPosition, until: Until = Until.END_OF_BINLOG
+        self, start: bytes | str | BinlogPosition, until: Until = Until.END_OF_BINLOG
     ) -> Iterator[EventBytes | Control | Quiet]:
         """Requests the stream from a position on, and yields it.
 
         Args:
-            start: A GTID set in the binary form of the protocol (`events.gtid.encode_gtid_set`), for all transactions
+            start: A position in the form of the server's protocol (`events.gtid.stream_request`), for all transactions
                 that are not in it; or the position of an event in the server's files, for everything from there on.
             until: Where it ends.
 
@@ -221,7 +269,7 @@ class BinlogStream:
             CorruptEventError: What arrives does not follow the protocol.
         """
         with server_errors(self._address):
-            self._negotiate()
+            self._negotiate(start)
             self._ask(start, _NON_BLOCKING if until is Until.END_OF_BINLOG else 0)
             received = self._receive(self._connection._sock)  # noqa: SLF001 - PyMySQL reads packet by packet, too slow
             yield from received if until is Until.CLOSED else self._unless_idle(received)
@@ -242,7 +290,7 @@ class BinlogStream:
                 )
             yield item
 
-    def _negotiate(self) -> None:
+    def _negotiate(self, start: bytes | str | BinlogPosition) -> None:
         heartbeat = _HEARTBEAT_SECONDS * 1_000_000_000
         with self._connection.cursor() as cursor:
             # Each variable under both of its names: 8.0.26 renamed them, 8.4 reads the new ones only.
@@ -251,8 +299,15 @@ class BinlogStream:
                 cursor.execute(
                     f"SET @{word}_heartbeat_period = {heartbeat}, @{replica}_uuid = %s", (str(uuid.uuid4()),)
                 )
+            if is_mariadb(self._connection):
+                cursor.execute(
+                    f"SET @mariadb_slave_capability = {_MARIADB_CAPABILITY}, @slave_gtid_strict_mode = 0,"
+                    " @slave_gtid_ignore_duplicates = 0"
+                )
+            if isinstance(start, str):
+                cursor.execute("SET @slave_connect_state = %s", (start,))
 
-    def _ask(self, start: bytes | BinlogPosition, flags: int) -> None:
+    def _ask(self, start: bytes | str | BinlogPosition, flags: int) -> None:
         # Any number that no replica has; the server distinguishes connections by the UUID that was set above.
         server_id = random.SystemRandom().randrange(1 << 30, 1 << 32)
         registration = struct.pack("<I", server_id) + b"\0\0\0" + struct.pack("<HII", 0, 0, 0)
@@ -268,6 +323,7 @@ class BinlogStream:
                 remedy=f"As an administrator: `GRANT REPLICATION SLAVE ON *.* TO {user}`; "
                 "`strata doctor` shows all grants that are needed.",
             ) from error
+        flags |= _ANNOTATE_ROWS if is_mariadb(self._connection) else 0
         self._connection._execute_command(*_request(start, flags, server_id))  # noqa: SLF001 - as above
 
     def _receive(self, sock: socket.socket | CompressedSocket) -> Iterator[EventBytes | Control | Quiet]:
@@ -385,6 +441,12 @@ class BinlogStream:
                 f"{self._address} purged the next events while they were requested: {said}",
                 remedy="Run the same again: it says from where on the server still has its binlog.",
             )
+        if _DIVERGED in said:
+            return SourceDivergedError(
+                f"{self._address} does not have what the stream continues after: {said}",
+                remedy="Its binlog was reset, or it is another server than the one that was read. Point the connection "
+                "at a server that has it, or land this server under another source name.",
+            )
         if said.startswith(_MIXED):
             return SourceSettingsError(
                 f"{self._address} does not send the next events: {said}",
@@ -397,7 +459,7 @@ class BinlogStream:
         )
 
 
-def _request(start: bytes | BinlogPosition, flags: int, server_id: int) -> tuple[int, bytes]:
+def _request(start: bytes | str | BinlogPosition, flags: int, server_id: int) -> tuple[int, bytes]:
     """The command that requests the stream, and its arguments.
 
     Raises:
@@ -406,6 +468,9 @@ def _request(start: bytes | BinlogPosition, flags: int, server_id: int) -> tuple
     if isinstance(start, bytes):
         head = struct.pack("<HIIQI", flags | _BY_GTID, server_id, 0, FIRST_OFFSET, len(start))
         return _COM_BINLOG_DUMP_GTID, head + start
+    if isinstance(start, str):
+        # The position is in a variable of the session.
+        return _COM_BINLOG_DUMP, struct.pack("<IHI", FIRST_OFFSET, flags, server_id)
     if start.offset >= _OFFSETS:
         raise SourceSettingsError(
             f"the stream continues at {start}, but only offsets below 4 GiB can be requested of a server",

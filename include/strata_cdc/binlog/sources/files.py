@@ -7,7 +7,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventType
+from msgspec.structs import replace
+
+from strata_cdc.binlog.bytes.codes import EXECUTED_LISTS, HEADER_BYTES
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.bytes.frames import index_events
 from strata_cdc.binlog.bytes.segment import SegmentName
@@ -18,13 +20,15 @@ from strata_cdc.binlog.events.salvage import find_stretches
 from strata_cdc.binlog.events.transactions import BATCH_EVENTS, scan_transactions
 from strata_cdc.binlog.sources.file_start import FileStart
 from strata_cdc.binlog.sources.port import FileEnd, Lost, Transactions
-from strata_cdc.errors import Usage
+from strata_cdc.errors import UnsupportedEventError, Usage
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.executed import NOTHING, ExecutedBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from strata_cdc.binlog.bytes.files import BinlogFile
+    from strata_cdc.binlog.events.batch import TransactionBatch
     from strata_cdc.binlog.sources.port import Item
     from strata_cdc.position.port import Executed
 
@@ -58,20 +62,37 @@ class FileSource:
         self._skip_corrupt, self._progress = skip_corrupt, progress
 
     def read(self) -> Iterator[Item]:
-        """As `ChangeSource.read`."""
+        """As `ChangeSource.read`.
+
+        Raises:
+            Usage: The files are of servers of two vendors.
+            UnsupportedEventError: A number of MariaDB was set back within a file.
+        """
+        first: BinlogFile | None = None
         for path in self._paths:
             with open_binlog(path) as binlog:
+                first = first or replace(binlog, buffer=binlog.buffer[:0])
+                if binlog.format.flavour.vendor is not first.format.flavour.vendor:
+                    raise Usage(
+                        f"the files are of two kinds of servers: {first.name} is of {first.format.flavour.vendor}, and "
+                        f"{binlog.name} of {binlog.format.flavour.vendor}",
+                        file=path,
+                        remedy="Read the files of each server alone.",
+                    )
                 yield from self._read_file(binlog)
 
     def _read_file(self, binlog: BinlogFile) -> Iterator[Item]:
         size = len(binlog.buffer)
         begin_pos = binlog.segment.offset if binlog.segment else 0
-        yield start_of(binlog, begin_pos, _previous_gtids(binlog))
+        previous = _previous_gtids(binlog)
+        executed = ExecutedBuilder(previous or NOTHING)
+        yield start_of(binlog, begin_pos, previous)
         # Offsets in a landed segment are not those in the server's file.
         shift = begin_pos - binlog.first_event if binlog.segment else 0
         for stretch in find_stretches(binlog) if self._skip_corrupt else (None,):
             begin, end = (stretch.begin, stretch.end) if stretch else (None, None)
             for batch in scan_transactions(binlog, begin=begin, end=end, batch_events=self._batch_events):
+                _refuse_step_back(binlog, batch, executed)
                 shift = int(batch.positions[0] - batch.begins[0])
                 yield Transactions(batch, lambda: binlog, partial(chain_of, binlog, int(batch.begins[0])))
                 self._tell(binlog.name, int(batch.ends[-1]), size)
@@ -83,6 +104,23 @@ class FileSource:
     def _tell(self, name: str, done: int, size: int) -> None:
         if self._progress is not None:
             self._progress(name, done, size)
+
+
+def _refuse_step_back(binlog: BinlogFile, batch: TransactionBatch, executed: ExecutedBuilder) -> None:
+    """Refuses a number of MariaDB that is not above those before it in its domain, in the same file: by a position it
+    would have come before, and its rows would be left out."""
+    row = batch.first_step_back(executed)
+    if row is not None:
+        record = batch.record(row)
+        raise UnsupportedEventError(
+            "the sequence number of a transaction is not above those before it in its domain",
+            gtid=str(record.gtid),
+            file=binlog.path,
+            offset=record.begin,
+            remedy="Set `gtid_strict_mode=ON` on the server, so that numbers only grow; begin with a file after this.",
+        )
+    if batch.counts_domains:
+        batch.add_to(executed)
 
 
 def in_stream_order(paths: Sequence[str]) -> list[str]:
@@ -128,7 +166,7 @@ def start_of(binlog: BinlogFile, begin_pos: int, previous: Executed | None) -> F
 def _previous_gtids(binlog: BinlogFile) -> Executed | None:
     index = index_events(binlog.buffer, binlog.first_event, len(binlog.buffer), binlog.format, _FIRST_EVENTS)
     for at in range(len(index)):
-        if index.types[at] == EventType.PREVIOUS_GTIDS:
+        if index.types[at] in EXECUTED_LISTS:
             position, length = int(index.positions[at]), int(index.lengths[at])
             event = parse_event(binlog.buffer, position, length, binlog.format)
             return event.gtid_set if isinstance(event, PreviousGtids) else None

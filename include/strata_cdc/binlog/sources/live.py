@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import numpy as np
 from msgspec.structs import replace
 
-from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, HEADER_BYTES, EventFlag, EventType
+from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, EXECUTED_LISTS, HEADER_BYTES, EventFlag, EventType
 from strata_cdc.binlog.bytes.files import BinlogFile
 from strata_cdc.binlog.bytes.format import parse_format_description
 from strata_cdc.binlog.bytes.frames import index_events
@@ -116,7 +116,7 @@ class LiveSource:
                 # `send_format_description_event`).
                 restarted=any(event[_CREATED_AT : _CREATED_AT + 4]),
             )
-        elif kind == EventType.PREVIOUS_GTIDS:
+        elif kind in EXECUTED_LISTS and event[_LOG_POSITION] != bytes(4):
             yield Waiting(BinlogPosition.of(self._binlog_file, int.from_bytes(event[_LOG_POSITION], "little")))
 
     def _take(self, file: _OpenFile, data: memoryview) -> Iterator[Item]:

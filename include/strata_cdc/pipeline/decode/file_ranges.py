@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from strata_cdc.binlog.bytes.codes import EventType
 from strata_cdc.binlog.bytes.frames import index_events, index_payload
 from strata_cdc.binlog.bytes.payload import read_payload
-from strata_cdc.binlog.events.model import Query, XaStep
+from strata_cdc.binlog.events.model import DomainGtidEvent, Query, XaStep
 from strata_cdc.binlog.events.parse import parse_event
 from strata_cdc.binlog.events.transactions import scan_transactions
 from strata_cdc.binlog.events.xa import Undecided
@@ -193,6 +193,8 @@ def _starts_xa(buffer: npt.NDArray[np.uint8], index: EventIndex, form: FormatDes
                 return _starts_xa(chunk.buffer, inner, replace(form, has_checksum=False))
             break
         event = parse_event(buffer, position, length, form)
+        if isinstance(event, DomainGtidEvent):
+            return event.prepared_xa
         if isinstance(event, Query):
             word = event.statement[:9].upper()
             if word in {b"XA START ", b"XA BEGIN ", b"BEGIN"}:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.binlog.events.batch import add_gtids
-from strata_cdc.binlog.events.gtid import encode_gtid_set
+from strata_cdc.binlog.events.gtid import stream_request
 from strata_cdc.binlog.protocol.replication import BinlogStream, Until
 from strata_cdc.binlog.sources.live import LiveSource
 from strata_cdc.binlog.sources.port import Transactions
@@ -145,7 +145,7 @@ class DdlWatch:
         lost = server.purged - executed
         executed |= lost
         self._walked, self._executed = ExecutedBuilder(executed), executed
-        items = stream.read(encode_gtid_set(executed), Until.CLOSED)
+        items = stream.read(stream_request(executed, server.vendor), Until.CLOSED)
         self._items = LiveSource(items, executed, server.uuid).read()
         if not lost:
             return []

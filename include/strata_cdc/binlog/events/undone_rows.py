@@ -1,0 +1,205 @@
+"""Rows that were rolled back, and that MariaDB's binlog has all the same.
+
+If a transaction has also changed a table without transactions, or has taken a number of a sequence, MariaDB does not
+cut undone rows from its binlog: the group of events has SAVEPOINT and ROLLBACK TO with the rows between them, or ends
+with ROLLBACK (sql/log.cc, `binlog_savepoint_rollback`, `binlog_rollback`). Tables without transactions have groups of
+their own, so all rows in between are undone. MySQL cuts them.
+Not here: the walks, which pass over them (`scanner.py`, `changes/windows.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from strata_cdc.binlog.bytes.codes import COMPRESSED_EVENTS, HEADER_BYTES, ROW_EVENTS, EventType
+from strata_cdc.binlog.bytes.frames import EventIndex, index_events
+from strata_cdc.binlog.events.model import Query
+from strata_cdc.binlog.events.parse import parse_event
+from strata_cdc.errors import StrataError
+from strata_cdc.flavour import Vendor
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.bytes.files import BinlogFile
+    from strata_cdc.binlog.bytes.format import FormatDescription
+    from strata_cdc.binlog.kernels.arrays import Bytes, Ints
+
+_STATEMENT: Final = re.compile(rb"(SAVEPOINT|ROLLBACK TO|RELEASE SAVEPOINT) `(.*)`|ROLLBACK", re.IGNORECASE | re.DOTALL)
+"""As the server writes them."""
+_OF_ROWS: Final = tuple(ROW_EVENTS | {EventType.TABLE_MAP} | (COMPRESSED_EVENTS.keys() - {EventType.QUERY_COMPRESSED}))
+_FIRST_LOOK: Final = 16
+"""Events; most transactions have fewer. The look ahead is doubled each time."""
+
+Point = TypeVar("Point")
+
+
+class Undo(Enum):
+    """What a statement does to the rows of its transaction."""
+
+    SAVEPOINT = b"SAVEPOINT"
+    ROLLBACK_TO = b"ROLLBACK TO"
+    RELEASE = b"RELEASE SAVEPOINT"
+    ROLLBACK = b"ROLLBACK"
+
+
+class UndoStatement(NamedTuple):
+    """A statement about rows that are undone, or that may be."""
+
+    event: int
+    """Its event's number in the index."""
+    undo: Undo
+    name: str
+    """Of the savepoint, folded: servers compare names without case."""
+
+
+def undo_statements(buffer: Bytes, index: EventIndex, count: int, form: FormatDescription) -> list[UndoStatement]:
+    """The statements about undone rows among the first `count` events of a file of MariaDB; none of MySQL's.
+
+    A statement that cannot be read is none of them: the walk over the events reports it.
+    """
+    if form.flavour.vendor is not Vendor.MARIADB:
+        return []
+    found: list[UndoStatement] = []
+    for at in _candidates(buffer, index, count):
+        query: object = None
+        with suppress(StrataError):
+            query = parse_event(buffer, int(index.positions[at]), int(index.lengths[at]), form)
+        match = _STATEMENT.fullmatch(query.statement) if isinstance(query, Query) else None
+        if match:
+            name = (match[2] or b"").decode("utf-8", "surrogateescape").casefold()
+            found.append(UndoStatement(at, Undo((match[1] or b"ROLLBACK").upper()), name))
+    return found
+
+
+def _candidates(buffer: Bytes, index: EventIndex, count: int) -> list[int]:
+    """The QUERY events that begin with S or R, and the compressed ones: COMMIT, of which there may be many, is none."""
+    types = index.types[:count]
+    packed = np.flatnonzero(types == EventType.QUERY_COMPRESSED)
+    plain = np.flatnonzero(types == EventType.QUERY)
+    bodies, ends = index.positions[plain] + HEADER_BYTES, index.positions[plain] + index.lengths[plain]
+    whole = bodies + 13 < ends
+    plain, bodies, ends = plain[whole], bodies[whole], ends[whole]
+    variables = buffer[bodies + 11].astype(np.int64) | buffer[bodies + 12].astype(np.int64) << 8
+    texts = bodies + 13 + variables + buffer[bodies + 8] + 1
+    first = buffer[np.minimum(texts, ends - 1)] & 0xDF
+    chosen = plain[np.isin(first, tuple(b"RS"))]
+    return sorted([*packed.tolist(), *chosen.tolist()])
+
+
+class Savepoints(Generic[Point]):
+    """The savepoints of an open transaction, each with a point of the walk."""
+
+    def __init__(self) -> None:
+        self._points: list[tuple[str, Point]] = []
+
+    def set(self, name: str, point: Point) -> None:
+        """Sets a savepoint; an earlier one of this name is forgotten."""
+        self._points = [known for known in self._points if known[0] != name]
+        self._points.append((name, point))
+
+    def release(self, name: str) -> None:
+        """Forgets a savepoint and those after it."""
+        number = self._number(name)
+        if number is not None:
+            del self._points[number:]
+
+    def rolled_back_to(self, name: str) -> Point | None:
+        """The point of a savepoint, after which others are forgotten; None if it is not known."""
+        number = self._number(name)
+        if number is None:
+            return None
+        del self._points[number + 1 :]
+        return self._points[number][1]
+
+    def clear(self) -> None:
+        """Another transaction has begun."""
+        self._points.clear()
+
+    def _number(self, name: str) -> int | None:
+        return next((number for number, (known, _) in enumerate(self._points) if known == name), None)
+
+
+class UndoneRows:
+    """Which rows of a file were undone, while it is read forwards."""
+
+    def __init__(self, binlog: BinlogFile) -> None:
+        """Begins before all events."""
+        self._binlog = binlog
+        self._ranges: list[tuple[int, int]] = []
+        """Offsets from and up to which rows were undone."""
+        self._followed_from = self._followed_to = 0
+        """Between these offsets all such ranges are known."""
+        self._group = 0
+        """Offset of the GTID event of the group that is open at `_followed_to`."""
+        self._savepoints: Savepoints[int] = Savepoints()
+
+    def mask(self, index: EventIndex, count: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | None:
+        """Which of the next events are rows that were undone, or their TABLE_MAPs; None if there are none.
+
+        Args:
+            index: The next events.
+            count: How many of them are as they were written.
+        """
+        if self._binlog.format.flavour.vendor is not Vendor.MARIADB or not count:
+            return None
+        at = int(index.positions[0])
+        if not self._followed_from <= at <= self._followed_to:
+            # Rows of a prepared transaction are read where it is committed.
+            self._followed_from = self._followed_to = at
+            self._savepoints.clear()
+        self._follow(index, count)
+        self._look_ahead()
+        ranges = [(begin, end) for begin, end in self._ranges if end > at and begin < index.next]
+        undone = np.zeros(len(index), np.bool_)
+        for begin, end in ranges:
+            undone |= (index.positions >= begin) & (index.positions < end)
+        return undone & np.isin(index.types, _OF_ROWS) if ranges else None
+
+    def _follow(self, index: EventIndex, count: int) -> None:
+        """Follows the first `count` events, as far as they have not been followed."""
+        first = int(np.searchsorted(index.positions[:count], self._followed_to))
+        if first == count:
+            return
+        groups = index.positions[first:count][index.types[first:count] == EventType.DOMAIN_GTID]
+        for statement in undo_statements(self._binlog.buffer, index, count, self._binlog.format):
+            if statement.event >= first:
+                self._enter(groups, int(index.positions[statement.event]))
+                self._apply(statement, int(index.positions[statement.event]))
+        if len(groups):
+            self._enter(groups, int(groups[-1]) + 1)
+        self._followed_to = int(index.positions[count - 1] + index.lengths[count - 1])
+
+    def _enter(self, groups: Ints, position: int) -> None:
+        """Enters the group that has an offset."""
+        number = int(np.searchsorted(groups, position))
+        if number and groups[number - 1] != self._group:
+            self._group = int(groups[number - 1])
+            self._savepoints.clear()
+
+    def _apply(self, statement: UndoStatement, position: int) -> None:
+        if statement.undo is Undo.SAVEPOINT:
+            self._savepoints.set(statement.name, position)
+        elif statement.undo is Undo.RELEASE:
+            self._savepoints.release(statement.name)
+        elif statement.undo is Undo.ROLLBACK:
+            self._ranges.append((self._group, position))
+        else:
+            # A savepoint from before a split point is not known: then no row after the split point is undone by it.
+            begin = self._savepoints.rolled_back_to(statement.name)
+            self._ranges.append((position if begin is None else begin, position))
+
+    def _look_ahead(self) -> None:
+        """Follows the events up to the end of the open group."""
+        buffer, form, size = self._binlog.buffer, self._binlog.format, _FIRST_LOOK
+        while self._followed_to < len(buffer):
+            index = index_events(buffer, self._followed_to, len(buffer), form, size)
+            heads = np.flatnonzero(index.types == EventType.DOMAIN_GTID)
+            count = int(heads[0]) if len(heads) else len(index)
+            self._follow(index, count)
+            if len(heads) or count < size:
+                return
+            size *= 2
