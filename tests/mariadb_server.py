@@ -33,6 +33,10 @@ class MariadbServer(MysqlServer):
     executed_sql: ClassVar[str] = "SELECT @@GLOBAL.gtid_binlog_pos"
     reset_sql: ClassVar[str] = "RESET MASTER"
 
+    def start_again(self) -> None:
+        """Starts the server after `stop` or `kill`, at its port and with its options."""
+        self.process = launch_mariadb(self.folder, self.version, *self.options, port=self.port).process
+
     def program(self, name: str) -> str:
         """Path of a program that fits this server, by the name that MySQL gives it."""
         return str(PREFIXES[self.version] / "bin" / mariadb.PROGRAMS[name])

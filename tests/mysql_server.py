@@ -103,6 +103,10 @@ class MysqlServer:
         except subprocess.TimeoutExpired:
             self.kill()
 
+    def start_again(self) -> None:
+        """Starts the server after `stop` or `kill`, at its port and with its options."""
+        self.process = launch(self.folder, *self.options, port=self.port).process
+
     def kill(self) -> None:
         """Ends the server as a crash does."""
         self.process.kill()

@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
+from strata_cdc.changes.select.keys import select_key
+from strata_cdc.changes.select.rows import SelectedRows, ServerSelect
 from strata_cdc.errors import UnsupportedEventError
 from strata_cdc.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition, TableName
 from tests.changes.live import Live, changes, replayed, steps
@@ -228,6 +230,35 @@ def test_selected_rows_are_those_of_the_binlog(mariadb):
     for name, table in tables.items():
         found = selected(connection, table, definitions[table])
         assert found.equals(pa.Table.from_batches(logged[table.table])), name
+
+
+@pytest.mark.parametrize("name", ["uuid", "inet4", "inet6"])
+def test_a_table_is_read_row_by_row_in_the_order_of_its_key(mariadb, name):
+    live = mariadb.live
+    column_type, values = mariadb.cases[name][0], list(dict.fromkeys(mariadb.cases[name][1]))
+    live.run("DROP TABLE IF EXISTS ordered")
+    live.run(f"CREATE TABLE ordered (v {column_type} PRIMARY KEY, h VARCHAR(3000) NOT NULL UNIQUE)")
+    live.insert("ordered", "v, h", [(value, str(at)) for at, value in enumerate(values)])
+    table = TableName(live.database, "ordered")
+    primary = Key("PRIMARY", KeyKind.PRIMARY, (KeyPart("v"),))
+    definition = TableDefinition(live.definition("ordered").columns, (primary, _hashed("h")))
+    key = select_key(definition)
+    connection, found, border = connected(live.server), [], ()
+    while border is not None:
+        where = f"WHERE {key.behind(border)}" if border else ""
+        tail = f"{key.hint()} {where} {key.order} LIMIT 1"
+        read = SelectedRows(connection, ServerSelect(table, definition, tail, border=key.columns))
+        found += list(read)
+        border = read.border
+    assert pa.Table.from_batches(found).equals(selected(connection, table, definition, key.order))
+    assert len(found) == len(values)
+
+
+def test_hashes_and_years_of_two_digits_order_no_rows():
+    for column_type in ("year(2)", "varchar(3000)"):
+        columns = (Column("v", column_type, False, "utf8mb4" if "char" in column_type else None),)
+        key = Key("v", KeyKind.UNIQUE, (KeyPart("v"),), hashed=column_type != "year(2)")
+        assert select_key(TableDefinition(columns, (key,))) is None
 
 
 def _hashed(name: str, *, certain: bool | None = True) -> Key:

@@ -20,20 +20,23 @@ from strata_cdc.landing.follow_binlog import wait_for_follower
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress, read_state
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline import ingest
-from strata_cdc.position.sets import GtidSet
+from strata_cdc.position.executed import parse_executed
 from tests.landing.landing import address_of, assert_is_the_servers, executed, following, land
-from tests.mysql_server import MysqlServer, launch, start_server
+from tests.mariadb_server import FAMILIES, start_family
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.mysql_server import MysqlServer
+
 pytestmark = pytest.mark.mysql
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[MysqlServer]:
+@pytest.fixture(scope="module", params=FAMILIES)
+def server(request, tmp_path_factory) -> Iterator[MysqlServer]:
     """A server of its own: these tests restart it and reset its binlog."""
-    with start_server(tmp_path_factory.mktemp("following")) as running:
+    folder = tmp_path_factory.mktemp("following")
+    with start_family(folder, request.param, "--binlog-expire-logs-seconds=2592000") as running:
         running.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
         yield running
 
@@ -51,7 +54,7 @@ def test_what_is_executed_meanwhile_lands(server, tmp_path):
             lambda: read_state(str(tmp_path), "s") and len(list(tmp_path.glob("landing/s/*.binlog"))) >= 3
         )
     assert follower.error is None
-    assert wanted <= GtidSet.parse(follower.report.executed)
+    assert wanted <= parse_executed(follower.report.executed)
     assert_is_the_servers(server, tmp_path)
     state = read_state(str(tmp_path), "s")
     assert (state.doing, state.transactions) == (Doing.ENDED, follower.report.transactions)
@@ -67,7 +70,7 @@ def test_broken_connections_and_a_restart(server, tmp_path, caplog):
             break_streams(server)
             server.run_sql("INSERT INTO t (a) VALUES ('while nobody listens')", "d")
         server.stop()
-        server.process = launch(server.folder, port=server.port).process
+        server.start_again()
         server.run_sql("INSERT INTO t (a) VALUES ('after')", "d")
         wanted = executed(server)
         follower.wait_for(lambda: follower.seen[-1].transactions >= 5 and follower.seen[-1].lag_seconds == 0)
@@ -148,7 +151,7 @@ def test_a_reset_binlog_ends_it(server, tmp_path):
     with following(server, tmp_path) as follower:
         follower.wait_for(lambda: follower.seen and follower.seen[-1].lag_seconds == 0)
         server.run_sql("INSERT INTO d.t (a) VALUES ('a'); DO SLEEP(1.2)")
-        server.run_sql("RESET BINARY LOGS AND GTIDS; INSERT INTO d.t (a) VALUES ('new life')")
+        server.run_sql(f"{server.reset_sql}; INSERT INTO d.t (a) VALUES ('new life')")
         follower.thread.join(30)
         assert not follower.thread.is_alive()
     assert isinstance(follower.error, SourceDivergedError), follower.error

@@ -46,6 +46,14 @@ DELETE FROM versioned WHERE id = 2;
 SET system_versioning_alter_history = KEEP;
 ALTER TABLE versioned ADD COLUMN c INT DEFAULT 7;
 UPDATE versioned SET b = 'z' WHERE id = 3;
+CREATE TABLE explicit (id INT PRIMARY KEY, a INT, b INT WITHOUT SYSTEM VERSIONING,
+  since TIMESTAMP(6) GENERATED ALWAYS AS ROW START, `until` TIMESTAMP(6) GENERATED ALWAYS AS ROW END,
+  PERIOD FOR SYSTEM_TIME (since, `until`)) WITH SYSTEM VERSIONING;
+INSERT INTO explicit (id, a, b) VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3);
+UPDATE explicit SET a = 5 WHERE id = 1;
+UPDATE explicit SET b = 6 WHERE id = 1;
+DELETE FROM explicit WHERE id = 2;
+DELETE HISTORY FROM explicit;
 CREATE TABLE hashed (id INT PRIMARY KEY, a TEXT UNIQUE, b VARCHAR(3000), UNIQUE (b));
 INSERT INTO hashed VALUES (1, 'x', 'y'), (2, NULL, NULL);
 ALTER TABLE hashed ADD COLUMN c INT;
@@ -94,7 +102,7 @@ def test_replay_equals_select(version: str, tmp_path: Path) -> None:
             files = [file for file in staged if (file.name, file.interval) == (table, interval)]
             publish(source.lake, "s", table, interval, files)
         states = replay_source(source.lake, "s", engine, lambda name: name.database == live.database)
-        assert {name.table for name in states} == {*ALL[version], "versioned", "hashed", "seq", "made"}
+        assert {name.table for name in states} == {*ALL[version], "versioned", "explicit", "hashed", "seq", "made"}
         for name, state in states.items():
             # Text has only six digits of a FLOAT.
             columns = ", ".join(

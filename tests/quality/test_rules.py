@@ -48,7 +48,7 @@ def only(column_type: str) -> tuple[str, dict[str, Any]]:
         ("year", 0, 2155),
         ("bit(3)", 0, 7),
         ("bit(64)", 0, 2**64 - 1),
-        ("time(6)", -3020399000000, 3020399000000),
+        ("time(6)", -3020399999999, 3020399999999),
         ("double unsigned", 0, None),
     ],
 )

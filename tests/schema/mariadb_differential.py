@@ -3,16 +3,19 @@ Not here: which statements (`mariadb_sequences.py`, `test_mariadb_ddl.py`)."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pymysql
 
 from strata_cdc.binlog.bytes.files import open_binlog
-from strata_cdc.binlog.events.transactions import ddl_events, read_transactions
+from strata_cdc.binlog.events.transactions import ddl_events, read_transactions, table_maps
+from strata_cdc.changes.table_map_check import disagreements
 from strata_cdc.schema.ddl.context import context_of, statement_text
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
 from strata_cdc.schema.live.engine import LiveSchema
-from strata_cdc.schema.model.definition import TableDefinition
+from strata_cdc.schema.model.create_sql import quoted
+from strata_cdc.schema.model.definition import TableDefinition, TableName
 from strata_cdc.schema.replay.catalog import Catalog
 from tests.schema.differential import Recorded, Report
 from tests.schema.mariadb_shown import differences, read_shown
@@ -47,7 +50,7 @@ def run_and_compare(
     on_refused: Callable[[str, Exception], None] = lambda *_: None,
 ) -> Report:
     """Runs statements in a session with database `d`, replays what the server logs of them, and compares after each; at
-    the end also with a snapshot."""
+    the end also with a snapshot, and with the TABLE_MAPs of rows."""
     observer, connection = emptied(server), server.connect("d")
     with connection.cursor() as cursor:
         for setting in settings:
@@ -57,6 +60,7 @@ def run_and_compare(
     catalog = Catalog()
     report = _compare(catalog, server.binlogs()[-1], recorded)
     report.differences += [("a snapshot", text) for text in _snapshot_differences(catalog, observer)]
+    report.differences += [("a row", text) for text in _row_differences(catalog, server, observer)]
     observer.close()
     return report
 
@@ -136,4 +140,22 @@ def _snapshot_differences(replayed: Catalog, connection: pymysql.Connection) -> 
                 found.append(f"{name}: {hidden[1]}, {theirs.period} != {hidden[0]}, {ours.period}")
             if not set(theirs.hash_columns) & set(ours.hash_columns):
                 found.append(f"{name}: {theirs.hash_columns} hashes != {ours.hash_columns}")
+    return found
+
+
+def _row_differences(replayed: Catalog, server: MariadbServer, connection: pymysql.Connection) -> list[str]:
+    """What TABLE_MAPs say otherwise than the replay; a row of defaults for each table makes them."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET sql_mode = '', foreign_key_checks = 0")
+        cursor.execute("FLUSH BINARY LOGS")
+        for name, _ in replayed:
+            with contextlib.suppress(pymysql.Error):
+                cursor.execute(f"INSERT IGNORE INTO {quoted(name.database)}.{quoted(name.table)} () VALUES ()")
+    found = []
+    with open_binlog(server.binlogs()[-1]) as binlog:
+        for record in read_transactions(binlog):
+            for table_map in table_maps(binlog, record):
+                definition = replayed.get(TableName(table_map.database, table_map.table))
+                if isinstance(definition, TableDefinition):
+                    found += [f"{table_map.table}: {one}" for one in disagreements(definition, table_map)]
     return found

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from strata_cdc.flavour import Flavour
+from strata_cdc.schema.model.charsets import charset_of_collation, collation_name, collation_named
 from tests.mariadb_server import PREFIXES, start_mariadb
 from tests.schema.golden import statements_of
 from tests.schema.mariadb_differential import run_and_compare
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.mysql
 
 CASES = Path(__file__).parent / "mariadb_cases"
+OPTIONS = ("--innodb-doublewrite=OFF", "--binlog-row-metadata=FULL")
 SEQUENCES = 60
 STATEMENTS = 20
 
@@ -34,7 +36,7 @@ STATEMENTS = 20
 def mariadb(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbServer]:
     if not PREFIXES[request.param].exists():
         pytest.skip("without MariaDB: `make setup` could not fetch it")
-    with start_mariadb(tmp_path_factory.mktemp("mariadb"), request.param, "--innodb-doublewrite=OFF") as server:
+    with start_mariadb(tmp_path_factory.mktemp("mariadb"), request.param, *OPTIONS) as server:
         yield server
 
 
@@ -57,6 +59,18 @@ def run_sequence(server: MariadbServer, random: Random) -> Report:
         ],
         on_refused=lambda statement, _: sequence.refuse(statement),
     )
+
+
+def test_collations_are_those_of_the_server(mariadb: MariadbServer):
+    flavour = flavour_of(mariadb)
+    with mariadb.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT ID, FULL_COLLATION_NAME, CHARACTER_SET_NAME "
+            "FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
+        )
+        for number, name, charset in cursor.fetchall():
+            assert (collation_name(number, flavour), collation_named(name)) == (name, name)
+            assert charset_of_collation(name) == charset
 
 
 @pytest.mark.slow

@@ -238,12 +238,7 @@ def prove_history(
     if difference is not None and server.vendor is Vendor.MARIADB and not difference.is_unreadable:
         raise last.diverged(difference.text)
     mine = {commit.gtid: commit for commit in numbered() if commit.gtid and not server.purged.contains(commit.gtid)}
-    known = {gtid: commit for gtid, commit in mine.items() if commit.committed_at}
-    theirs = _commits_there(address, server, executed, known) if known else {}
-    for gtid, there in theirs.items():
-        if there.committed_at != known[gtid].committed_at:
-            raise _other_transaction(last, known[gtid], there)
-    if theirs:
+    if _has_equal_times(address, server, executed, last, mine):
         return None
     if difference is not None and last.gtid in mine:
         raise last.diverged(difference.text)
@@ -251,6 +246,26 @@ def prove_history(
         f"whether the server has the same transactions as were landed up to {last.gtid} ({last.end}) could not be "
         "compared: it has purged them, or has no commit times for them; its GTID sets contain them"
     )
+
+
+def _has_equal_times(
+    address: ServerAddress,
+    server: ServerState,
+    executed: Executed,
+    last: LastTransaction,
+    mine: dict[Gtid, NumberedCommit],
+) -> bool:
+    """Whether the server has some of these commits, all of them with their times.
+
+    Raises:
+        SourceDivergedError: It has one at another time.
+    """
+    known = {gtid: commit for gtid, commit in mine.items() if commit.committed_at}
+    theirs = _commits_there(address, server, executed, known) if known else {}
+    for gtid, there in theirs.items():
+        if there.committed_at != known[gtid].committed_at:
+            raise _other_transaction(last, known[gtid], there)
+    return bool(theirs)
 
 
 def _prove_begin(address: ServerAddress, server: ServerState, last: LastTransaction) -> None:

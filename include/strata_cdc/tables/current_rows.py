@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strata_cdc.changes.arrow import TIMESTAMP_UTC
+from strata_cdc.errors import BadData
 from strata_cdc.tables.layout import column_name
 
 if TYPE_CHECKING:
@@ -22,11 +23,17 @@ _FOREVER: Final = pa.array([2**31 * 10**6 - 1, 2**32 * 10**6 - 1], TIMESTAMP_UTC
 
 
 def end_column(definition: TableDefinition) -> str | None:
-    """The column with the end of a row's time, as the change table calls it; None for a table that is not versioned."""
+    """The column with the end of a row's time, as the change table calls it; None for a table that is not versioned.
+
+    Raises:
+        BadData: The table is versioned and has no such column.
+    """
     if not definition.versioned:
         return None
-    ends = (column.name for column in definition.columns if column.generation_expression == _ROW_END)
-    return next((column_name(name) for name in ends), None)
+    for column in definition.columns:
+        if column.generation_expression == _ROW_END:
+            return column_name(column.name)
+    raise BadData("a system-versioned table has no column with the end of a row's time")
 
 
 def is_current(ends: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -92,7 +92,8 @@ class EventChain:
     def _filled(self, index: EventIndex) -> EventIndex:
         """The index with the end positions that the server left out, as far as an event before them has its own."""
         without = index.log_positions == 0
-        made = without & ((index.flags & EventFlag.ARTIFICIAL != 0) | np.isin(index.types, _HEAD))
+        is_head = (index.types == EventType.FORMAT_DESCRIPTION) | (index.types == EventType.GTID_LIST)
+        made = without & ((index.flags & EventFlag.ARTIFICIAL != 0) | is_head)
         if without.sum() == made.sum():
             return index
         # Where each event would end if the first began at 0, and the last event before it that has an end position.

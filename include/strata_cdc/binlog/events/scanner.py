@@ -18,7 +18,7 @@ from strata_cdc.binlog.events.parse import event_body, parse_event, parse_incide
 from strata_cdc.binlog.events.registry import ServerRegistry, TableMapRegistry
 from strata_cdc.binlog.events.scan_buffers import OpenMark, ScanBuffers
 from strata_cdc.binlog.events.soundness import count_right
-from strata_cdc.binlog.events.undone_rows import Savepoints, Undo, undo_statements
+from strata_cdc.binlog.events.undone_rows import Savepoints, Undo, has_undone_rows, undo_statements
 from strata_cdc.binlog.events.xa import mark_of
 from strata_cdc.binlog.kernels import status as codes
 from strata_cdc.binlog.kernels.layout import Form, Known
@@ -82,6 +82,7 @@ class TransactionScanner:
         self._table_maps = TableMapRegistry()
         self._buffers = ScanBuffers()
         self._state = self._buffers.state
+        self._has_undone_rows = has_undone_rows(form)
         self._savepoints: Savepoints[OpenMark] = Savepoints()
         self._savepoints_of: int | None = None
         """Offset of the transaction that has them."""
@@ -134,7 +135,7 @@ class TransactionScanner:
     def _walk_file(self, buffer: npt.NDArray[np.uint8], index: EventIndex, count: int) -> None:
         """Walks over the first `count` events; rows that are undone later do not count."""
         first = 0
-        for statement in undo_statements(buffer, index, count, self._format):
+        for statement in undo_statements(buffer, index, count, self._format) if self._has_undone_rows else ():
             self._walk(buffer, index, first, statement.event)
             first = statement.event
             if self.open_transaction is not None:

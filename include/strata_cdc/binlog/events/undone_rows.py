@@ -56,13 +56,16 @@ class UndoStatement(NamedTuple):
     """Of the savepoint, folded: servers compare names without case."""
 
 
+def has_undone_rows(form: FormatDescription) -> bool:
+    """Whether a file may have rows that were undone: MariaDB wrote it."""
+    return form.flavour.vendor is Vendor.MARIADB
+
+
 def undo_statements(buffer: Bytes, index: EventIndex, count: int, form: FormatDescription) -> list[UndoStatement]:
-    """The statements about undone rows among the first `count` events of a file of MariaDB; none of MySQL's.
+    """The statements about undone rows among the first `count` events of a file for which `has_undone_rows` holds.
 
     A statement that cannot be read is none of them: the walk over the events reports it.
     """
-    if form.flavour.vendor is not Vendor.MARIADB:
-        return []
     found: list[UndoStatement] = []
     for at in _candidates(buffer, index, count):
         query: object = None
@@ -78,8 +81,11 @@ def undo_statements(buffer: Bytes, index: EventIndex, count: int, form: FormatDe
 def _candidates(buffer: Bytes, index: EventIndex, count: int) -> list[int]:
     """The QUERY events that begin with S or R, and the compressed ones: COMMIT, of which there may be many, is none."""
     types = index.types[:count]
-    packed = np.flatnonzero(types == EventType.QUERY_COMPRESSED)
-    plain = np.flatnonzero(types == EventType.QUERY)
+    queries = np.flatnonzero((types == EventType.QUERY) | (types == EventType.QUERY_COMPRESSED))
+    if not len(queries):
+        return []
+    is_plain = types[queries] == EventType.QUERY
+    packed, plain = queries[~is_plain], queries[is_plain]
     bodies, ends = index.positions[plain] + HEADER_BYTES, index.positions[plain] + index.lengths[plain]
     whole = bodies + 13 < ends
     plain, bodies, ends = plain[whole], bodies[whole], ends[whole]
@@ -128,7 +134,7 @@ class UndoneRows:
 
     def __init__(self, binlog: BinlogFile) -> None:
         """Begins before all events."""
-        self._binlog = binlog
+        self._binlog, self._has_undone_rows = binlog, has_undone_rows(binlog.format)
         self._ranges: list[tuple[int, int]] = []
         """Offsets from and up to which rows were undone."""
         self._followed_from = self._followed_to = 0
@@ -144,7 +150,7 @@ class UndoneRows:
             index: The next events.
             count: How many of them are as they were written.
         """
-        if self._binlog.format.flavour.vendor is not Vendor.MARIADB or not count:
+        if not self._has_undone_rows or not count:
             return None
         at = int(index.positions[0])
         if not self._followed_from <= at <= self._followed_to:

@@ -172,11 +172,11 @@ def word_of(buf: Bytes, event_type: Int, flags: Int, body: Int, end: Int, post_h
     word = np.int64(_WORD_OF_TYPE[event_type])
     if event_type == EventCode.QUERY:
         word = classify(buf, body, end, post_header)
-    elif event_type == EventCode.DOMAIN_GTID:
-        if is_standalone(buf, body, end):
+    elif word >= Word.UNKNOWN:
+        if word == Word.UNKNOWN and flags & _IGNORABLE_FLAG:
+            word = np.int64(Word.PASSED)
+        elif word == Word.GROUP and is_standalone(buf, body, end):
             word = np.int64(Word.GTID)
-    elif word == Word.UNKNOWN and flags & _IGNORABLE_FLAG:
-        word = np.int64(Word.PASSED)
     return word
 
 

@@ -83,13 +83,16 @@ def select_key(definition: TableDefinition) -> SelectKey | None:
 
 
 def _serves(key: Key, definition: TableDefinition) -> bool:
-    if key.kind not in (KeyKind.PRIMARY, KeyKind.UNIQUE) or key.invisible:
+    # A hash has no order.
+    if key.kind not in (KeyKind.PRIMARY, KeyKind.UNIQUE) or key.invisible or key.hashed is not False:
         return False
     for part in key.parts:
         column = None if part.column is None else definition.column(part.column)
         if column is None or column.nullable or part.prefix_length is not None or part.lengths_in_doubt:
             return False
-        if parse_column_type(column.column_type).kind.facts.family in _BORDERLESS:
+        kind = parse_column_type(column.column_type)
+        # MariaDB orders YEAR(2) by all digits of the year, and compares it by the last two.
+        if kind.kind.facts.family in _BORDERLESS or (kind.kind is TypeKind.YEAR and kind.length == 2):
             return False
     return True
 
@@ -122,6 +125,10 @@ def _text(region: Region, place: int) -> bytes:
 
 def _bytes(_: SelectColumn, region: Region, place: int) -> str:
     return f"x'{_text(region, place).hex()}'"
+
+
+def _quoted(_: SelectColumn, region: Region, place: int) -> str:
+    return f"'{_text(region, place).decode('ascii')}'"
 
 
 def _floating(plan: SelectColumn, region: Region, place: int) -> str:
@@ -158,4 +165,5 @@ _OTHERS: Final[dict[Family, Callable[[SelectColumn, Region, int], str]]] = {
     Family.TEMPORAL: _temporal,
     Family.BYTES: _bytes,
     Family.BLOB: _bytes,
+    Family.FIXED_BYTES: _quoted,
 }

@@ -192,11 +192,15 @@ def _starts_xa(buffer: npt.NDArray[np.uint8], index: EventIndex, form: FormatDes
                 inner = index_payload(chunk.buffer, 0, len(chunk.buffer), _FIRST_EVENTS)
                 return _starts_xa(chunk.buffer, inner, replace(form, has_checksum=False))
             break
-        event = parse_event(buffer, position, length, form)
-        if isinstance(event, DomainGtidEvent):
-            return event.prepared_xa
-        if isinstance(event, Query):
-            word = event.statement[:9].upper()
-            if word in {b"XA START ", b"XA BEGIN ", b"BEGIN"}:
-                return word != b"BEGIN"
+        is_xa = _shows_xa(parse_event(buffer, position, length, form))
+        if is_xa is not None:
+            return is_xa
     return False
+
+
+def _shows_xa(event: object) -> bool | None:
+    """Whether an event begins a transaction of XA; None if it does not show it."""
+    if isinstance(event, DomainGtidEvent):
+        return event.prepared_xa
+    word = event.statement[:9].upper() if isinstance(event, Query) else b""
+    return word != b"BEGIN" if word in {b"XA START ", b"XA BEGIN ", b"BEGIN"} else None

@@ -126,9 +126,14 @@ class _Altering:
         )
 
     def period_after(self) -> Period | None:
-        """The period; its columns cannot be renamed (11.8)."""
+        """The period; CHANGE cannot rename its columns (11.8)."""
+        period = self.before.period
+        renamed = {fold_name(step.old): step.new for step in self.steps if isinstance(step, RenameColumn)}
+        if period is not None and renamed:
+            bounds = (renamed.get(fold_name(bound), bound) for bound in (period.start, period.end))
+            period = Period(period.name, *bounds)
         periods = [step.period for step in self.steps if isinstance(step, SetPeriod)]
-        return periods[-1] if periods else self.before.period
+        return periods[-1] if periods else period
 
     def versioned_after(self) -> bool:
         settings = [step.versioned for step in self.steps if isinstance(step, SetVersioning)]

@@ -78,7 +78,7 @@ class MariadbKeys(Struct, frozen=True):
     def marked(self, key: Key, columns: dict[str, Column]) -> Key:
         """The key with `hashed`; before, that says whether the statement has USING HASH. A hash has no order."""
         hashed = self._is_hashed(key, columns) if key.kind is KeyKind.UNIQUE else False
-        return replace(key, hashed=hashed, parts=_without_order(key.parts) if hashed else key.parts)
+        return replace(key, hashed=hashed, parts=key.parts if hashed is False else _without_order(key.parts))
 
     def _is_hashed(self, key: Key, columns: dict[str, Column]) -> bool | None:
         if key.hashed:  # MEMORY has such indexes itself

@@ -63,14 +63,14 @@ def _has_key(before: TableDefinition, name: str) -> bool:
 
 
 def _is_added_twice(step: ConditionalStep, steps: list[AlterStep]) -> bool:
-    added = _added_name(step)
-    return added is not None and any(type(each) is type(step) and _added_name(each) == added for each in steps)
+    made = _made_by(step) if isinstance(step, AddColumn | AddKey) else None
+    return made is not None and any(_made_by(each) == made for each in steps)
 
 
-def _added_name(step: AlterStep) -> str | None:
-    """The folded name of a column or key that a step adds; a key without a name is compared by its first column."""
-    if isinstance(step, AddColumn):
-        return fold_name(step.column.name)
-    if isinstance(step, AddKey):
-        return fold_name(step.key.name or step.key.parts[0].column or "")
+def _made_by(step: AlterStep) -> tuple[str, str] | None:
+    """The column or key that a step makes, by its folded name; a key without a name is compared by its first column."""
+    if isinstance(step, AddColumn | ChangeColumn):
+        return "column", fold_name(step.column.name)
+    if isinstance(step, AddKey) and not step.key.foreign:
+        return "key", fold_name(step.key.name or step.key.parts[0].column or "")
     return None

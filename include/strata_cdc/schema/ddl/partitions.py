@@ -90,6 +90,8 @@ def read_partition_step(statement: str, context: DdlContext) -> PartitionStep:
     while not cursor.at_end():
         if cursor.word in _VERBS and cursor.ahead(1) == "PARTITION":
             return _step(cursor, cursor.value().upper())
+        if cursor.sees("CONVERT", "TABLE"):
+            return _converted(cursor)
         if cursor.sees("PARTITION", "BY"):
             return PartitionStep(PartitionVerb.BY, partitioning=_clause(cursor))
         if cursor.sees("REMOVE", "PARTITIONING"):
@@ -98,7 +100,7 @@ def read_partition_step(statement: str, context: DdlContext) -> PartitionStep:
     return PartitionStep(PartitionVerb.NONE)
 
 
-_VERBS: Final = _NO_BORDERS | {"ADD", "DROP", "REORGANIZE", "EXCHANGE", "IMPORT", "COALESCE"}
+_VERBS: Final = _NO_BORDERS | {"ADD", "DROP", "REORGANIZE", "EXCHANGE", "IMPORT", "COALESCE", "CONVERT"}
 
 
 def _step(cursor: TokenCursor, verb: str) -> PartitionStep:
@@ -106,10 +108,13 @@ def _step(cursor: TokenCursor, verb: str) -> PartitionStep:
     if verb in _NO_BORDERS:
         return PartitionStep(PartitionVerb.NONE)
     cursor.take_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    if cursor.take_all("IF", "NOT", "EXISTS"):
+        cursor.fail("whether the partitions were there is not known,")
+    cursor.take_all("IF", "EXISTS")
     if verb == "ADD":
         return PartitionStep(PartitionVerb.ADD, partitions=_definitions(cursor))
     names = _listed(cursor)
-    if verb == "DROP":
+    if verb in {"DROP", "CONVERT"}:
         return PartitionStep(PartitionVerb.DROP, names)
     if verb == "REORGANIZE":
         cursor.expect("INTO")
@@ -118,6 +123,17 @@ def _step(cursor: TokenCursor, verb: str) -> PartitionStep:
         cursor.fail("rows come to partitions, or move in a way that is not known,")
     unchecked = any(cursor.words[at : at + 2] == ["WITHOUT", "VALIDATION"] for at in range(len(cursor.words)))
     return PartitionStep(PartitionVerb.UNCHECKED if unchecked else PartitionVerb.EXCHANGE, names)
+
+
+def _converted(cursor: TokenCursor) -> PartitionStep:
+    """CONVERT TABLE t TO PARTITION p VALUES ... [WITH | WITHOUT VALIDATION], of MariaDB."""
+    cursor.at += 2
+    cursor.table_name()
+    cursor.expect("TO")
+    added = _definition(cursor)
+    if cursor.take_all("WITHOUT", "VALIDATION"):
+        return PartitionStep(PartitionVerb.UNCHECKED, (added.name,))
+    return PartitionStep(PartitionVerb.ADD, partitions=(added,))
 
 
 def _listed(cursor: TokenCursor) -> tuple[str, ...]:
@@ -153,15 +169,8 @@ def _expression(cursor: TokenCursor) -> tuple[str, Function] | None:
 def _definitions(cursor: TokenCursor) -> tuple[Partition, ...]:
     cursor.expect("(")
     found = []
-    while cursor.accept("PARTITION"):
-        name = cursor.name()
-        cursor.expect("VALUES")
-        if cursor.take_all("LESS", "THAN"):
-            below: tuple[Value, ...] = (None,) if cursor.accept("MAXVALUE") else _tuple(cursor, maximum="MAXVALUE")
-            found.append(Partition(name, below=below))
-        else:
-            cursor.expect("IN")
-            found.append(Partition(name, values=_list(cursor)))
+    while cursor.word == "PARTITION":
+        found.append(_definition(cursor))
         while not cursor.at_end() and cursor.word not in {",", ")"}:
             if cursor.word == "(":
                 cursor.skip_parentheses()
@@ -171,6 +180,17 @@ def _definitions(cursor: TokenCursor) -> tuple[Partition, ...]:
             break
     cursor.expect(")")
     return tuple(found)
+
+
+def _definition(cursor: TokenCursor) -> Partition:
+    cursor.expect("PARTITION")
+    name = cursor.name()
+    cursor.expect("VALUES")
+    if cursor.take_all("LESS", "THAN"):
+        below: tuple[Value, ...] = (None,) if cursor.accept("MAXVALUE") else _tuple(cursor, maximum="MAXVALUE")
+        return Partition(name, below=below)
+    cursor.expect("IN")
+    return Partition(name, values=_list(cursor))
 
 
 def _tuple(cursor: TokenCursor, maximum: str = "NULL") -> tuple[Value, ...]:

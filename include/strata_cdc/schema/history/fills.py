@@ -31,6 +31,10 @@ _ONE_FORM: Final = re.compile(r"[\w :/+*=#%&@!?<>]*", re.ASCII)
 """Texts that have only one form in any charset: a default is shown as Unicode, whatever its bytes are."""
 
 
+_NEVER_STORED: Final = frozenset({Family.VECTOR, Family.GEOMETRY, Family.DOCUMENT})
+"""Families of which only MariaDB has literal defaults."""
+
+
 def fill_of(column: Column, literal: object = None) -> str | NoFill | None:
     """The value as MySQL prints it, with bytes in hexadecimal after `0x`; None for NULL.
 
@@ -80,15 +84,22 @@ def _implicit(column: Column, kind: ColumnType) -> str | NoFill | None:
 def _stored(column: Column, kind: ColumnType, literal: Literal | None) -> str | NoFill | None:
     text = column.default or ""
     family = kind.kind.facts.family
-    if family is Family.BYTES:
+    if family in _NEVER_STORED:
+        return NoFill(f"the bytes of the default of the new column {column.name} are not known here: {text}")
+    if family in {Family.BYTES, Family.BLOB}:
         return _bytes(column, kind, literal)
     if family is Family.BITS:
         return str(int(text.removeprefix("b'").rstrip("'") or "0", 2))
     if family is Family.FLOATING:
         return _floating(column, kind, literal)
+    return _shown(column, kind, text)
+
+
+def _shown(column: Column, kind: ColumnType, text: str) -> str | NoFill:
+    family = kind.kind.facts.family
     if family is Family.LABELS and not set(text.split(",") if text else ()) <= set(kind.labels):
         return NoFill(f"the default of the new column {column.name} is shown otherwise than its labels: {text}")
-    if family is Family.CHARACTERS and _has_other_forms(column, text):
+    if family in {Family.CHARACTERS, Family.TEXT} and _has_other_forms(column, text):
         return _other_forms(column)
     if kind.kind is TypeKind.TIMESTAMP and not text.startswith("0000"):
         return NoFill(f"the default of the new column {column.name} depends on the session's time zone: {text}")

@@ -1,5 +1,5 @@
-"""Constant defaults of BINARY and VARBINARY. COLUMN_DEFAULT shows their bytes only up to the first zero, so a column
-stores the full bytes separately (`Column.default_bytes`).
+"""Constant defaults of BINARY and VARBINARY, in MariaDB also of BLOB. COLUMN_DEFAULT shows their bytes only up to the
+first zero, so a column stores the full bytes separately (`Column.default_bytes`).
 Not here: the bytes of a statement's literal (`schema/apply/defaults.py`), querying a server (`schema/live/`)."""
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ def known_bytes(column: Column) -> bytes | None:
     kind = parse_column_type(column.column_type)
     if column.default_bytes is not None:
         return bytes.fromhex(column.default_bytes)
+    if kind.kind.facts.family is Family.BLOB:
+        return None
     shown = _shown(column.default or "")
     if shown is None:
         return filled((column.default or "").encode(), kind)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from strata_cdc.errors import DdlError
+from strata_cdc.flavour import Vendor
 from strata_cdc.schema.apply.labels import hidden_bytes, shown_label
 from strata_cdc.schema.model.charsets import CHARSETS, COLLATION_NAMES, charset_of_collation
 from strata_cdc.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 
 def definition_from_map(table_map: TableMap) -> TableDefinition | None:
     """The table's columns and primary key; None if the map does not name the columns, or if a part is not understood.
+    None of MariaDB's maps says enough: UUID, addresses and vectors are bytes there, and rows of a versioned table or of
+    a sequence look like all others.
 
     It has no defaults, no comments, no other keys and no display widths: rows need none of them.
     """
-    if table_map.names is None:
+    if table_map.names is None or table_map.vendor is Vendor.MARIADB:
         return None
     try:
         columns = tuple(_column(table_map, at) for at in range(len(table_map.types)))
