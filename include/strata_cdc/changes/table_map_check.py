@@ -16,7 +16,7 @@ from strata_cdc.schema.model.types import STRINGS, ColumnType, Family, kinds_of,
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.events.model import TableMap
-    from strata_cdc.schema.model.definition import Column, TableDefinition
+    from strata_cdc.schema.model.definition import Column, Key, TableDefinition
 
 _SIGNED = kinds_of(Family.INTEGER, Family.DECIMAL, Family.FLOATING)
 
@@ -58,14 +58,21 @@ def _hash_columns(definition: TableDefinition, table_map: TableMap) -> range:
     return definition.hash_columns if table_map.vendor is Vendor.MARIADB else range(1)
 
 
+def _may_be_null(key: Key, definition: TableDefinition) -> bool:
+    columns = (definition.column(part.column or "") for part in key.parts)
+    return any(column is not None and column.nullable for column in columns)
+
+
 def _hashes(definition: TableDefinition, table_map: TableMap) -> list[Disagreement]:
-    """The columns after those of the version that are no BIGINT UNSIGNED NULL with the name of a hash."""
+    """The columns after those of the version that are no BIGINT UNSIGNED with the name of a hash. A hash may be NULL if
+    a column of its key may be."""
     found = []
+    nullable = {_may_be_null(key, definition) for key in definition.keys if key.hashed is not False}
     for number, at in enumerate(range(len(definition.columns), len(table_map.types)), 1):
         name = f"DB_ROW_HASH_{number}"
         is_hash = (
             table_map.types[at] == FieldType.LONGLONG
-            and table_map.nullable[at]
+            and table_map.nullable[at] in nullable
             and (table_map.unsigned is None or table_map.unsigned[at])
             and (table_map.names is None or table_map.names[at] == name)
         )

@@ -96,7 +96,10 @@ class _Altering:
         ):
             placed.column = column
         columns = [placed.column for placed in self.placed]
-        kept = [replace(key, hashed=False) for key in surviving_keys(self.before, self.steps, self.placed)]
+        mariadb = self.context.flavour.is_mariadb()
+        kept = [
+            replace(key, hashed=False) for key in surviving_keys(self.before, self.steps, self.placed, mariadb=mariadb)
+        ]
         engine, row_format = self.storage()
         added = [step.key for step in self.steps if isinstance(step, AddKey)]
         keys = with_keys(

@@ -13,7 +13,7 @@ from strata_cdc.schema.apply.limits import CAN_BE_CUT, FULL_LENGTH_COUNTS, cut_t
 from strata_cdc.schema.apply.widths import characters_of
 from strata_cdc.schema.model.definition import Key, KeyKind, KeyPart
 from strata_cdc.schema.model.folding import fold_name
-from strata_cdc.schema.model.types import SPATIAL, parse_column_type
+from strata_cdc.schema.model.types import SPATIAL, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _ORDERED = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE, KeyKind.INDEX})
 _LONGEST_NAME = 64
+_BYTES_OF_POINT = 25  # sql/spatial.h, `MAX_LEN_GEOM_POINT_FIELD`
 
 
 def with_keys(
@@ -49,7 +50,7 @@ def with_keys(
     stored = sorted(present, key=lambda key: key.kind is KeyKind.FULLTEXT)
     kept = _without_redundant([*stored, *(_unnamed(key, by_name, mariadb) for key in written)], mariadb)
     of_its_kind = [_of_its_kind(key, by_name, mariadb) for key in kept]
-    keys = cut_to(limits, _named([_with_prefixes(key, by_name) for key in of_its_kind]), by_name)
+    keys = cut_to(limits, _named([_with_prefixes(key, by_name, mariadb) for key in of_its_kind]), by_name)
     if mariadb is not None:
         keys = [mariadb.marked(key, by_name) for key in keys]
     if len({fold_name(key.name) for key in keys}) < len(keys):
@@ -78,6 +79,8 @@ class MariadbKeys(Struct, frozen=True):
     def marked(self, key: Key, columns: dict[str, Column]) -> Key:
         """The key with `hashed`; before, that says whether the statement has USING HASH. A hash has no order."""
         hashed = self._is_hashed(key, columns) if key.kind is KeyKind.UNIQUE else False
+        if key.kind in _ORDERED:
+            key = replace(key, parts=tuple(_with_length_of_point(part, columns) for part in key.parts))
         return replace(key, hashed=hashed, parts=key.parts if hashed is False else _without_order(key.parts))
 
     def _is_hashed(self, key: Key, columns: dict[str, Column]) -> bool | None:
@@ -126,6 +129,12 @@ def _is_spatial(part: KeyPart, columns: dict[str, Column]) -> bool:
     return parse_column_type(columns[fold_name(part.column)].column_type).kind in SPATIAL
 
 
+def _with_length_of_point(part: KeyPart, columns: dict[str, Column]) -> KeyPart:
+    """A whole POINT is a prefix of its bytes, which stays if the column gets another type."""
+    is_point = columns[fold_name(part.column or "")].column_type == TypeKind.POINT
+    return replace(part, prefix_length=_BYTES_OF_POINT) if is_point and part.lengths == (None,) else part
+
+
 def _without_order(parts: tuple[KeyPart, ...]) -> tuple[KeyPart, ...]:
     return tuple(replace(part, descending=False) if part.descending else part for part in parts)
 
@@ -139,21 +148,24 @@ def _part(written: WrittenKeyPart, columns: dict[str, Column]) -> KeyPart:
     return KeyPart(column.name, None, written.length or None, descending=written.descending)
 
 
-def _with_prefixes(key: Key, columns: dict[str, Column]) -> Key:
+def _with_prefixes(key: Key, columns: dict[str, Column], mariadb: MariadbKeys | None) -> Key:
     """The key without lengths that cover the whole column. Until this step, these lengths distinguish keys."""
     if all(part.lengths == (None,) for part in key.parts):
         return key
     parts = tuple(
         part
         if part.column is None
-        else part.with_lengths(prefix_of(columns[fold_name(part.column)], length) for length in part.lengths)
+        else part.with_lengths(
+            prefix_of(columns[fold_name(part.column)], length, mariadb=mariadb is not None) for length in part.lengths
+        )
         for part in key.parts
     )
     return key if parts == key.parts else replace(key, parts=parts)
 
 
-def prefix_of(column: Column, length: int | None) -> int | None:
-    """The length of an indexed prefix; None if it is the whole column."""
+def prefix_of(column: Column, length: int | None, *, mariadb: bool) -> int | None:
+    """The length of an indexed prefix; None if it is the whole column. `mariadb`: the longest prefix of a text is its
+    number of bytes, whatever characters it has (11.8)."""
     if not length:
         return None
     column_type = parse_column_type(column.column_type)
@@ -161,7 +173,8 @@ def prefix_of(column: Column, length: int | None) -> int | None:
         return None  # the server accepts a length there only if it is that of the whole column
     if column_type.kind in FULL_LENGTH_COUNTS:
         return None if column_type.length == length else length
-    return min(length, characters_of(column))
+    longest = column_type.kind.facts.capacity if mariadb else None
+    return min(length, characters_of(column) if longest is None else longest(column_type))
 
 
 def with_period_columns(written: Iterable[WrittenKey], period: Period | None) -> list[WrittenKey]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.errors import DdlError
@@ -30,7 +31,9 @@ _OF_PERIOD = 2
 _UNIQUE = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE})
 
 
-def surviving_keys(before: TableDefinition, steps: Sequence[AlterStep], placed: Sequence[Placed]) -> list[Key]:
+def surviving_keys(
+    before: TableDefinition, steps: Sequence[AlterStep], placed: Sequence[Placed], *, mariadb: bool
+) -> list[Key]:
     """The keys that are left, with the new names of their columns; a key whose columns are all dropped is dropped too.
 
     Raises:
@@ -43,7 +46,7 @@ def surviving_keys(before: TableDefinition, steps: Sequence[AlterStep], placed: 
     for key in known:
         if fold_name(key.name) in dropped:
             continue
-        parts = tuple(part for old in key.parts if (part := _surviving_part(old, columns, placed)) is not None)
+        parts = _Parts(columns, placed, mariadb).of(key)
         if len(parts) > (_OF_PERIOD if key.without_overlaps else 0):
             found.append(_changed(key if parts == key.parts else replace(key, parts=parts), steps))
     return found
@@ -74,25 +77,37 @@ def _changed(key: Key, steps: Sequence[AlterStep]) -> Key:
     return key
 
 
-def _surviving_part(part: KeyPart, columns: dict[str, Column], placed: Sequence[Placed]) -> KeyPart | None:
-    """The part on the column that replaced its column: by former name, or by name for an added column."""
-    if part.column is None:
-        return part
-    name = fold_name(part.column)
-    for placed_column in placed:
-        if fold_name(placed_column.old.name if placed_column.old is not None else placed_column.column.name) == name:
-            if placed_column.old is placed_column.column:
-                return part
-            kept = (_kept_length(length, placed_column, columns[name]) for length in part.lengths)
-            return replace(part, column=placed_column.column.name).with_lengths(kept)
-    return None
+class _Parts(Struct, frozen=True):
+    """The parts of keys after the columns have changed."""
 
+    before: dict[str, Column]
+    """The old columns, by folded name."""
+    placed: Sequence[Placed]
+    mariadb: bool
 
-def _kept_length(length: int | None, placed: Placed, before: Column) -> int | None:
-    if placed.old is not None:
-        return _prefix(length, placed.old, placed.column)
-    # A column is dropped and added again: the key keeps its length, as a prefix of the new column.
-    return prefix_of(placed.column, length or key_length(before))
+    def of(self, key: Key) -> tuple[KeyPart, ...]:
+        """The parts that are left."""
+        return tuple(part for old in key.parts if (part := self._surviving(old)) is not None)
+
+    def _surviving(self, part: KeyPart) -> KeyPart | None:
+        """The part on the column that replaced its column: by former name, or by name for an added column."""
+        if part.column is None:
+            return part
+        name = fold_name(part.column)
+        for placed in self.placed:
+            if fold_name(placed.old.name if placed.old is not None else placed.column.name) == name:
+                if placed.old is placed.column:
+                    return part
+                kept = (self._kept_length(length, placed, self.before[name]) for length in part.lengths)
+                return replace(part, column=placed.column.name).with_lengths(kept)
+        return None
+
+    def _kept_length(self, length: int | None, placed: Placed, before: Column) -> int | None:
+        if placed.old is not None:
+            # To MariaDB a key on a whole column stays one, whatever type the column gets.
+            return None if length is None and self.mariadb else _prefix(length, placed.old, placed.column)
+        # A column is dropped and added again: the key keeps its length, as a prefix of the new column.
+        return prefix_of(placed.column, length or key_length(before), mariadb=self.mariadb)
 
 
 def _prefix(length: int | None, old: Column, new: Column) -> int | None:

@@ -209,7 +209,7 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
     @property
     def hash_columns(self) -> range:
-        """The possible numbers of columns DB_ROW_HASH_n, BIGINT UNSIGNED NULL, that come after `columns` in TABLE_MAPs
+        """The possible numbers of columns DB_ROW_HASH_n, BIGINT UNSIGNED, that come after `columns` in TABLE_MAPs
         and row images. They are in no result, and nothing names them."""
         certain = sum(key.hashed is True for key in self.keys)
         return range(certain, certain + sum(key.hashed is None for key in self.keys) + 1)
