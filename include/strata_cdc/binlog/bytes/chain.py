@@ -92,11 +92,24 @@ class EventChain:
     def _filled(self, index: EventIndex) -> EventIndex:
         """The index with the end positions that the server left out, as far as an event before them has its own."""
         without = index.log_positions == 0
-        is_head = (index.types == EventType.FORMAT_DESCRIPTION) | (index.types == EventType.GTID_LIST)
-        made = without & ((index.flags & EventFlag.ARTIFICIAL != 0) | is_head)
-        if without.sum() == made.sum():
+        is_made = (index.flags & EventFlag.ARTIFICIAL != 0) | (index.types == EventType.FORMAT_DESCRIPTION)
+        made = without & (is_made | (index.types == EventType.GTID_LIST))
+        left_out = without & ~made
+        if not left_out.any():
             return index
-        # Where each event would end if the first began at 0, and the last event before it that has an end position.
+        ends = index.positions + index.lengths
+        placed = np.flatnonzero(~without)
+        shifts = (index.log_positions[placed] - ends[placed]) & _MASK
+        if not len(placed) or made.any() or (shifts != shifts[0]).any():
+            return self._filled_one_by_one(index, without, made)
+        # All lie in the file as in the buffer.
+        return replace(index, log_positions=np.where(left_out, (ends + shifts[0]) & _MASK, index.log_positions))
+
+    def _filled_one_by_one(
+        self, index: EventIndex, without: npt.NDArray[np.bool_], made: npt.NDArray[np.bool_]
+    ) -> EventIndex:
+        """As `_filled`, each by the last event before it that has an end position."""
+        # Where each event would end if the first began at 0.
         ends = np.cumsum(np.where(made, 0, index.lengths))
         last = np.maximum.accumulate(np.where(without, -1, np.arange(len(index))))
         shifts = np.where(last >= 0, index.log_positions[last] - ends[last], self._end or 0)
