@@ -34,27 +34,27 @@ class KeyStages(Struct, frozen=True):
     """The stages of a table: series of versions in which different keys stay different."""
 
     of_eras: tuple[int, ...]
-    """The stage of each of the table's eras, beginning with 0."""
+    """The stage of each version of the table, beginning with 0."""
     forms: tuple[KeyForm, ...]
     """The columns of the key in each stage, in order."""
 
 
-def key_stages(life: TableLifetime, key: Sequence[int], *, shows_before: bool = False) -> KeyStages:
+def key_stages(lifetime: TableLifetime, key: Sequence[int], *, shows_before: bool = False) -> KeyStages:
     """The stages of a table.
 
     Args:
-        life: The table's lifetime; each column of the key has an origin in all eras.
+        lifetime: The table's lifetime; each column of the key has an origin in all of its versions.
         key: Indexes of the columns of the key.
         shows_before: Whether a stage also ends where a key may have another value afterwards than a cast gives.
     """
     of_eras = [0]
     forms: list[KeyForm] = []
-    for era, following in zip(life.eras, life.eras[1:], strict=False):
+    for era, following in zip(lifetime.eras, lifetime.eras[1:], strict=False):
         ends = any(_ends(era, following, at, shows_before=shows_before) for at in key)
         if ends:
             forms += [_form(era, at, of_eras[-1]) for at in key]
         of_eras.append(of_eras[-1] + ends)
-    return KeyStages(tuple(of_eras), (*forms, *(_form(life.eras[-1], at, of_eras[-1]) for at in key)))
+    return KeyStages(tuple(of_eras), (*forms, *(_form(lifetime.eras[-1], at, of_eras[-1]) for at in key)))
 
 
 def _ends(era: VersionSpan, following: VersionSpan, at: int, *, shows_before: bool) -> bool:

@@ -40,14 +40,14 @@ class ViewLayout(Struct, frozen=True):
         """The columns of the view, then those of the keys of the stages."""
         return (*self.shown, *self._forms())
 
-    def places(self, era: int, there: Sequence[pa.Field]) -> tuple[ColumnSource, ...]:
+    def places(self, at: int, there: Sequence[pa.Field]) -> tuple[ColumnSource, ...]:
         """Where rows of one version have the values of all `columns`.
 
         Args:
-            era: Index of the version in the table's lifetime.
+            at: Index of the version in the table's lifetime.
             there: Columns of the table in the lake.
         """
-        of_era, stage = self.life.eras[era], self.stages.of_eras[era]
+        of_era, stage = self.life.eras[at], self.stages.of_eras[at]
         kinds = kinds_of(of_era.definition)
         places = [
             self.place(value, column, there, kinds) for value, column in zip(of_era.values, self.shown, strict=True)
