@@ -24,11 +24,10 @@ from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.history.table_changes import table_changes_of
-from strata_cdc.schema.model.conversions import KNOWN, value_class
+from strata_cdc.schema.model.conversions import KNOWN, ValueClass, value_class
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.types import parse_column_type
 from strata_cdc.tables.layout import INTERVAL, table_url
-from strata_cdc.tables.limits import ViewLimits
 from strata_cdc.tables.lost import open_changes
 from strata_cdc.tables.port import DataFile
 from strata_cdc.views.make_views import MadeView, ViewKind, make_views
@@ -50,6 +49,11 @@ pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
 TABLES = int(os.environ.get("STRATA_VIEW_TABLES", "40"))
 TABLES_OF_SPARK = 12
+MANY = 30_000
+KINDS = [*TYPES, "enum('','a','a','x')", "enum('x','','a')", "set('x','','y')", "set('x','x','a')"]
+"""With labels that are empty or have one text."""
+NUMBERS = ["0", "1", "2", "3", "4"]
+"""Of labels."""
 ROWS, ALTERS = 6, 3
 ONLY_A_MIRROR = "what the server made of this value only a mirror tells"
 
@@ -69,7 +73,7 @@ class Draw:
     def begin(self, count: int) -> Iterator[str]:
         for number in range(count):
             table = f"t{number}"
-            self.types[table] = self.random.choice(TYPES)
+            self.types[table] = self.random.choice(KINDS)
             yield f"CREATE TABLE {table} (id INT PRIMARY KEY, c {self.types[table]}, n INT)"
             yield from self.rows(table, 0)
 
@@ -85,14 +89,15 @@ class Draw:
 
     def literal(self, table: str) -> str:
         kind = value_class(parse_column_type(self.types[table].partition(" c")[0]).kind)
-        some = self.literals.setdefault((table, kind), self.random.sample(LITERALS[kind], 2))
+        every = LITERALS[kind] + (NUMBERS if kind in {ValueClass.ENUM, ValueClass.SET} else [])
+        some = self.literals.setdefault((table, kind), self.random.sample(every, 2))
         return "NULL" if self.random.random() < 0.1 else self.random.choice(some)
 
     def alter(self, table: str) -> Iterator[str]:
         """To a type into which values can be converted."""
         one = value_class(parse_column_type(self.types[table].partition(" c")[0]).kind)
         into = [
-            other for other in TYPES if (one, value_class(parse_column_type(other.partition(" c")[0]).kind)) in KNOWN
+            other for other in KINDS if (one, value_class(parse_column_type(other.partition(" c")[0]).kind)) in KNOWN
         ]
         wanted = self.random.choice(into)
         modes = [name for name in MODES if name != "ANSI_QUOTES" and self.random.random() < 0.1]
@@ -145,10 +150,10 @@ class Judge:
         self.world = world
         self.tally: Counter[str] = Counter()
 
-    def views(self, dialect: Dialect, limits: ViewLimits = ViewLimits()) -> list[MadeView]:
+    def views(self, dialect: Dialect) -> list[MadeView]:
         """As if there were no mirrors."""
         world = self.world
-        return make_views(without_mirrors(world), "s", world.engine, dialect, Through.FILES, limits=limits)
+        return make_views(without_mirrors(world), "s", world.engine, dialect, Through.FILES)
 
     def look(self, dialect: Dialect, execute: Callable[[str], Any], read: Read) -> None:
         """All tables.
@@ -315,18 +320,41 @@ def versions_of(world: MirrorWorld) -> list[int]:
     return [one.version_id for one in table_changes_of(world.engine, "s") if one.name == TableName("shop", "t")]
 
 
-def test_more_values_than_a_view_takes_are_errors(floats: MirrorWorld) -> None:
-    def shown(limits: ViewLimits) -> Any:
-        made = make_views(floats.lake, "s", floats.engine, Dialect.DUCKDB, Through.FILES, limits=limits)
-        with duckdb.connect() as connection:
-            for statement in [statement for one in made for statement in one.statements]:
-                connection.execute(statement)
-            return connection.execute("SELECT * FROM shop.t ORDER BY id").fetchall()
+def many(world: MirrorWorld) -> list[MadeView]:
+    """A table with many different values, half of which became others, in a column and in the key."""
+    world.server.run_sql(
+        "USE shop; CREATE TABLE t (id DOUBLE PRIMARY KEY, c TIME(3)); SET SESSION cte_max_recursion_depth = 1000000;"
+        f"INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {MANY - 1})"
+        " SELECT i / 8, SEC_TO_TIME(i / 8) FROM n;"
+        "ALTER TABLE t MODIFY id VARCHAR(30) COLLATE utf8mb4_bin, MODIFY c VARCHAR(30);"
+        "UPDATE t SET c = 'new' WHERE id LIKE '1%'; DELETE FROM t WHERE id LIKE '2%'"
+    )
+    world.publish()
+    return make_views(without_mirrors(world), "s", world.engine, Dialect.DUCKDB, Through.FILES)
 
-    assert shown(ViewLimits(values=4)) == FLOATS
-    for limits in (ViewLimits(values=3), ViewLimits(characters=20)):
-        with pytest.raises(duckdb.InvalidInputException, match=ONLY_A_MIRROR):
-            shown(limits)
+
+def of_server(world: MirrorWorld) -> list[Any]:
+    with world.server.connect("shop") as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT * FROM t ORDER BY id")
+        return list(cursor.fetchall())
+
+
+def test_more_values_than_anybody_reads(world: MirrorWorld) -> None:
+    made = many(world)
+    with duckdb.connect() as connection:
+        for statement in [statement for one in made for statement in one.statements]:
+            connection.execute(statement)
+        assert connection.execute("SELECT * FROM shop.t ORDER BY id").fetchall() == of_server(world)
+
+
+@pytest.mark.spark
+def test_more_values_than_anybody_reads_in_spark(world: MirrorWorld, spark: Any) -> None:
+    many(world)
+    for one in make_views(without_mirrors(world), "s", world.engine, Dialect.SPARK, Through.FILES):
+        for statement in one.statements:
+            spark.sql(statement)
+    found = spark.sql("SELECT * FROM shop__t").toArrow().to_pydict()
+    assert sorted(zip(found["id"], found["c"], strict=True)) == of_server(world)
 
 
 def test_keys_and_names_like_those_of_the_view(world: MirrorWorld) -> None:

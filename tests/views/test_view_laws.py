@@ -48,11 +48,14 @@ VALUES = {
     "DATE": "'2024-02-29'", "TIME": "'-10:00:01'", "TIME(3)": "'11:00:00.125'", "DATETIME": "'2024-01-01 10:00:00'",
     "DATETIME(6)": "'1999-12-31 23:59:59.999999'", "YEAR": "1999", "TIMESTAMP": "'2024-01-01 10:00:00'",
     "CHAR(5)": "'c'", "VARCHAR(9)": "'it''s'", "TEXT": "'long'", "BLOB": "0x00ff", "BINARY(3)": "0x61",
-    "VARBINARY(5)": "0x0061", "ENUM('first', 'b')": "'b'", "SET('x', 'y')": "'x,y'", "JSON": "'{\"a\": 1}'",
+    "VARBINARY(5)": "0x0061", "ENUM('a', '', 'b', 'b')": "4", "ENUM('', 'b')": "0", "SET('x', '', 'x')": "4",
+    "SET('x', 'y', '')": "4", "ENUM('first', 'b')": "'b'", "SET('x', 'y')": "'x,y'", "JSON": "'{\"a\": 1}'",
     "POINT": "ST_GeomFromText('POINT(1 2)')",
 }  # fmt: skip
-NO_DEFAULT = ("TEXT", "BLOB", "JSON", "POINT", "TIMESTAMP")
-"""They have none, or one that depends on a session."""
+LABELLED_TWICE = ("ENUM('a', '', 'b', 'b')", "ENUM('', 'b')", "SET('x', '', 'x')", "SET('x', 'y', '')")
+"""Their values are numbers here."""
+NO_DEFAULT = ("TEXT", "BLOB", "JSON", "POINT", "TIMESTAMP", *LABELLED_TWICE)
+"""They have none, or one that depends on a session or is not the value here."""
 KEYS = {
     "k1": ("a INT NOT NULL DEFAULT 5, b VARCHAR(5) NOT NULL DEFAULT 'b', PRIMARY KEY (a, b)", ("a", "b")),
     "k2": ("a BIGINT NOT NULL DEFAULT -1 PRIMARY KEY", ("a",)),
@@ -94,6 +97,8 @@ WIDER = {"TINYINT": "INT", "INT": "VARCHAR(12)", "DECIMAL(9, 3)": "DECIMAL(7, 1)
          "VARCHAR(9)": "VARCHAR(30)", "SMALLINT UNSIGNED": "DOUBLE", "DATETIME": "DATE", "DATE": "DATETIME",
          "MEDIUMINT": "BIGINT", "YEAR": "INT", "ENUM('first', 'b')": "ENUM('b', 'more', 'first')", "CHAR(5)": "TEXT",
          "BIT(9)": "INT UNSIGNED", "FLOAT": "VARCHAR(30)", "TIME(3)": "TIME", "JSON": "TEXT", "VARBINARY(5)": "BLOB",
+         "ENUM('a', '', 'b', 'b')": "VARCHAR(9)", "ENUM('', 'b')": "ENUM('first', 'b')",
+         "SET('x', '', 'x')": "BIGINT", "SET('x', 'y', '')": "SET('x', 'y')", "TEXT": "ENUM('', 'b')",
          "VARCHAR(30)": "TEXT", "DOUBLE": "DOUBLE", "BIGINT": "DECIMAL(20, 2)"}  # fmt: skip
 """Types that a MODIFY gives to columns of others."""
 NOT_FOR_VERIFY = ("were published of it", "nothing of it is published")

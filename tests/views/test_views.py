@@ -101,7 +101,7 @@ SET SESSION binlog_row_image = FULL;
 """
 LIFE += ";\n".join([*ADDED, ""])
 TABLES = ["added", "again", "cut", "left_out", "orders", "pairs", "purchases", "t", "we'ird \"na`me"]
-REFUSED = {"log": "no primary key", "parts": "no log says which", "rekeyed": "another primary key"}
+REFUSED = {"log": "no primary key", "parts": "no log says which", "rekeyed": "another key"}
 
 
 @pytest.fixture(scope="module")

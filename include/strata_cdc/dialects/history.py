@@ -16,13 +16,15 @@ import pyarrow as pa
 from msgspec import Struct
 from sqlglot import exp
 
-from strata_cdc.dialects.trees import aliased, column_of, create_view, is_in, is_insert, name_of
+from strata_cdc.dialects.engines import Dialect
+from strata_cdc.dialects.made_values import with_lookups
+from strata_cdc.dialects.trees import aliased, column_of, create_view, equal, is_in, is_insert, name_of, type_text
+from strata_cdc.dialects.view_source import OF_NO_STAGE
 from strata_cdc.dialects.views import BEFORE, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from strata_cdc.dialects.engines import Dialect
     from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewColumn, ViewSource
 
 _UTC: Final = pa.timestamp("us", tz="UTC")
@@ -60,6 +62,8 @@ class HistorySource(Struct, frozen=True):
     """The mirror, as the engine reads it: it shows how far it has come since. None: the history ends at `until`."""
     emptied: tuple[Emptied, ...]
     """In order, those after the ordinal `after`."""
+    stages_begin: tuple[int, ...] = ()
+    """For each stage but the first, the ordinal of the transaction that begins it."""
 
 
 class HistoryWriter(Writer):
@@ -73,33 +77,100 @@ class HistoryWriter(Writer):
         """Returns the view with one row for each version of a row that a transaction left."""
         return create_view(view, self.query(), self._dialect)
 
-    def query(self) -> exp.Select:
+    def query(self) -> exp.Expr:
         """Returns the query of the history, without a view's name."""
-        parts = [*self._changes_and_base(), *self._guards(self._columns())]
-        # A table that never had a row has neither changes nor files.
-        events = aliased(self._union(parts or [self._nothing(self._columns())]), "events")
-        numbered = aliased(self._numbered(), "numbered")
-        spans = aliased(self._spans(), "spans")
-        shown = [self._shown(at) for at, _ in enumerate(self._source.columns)]
-        outer = exp.select(*shown, *self._validity()).from_("spans").where(_is_put(), self._lasts())
-        outer.set("with_", exp.With(expressions=[events, numbered, spans]))
+        stages = range(self._source.stages)
+        queries = [query for stage in stages for query in self._stage(stage)]
+        shown = [exp.select(*map(self._version, self._places_shown()), *self._validity()) for _ in stages]
+        every = [
+            one.from_(f"spans_{stage}").where(_is_put(), self._lasts(), *self._ended(stage))
+            for stage, one in zip(stages, shown, strict=True)
+        ]
+        outer = self._union(every)
+        outer.set("with_", exp.With(expressions=[*self._mappings(), *queries]))
         return outer
+
+    def _stage(self, stage: int) -> list[exp.CTE]:
+        """The queries of a stage; the last one has its versions of rows."""
+        begun = [self._left(stage - 1, self._carried(stage))] if stage else []
+        guards = self._guards(self._columns(stage)) if stage == self._source.stages - 1 else []
+        # A table that never had a row has neither changes nor files.
+        parts = [*begun, *self._changes_and_base(stage), *guards] or [self._nothing(self._columns(stage))]
+        spans = aliased(self._spans(stage), f"spans_{stage}")
+        if stage < self._source.stages - 1 and self._dialect is Dialect.DUCKDB:
+            # They are read twice, which doubles with each stage.
+            spans.set("materialized", True)  # noqa: FBT003  sqlglot's word for MATERIALIZED
+        return [
+            aliased(self._union(parts), f"events_{stage}"),
+            aliased(self._numbered(stage), f"numbered_{stage}"),
+            spans,
+        ]
+
+    # From one stage to the next -----------------------------------------------------------------
+
+    def _is_left(self, stage: int) -> exp.Expr:
+        """Whether a version is that of a row which was there when the stage ended."""
+        begins = self._history.stages_begin[stage]
+        emptied = sum(one.seq <= begins for one in self._history.emptied)
+        is_last = exp.Is(this=exp.Column(this=name_of("to_seq")), expression=exp.null())
+        return exp.and_(is_last, equal("segment", emptied))
+
+    def _ended(self, stage: int) -> list[exp.Expr]:
+        """The condition for versions that ended in the stage; those that did not go on in the next one."""
+        return [exp.not_(exp.paren(self._is_left(stage)))] if stage < self._source.stages - 1 else []
+
+    def _left(self, stage: int, selected: Sequence[exp.Expr]) -> exp.Select:
+        return exp.select(*selected).from_(f"spans_{stage}").where(_is_put(), self._is_left(stage))
+
+    def _carried(self, stage: int) -> list[exp.Expr]:
+        carried = super()._carried(stage)
+        return [*carried[:3], *map(column_of, ("since", "gtid", "time", "segment")), *carried[3:]]
+
+    def _carried_value(self, at: int, stage: int) -> exp.Expr:
+        """The value that is shown of a version that goes on: for a column of the key, only if the ALTER between the
+        stages left it as it is shown."""
+        column, value = self._source.columns[at], column_of(f"v{at}")
+        if column.stage != OF_NO_STAGE:
+            return value
+        form = self._form_of(at, stage)
+        shown, after = (exp.Dot(this=column_of(f"v{one}"), expression=name_of("v")) for one in (at, form))
+        why = exp.Dot(this=value.copy(), expression=name_of("u"))
+        changed = self._not_known("the log does not tell what became of a key that an ALTER changed", column)
+        stays = exp.or_(
+            exp.not_(exp.Is(this=why, expression=exp.null())),
+            exp.NullSafeEQ(this=shown, expression=self._tried(after, column.kind)),
+        )
+        return exp.alias_(exp.Case(ifs=[exp.If(this=stays, true=value)], default=changed), f"v{at}", quoted=True)
+
+    def _form_of(self, at: int, stage: int) -> int:
+        """The column that distinguishes the rows of a stage, for a column of the key that is shown."""
+        shown = [one for one, column in enumerate(self._source.columns) if column.stage == OF_NO_STAGE]
+        forms = [one for one, column in enumerate(self._source.columns) if self._is_key(column, stage)]
+        return forms[shown.index(at)]
+
+    def _tried(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
+        built = exp.DataType.build(type_text(self._dialect, kind), dialect=self._dialect.value)
+        return exp.TryCast(this=value, to=built, safe=True)
 
     # Events -------------------------------------------------------------------------------------
 
-    def _changes_and_base(self) -> Iterable[exp.Select]:
-        if self._history.base is not None:
+    def _changes_and_base(self, stage: int) -> Iterable[exp.Select]:
+        if stage == 0 and self._history.base is not None:
             yield self._base(self._history.base)
-        for branch in self._source.branches:
+        for branch in [branch for branch in self._source.branches if branch.stage == stage]:
             inside = exp.and_(is_in("_schema_version", branch.versions), *self._bounds())
             is_put = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
             is_taken = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
             puts = self._put if self._history.has_key else self._put_whole
             takes = self._taken if self._history.has_key else self._taken_whole
-            for values, which in ((puts(branch), is_put), (takes(branch), is_taken)):
+            put, taken = self._relations(branch)
+            for values, relation, which in ((puts(branch), put, is_put), (takes(branch), taken, is_taken)):
                 # `_put` and `_taken` begin with `put`, `seq` and `row`.
                 event = [*values[:3], *self._happened(), *values[3:]]
-                yield exp.select(*event).from_(self._relation(branch.relation)).where(inside.copy(), which)
+                yield exp.select(*event).from_(relation).where(inside.copy(), which)
+
+    def _with_mappings(self) -> Iterable[Branch]:
+        return (*super()._with_mappings(), *([] if self._history.base is None else [self._history.base]))
 
     def _bounds(self) -> list[exp.Expr]:
         return [
@@ -145,12 +216,15 @@ class HistoryWriter(Writer):
             if not self._history.has_key:
                 selected.append(exp.alias_(self._known(place, column), f"v{at}", quoted=True))
                 continue
-            if column.is_key:
+            if self._is_key(column, base.stage):
                 selected.append(exp.alias_(self._known(place, column), f"k{at}", quoted=True))
-            if column.is_key and column.has_texts:
-                selected.append(exp.alias_(self._text(place, column), f"t{at}", quoted=True))
-            selected.append(exp.alias_(self._placed(place, column), f"v{at}", quoted=True))
-        return exp.select(*selected).from_(self._relation(base.relation))
+            if column.has_texts and column.is_key and column.stage >= base.stage:
+                name = "t" if column.stage == base.stage else "x"
+                selected.append(exp.alias_(self._text(place, column), f"{name}{at}", quoted=True))
+            if self._has_value(column, base.stage):
+                selected.append(exp.alias_(self._placed(place, column), f"v{at}", quoted=True))
+        rows = with_lookups(self._relation(base.relation), self._lookups(list(self._pairs(base))), self._dialect)
+        return exp.select(*selected).from_(rows)
 
     def _put_whole(self, branch: Branch) -> list[exp.Expr]:
         """The image after a change, in a table without a key; values that it lacks are in the image before the
@@ -185,8 +259,8 @@ class HistoryWriter(Writer):
     def _pairs(self, branch: Branch) -> Iterable[tuple[ViewColumn, ColumnSource]]:
         return zip(self._source.columns, branch.places, strict=True)
 
-    def _columns(self) -> list[tuple[str, pa.DataType]]:
-        event_columns = self._event_columns()
+    def _columns(self, stage: int) -> list[tuple[str, pa.DataType]]:
+        event_columns = self._event_columns(stage)
         if not self._history.has_key:
             event_columns = [
                 *event_columns[:3],
@@ -200,27 +274,28 @@ class HistoryWriter(Writer):
 
     # Spans --------------------------------------------------------------------------------------
 
-    def _numbered(self) -> exp.Select:
+    def _numbered(self, stage: int) -> exp.Select:
         number: exp.Expr = exp.Literal.number(0)
         if not self._history.has_key:
-            number = self._along(exp.RowNumber(), ("segment", "put", *self._names("v")), ("seq", "row"))
-        return exp.select("*", exp.alias_(number, "number", quoted=True)).from_("events")
+            number = self._along(exp.RowNumber(), ("segment", "put", *self._value_names(stage)), ("seq", "row"))
+        return exp.select("*", exp.alias_(number, "number", quoted=True)).from_(f"events_{stage}")
 
-    def _spans(self) -> exp.Select:
+    def _spans(self, stage: int) -> exp.Select:
+        values = self._value_names(stage)
         if self._history.has_key:
-            key: tuple[str, ...] = ("segment", *self._names("k"), *self._names("t"))
+            key: tuple[str, ...] = ("segment", *(one.name for one in self._key_names(stage)))
             order: tuple[str, ...] = ("seq", "row", "put")
         else:
-            key, order = ("segment", "number", *self._names("v")), ("taken",)
-        kept = [exp.Column(this=name_of(name)) for name in ("put", "segment", "since", "gtid", "time")]
-        values = [self._filled(name, key, order) for name in self._names("v")]
+            key, order = ("segment", "number", *values), ("taken",)
+        kept = [*self._passed_on(stage), *map(column_of, ("segment", "since", "gtid", "time"))]
         ends = [
             exp.alias_(
                 self._along(exp.Lead(this=exp.Column(this=name_of(name))), key, order), f"to_{name}", quoted=True
             )
             for name, _, _ in _WHEN
         ]
-        return exp.select(*kept, *values, *ends).from_("numbered")
+        filled = [self._filled(name, key, order) for name in values]
+        return exp.select(*kept, *filled, *ends).from_(f"numbered_{stage}")
 
     def _filled(self, name: str, key: tuple[str, ...], order: tuple[str, ...]) -> exp.Expr:
         """The value, from an earlier image if this one lacks it."""
@@ -246,21 +321,11 @@ class HistoryWriter(Writer):
             ),
         )
 
-    def _names(self, letter: str) -> list[str]:
-        def is_there(column: ViewColumn) -> bool:
-            return letter == "v" or (column.is_key and (letter == "k" or column.has_texts))
-
-        return [f"{letter}{at}" for at, column in enumerate(self._source.columns) if is_there(column)]
-
     # What is shown ------------------------------------------------------------------------------
 
-    def _shown(self, at: int) -> exp.Expr:
-        column = self._source.columns[at]
-        if self._history.has_key:
-            opened = self._opened(at)
-            opened.set("alias", name_of(column.published))
-            return opened
-        return exp.alias_(exp.Column(this=name_of(f"v{at}")), column.published, quoted=True)
+    def _version(self, at: int) -> exp.Expr:
+        value = self._told(at) if self._history.has_key else exp.Column(this=name_of(f"v{at}"))
+        return exp.alias_(value, self._source.columns[at].published, quoted=True)
 
     def _validity(self) -> list[exp.Expr]:
         made = {"_seq": ("since", "seq"), "_gtid": ("gtid", "gtid"), "": ("time", "time")}

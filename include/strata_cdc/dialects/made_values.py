@@ -18,7 +18,7 @@ from strata_cdc.dialects.engines import Dialect
 from strata_cdc.dialects.trees import aliased, name_of, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from strata_cdc.dialects.view_source import ColumnSource, MadeValues
 
@@ -27,25 +27,45 @@ _BETWEEN: Final = ","
 
 
 def written(values: pa.Array) -> list[str]:
-    """Returns values as a view's text has them."""
-    return [_text(value) for value in values.to_pylist()]
+    """Returns values as a view's text has them; NULL, which only the texts of `_invalid` may be, is empty."""
+    return ["" if value is None else _text(value) for value in values.to_pylist()]
 
 
-def query_of(place: ColumnSource, kind: pa.DataType) -> exp.CTE:
-    """Returns a mapping as a query of DuckDB.
+def query_of(place: ColumnSource, kind: pa.DataType, dialect: Dialect) -> exp.CTE:
+    """Returns a mapping as a query.
 
     Args:
         place: Where the values are, with their mapping.
         kind: The type that they have now.
+        dialect: The engine.
     """
     made = _mapping(place)
-    texts = exp.select(*(exp.alias_(_unnested(side), name) for side, name in ((made.before, "k"), (made.after, "v"))))
-    before, after = _names(made)
+    sides = {"k": made.before, "v": made.after} | ({} if made.texts is None else {"t": made.texts})
+    before, after, text = _names(made)
     known = exp.select(
-        exp.alias_(_key(exp.column("k"), _kind(place), Dialect.DUCKDB), before, quoted=True),
-        exp.alias_(_decoded(exp.column("v"), kind, Dialect.DUCKDB), after, quoted=True),
+        exp.alias_(_key(exp.column("k"), _kind(place), dialect), before, quoted=True),
+        exp.alias_(_decoded(exp.column("v"), kind, dialect), after, quoted=True),
     )
-    return aliased(known.from_(texts.subquery("texts")), made.name)
+    if made.texts is not None:
+        known = known.select(exp.alias_(_decoded_text(exp.column("t"), dialect), text, quoted=True))
+    rows = _unnested({name: _split(side, dialect) for name, side in sides.items()}, dialect)
+    return aliased(known.from_(rows.subquery("texts")), made.name)
+
+
+def _unnested(sides: Mapping[str, exp.Expr], dialect: Dialect) -> exp.Select:
+    """Rows of arrays of one length."""
+    if dialect is Dialect.DUCKDB:
+        columns = [exp.alias_(exp.Anonymous(this="unnest", expressions=[side]), name) for name, side in sides.items()]
+        return exp.select(*columns)
+    arrays = exp.select(*(exp.alias_(side, name) for name, side in sides.items())).subquery("arrays")
+    zipped = exp.Anonymous(this="arrays_zip", expressions=[exp.column(name) for name in sides])
+    each = exp.select(exp.alias_(exp.Anonymous(this="explode", expressions=[zipped]), "z")).from_(arrays)
+    return exp.select(*(exp.column(name, "z") for name in sides)).from_(each.subquery("each"))
+
+
+def text_name(lookup: str) -> str:
+    """Returns the name of the column with what `_invalid` would have for the results of a lookup."""
+    return f"{lookup}_text"
 
 
 class Lookup(NamedTuple):
@@ -62,35 +82,25 @@ class Lookup(NamedTuple):
 
 
 def with_lookups(relation: exp.Expr, lookups: Sequence[Lookup], dialect: Dialect) -> exp.Expr:
-    """Returns the rows with the columns of some lookups in addition to their own; in DuckDB, the view has the mappings'
-    queries.
+    """Returns the rows with the columns of some lookups in addition to their own; the view has the mappings' queries.
 
     Uses joins, and not subqueries in the expressions: DuckDB takes minutes to plan those.
     """
     if not lookups:
         return relation
     rows = exp.select("*").from_(relation).subquery("rows")
-    if dialect is Dialect.SPARK:
-        return exp.select("*", *map(_in_map, lookups)).from_(rows).subquery()
     found = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier("rows"))).from_(rows)
     for lookup in lookups:
-        made, (before, after) = _mapping(lookup.place), _names(_mapping(lookup.place))
+        made, (before, after, text) = _mapping(lookup.place), _names(_mapping(lookup.place))
         found = found.select(exp.alias_(exp.column(name_of(after), name_of(lookup.name)), lookup.name, quoted=True))
+        if made.texts is not None:
+            of_text = exp.column(name_of(text), name_of(lookup.name))
+            found = found.select(exp.alias_(of_text, text_name(lookup.name), quoted=True))
         mapping = exp.alias_(exp.to_table(made.name), lookup.name, quoted=True, table=True)
         key = exp.column(name_of(before), name_of(lookup.name))
         is_it = exp.EQ(this=key, expression=_comparable(lookup.value, _kind(lookup.place), dialect))
         found = found.join(mapping, on=is_it, join_type="left")
     return found.subquery()
-
-
-def _in_map(lookup: Lookup) -> exp.Expr:
-    made, dialect = _mapping(lookup.place), Dialect.SPARK
-    key = exp.Lambda(this=_key(exp.column("k"), _kind(lookup.place), dialect), expressions=[exp.to_identifier("k")])
-    keys = exp.Anonymous(this="transform", expressions=[_split(made.before, dialect), key])
-    known = exp.Anonymous(this="map_from_arrays", expressions=[keys, _split(made.after, dialect)])
-    wanted = _comparable(lookup.value, _kind(lookup.place), dialect)
-    element = exp.Anonymous(this="try_element_at", expressions=[known, wanted])
-    return exp.alias_(_decoded(element, lookup.kind, dialect), lookup.name, quoted=True)
 
 
 def _mapping(place: ColumnSource) -> MadeValues:
@@ -99,16 +109,17 @@ def _mapping(place: ColumnSource) -> MadeValues:
     return place.made
 
 
-def _names(made: MadeValues) -> tuple[str, str]:
-    return f"{made.name}_before", f"{made.name}_after"
+def _names(made: MadeValues) -> tuple[str, str, str]:
+    return f"{made.name}_before", f"{made.name}_after", f"{made.name}_text"
 
 
 def _kind(place: ColumnSource) -> pa.DataType:
     return place.kind or pa.string()
 
 
-def _unnested(values: pa.Array) -> exp.Expr:
-    return exp.Anonymous(this="unnest", expressions=[_split(values, Dialect.DUCKDB)])
+def _decoded_text(text: exp.Expr, dialect: Dialect) -> exp.Expr:
+    """What `_invalid` would have; it is never empty, so an empty text is NULL."""
+    return text_of_bytes(exp.Nullif(this=text, expression=exp.Literal.string("")), dialect)
 
 
 def _split(values: pa.Array, dialect: Dialect) -> exp.Expr:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from sqlglot import exp
 
-from strata_cdc.dialects.made_values import query_of
 from strata_cdc.dialects.trees import aliased, along, column_of, create_view, equal, is_insert, last_of, name_of
 from strata_cdc.dialects.views import Writer
 
@@ -30,15 +29,20 @@ class RowsWriter(Writer):
 
     def now(self, view: exp.Table) -> str:
         """Returns the view of the present rows: what was last put under each key, and not removed since."""
-        events = aliased(self._union([*self._events(), *self._guards(self._event_columns())]), "events")
-        queries = [*self._mappings(), events, *self._origins(), aliased(self._filled(), "ranked")]
+        stages = [query for stage in range(self._source.stages) for query in self._stage(stage)]
+        queries = [*self._mappings(), *stages]
+        last = self._source.stages - 1
         for query in queries:
-            # Otherwise DuckDB computes all of their columns, whatever columns are requested.
-            query.set("materialized", False)  # noqa: FBT003  sqlglot's word for NOT MATERIALIZED
-        outer = exp.select(*map(self._opened, range(len(self._source.columns)))).from_("ranked")
-        outer = outer.where(equal("newest", 1)).where(equal("put", 1))
+            # Otherwise DuckDB computes all of their columns, whatever columns are requested; but the rows that a stage
+            # leaves are computed once, and not three times for each later stage.
+            query.set("materialized", query.alias in {f"ranked_{stage}" for stage in range(last)})
+        outer = self._left(last, [self._opened(at) for at in self._places_shown()])
         outer.set("with_", exp.With(expressions=queries, recursive=True))
         return create_view(view, outer, self._dialect)
+
+    def _stage(self, stage: int) -> list[exp.CTE]:
+        events = aliased(self._all_events(stage), f"events_{stage}")
+        return [events, *self._origins(stage), aliased(self._filled(stage), f"ranked_{stage}")]
 
     # Events -------------------------------------------------------------------------------------
 
@@ -50,25 +54,19 @@ class RowsWriter(Writer):
         is_update = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("update"))
         return [*super()._taken(branch), _edge(exp.and_(is_update, exp.not_(exp.paren(self._stays(branch)))))]
 
-    def _event_columns(self) -> list[tuple[str, pa.DataType]]:
-        return [*super()._event_columns(), ("edge", pa.int32())]
+    def _carried(self, stage: int) -> list[exp.Expr]:
+        return [*super()._carried(stage), _edge(exp.true())]
+
+    def _event_columns(self, stage: int = 0) -> list[tuple[str, pa.DataType]]:
+        return [*super()._event_columns(stage), ("edge", pa.int32())]
 
     def _moved(self, _column: ViewColumn) -> exp.Expr:
         """NULL: the value is in an earlier image, under the old key."""
         return exp.null()
 
-    def _mappings(self) -> list[exp.CTE]:
-        """The queries of the mappings in which values are looked up."""
-        return [
-            query_of(place, column.kind)
-            for branch in self._source.branches
-            for column, place in zip(self._source.columns, branch.places, strict=True)
-            if place.made is not None
-        ]
-
     # The rows that they belong to ---------------------------------------------------------------
 
-    def _origins(self) -> list[exp.CTE]:
+    def _origins(self, stage: int) -> list[exp.CTE]:
         """The queries up to `owned`: all events, with the change with which their row began (`origin`), as far as the
         log has it."""
         change = exp.Struct(
@@ -77,64 +75,71 @@ class RowsWriter(Writer):
         start = exp.Case(ifs=[exp.If(this=exp.and_(equal("put", 1), equal("edge", 1)), true=change)])
         begun = exp.select(
             "*",
-            exp.alias_(self._over(last_of(start), newest_first=False), "start", quoted=True),
-            exp.alias_(self._over(exp.RowNumber(), newest_first=True), "newest", quoted=True),
-        ).from_("events")
+            exp.alias_(self._over(last_of(start), stage, newest_first=False), "start", quoted=True),
+            exp.alias_(self._over(exp.RowNumber(), stage, newest_first=True), "newest", quoted=True),
+        ).from_(f"events_{stage}")
         is_known = exp.not_(exp.Is(this=column_of("start"), expression=exp.null()))
         moves = exp.and_(equal("put", 0), equal("edge", 1), is_known)
+        its_names = list(map(name_of, (*_CHANGE, "earlier")))
         moved = exp.CTE(
-            this=exp.Union(this=_first_moves(), expression=_further_moves(), distinct=False),
-            alias=exp.TableAlias(this=exp.to_identifier("moved"), columns=list(map(name_of, (*_CHANGE, "earlier")))),
+            this=exp.Union(this=_first_moves(stage), expression=_further_moves(stage), distinct=False),
+            alias=exp.TableAlias(this=exp.to_identifier(f"moved_{stage}"), columns=its_names),
         )
         earliest = exp.alias_(exp.Min(this=column_of("earlier")), "earliest", quoted=True)
-        firsts = exp.select(*map(column_of, _CHANGE), earliest).from_("moved").group_by(*map(column_of, _CHANGE))
+        firsts = (
+            exp.select(*map(column_of, _CHANGE), earliest).from_(f"moved_{stage}").group_by(*map(column_of, _CHANGE))
+        )
+        starts = exp.select(*map(column_of, (*_CHANGE, "start"))).from_(f"begun_{stage}").where(moves)
         return [
-            aliased(begun, "begun"),
-            aliased(exp.select(*map(column_of, (*_CHANGE, "start"))).from_("begun").where(moves), "moves"),
+            aliased(begun, f"begun_{stage}"),
+            aliased(starts, f"moves_{stage}"),
             moved,
-            aliased(firsts, "firsts"),
-            aliased(self._owned(), "owned"),
+            aliased(firsts, f"firsts_{stage}"),
+            aliased(self._owned(stage), f"owned_{stage}"),
         ]
 
-    def _owned(self) -> exp.Select:
+    def _owned(self, stage: int) -> exp.Select:
         origin = exp.Coalesce(this=column_of("earliest"), expressions=[column_of("start")])
-        every = [exp.column(name_of(name), "begun") for name, _ in self._event_columns()]
+        every = [exp.column(name_of(name), "begun") for name, _ in self._event_columns(stage)]
+        firsts = exp.alias_(exp.to_table(f"firsts_{stage}"), "firsts", table=True)
         return (
             exp.select(*every, column_of("newest"), exp.alias_(origin, "origin", quoted=True))
-            .from_("begun")
-            .join("firsts", on=_is_change("start", "begun", "firsts"), join_type="left")
+            .from_(f"begun_{stage} AS begun")
+            .join(firsts, on=_is_change("start", "begun", "firsts"), join_type="left")
         )
 
-    def _filled(self) -> exp.Select:
+    def _filled(self, stage: int) -> exp.Select:
         """Each value after each event; a row that is older than the log is identified by its key until it gets another
         key."""
         is_older = exp.Is(this=column_of("origin"), expression=exp.null())
-        keys = [exp.Case(ifs=[exp.If(this=is_older.copy(), true=key)]) for key in self._key_names()]
+        keys = [exp.Case(ifs=[exp.If(this=is_older.copy(), true=key)]) for key in self._key_names(stage)]
         filled = [
             exp.alias_(
                 along(
-                    last_of(column_of(f"v{at}")),
+                    last_of(column_of(name)),
                     [column_of("origin"), *(key.copy() for key in keys)],
                     newest_first=False,
                 ),
-                f"v{at}",
+                name,
                 quoted=True,
             )
-            for at, _ in enumerate(self._source.columns)
+            for name in self._value_names(stage)
         ]
-        return exp.select(column_of("put"), column_of("newest"), *filled).from_("owned")
+        return exp.select(*self._passed_on(stage), column_of("newest"), *filled).from_(f"owned_{stage}")
 
 
-def _first_moves() -> exp.Select:
+def _first_moves(stage: int) -> exp.Select:
     """Changes of keys, with the change by which their row began under the old key."""
-    return exp.select(*map(column_of, _CHANGE), column_of("start")).from_("moves")
+    return exp.select(*map(column_of, _CHANGE), column_of("start")).from_(f"moves_{stage}")
 
 
-def _further_moves() -> exp.Select:
+def _further_moves(stage: int) -> exp.Select:
     """The same, followed back over one more change of the key."""
     own = [exp.column(name_of(name), "moved") for name in _CHANGE]
-    selected = exp.select(*own, exp.column(name_of("start"), "moves")).from_("moved")
-    return selected.join("moves", on=_is_change("earlier", "moved", "moves"))
+    selected = exp.select(*own, exp.column(name_of("start"), "moves")).from_(f"moved_{stage} AS moved")
+    return selected.join(
+        exp.alias_(exp.to_table(f"moves_{stage}"), "moves", table=True), on=_is_change("earlier", "moved", "moves")
+    )
 
 
 def _is_change(column: str, inside: str, of: str) -> exp.Expr:

@@ -3,6 +3,8 @@ Not here: the views (`views.py`, `history.py`), finding this data for a table (`
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa  # noqa: TC002  msgspec asks for it
 from msgspec import Struct
 from sqlglot import exp  # noqa: TC002  likewise
@@ -21,6 +23,8 @@ class TypeChange(Struct, frozen=True):
     """Time zone of the session, if it matters."""
     numbers_zeros: bool = True
     """Whether a column that became AUTO_INCREMENT got numbers instead of zeros, too."""
+    unknown: str | None = None
+    """Why it is not known what the server made of the values; None: it is."""
 
     @property
     def shown(self) -> str:
@@ -37,6 +41,10 @@ class MadeValues(Struct, frozen=True):
     """The values as rows have them; each once, none NULL."""
     after: pa.Array
     """What each value is now; none NULL."""
+    texts: pa.Array | None = None
+    """What `_invalid` would have for each of these now; None: nothing for all of them."""
+    asks_texts: bool = False
+    """Whether `before` has what `_invalid` has for a value, a colon, and the value: several values look the same."""
 
 
 class ColumnSource(Struct, frozen=True):
@@ -50,6 +58,8 @@ class ColumnSource(Struct, frozen=True):
     """The column's name in `_missing` and `_invalid`."""
     literal: pa.Scalar | None = None
     """A value of the column's type; None for NULL."""
+    literal_text: str | None = None
+    """What `_invalid` would have for the literal."""
     lacking: ColumnSource | None = None
     """The value that the column gets from an INSERT that does not name it."""
     unknown: str | None = None
@@ -60,6 +70,8 @@ class ColumnSource(Struct, frozen=True):
     """The conversions of the values since then, in order."""
     made: MadeValues | None = None
     """The results of `steps` that SQL does not have."""
+    by_text: bool = False
+    """Whether the values alone do not tell what `steps` made of them: then all results are in `made`."""
     loses_texts: bool = False
     """Whether it is not known what `steps` made of a value that `_invalid` distinguishes from others."""
     of_null: ColumnSource | None = None
@@ -80,6 +92,13 @@ class Branch(Struct, frozen=True):
     relation: str
     versions: tuple[int, ...]
     places: tuple[ColumnSource, ...]
+    """For each column of the view; those of the keys of earlier stages are not used."""
+    stage: int = 0
+    """The stage to which the versions belong."""
+
+
+OF_NO_STAGE: Final = -1
+"""Of a column that is in the key, and is only shown."""
 
 
 class ViewColumn(Struct, frozen=True):
@@ -101,10 +120,18 @@ class ViewColumn(Struct, frozen=True):
     """Whether a row that got no value for it has the zero date."""
     labelled: str = ""
     """`enum` or `set` for a column of labels."""
+    stage: int = 0
+    """For a column of a key: the stage whose rows it distinguishes; or `OF_NO_STAGE`."""
+    is_shown: bool = True
+    """Whether the view has it; False: a column of a key as it was in a stage that has ended."""
 
 
 class ViewSource(Struct, frozen=True):
-    """The data of which both views of a table are made."""
+    """The data of which both views of a table are made.
+
+    A stage is a series of versions in which rows with different keys stay different. It ends with an ALTER that may
+    make keys equal: the rows that are there then have different keys before and after, and begin the next stage.
+    """
 
     columns: tuple[ViewColumn, ...]
     relations: tuple[tuple[str, exp.Expr], ...]
@@ -117,3 +144,8 @@ class ViewSource(Struct, frozen=True):
     """Ordinal of the last transaction that removed all rows."""
     message: str
     """The error message if there are rows of a version that is newer than the view."""
+
+    @property
+    def stages(self) -> int:
+        """The number of stages."""
+        return 1 + max((column.stage for column in self.columns), default=0)

@@ -15,7 +15,7 @@ from sqlglot import exp
 from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.dialects.conversions import converted
 from strata_cdc.dialects.engines import Dialect
-from strata_cdc.dialects.made_values import Lookup, text_of_bytes, with_lookups
+from strata_cdc.dialects.made_values import Lookup, query_of, text_name, text_of_bytes, with_lookups
 from strata_cdc.dialects.texts import LONGEST, text_of
 from strata_cdc.dialects.trees import (
     aliased,
@@ -66,30 +66,93 @@ class Writer:
 
     def now(self, view: exp.Table) -> str:
         """Returns the view of the present rows: what was last put under each key, and not removed since."""
-        every = aliased(self._union([*self._events(), *self._guards(self._event_columns())]), "events")
-        filled = [
-            exp.alias_(self._over(last_of(column_of(f"v{at}")), newest_first=False), f"v{at}", quoted=True)
-            for at, _ in enumerate(self._source.columns)
-        ]
-        newest = self._over(exp.RowNumber(), newest_first=True)
-        ranked = exp.select(column_of("put"), *filled, exp.alias_(newest, "newest", quoted=True)).from_("events")
-        outer = exp.select(*map(self._opened, range(len(self._source.columns)))).from_("ranked")
-        outer = outer.where(equal("newest", 1)).where(equal("put", 1))
-        outer.set("with_", exp.With(expressions=[every, aliased(ranked, "ranked")]))
+        queries = [query for stage in range(self._source.stages) for query in self._stage(stage)]
+        outer = self._left(self._source.stages - 1, [self._opened(at) for at in self._places_shown()])
+        outer.set("with_", exp.With(expressions=[*self._mappings(), *queries]))
         return create_view(view, outer, self._dialect)
 
-    def _over(self, function: exp.Expr, *, newest_first: bool) -> exp.Window:
-        """A window function over the events of a key."""
-        return along(function, self._key_names(), newest_first=newest_first)
+    def _stage(self, stage: int) -> list[exp.CTE]:
+        """The queries of a stage; the last one has its events with the values after each of them."""
+        filled = [
+            exp.alias_(self._over(last_of(column_of(name)), stage, newest_first=False), name, quoted=True)
+            for name in self._value_names(stage)
+        ]
+        newest = exp.alias_(self._over(exp.RowNumber(), stage, newest_first=True), "newest", quoted=True)
+        ranked = exp.select(*self._passed_on(stage), *filled, newest).from_(f"events_{stage}")
+        return [aliased(self._all_events(stage), f"events_{stage}"), aliased(ranked, f"ranked_{stage}")]
 
-    def _key_names(self) -> list[exp.Expr]:
+    def _all_events(self, stage: int) -> exp.Expr:
+        """The events of a stage, beginning with the rows that the one before it left."""
+        begun = [self._left(stage - 1, self._carried(stage))] if stage else []
+        guards = self._guards(self._event_columns(stage)) if stage == self._source.stages - 1 else []
+        return self._union([*begun, *self._events(stage), *guards] or [self._nothing(self._event_columns(stage))])
+
+    def _left(self, stage: int, selected: Sequence[exp.Expr]) -> exp.Select:
+        """A query of the rows that are there at the end of a stage."""
+        rows = exp.select(*selected).from_(f"ranked_{stage}")
+        return rows.where(equal("newest", 1)).where(equal("put", 1))
+
+    def _carried(self, stage: int) -> list[exp.Expr]:
+        """The columns of `_event_columns`, for rows from the stage before: with their keys after the ALTER between the
+        two; an error if they are not known."""
+        carried = [*map(column_of, ("put", "seq", "row"))]
+        for at, column in enumerate(self._source.columns):
+            if self._is_key(column, stage):
+                carried.append(exp.alias_(self._told(at), f"k{at}", quoted=True))
+            if self._is_key(column, stage) and column.has_texts:
+                carried.append(exp.alias_(column_of(f"x{at}"), f"t{at}", quoted=True))
+            if self._is_later_key(column, stage) and column.has_texts:
+                carried.append(column_of(f"x{at}"))
+            if self._has_value(column, stage):
+                carried.append(self._carried_value(at, stage))
+        return carried
+
+    def _carried_value(self, at: int, _stage: int) -> exp.Expr:
+        return column_of(f"v{at}")
+
+    def _over(self, function: exp.Expr, stage: int, *, newest_first: bool) -> exp.Window:
+        """A window function over the events of a key."""
+        return along(function, self._key_names(stage), newest_first=newest_first)
+
+    # Columns of events --------------------------------------------------------------------------
+
+    @staticmethod
+    def _is_key(column: ViewColumn, stage: int) -> bool:
+        """Whether the column distinguishes the rows of a stage: as `k`, with what `_invalid` has for it as `t`."""
+        return column.is_key and column.stage == stage
+
+    @staticmethod
+    def _is_later_key(column: ViewColumn, stage: int) -> bool:
+        """Whether the column distinguishes the rows of a later stage: as `v`, with what `_invalid` has as `x`."""
+        return column.is_key and column.stage > stage
+
+    def _has_value(self, column: ViewColumn, stage: int) -> bool:
+        """Whether the events of a stage have the value, or why it is not known: as `v`."""
+        return column.is_shown or self._is_later_key(column, stage)
+
+    def _places_shown(self) -> list[int]:
+        return [at for at, column in enumerate(self._source.columns) if column.is_shown]
+
+    def _key_names(self, stage: int) -> list[exp.Expr]:
         """The columns that distinguish keys."""
         return [
             column_of(name)
             for at, column in enumerate(self._source.columns)
-            if column.is_key
+            if self._is_key(column, stage)
             for name in ((f"k{at}", f"t{at}") if column.has_texts else (f"k{at}",))
         ]
+
+    def _value_names(self, stage: int) -> list[str]:
+        return [f"v{at}" for at, column in enumerate(self._source.columns) if self._has_value(column, stage)]
+
+    def _passed_on(self, stage: int) -> list[exp.Expr]:
+        """The columns of events, but for their values and keys."""
+        later = [
+            f"x{at}"
+            for at, column in enumerate(self._source.columns)
+            if self._is_later_key(column, stage) and column.has_texts
+        ]
+        return [column_of(name) for name in ("put", "seq", "row", *later)]
 
     # Rows of the log ----------------------------------------------------------------------------
 
@@ -117,44 +180,64 @@ class Writer:
             .where(is_in("_schema_version", branch.versions))
         )
 
-    def _events(self) -> Iterable[exp.Select]:
-        """The queries of events: rows that are put under a key, and rows that are removed."""
-        for branch in self._source.branches:
+    def _events(self, stage: int = 0) -> Iterable[exp.Select]:
+        """The queries of the events of a stage: rows that are put under a key, and rows that are removed."""
+        for branch in [branch for branch in self._source.branches if branch.stage == stage]:
             is_left = exp.GT(this=column_of("_seq"), expression=exp.Literal.number(self._source.removed_until))
             own = exp.and_(is_in("_schema_version", branch.versions), is_left)
             is_put = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
             is_taken = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
-            put, taken = (
-                with_lookups(self._relation(branch.relation), [*lookups, *self._lookups(branch, BEFORE)], self._dialect)
-                for lookups in (self._lookups(branch), self._lookups(branch, keys_alone=True))
-            )
+            put, taken = self._relations(branch)
             yield exp.select(*self._put(branch)).from_(put).where(own, is_put)
             yield exp.select(*self._taken(branch)).from_(taken).where(own.copy(), is_taken)
 
-    def _lookups(self, branch: Branch, inside: str = "", *, keys_alone: bool = False) -> list[Lookup]:
-        """The lookups for an image; for the image before a change, only the key is needed."""
+    def _relations(self, branch: Branch) -> tuple[exp.Expr, exp.Expr]:
+        """The rows of a branch with the results of lookups: for `_put`, and for `_taken`."""
+        pairs = list(zip(self._source.columns, branch.places, strict=True))
+        keys = [pair for pair in pairs if self._is_key(pair[0], branch.stage)]
+        later = [pair for pair in pairs if self._is_later_key(pair[0], branch.stage)]
+        put = [*self._lookups(pairs), *self._lookups([*keys, *later], BEFORE)]
+        taken = [*self._lookups(keys), *self._lookups(keys, BEFORE)]
+        relation = self._relation(branch.relation)
+        return with_lookups(relation, put, self._dialect), with_lookups(relation.copy(), taken, self._dialect)
+
+    def _with_mappings(self) -> Iterable[Branch]:
+        return self._source.branches
+
+    def _mappings(self) -> list[exp.CTE]:
+        """The queries of the mappings in which values are looked up."""
         return [
-            Lookup(_looked_up(place.made, inside), self._raw(place, inside), place, column.kind)
+            query_of(place, column.kind, self._dialect)
+            for branch in self._with_mappings()
             for column, place in zip(self._source.columns, branch.places, strict=True)
-            if place.made is not None and (column.is_key or not (inside or keys_alone))
+            if place.made is not None
+        ]
+
+    def _lookups(self, pairs: Sequence[tuple[ViewColumn, ColumnSource]], inside: str = "") -> list[Lookup]:
+        """The lookups for some columns of an image."""
+        return [
+            Lookup(_looked_up(place.made, inside), self._asked(place, place.made, inside), place, column.kind)
+            for column, place in pairs
+            if place.made is not None
         ]
 
     def _put(self, branch: Branch) -> list[exp.Expr]:
         selected = [exp.alias_(exp.Literal.number(1), "put", quoted=True), *_order()]
-        places = list(zip(self._source.columns, branch.places, strict=True))
         stays = self._stays(branch)
-        for at, (column, place) in enumerate(places):
-            if column.is_key:
+        for at, (column, place) in enumerate(zip(self._source.columns, branch.places, strict=True)):
+            if self._is_key(column, branch.stage):
                 selected.append(exp.alias_(self._key(place, column), f"k{at}", quoted=True))
-            if column.is_key and column.has_texts:
-                selected.append(exp.alias_(self._key_text(place, column), f"t{at}", quoted=True))
-            selected.append(exp.alias_(self._held(place, column, stays), f"v{at}", quoted=True))
+            if column.has_texts and column.is_key and column.stage >= branch.stage:
+                name = "t" if column.stage == branch.stage else "x"
+                selected.append(exp.alias_(self._key_text(place, column), f"{name}{at}", quoted=True))
+            if self._has_value(column, branch.stage):
+                selected.append(exp.alias_(self._held(place, column, stays), f"v{at}", quoted=True))
         return selected
 
     def _stays(self, branch: Branch) -> exp.Expr:
         """Whether a change keeps the row under its key."""
         places = zip(self._source.columns, branch.places, strict=True)
-        keys = [pair for pair in places if pair[0].is_key]
+        keys = [pair for pair in places if self._is_key(pair[0], branch.stage)]
         same = [(self._key(place, column), self._value(place, column, BEFORE)) for column, place in keys]
         same += [
             (self._key_text(place, column), self._text(place, column, BEFORE))
@@ -166,11 +249,14 @@ class Writer:
     def _taken(self, branch: Branch) -> list[exp.Expr]:
         selected = [exp.alias_(exp.Literal.number(0), "put", quoted=True), *_order()]
         for at, (column, place) in enumerate(zip(self._source.columns, branch.places, strict=True)):
-            if column.is_key:
+            if self._is_key(column, branch.stage):
                 selected.append(exp.alias_(self._old(place, column), f"k{at}", quoted=True))
-            if column.is_key and column.has_texts:
+            if self._is_key(column, branch.stage) and column.has_texts:
                 selected.append(exp.alias_(self._text(place, column, BEFORE), f"t{at}", quoted=True))
-            selected.append(exp.alias_(self._typed(exp.null(), _held_type(column)), f"v{at}", quoted=True))
+            if self._is_later_key(column, branch.stage) and column.has_texts:
+                selected.append(exp.alias_(self._typed(exp.null(), pa.string()), f"x{at}", quoted=True))
+            if self._has_value(column, branch.stage):
+                selected.append(exp.alias_(self._typed(exp.null(), _held_type(column)), f"v{at}", quoted=True))
         return selected
 
     def _key(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
@@ -197,15 +283,13 @@ class Writer:
     def _held(self, place: ColumnSource, column: ViewColumn, stays: exp.Expr) -> exp.Expr:
         """A struct of the value, or of the reason why it is not known. NULL: the image lacks the value, which is then
         that of the earlier image. This never fails: the row may have changed since."""
-        if column.is_key:
-            return self._struct(column, v=self._key(place, column))
         is_missing = self._lists("_missing", place.missing)
-        moved = self._moved(column)
+        moved = self._placed(place, column, BEFORE) if column.is_key else self._moved(column)
         given = self._placed(self._lacking(place), column)
         branches = [
             exp.If(this=exp.and_(is_missing, is_insert()), true=given),
             exp.If(this=exp.and_(is_missing.copy(), exp.Not(this=exp.paren(stays.copy()))), true=moved),
-            exp.If(this=is_missing.copy(), true=exp.null()),
+            exp.If(this=is_missing.copy(), true=moved.copy() if column.is_key else exp.null()),
         ]
         if column.is_generated:
             unlogged = self._not_known("MariaDB logs no generated columns of updates", column)
@@ -219,11 +303,11 @@ class Writer:
         """The value in a row whose key changed, if the image lacks the column."""
         return self._not_known("the image of a row that changed its key lacks it", column)
 
-    def _placed(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
+    def _placed(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
         if place.unknown is not None:
             return self._not_known(f"the log does not tell {place.unknown}", column)
-        value = self._struct(column, v=self._value(place, column))
-        doubts = [exp.If(this=is_so, true=self._not_known(why, column)) for is_so, why in self._doubts(place)]
+        value = self._struct(column, v=self._value(place, column, inside))
+        doubts = [exp.If(this=is_so, true=self._not_known(why, column)) for is_so, why in self._doubts(place, inside)]
         return exp.Case(ifs=doubts, default=value) if doubts else value
 
     @staticmethod
@@ -249,6 +333,10 @@ class Writer:
         return exp.Case(ifs=[fails], default=self._known(place, column, BEFORE))
 
     def _opened(self, at: int) -> exp.Expr:
+        return exp.alias_(self._told(at), self._source.columns[at].name, quoted=True)
+
+    def _told(self, at: int) -> exp.Expr:
+        """The value after an event; an error if it is not known."""
         column = self._source.columns[at]
         found = exp.Column(this=name_of(f"v{at}"))
         value, why = (exp.Dot(this=found.copy(), expression=name_of(part)) for part in ("v", "u"))
@@ -257,7 +345,7 @@ class Writer:
             exp.If(this=exp.Is(this=found, expression=exp.null()), true=self._fails(lacks, column)),
             exp.If(this=exp.Not(this=exp.Is(this=why, expression=exp.null())), true=self._fails(why.copy(), column)),
         ]
-        return exp.alias_(exp.Case(ifs=fails, default=value), column.name, quoted=True)
+        return exp.Case(ifs=fails, default=value)
 
     # Rows of versions that the view does not know ------------------------------------------------
 
@@ -282,14 +370,15 @@ class Writer:
     def _is_known(self, versions: Sequence[int]) -> exp.Expr:
         return is_in("_schema_version", versions)
 
-    def _event_columns(self) -> list[tuple[str, pa.DataType]]:
+    def _event_columns(self, stage: int = 0) -> list[tuple[str, pa.DataType]]:
         event_columns: list[tuple[str, pa.DataType]] = [("put", pa.int32()), ("seq", pa.int64()), ("row", pa.int64())]
         for at, column in enumerate(self._source.columns):
-            if column.is_key:
+            if self._is_key(column, stage):
                 event_columns.append((f"k{at}", column.kind))
-            if column.is_key and column.has_texts:
-                event_columns.append((f"t{at}", pa.string()))
-            event_columns.append((f"v{at}", _held_type(column)))
+            if column.has_texts and column.is_key and column.stage >= stage:
+                event_columns.append((f"{'t' if column.stage == stage else 'x'}{at}", pa.string()))
+            if self._has_value(column, stage):
+                event_columns.append((f"v{at}", _held_type(column)))
         return event_columns
 
     def _change_columns(self) -> list[tuple[str, pa.DataType]]:
@@ -329,9 +418,17 @@ class Writer:
             expressions[0] if len(expressions) == 1 else exp.Coalesce(this=expressions[0], expressions=expressions[1:])
         )
 
+    def _asked(self, place: ColumnSource, made: MadeValues, inside: str) -> exp.Expr:
+        """A value as it is looked up."""
+        if not made.asks_texts:
+            return self._raw(place, inside)
+        text = self._kept_text(place, ViewColumn("", "", pa.string()), inside)
+        parts = [exp.Coalesce(this=text, expressions=[exp.Literal.string("")]), exp.Literal.string(":")]
+        return exp.Anonymous(this="concat", expressions=[*parts, self._raw(place, inside)])
+
     def _converted(self, place: ColumnSource, column: ViewColumn, inside: str) -> exp.Expr:
         """A value after all conversions; NULL if it is not known what the server made of it."""
-        value: exp.Expr | None = self._raw(place, inside)
+        value: exp.Expr | None = None if place.by_text else self._raw(place, inside)
         for step in place.steps:
             value = None if value is None else converted(value, step, self._dialect)
         known = [] if value is None else [self._typed(value, column.kind)]
@@ -368,7 +465,13 @@ class Writer:
         """What distinguishes a value from others that look the same: its entry in `_invalid`; NULL if there is none."""
         if not place.physical:
             is_zero = column.is_zero and place.literal is None and place.unknown is None
-            return self._typed(exp.Literal.string(LONGEST) if is_zero else exp.null(), pa.string())
+            text = LONGEST if is_zero else place.literal_text
+            return self._typed(exp.null() if text is None else exp.Literal.string(text), pa.string())
+        if place.by_text:
+            made = place.made
+            has_texts = made is not None and made.texts is not None
+            found = column_of(text_name(_looked_up(made, inside))) if made is not None and has_texts else exp.null()
+            return self._typed(found, pa.string())
         kept = self._kept_text(place, column, inside)
         if place.empty_text is None:
             return kept

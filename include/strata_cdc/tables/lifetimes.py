@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import arrow_type
+from strata_cdc.dialects.view_source import TypeChange
 from strata_cdc.schema.history.fills import NoFill, fill_of
 from strata_cdc.schema.model.conversions import keeps_values
 from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
@@ -139,7 +140,8 @@ def _changed(before: Column, after: Column, effect: RowEffect) -> str | None:
         return step
     may_have_nulls = before.nullable and not after.nullable and not effect.refuses_nulls
     # A zero date, which is not NULL on the server, is NULL in the lake.
-    shows_nulls = not may_have_nulls or given_since(None, before, (step,)) == ValueOrigin()
+    of_null = given_since(None, before, (step,))
+    shows_nulls = not may_have_nulls or (of_null.given is None and of_null.unknown is None)
     keeps_others = keeps_values(replace(before, nullable=after.nullable), after) or _is_widened(before, after)
     return None if shows_nulls and keeps_others else shown_step(before, after)
 
@@ -162,14 +164,11 @@ def _earlier_origin(origin: ValueOrigin, before: TableDefinition, change: TableC
     old = change.effect.column_before(origin.column, before)
     if old is None:
         filled = _filled(origin.column, change.effect)
-        return (
-            ValueOrigin(unknown=filled.unknown)
-            if filled.unknown
-            else given_since(filled.given, origin.column, origin.steps)
-        )
+        unknown = filled.unknown or next((step.unknown for step in origin.steps if step.unknown), None)
+        return ValueOrigin(unknown=unknown) if unknown else given_since(filled.given, origin.column, origin.steps)
     step = step_of(old, origin.column, change.effect)
     if isinstance(step, str):
-        return ValueOrigin(unknown=step)
+        step = TypeChange(old, origin.column, unknown=step)
     return ValueOrigin(old, origin.steps if step is None else (step, *origin.steps))
 
 

@@ -1,5 +1,5 @@
-"""How much of the rows for Parquet files is held in memory, and how many values the text of a view has.
-Not here: how files are written (`row_groups.py`, `write.py`), the views (`views/`)."""
+"""How much of the rows for Parquet files is held in memory.
+Not here: how files are written (`row_groups.py`, `write.py`)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,3 @@ class FileLimits:
     """Bytes of Arrow buffers that are held for one row group, at most."""
     file_bytes: int = 256 << 20
     """Bytes of Parquet that are held for one staged file; the row group that passes this bound ends the file."""
-
-
-@dataclass(frozen=True)
-class ViewLimits:
-    """Limits for one column and one of the types that it had. Each query reads the text of its view again: in DuckDB,
-    20,000 values cost a query a tenth of a second."""
-
-    values: int = 20_000
-    """Different values, including those that cannot be converted."""
-    characters: int = 4 << 20
-    """Characters of their texts, before and after the conversion."""

@@ -4,7 +4,7 @@ Not here: where values are (`column_sources.py`), the mapping in a view's text (
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,50 +12,56 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.changes.arrow import BEFORE, GEOMETRY, arrow_type, is_labelled, may_be_invalid
+from strata_cdc.changes.arrow import BEFORE, GEOMETRY, arrow_type, may_be_invalid
 from strata_cdc.dialects.conversions import in_sql, is_whole
-from strata_cdc.dialects.made_values import written
 from strata_cdc.dialects.view_source import MadeValues
 from strata_cdc.errors import ReadAgainError
-from strata_cdc.tables.limits import ViewLimits
-from strata_cdc.tables.origins import stepped
-from strata_cdc.tables.values.verbatim import converted_texts
+from strata_cdc.tables.origins import converted_since
+from strata_cdc.tables.verbatim import INVALID_COLUMN, opened, verbatim_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from strata_cdc.dialects.view_source import Branch, ColumnSource, TypeChange, ViewSource
-    from strata_cdc.tables.port import OutputTable
+    from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewSource
 
 _VERSION, _SEQ = "_schema_version", "_seq"
 _SEPARATE: Final = pa.binary()
 
 
-def with_made_values(
-    source: ViewSource, tables: Mapping[str, OutputTable], limits: ViewLimits = ViewLimits()
-) -> ViewSource:
+class TableWithValues(Protocol):
+    """What a view reads: change tables, and the rows with which a history begins."""
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns that it has."""
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """All rows with these columns, a batch at a time."""
+
+
+def with_made_values(source: ViewSource, tables: Mapping[str, TableWithValues]) -> ViewSource:
     """The source with the results of conversions that SQL does not have, for the values in change tables.
 
     Args:
         source: The parts of a view.
         tables: Its change tables, by the names of its relations.
-        limits: Size of a column's mapping; if there are more values, the column has no mapping.
 
     Raises:
         LakeUnavailableError: The storage does not answer.
     """
-    wanted = list(_wanted(source, limits))
+    wanted = list(_wanted(source))
     for relation, table in tables.items():
         _gather(table, [one for one in wanted if one.branch.relation == relation], source.removed_until)
-    found = {(one.branch.relation, one.branch.versions, one.at): one for one in wanted}
     prefix = _unused(tables)
+    found = {
+        (one.branch.relation, one.branch.versions, one.at): one.made(f"{prefix}_{number}")
+        for number, one in enumerate(wanted)
+    }
 
     def place_of(branch: Branch, at: int, place: ColumnSource) -> ColumnSource:
-        one = found.get((branch.relation, branch.versions, at))
-        name = f"{prefix}_{branch.versions[0]}_{at}"
-        return place if one is None else replace(place, made=one.made(name))
+        return replace(place, made=found.get((branch.relation, branch.versions, at)))
 
     branches = [
         replace(branch, places=tuple(place_of(branch, at, place) for at, place in enumerate(branch.places)))
@@ -64,20 +70,14 @@ def with_made_values(
     return replace(source, branches=tuple(branches))
 
 
-def _wanted(source: ViewSource, limits: ViewLimits) -> Iterator[_Gathered]:
+def _wanted(source: ViewSource) -> Iterator[_Gathered]:
     for branch in source.branches:
         for at, (column, place) in enumerate(zip(source.columns, branch.places, strict=True)):
-            if place.physical and _is_told(place.steps) and not all(map(is_whole, place.steps)):
-                yield _Gathered(branch, at, place, limits, with_before=column.is_key)
+            if place.physical and (place.by_text or not all(map(is_whole, place.steps))):
+                yield _Gathered(branch, at, place, with_before=column.is_key)
 
 
-def _is_told(steps: Sequence[TypeChange]) -> bool:
-    """Whether the values alone determine the result: those of labels that share a text do not."""
-    sides = [side for step in steps for side in (step.before, step.after)]
-    return not any(is_labelled(side) and may_be_invalid(side) for side in sides)
-
-
-def _unused(tables: Mapping[str, OutputTable]) -> str:
+def _unused(tables: Mapping[str, TableWithValues]) -> str:
     """A prefix that no column's name has, in any case."""
     names = [name.lower() for table in tables.values() for name in table.columns.names]
     prefix = "made"
@@ -86,69 +86,68 @@ def _unused(tables: Mapping[str, OutputTable]) -> str:
     return prefix
 
 
-def _gather(table: OutputTable, wanted: Sequence[_Gathered], removed_until: int) -> None:
-    columns = {name for one in wanted for name in one.place.physical}
-    images = {BEFORE} if any(one.with_before for one in wanted) else set()
+def _gather(table: TableWithValues, wanted: Sequence[_Gathered], removed_until: int) -> None:
     if not wanted:
         return
-    for batch in table.batches([*sorted(columns | images), _VERSION, _SEQ]):
+    columns = {name for one in wanted for name in one.place.physical}
+    images = {BEFORE} if any(one.with_before for one in wanted) else set()
+    texts = {INVALID_COLUMN} if any(one.place.by_text for one in wanted) else set()
+    for batch in table.batches([*sorted(columns | images | texts), _VERSION, _SEQ]):
         left = batch.filter(pc.greater(batch[_SEQ], removed_until))
         for one in wanted:
             one.examine(left)
-        if all(one.is_over for one in wanted):
-            return
 
 
 class _Gathered:
     """The different values of one column, in rows of some versions."""
 
-    def __init__(self, branch: Branch, at: int, place: ColumnSource, limits: ViewLimits, *, with_before: bool) -> None:
+    def __init__(self, branch: Branch, at: int, place: ColumnSource, *, with_before: bool) -> None:
         self.branch, self.at, self.place, self.with_before = branch, at, place, with_before
-        self._limits = limits
         self._kind = arrow_type(place.steps[0].before)
+        self._asks_texts = place.by_text and may_be_invalid(place.steps[0].before) and pa.types.is_string(self._kind)
         self._keys: pa.Array = pa.array([], _SEPARATE)
         """Keys of the values that were examined and that SQL may not have."""
         self._values: list[_Converted] = []
-        self._count = self._characters = 0
-
-    @property
-    def is_over(self) -> bool:
-        """Whether there are more values than a view's text may have."""
-        return self._count > self._limits.values or self._characters > self._limits.characters
 
     def examine(self, rows: pa.Table) -> None:
         """Examines more rows."""
-        if self.is_over:
-            return
         own = rows.filter(pc.is_in(rows[_VERSION], pa.array(self.branch.versions, rows[_VERSION].type)))
-        images = [{name: own[name] for name in self.place.physical}]
+        images = [("", {name: own[name] for name in self.place.physical})]
         if self.with_before:
-            images.append({name: pc.struct_field(own[BEFORE], [name]) for name in self.place.physical})
-        for image in images:
-            self._convert(_coalesced([column.cast(self._kind) for column in image.values()]))
+            inside = {name: pc.struct_field(own[BEFORE], [name]) for name in self.place.physical}
+            images.append((f"{BEFORE}.", inside))
+        for prefix, image in images:
+            values = _coalesced([column.cast(self._kind) for column in image.values()])
+            texts = pa.nulls(len(values), pa.string())
+            if self._asks_texts:
+                (of_values,) = opened(
+                    own[INVALID_COLUMN], [verbatim_name(self.place.missing)], len(own), prefix
+                ).values()
+                texts = of_values.combine_chunks()
+            self._convert(values.drop_null(), texts.filter(values.is_valid()))
 
     def made(self, name: str) -> MadeValues | None:
         """The mapping; None if it has no values."""
-        before, after = ([getattr(value, side) for value in self._values] for side in ("before", "after"))
-        if self.is_over or not any(map(len, before)):
+        if not any(len(value.before) for value in self._values):
             return None
-        return MadeValues(name, pa.concat_arrays(before), pa.concat_arrays(after))
+        before, after, texts = (
+            pa.concat_arrays([getattr(value, side) for value in self._values]) for side in ("before", "after", "texts")
+        )
+        return MadeValues(name, before, after, texts if texts.null_count < len(texts) else None, self._asks_texts)
 
-    def _convert(self, values: pa.Array) -> None:
-        keys = _keys(values)
+    def _convert(self, values: pa.Array, texts: pa.Array) -> None:
+        asked = _asked(values, texts) if self._asks_texts else values
+        keys = _keys(asked)
         different = _firsts(keys)
         new = different[~pc.is_in(keys.take(pa.array(different)), self._keys).to_numpy(zero_copy_only=False)]
         looked_at = []
-        for at, converted in _converted_in_parts(values.take(pa.array(new)), self.place.steps):
+        rows = pa.table({"values": values, "texts": texts, "asked": asked}).take(pa.array(new))
+        for at, converted in _converted_in_parts(rows, self.place):
             own = new[at]
             if converted is not None:
                 own = own[converted.kept]
                 self._values.append(converted)
-                self._characters += sum(map(len, (*written(converted.before), *written(converted.after))))
-            self._count += len(own)
             looked_at.append(own)
-            if self.is_over:
-                break
         if looked_at:
             self._keys = pa.concat_arrays([self._keys, keys.take(pa.array(np.concatenate(looked_at)))])
 
@@ -158,46 +157,50 @@ class _Converted(Struct, frozen=True):
 
     before: pa.Array
     after: pa.Array
+    texts: pa.Array
+    """What `_invalid` would have for `after`."""
     kept: NDArray[np.int64]
     """Their indexes in the values that were passed."""
 
 
 def _converted_in_parts(
-    values: pa.Array, steps: Sequence[TypeChange], begin: int = 0
+    rows: pa.Table, place: ColumnSource, begin: int = 0
 ) -> Iterator[tuple[slice, _Converted | None]]:
     """Everything that can be converted, in parts as large as possible; None for a single value that is refused."""
-    if not len(values):
+    if not len(rows):
         return
     try:
-        converted = _converted(values, steps)
+        converted = _converted(rows, place)
     except ReadAgainError:
         converted = None
-    if converted is not None or len(values) == 1:
-        yield slice(begin, begin + len(values)), converted
+    if converted is not None or len(rows) == 1:
+        yield slice(begin, begin + len(rows)), converted
         return
-    half = len(values) // 2
-    yield from _converted_in_parts(values[:half], steps, begin)
-    yield from _converted_in_parts(values[half:], steps, begin + half)
+    half = len(rows) // 2
+    yield from _converted_in_parts(rows[:half], place, begin)
+    yield from _converted_in_parts(rows[half:], place, begin + half)
 
 
-def _converted(values: pa.Array, steps: Sequence[TypeChange]) -> _Converted:
-    """The values as mirrors convert them, without those that SQL certainly has.
+def _converted(rows: pa.Table, place: ColumnSource) -> _Converted:
+    """Values as mirrors convert them, without those that SQL certainly has.
+
+    Args:
+        rows: The `values`, their `texts` in `_invalid`, and how the view asks for them (`asked`).
+        place: Where they are, with the conversions.
 
     Raises:
         ReadAgainError: The server changed some of them in a way that is not known.
     """
-    is_sure = np.ones(len(values), np.bool_)
-    found = pa.chunked_array([values])
-    for step in steps:
-        is_sure &= in_sql(found.combine_chunks(), step)
-        after = stepped(found, step)
-        if may_be_invalid(step.before) or may_be_invalid(step.after):
-            nothing = pa.chunked_array([pa.nulls(len(values), pa.string())])
-            converted_texts(nothing, found, after, step.before, step.after)
-        found = after
-    after = found.combine_chunks()
+    is_sure = np.full(len(rows), not place.by_text)
+    values, texts = rows["values"], rows["texts"]
+    for step in place.steps:
+        if not place.by_text:
+            is_sure &= in_sql(values.combine_chunks(), step)
+        values, texts = converted_since(values, texts, [step])
+    after = values.combine_chunks()
     kept = np.flatnonzero(~is_sure & after.is_valid().to_numpy(zero_copy_only=False))
-    return _Converted(values.take(pa.array(kept)), after.take(pa.array(kept)), kept)
+    at = pa.array(kept)
+    return _Converted(rows["asked"].combine_chunks().take(at), after.take(at), texts.combine_chunks().take(at), kept)
 
 
 # Different values -------------------------------------------------------------------------------
@@ -205,7 +208,12 @@ def _converted(values: pa.Array, steps: Sequence[TypeChange]) -> _Converted:
 
 def _coalesced(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
     column = columns[0] if len(columns) == 1 else pc.coalesce(*columns)
-    return column.combine_chunks().drop_null()
+    return column.combine_chunks()
+
+
+def _asked(values: pa.Array, texts: pa.Array) -> pa.Array:
+    """Texts by which a view asks for values that look the same: what `_invalid` has for them, a colon, the value."""
+    return pc.binary_join_element_wise(texts.fill_null(""), values, ":")
 
 
 def _keys(values: pa.Array) -> pa.Array:

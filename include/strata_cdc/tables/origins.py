@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec import Struct
 
-from strata_cdc.changes.arrow import arrow_type
+from strata_cdc.changes.arrow import arrow_type, may_be_invalid
 from strata_cdc.dialects.view_source import TypeChange
 from strata_cdc.errors import ReadAgainError
 from strata_cdc.schema.model.row_effects import EffectKind, RowEffect
 from strata_cdc.tables.convert import convert_column
+from strata_cdc.tables.values.verbatim import converted_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,8 @@ class ValueOrigin(Struct, frozen=True):
     """The statements that changed its values since, in order."""
     given: pa.Scalar | None = None
     """Without a column: what existing rows have now; None for NULL."""
+    text: str | None = None
+    """What `_invalid` would have for `given`."""
     unknown: str | None = None
     """Why the log does not show the value."""
 
@@ -72,11 +75,33 @@ def given_since(value: pa.Scalar | None, column: Column, steps: Sequence[TypeCha
     kind = arrow_type(column)
     found = pa.chunked_array([pa.nulls(1, kind) if value is None else pa.array([value.as_py()], kind)])
     try:
-        for step in steps:
-            found = stepped(found, step)
+        found, texts = converted_since(found, pa.chunked_array([pa.nulls(1, pa.string())]), steps)
     except ReadAgainError as error:
         return ValueOrigin(unknown=error.facts().message)
-    return ValueOrigin(given=found[0] if found[0].is_valid else None)
+    return ValueOrigin(given=found[0] if found[0].is_valid else None, text=texts[0].as_py())
+
+
+def converted_since(
+    values: pa.ChunkedArray, texts: pa.ChunkedArray, steps: Sequence[TypeChange]
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Values after several conversions, with what `_invalid` has for them then.
+
+    Args:
+        values: The values before.
+        texts: What `_invalid` has for them; NULL for most.
+        steps: The conversions, in order.
+
+    Raises:
+        ReadAgainError: It is not known what the server made of some of them.
+    """
+    for step in steps:
+        after = stepped(values, step)
+        if may_be_invalid(step.before) or may_be_invalid(step.after):
+            texts = converted_texts(texts, values, after, step.before, step.after)
+        if not may_be_invalid(step.after):
+            texts = pa.chunked_array([pa.nulls(len(texts), pa.string())])
+        values = after
+    return values, texts
 
 
 def stepped(values: pa.ChunkedArray, step: TypeChange) -> pa.ChunkedArray:

@@ -16,15 +16,16 @@ from strata_cdc.dialects.view_source import ViewColumn, ViewSource
 from strata_cdc.dialects.views import Writer
 from strata_cdc.errors import Usage
 from strata_cdc.mirrors.current import position_now
+from strata_cdc.mirrors.layout import key_columns
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
-from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.definition import TableDefinition, TableName
 from strata_cdc.schema.model.folding import fold_name
-from strata_cdc.tables.column_sources import branches_of, converted_branches_of, view_columns
-from strata_cdc.tables.layout import table_url
+from strata_cdc.tables.column_sources import view_columns
+from strata_cdc.tables.layout import own_name, table_url
 from strata_cdc.tables.lifetimes import life_of
-from strata_cdc.tables.limits import ViewLimits
 from strata_cdc.tables.lost import newest_commits, open_changes
 from strata_cdc.tables.made_values import with_made_values
+from strata_cdc.tables.view_branches import changes_layout, rows_layout
 from strata_cdc.views.mirror_rows import rows_of_mirror, standing_mirror
 
 if TYPE_CHECKING:
@@ -71,7 +72,6 @@ def make_views(
     wanted: Callable[[TableName], bool] = lambda _: True,
     *,
     member: str = "",
-    limits: ViewLimits = ViewLimits(),
 ) -> list[MadeView]:
     """The views of all tables of a source that are there now and that something is published of.
 
@@ -83,7 +83,6 @@ def make_views(
         through: How it reads change tables.
         wanted: Which tables.
         member: A suffix for the tables' names in those of the views, if several sources have such tables.
-        limits: How many values the text of a view has that SQL cannot convert.
 
     Raises:
         LostTableError: Of a change table something was deleted, or its log is not whole.
@@ -97,7 +96,7 @@ def make_views(
     for name in sorted({change.name for change in past.table_changes}):
         life = life_of(past.table_changes, name) if wanted(name) else None
         if life is not None:
-            table = _Table(lake, source, name, life, past, member, limits)
+            table = _Table(lake, source, name, life, past, member)
             made += table.views(dialect, through)
     return made
 
@@ -138,9 +137,8 @@ class _Table:
         life: TableLifetime,
         past: _StatementsPast,
         member: str,
-        limits: ViewLimits,
     ) -> None:
-        self._lake, self._past, self._limits = lake, past, limits
+        self._lake, self._past = lake, past
         self._source_name, self._name = source, name
         self._member, self._called = member, member_name(name, member)
         self._life = life
@@ -181,9 +179,9 @@ class _Table:
         if refusal is not None:
             return MadeView(self._name, ViewKind.NOW, (), (refusal,) if why_not is None else (refusal, why_not))
         view = view_name(self._called, "", dialect, through)
-        branches = tuple(converted_branches_of(self._life, self._fields(), written.columns))
-        tables = {str(name): table for name, table in self._tables.items()}
-        source = with_made_values(replace(written.source, branches=branches), tables, self._limits)
+        layout = rows_layout(self._life, written.columns)
+        source = replace(written.source, columns=layout.columns, branches=layout.branches(self._fields()))
+        source = with_made_values(source, {str(name): table for name, table in self._tables.items()})
         now = _ROWS[dialect](dialect, source).now(view)
         notes = self._notes() if why_not is None else (*self._notes(), why_not)
         return MadeView(self._name, ViewKind.NOW, (now,), notes, written.columns)
@@ -205,9 +203,12 @@ class _Table:
 
     def _refusal(self) -> str | None:
         """Why the rows cannot be known."""
-        key = [fold_name(name) for name in self._life.definition.primary_key]
+        key = _key_of(self._life.definition)
         if not key:
-            return "the table has no primary key, so its changes do not say which of equal rows they are about"
+            return (
+                "the table has no primary key, and no unique key without NULL: its changes do not say which of equal "
+                "rows they are about"
+            )
         if any(era.definition.versioned for era in self._life.eras):
             return "the table is system-versioned: its changes have rows of the past under the keys of current ones"
         for removal in self._removals:
@@ -219,11 +220,11 @@ class _Table:
 
     def _other_key(self, era: VersionSpan, key: Sequence[str]) -> str | None:
         columns = self._life.definition.columns
-        then = [fold_name(name) for name in era.definition.primary_key]
+        then = _key_of(era.definition)
         of_key = {fold_name(column.name): value for column, value in zip(columns, era.values, strict=True)}
         named = [of_key[name].origin.column for name in key]
         if any(column is None for column in named) or then != [fold_name(one.name) for one in named if one is not None]:
-            return f"the table had another primary key in version {era.version_id}"
+            return f"the table had another key in version {era.version_id}"
         return None
 
     # What views are made of ---------------------------------------------------------------------
@@ -240,12 +241,12 @@ class _Table:
             )
             relations.append((str(name), relation))
             preludes += prelude
-        columns = view_columns(self._life.definition, self._life.definition.primary_key)
+        columns = view_columns(self._life.definition, _key_of(self._life.definition))
         known = [(str(name), tuple(sorted(self._versions))) for name in self._tables if name == self._name]
         source = ViewSource(
             columns,
             tuple(relations),
-            tuple(branches_of(self._life, self._fields(), columns)),
+            changes_layout(self._life, columns).branches(self._fields()),
             tuple(known),
             max((removal.seq for removal in self._removals), default=0),
             f"{self._name} has rows of a version that is newer than this view: run `strata views` again",
@@ -254,3 +255,8 @@ class _Table:
 
     def _fields(self) -> dict[TableName, Sequence[pa.Field]]:
         return {name: table.columns for name, table in self._tables.items()}
+
+
+def _key_of(definition: TableDefinition) -> list[str]:
+    """The columns that identify a row, by folded name; none if only the whole row does."""
+    return [fold_name(own_name(name)) for name in key_columns(definition)]

@@ -20,6 +20,7 @@ from strata_cdc.errors import Usage
 from strata_cdc.files.storage import arrow_file_system
 from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.data_files import names_in
+from strata_cdc.mirrors.histories.base_rows import BaseRows
 from strata_cdc.mirrors.histories.beginning import beginning_of
 from strata_cdc.mirrors.layout import key_columns
 from strata_cdc.mirrors.position import UNNAMED, Naming
@@ -29,11 +30,13 @@ from strata_cdc.schema.history.table_changes import removals_of, table_changes_o
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.store.database import OnMissing, open_store
-from strata_cdc.tables.column_sources import held_branches_of, held_place_of, kinds_of, view_columns
+from strata_cdc.tables.column_sources import view_columns
 from strata_cdc.tables.layout import INTERVAL, column_name, table_url
 from strata_cdc.tables.lifetimes import life_of
 from strata_cdc.tables.lost import newest_commits, open_changes
+from strata_cdc.tables.made_values import with_made_values
 from strata_cdc.tables.verbatim import INVALID_COLUMN
+from strata_cdc.tables.view_branches import history_layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +49,9 @@ if TYPE_CHECKING:
     from strata_cdc.position.token import Token
     from strata_cdc.schema.history.versions import RowRemoval, TableChange
     from strata_cdc.tables.lifetimes import TableLifetime, VersionSpan
+    from strata_cdc.tables.made_values import TableWithValues
     from strata_cdc.tables.port import OutputTable
+    from strata_cdc.tables.view_branches import ViewLayout
 
 HISTORY = "__history"
 _UNKNOWN: Mapping[TableName, int] = MappingProxyType({})
@@ -146,7 +151,8 @@ class MirrorHistory(Struct, frozen=True):
             read = zip(source.view.relations, datasets, strict=True)
             relations = tuple((name, registered(dataset)) for (name, _), dataset in read)
             source = replace(source, view=replace(source.view, relations=relations))
-        schema = pa.schema([*((column.published, column.kind) for column in source.view.columns), *VALIDITY])
+        shown = [column for column in source.view.columns if column.is_shown]
+        schema = pa.schema([*((column.published, column.kind) for column in shown), *VALIDITY])
         return frame_of(HistoryWriter(Dialect.DUCKDB, source).query().sql(Dialect.DUCKDB.value), datasets, schema)
 
     # What views are made of ---------------------------------------------------------------------
@@ -157,9 +163,9 @@ class MirrorHistory(Struct, frozen=True):
             relation, prelude = relation_of(dialect, through, name, self.urls[name], sorted(table.files()))
             relations.append((str(name), relation))
             preludes += prelude
-        columns = self._view_columns()
-        fields = {name: table.columns for name, table in self.tables.items()}
-        base = self._base(columns)
+        layout = history_layout(self.life, self._view_columns())
+        branches = layout.branches({name: table.columns for name, table in self.tables.items()})
+        base = self._base(layout)
         if base is not None:
             its_name = TableName(self.mirror.table.database, f"{self.mirror.table.table}__first")
             its_files = sorted(self.base.snapshot.files)
@@ -171,35 +177,56 @@ class MirrorHistory(Struct, frozen=True):
         if through is Through.DELTA:
             live, _ = relation_of(dialect, through, self.mirror.table, self.mirror.url, ())
         view = ViewSource(
-            columns,
+            layout.columns,
             tuple(relations),
-            tuple(held_branches_of(self.life, fields, columns)),
+            (*branches, *([] if base is None else [base])),
             tuple((name, tuple(sorted(self.versions))) for name in own),
             0,
             f"{self.mirror.table} has rows of a version that is newer than this view: make it anew",
         )
-        source = HistorySource(view, bool(self.key), base, self.begins_at.seq, self.reached.seq, live, self.emptied)
+        view = with_made_values(view, self._tables_with_values())
+        of_changes, of_base = view.branches[: len(branches)], view.branches[len(branches) :]
+        source = HistorySource(
+            replace(view, branches=of_changes),
+            bool(self.key),
+            of_base[0] if of_base else None,
+            self.begins_at.seq,
+            self.reached.seq,
+            live,
+            self.emptied,
+            self._stages_begin(layout),
+        )
         return source, preludes
+
+    def _tables_with_values(self) -> dict[str, TableWithValues]:
+        """The tables of the view's relations."""
+        tables: dict[str, TableWithValues] = {str(name): table for name, table in self.tables.items()}
+        return tables | {_BASE: BaseRows(self._dataset(_BASE), self.base.position.schema_version)}
+
+    def _stages_begin(self, layout: ViewLayout) -> tuple[int, ...]:
+        stages = layout.stages.of_eras
+        return tuple(self.eras[stages.index(stage)].begins for stage in range(1, stages[-1] + 1))
 
     def _view_columns(self) -> tuple[ViewColumn, ...]:
         return tuple(_renamed(column) for column in view_columns(self.mirror.definition, self.key))
 
-    def _base(self, columns: Sequence[ViewColumn]) -> Branch | None:
+    def _base(self, layout: ViewLayout) -> Branch | None:
         if not self.base.snapshot.live_rows:
             return None
-        era = next(span for span in self.eras if span.version_id == self.base.position.schema_version)
+        version = self.base.position.schema_version
+        at = next(at for at, span in enumerate(self.eras) if span.version_id == version)
         # A column that was added and is NULL in all rows may be in none of the files.
         inside = set(names_in(self._base_files()))
         there = [field for field in self.base.schema if name_in_files(field) in inside and not is_former(field)]
         in_files = {field.name: name_in_files(field) for field in there}
-        kinds = kinds_of(era.definition)
-        places = [held_place_of(value, column, there, kinds) for value, column in zip(era.values, columns, strict=True)]
-        sources = [replace(source, physical=tuple(in_files[name] for name in source.physical)) for source in places]
+        sources = [
+            replace(source, physical=tuple(in_files[name] for name in source.physical))
+            for source in layout.places(at, there)
+        ]
         if INVALID_COLUMN not in inside:
             sources = [replace(source, missing="") if source.physical else source for source in sources]
-        return Branch(
-            _BASE, (), tuple(ColumnSource() if source.missing and not source.physical else source for source in sources)
-        )
+        places = tuple(ColumnSource() if source.missing and not source.physical else source for source in sources)
+        return Branch(_BASE, (version,), places, layout.stages.of_eras[at])
 
     def _had_key(self, era: VersionSpan, key: Sequence[str]) -> bool:
         """Whether these columns identified rows in that version."""
@@ -208,7 +235,7 @@ class MirrorHistory(Struct, frozen=True):
             for column, value in zip(self.mirror.definition.columns, era.values, strict=True)
         }
         then = {fold_name(name) for name in key_columns(era.definition)}
-        columns = [by_name[fold_name(name)].column for name in key]
+        columns = [by_name[fold_name(name)].origin.column for name in key]
         return bool(key) and then == {fold_name(column_name(one.name)) if one is not None else None for one in columns}
 
     def _dataset(self, relation: str) -> ds.Dataset:

@@ -91,6 +91,13 @@ def has_other_forms(values: pa.ChunkedArray, column: Column) -> bool:
     return bool(pc.any(pc.match_substring_regex(values, f"[{escaped}]")).as_py())
 
 
+def keeps_invalid(before: Column, after: Column) -> bool:
+    """Whether a date or time that is not on the calendar is still the same in its new type."""
+    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    is_longer = one.kind is other.kind and one.kind in _MOMENTS and (other.length or 0) >= (one.length or 0)
+    return is_longer or (one.kind is TypeKind.DATE and other.kind is TypeKind.DATETIME)
+
+
 def _converted(texts: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
     before, after = pair.before, pair.after
     more = (pair.other.length or 0) - (pair.one.length or 0)
