@@ -15,6 +15,7 @@ from strata_cdc.flavour import Flavour
 from strata_cdc.schema.apply.addresses import address_text
 from strata_cdc.schema.ddl.changes import ConvertPartition, CreateTable, DropTables, RemoveRows, RowsGone
 from strata_cdc.schema.ddl.context import DdlContext, context_of, statement_text
+from strata_cdc.schema.ddl.dml import tables_changed_by
 from strata_cdc.schema.ddl.literals import Literal, LiteralKind
 from strata_cdc.schema.ddl.partitions import PartitionVerb, read_partition_step
 from strata_cdc.schema.ddl.read import read_ddl
@@ -175,3 +176,11 @@ def test_the_text_of_an_inet6_is_that_of_rows(words: list[int]):
     size = inet6_texts(np.frombuffer(raw, np.uint8), np.array([0, 16], np.int32), offsets, out)
     ours = address_text(Literal(LiteralKind.HEX, raw.hex()), ColumnType(TypeKind.INET6))
     assert ours == bytes(out[:size]).decode()
+
+
+def test_settings_before_a_statement_that_changes_rows():
+    statement = "SET STATEMENT sql_mode = (SELECT ''), lock_wait_timeout = 3 FOR INSERT INTO t VALUES (1)"
+    assert tables_changed_by(statement, D) == (TableName("d", "t"),)
+    assert read_ddl(statement, D) == ()
+    for other in ("SET STATEMENT sql_mode = '' FOR ALTER TABLE t FORCE", "SET PASSWORD = 'x'"):
+        assert tables_changed_by(other, D) is None

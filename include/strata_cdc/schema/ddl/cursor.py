@@ -235,6 +235,18 @@ class TokenCursor:
                 self.at = at
                 return
 
+    def skip_settings(self) -> bool:
+        """Skips `SET STATEMENT variable = value, ... FOR` of MariaDB: the event has the values already. False if
+        something else comes next."""
+        if not self.take_all("SET", "STATEMENT"):
+            return False
+        while not self.at_end() and not self.accept("FOR"):
+            if self.word == "(":
+                self.skip_parentheses()
+            else:
+                self.at += 1
+        return True
+
     def at_end(self) -> bool:
         """Whether nothing but a semicolon follows."""
         return self.word == END or (self.word == ";" and self.ahead(1) == END)

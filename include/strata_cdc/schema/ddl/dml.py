@@ -35,10 +35,23 @@ def tables_changed_by(statement: str, context: DdlContext) -> tuple[TableName, .
     start = statement.lstrip(_BLANKS)
     if start[:2] in {"/*", "--"} or start[:1] == "#":
         start = _behind_comments(start)
+    if start[:3].upper() == "SET":
+        return _with_settings(statement, context)
     if not start[:7].upper().startswith(_STARTS):
         return None
     try:
         return tuple(dict.fromkeys(_targets(TokenCursor(statement, context))))
+    except DdlError:
+        return ()
+
+
+def _with_settings(statement: str, context: DdlContext) -> tuple[TableName, ...] | None:
+    """As `tables_changed_by`, for a statement of MariaDB with settings before it."""
+    try:
+        cursor = TokenCursor(statement, context)
+        if not cursor.skip_settings() or not cursor.word.startswith(_STARTS):
+            return None
+        return tuple(dict.fromkeys(_targets(cursor)))
     except DdlError:
         return ()
 

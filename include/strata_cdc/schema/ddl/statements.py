@@ -234,15 +234,8 @@ def _rename(cursor: TokenCursor) -> tuple[Change, ...]:
 
 
 def _set(cursor: TokenCursor) -> tuple[Change, ...]:
-    """SET STATEMENT variable = value, ... FOR statement, of MariaDB: the event has the values already."""
-    if not cursor.accept("STATEMENT"):
-        return ()
-    while not cursor.at_end() and not cursor.accept("FOR"):
-        if cursor.word == "(":
-            cursor.skip_parentheses()
-        else:
-            cursor.at += 1
-    return read_statement(cursor)
+    cursor.at -= 1
+    return read_statement(cursor) if cursor.skip_settings() else ()
 
 
 _STATEMENTS: dict[str, Callable[[TokenCursor], tuple[Change, ...]]] = {
