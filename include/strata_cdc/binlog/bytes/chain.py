@@ -90,7 +90,7 @@ class EventChain:
         return len(index), None
 
     def _filled(self, index: EventIndex) -> EventIndex:
-        """The index with the end positions that the server left out, as far as an event before them has its own."""
+        """The index with the end positions that the server does not write, as far as others show them."""
         without = index.log_positions == 0
         is_made = (index.flags & EventFlag.ARTIFICIAL != 0) | (index.types == EventType.FORMAT_DESCRIPTION)
         made = without & (is_made | (index.types == EventType.GTID_LIST))

@@ -164,25 +164,25 @@ class TransactionScanner:
         buffer: npt.NDArray[np.uint8],
         index: EventIndex,
         first: int,
-        behind: int,
+        stop: int,
         payload: int = _NO_PAYLOAD,
         payload_end: int = _NO_PAYLOAD,
     ) -> None:
-        """Walks over the events from number `first` to before `behind`.
+        """Walks over the events from number `first` to before `stop`.
 
         Args:
             buffer: The bytes that they are in.
             index: Has them.
             first: The first event.
-            behind: The event after the last.
+            stop: The event after the last.
             payload: Offset of the compressed transaction, or of the compressed event, that they are in.
             payload_end: The offset after it.
         """
         buffers, servers, table_maps = self._buffers, self._servers, self._table_maps
         checksum_bytes = self._format.checksum_bytes if payload == _NO_PAYLOAD else 0
         form = Form(checksum_bytes, payload, payload_end, self._split_bytes, self._post_headers)
-        buffers.reserve(behind - first)
-        events, at = index.events(first, behind), 0
+        buffers.reserve(stop - first)
+        events, at = index.events(first, stop), 0
         while True:
             known = Known(servers.keys, table_maps.bodies, table_maps.table_maps, table_maps.places, table_maps.widths)
             self._state.keys = servers.count

@@ -108,7 +108,7 @@ class FileSource:
 
 def _refuse_step_back(binlog: BinlogFile, batch: TransactionBatch, executed: ExecutedBuilder) -> None:
     """Refuses a number of MariaDB that is not above those before it in its domain, in the same file: by a position it
-    would have come before, and its rows would be left out."""
+    would have come before, and its rows would be skipped."""
     row = batch.first_step_back(executed)
     if row is not None:
         record = batch.record(row)
