@@ -185,7 +185,7 @@ MUTATIONS: dict[str, tuple[Callable[[Rows], Rows], set[tuple[str, str | None, Se
     "unsigned": (after(14, n=-1), {(BETWEEN, "n", ERROR)}),
     "digits": (after(14, price=Decimal("20000.00")), {(BETWEEN, "price", ERROR)}),
     "long": (after(13, name="123456789"), {("expect_column_value_lengths_to_be_between", "name", ERROR)}),
-    "time": (after(14, took=3020399000001), {(BETWEEN, "took", ERROR)}),
+    "time": (after(14, took=3020400000000), {(BETWEEN, "took", ERROR)}),
     "json": (after(14, doc="{'a': 1}"), {("expect_column_values_to_be_json_parseable", "doc", ERROR)}),
     "key null": (after(14, id=None), {(NOT_NULL, "id", ERROR)}),
     "key doubled": (key_again, {(HISTORY, None, WARNING)}),

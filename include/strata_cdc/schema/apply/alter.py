@@ -38,7 +38,7 @@ from strata_cdc.schema.ddl.changes import (
 )
 from strata_cdc.schema.ddl.fitting import fitting
 from strata_cdc.schema.model.charsets import default_collation
-from strata_cdc.schema.model.definition import Period, TableDefinition
+from strata_cdc.schema.model.definition import ApplicationPeriod, TableDefinition
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.types import INTEGERS, TypeKind, parse_column_type
 
@@ -128,13 +128,13 @@ class _Altering:
             sequence=self.before.sequence,
         )
 
-    def period_after(self) -> Period | None:
+    def period_after(self) -> ApplicationPeriod | None:
         """The period; CHANGE cannot rename its columns (11.8)."""
         period = self.before.period
         renamed = {fold_name(step.old): step.new for step in self.steps if isinstance(step, RenameColumn)}
         if period is not None and renamed:
             bounds = (renamed.get(fold_name(bound), bound) for bound in (period.start, period.end))
-            period = Period(period.name, *bounds)
+            period = ApplicationPeriod(period.name, *bounds)
         periods = [step.period for step in self.steps if isinstance(step, SetPeriod)]
         return periods[-1] if periods else period
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.flavour import Flavour
     from strata_cdc.schema.ddl.changes import WrittenKey, WrittenKeyPart
-    from strata_cdc.schema.model.definition import Column, Period, TableDefinition
+    from strata_cdc.schema.model.definition import ApplicationPeriod, Column, TableDefinition
 
 _ORDERED = frozenset({KeyKind.PRIMARY, KeyKind.UNIQUE, KeyKind.INDEX})
 _LONGEST_NAME = 64
@@ -177,7 +177,7 @@ def prefix_of(column: Column, length: int | None, *, mariadb: bool) -> int | Non
     return min(length, characters_of(column) if longest is None else longest(column_type))
 
 
-def with_period_columns(written: Iterable[WrittenKey], period: Period | None) -> list[WrittenKey]:
+def with_period_columns(written: Iterable[WrittenKey], period: ApplicationPeriod | None) -> list[WrittenKey]:
     """The keys, with the columns of the period where they name it (`p WITHOUT OVERLAPS`): first its end.
 
     Raises:
@@ -191,7 +191,7 @@ def with_period_columns(written: Iterable[WrittenKey], period: Period | None) ->
     ]
 
 
-def _of_period(part: WrittenKeyPart, period: Period | None) -> tuple[WrittenKeyPart, ...]:
+def _of_period(part: WrittenKeyPart, period: ApplicationPeriod | None) -> tuple[WrittenKeyPart, ...]:
     if not part.is_period:
         return (part,)
     if period is None or fold_name(period.name) != fold_name(part.column or ""):

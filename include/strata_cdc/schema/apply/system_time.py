@@ -13,7 +13,7 @@ from strata_cdc.schema.model.folding import fold_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from strata_cdc.schema.model.definition import Key, Period
+    from strata_cdc.schema.model.definition import ApplicationPeriod, Key
 
 ROW_START: Final = "ROW START"
 ROW_END: Final = "ROW END"
@@ -54,7 +54,7 @@ def _without_last(key: Key, ends: set[str]) -> Key:
     return replace(key, parts=key.parts[:-1])
 
 
-def with_period_not_null(columns: Iterable[Column], period: Period | None) -> list[Column]:
+def with_period_not_null(columns: Iterable[Column], period: ApplicationPeriod | None) -> list[Column]:
     """The columns, with those of the period as NOT NULL."""
     bounds = set() if period is None else {fold_name(period.start), fold_name(period.end)}
     return [

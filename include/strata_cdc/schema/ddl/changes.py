@@ -11,7 +11,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from strata_cdc.schema.ddl.context import DdlContext
     from strata_cdc.schema.ddl.literals import Literal
-    from strata_cdc.schema.model.definition import Generated, KeyKind, Period, TableName
+    from strata_cdc.schema.model.definition import ApplicationPeriod, Generated, KeyKind, TableName
     from strata_cdc.schema.model.types import TypeKind
 
 # Columns and keys as they are written ------------------------------------------------------------
@@ -229,7 +229,7 @@ class SetVersioning(Struct, frozen=True):
 class SetPeriod(Struct, frozen=True):
     """ADD PERIOD FOR an application's time; DROP PERIOD if it is None."""
 
-    period: Period | None
+    period: ApplicationPeriod | None
 
 
 class Conditional(Struct, frozen=True):
@@ -318,7 +318,7 @@ class CreateTable(Struct, frozen=True):
     written_by_server: bool = False
     """The server wrote it instead of a LIKE of a table that is in no binlog; the server then omits the table's
     charset."""
-    period: Period | None = None
+    period: ApplicationPeriod | None = None
     """The PERIOD FOR an application's time."""
 
 

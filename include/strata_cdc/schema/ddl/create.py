@@ -19,7 +19,7 @@ from strata_cdc.schema.ddl.changes import (
 from strata_cdc.schema.ddl.columns import read_column
 from strata_cdc.schema.ddl.keys import key_is_next, read_constraint_or_key
 from strata_cdc.schema.ddl.options import read_table_options
-from strata_cdc.schema.model.definition import KeyKind, Period, TableName
+from strata_cdc.schema.model.definition import ApplicationPeriod, KeyKind, TableName
 
 if TYPE_CHECKING:
     from strata_cdc.schema.ddl.cursor import TokenCursor
@@ -100,7 +100,7 @@ class _Elements(Struct):
 
     columns: list[WrittenColumn] = field(default_factory=list)
     keys: list[WrittenKey] = field(default_factory=list)
-    period: Period | None = None
+    period: ApplicationPeriod | None = None
 
 
 def _read_elements(cursor: TokenCursor, elements: _Elements) -> None:
@@ -121,7 +121,7 @@ def _read_elements(cursor: TokenCursor, elements: _Elements) -> None:
     cursor.expect(")")
 
 
-def read_period(cursor: TokenCursor) -> Period | None:
+def read_period(cursor: TokenCursor) -> ApplicationPeriod | None:
     """Reads `PERIOD FOR name (start, end)` of MariaDB; None for SYSTEM_TIME, whose columns say themselves what they
     are."""
     cursor.expect("PERIOD")
@@ -133,7 +133,7 @@ def read_period(cursor: TokenCursor) -> Period | None:
     cursor.expect(",")
     end = cursor.name()
     cursor.expect(")")
-    return None if is_of_system else Period(name, start, end)
+    return None if is_of_system else ApplicationPeriod(name, start, end)
 
 
 def column_keys(column: WrittenColumn) -> list[WrittenKey]:

@@ -146,7 +146,7 @@ class Key(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Its last two columns are the end and the start of the table's period."""
 
 
-class Period(Struct, frozen=True):
+class ApplicationPeriod(Struct, frozen=True):
     """PERIOD FOR of MariaDB: the columns that begin and end it."""
 
     name: str
@@ -174,7 +174,7 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     """In lower case, if it is written; it limits the length of keys."""
     versioned: bool = False
     """WITH SYSTEM VERSIONING of MariaDB: rows stay after they are changed or deleted, with the end of their time."""
-    period: Period | None = None
+    period: ApplicationPeriod | None = None
     """The application-time period."""
     sequence: bool = False
     """A SEQUENCE of MariaDB: a table of one row, and each row event replaces it."""
