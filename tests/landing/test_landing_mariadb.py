@@ -17,6 +17,7 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.domains import DomainSet
 from tests.landing.landing import assert_is_the_servers, executed, land
 from tests.mariadb_server import FAMILIES, start_family
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,7 +173,8 @@ def test_what_has_landed_is_what_the_server_says(pair, tmp_path):
     primary, _ = pair
     primary.run_sql("SET gtid_domain_id = 9, server_id = 77; INSERT INTO d.t (a) VALUES ('x')")
     primary.run_sql("FLUSH BINARY LOGS; SET gtid_seq_no = 5000; INSERT INTO d.t (a) VALUES ('x')")
-    primary.run_sql("PURGE BINARY LOGS TO 'binlog.000002'")
+    # A file stays while a replica reads it.
+    wait_until(lambda: primary.run_sql("PURGE BINARY LOGS TO 'binlog.000002'") == "" and len(primary.binlogs()) == 1)
     fresh = land(primary, tmp_path)
     assert fresh.executed_before == "0-1-2,9-77-1"
     assert DomainSet.parse(fresh.executed) == executed(primary)

@@ -17,3 +17,7 @@ SET collation_server = latin1_bin;
 CREATE DATABASE f;
 CREATE TABLE f.t (a TEXT, b TEXT BINARY);
 ALTER TABLE d.u CHARSET utf8mb3, CONVERT TO CHARACTER SET latin1, ADD d TEXT, ADD e TEXT CHARSET ascii;
+-- The collation of CONVERT TO is not that of the default which the same statement names.
+CREATE TABLE converted (a VARCHAR(9)) CHARACTER SET latin1;
+ALTER TABLE converted CONVERT TO CHARACTER SET utf8mb4 COLLATE uca1400_as_ci, DEFAULT CHARACTER SET utf8mb4;
+ALTER TABLE converted DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, CONVERT TO CHARACTER SET utf8mb4, DEFAULT CHARACTER SET utf8mb4;

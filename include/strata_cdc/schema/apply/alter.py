@@ -154,6 +154,7 @@ class _Altering:
     def table_collation(self) -> str | None:
         """The table's default collation afterwards; CONVERT TO sets it too."""
         collation = self.before.collation
+        is_mariadb = self.context.flavour.is_mariadb()
         written: str | None = None
         named: str | None = None
         """A collation that the statement names. The name of its charset, if it comes later, does not change it."""
@@ -161,7 +162,9 @@ class _Altering:
             if isinstance(step, ConvertCharset):
                 self.conversion = self.converted(step)
                 collation = self.conversion.collation
-                named = collation if step.collation else None
+                # To MariaDB, CONVERT TO and the default have each their own collation.
+                if not is_mariadb:
+                    named = collation if step.collation else None
             elif isinstance(step, SetOptions) and (step.options.charset is not None or step.options.collation):
                 charset = step.options.charset
                 inherited = self.database_collation if charset == "" else collation
@@ -172,7 +175,7 @@ class _Altering:
                     collation = named
                 written = collation
         # To MariaDB the order does not matter: the default that is written is that of the table.
-        return written if written is not None and self.context.flavour.is_mariadb() else collation
+        return written if written is not None and is_mariadb else collation
 
     def converted(self, step: ConvertCharset) -> Conversion:
         """The conversion; for MariaDB a collation that an earlier one names stays, as both must have one charset."""
