@@ -12,7 +12,7 @@ import pytest
 
 from tests import properties
 from tests.as_new import global_variables, make_as_new
-from tests.mariadb_server import PREFIXES, MariadbServer, start_mariadb
+from tests.mariadb_server import MariadbServer, start_mariadb
 from tests.mysql_server import MysqlServer, start_server
 from tests.s3_server import BUCKET, start_s3
 
@@ -83,8 +83,6 @@ def mysql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServ
 @pytest.fixture(scope="session")
 def mariadb_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbServer]:
     """A MariaDB of the newest version for the whole run, as `mysql_server`."""
-    if not PREFIXES["11.8"].exists():
-        pytest.skip("without MariaDB: `make setup` could not fetch it")
     with start_mariadb(tmp_path_factory.mktemp("mariadb"), "11.8") as server:
         yield server
 

@@ -88,7 +88,9 @@ def launch_mariadb(folder: Path, version: str, *options: str, port: int | None =
 
 @contextmanager
 def start_mariadb(folder: Path, version: str, *options: str) -> Iterator[MariadbServer]:
-    """A server for the time of a `with` block; its data go with it."""
+    """A server for the time of a `with` block, whose data go with it; skips the test if it is not installed."""
+    if not PREFIXES[version].exists():
+        pytest.skip("without MariaDB: `make setup` could not fetch it")
     server = launch_mariadb(folder, version, *options)
     try:
         yield server
@@ -109,7 +111,5 @@ def start_family(folder: Path, family: str, *options: str) -> Iterator[MysqlServ
         with start_server(folder, *options) as server:
             yield server
         return
-    if not PREFIXES[version].exists():
-        pytest.skip("without MariaDB: `make setup` could not fetch it")
     with start_mariadb(folder, version, *options) as server:
         yield server

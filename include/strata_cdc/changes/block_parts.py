@@ -38,8 +38,8 @@ def parts_of(block: RowBlock, most_bytes: int = MOST_INFLATED_BYTES) -> Iterator
             starts.append(row)
             total = 0
         total += size
-    for first, behind in pairwise([*starts, block.rows.count]):
-        yield replace(block, rows=block.rows.part(first, behind))
+    for first, end in pairwise([*starts, block.rows.count]):
+        yield replace(block, rows=block.rows.part(first, end))
 
 
 def _inflated_bytes(block: RowBlock) -> Ints | None:

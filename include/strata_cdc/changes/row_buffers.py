@@ -47,14 +47,14 @@ class BufferedRows(Struct, frozen=True, eq=False):
         seqs, numbers = self.facts[Fact.SEQ], self.facts[Fact.ROW]
         return self.part(0, int(np.count_nonzero((seqs < seq) | ((seqs == seq) & (numbers < row)))))
 
-    def part(self, first: int, behind: int) -> BufferedRows:
-        """The rows from number `first` up to, not including, number `behind`."""
+    def part(self, first: int, end: int) -> BufferedRows:
+        """The rows from number `first` up to, not including, number `end`."""
         return BufferedRows(
-            behind - first,
+            end - first,
             self.flags,
-            tuple(cells[first:behind] for cells in self.after),
-            tuple(cells[first:behind] for cells in self.before),
-            tuple(facts[first:behind] for facts in self.facts),
+            tuple(cells[first:end] for cells in self.after),
+            tuple(cells[first:end] for cells in self.before),
+            tuple(facts[first:end] for facts in self.facts),
         )
 
 
