@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 import strata_cdc.mirrors
 from bench.timing import ChildrenCpu, python
+from strata_cdc.cli.engine_steps import EngineSteps
 from strata_cdc.cli.options import LOCAL
-from strata_cdc.cli.spark_steps import SparkSteps
 from strata_cdc.config.settings import load_settings
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.dump_source import dump_source
@@ -85,7 +85,7 @@ def measure(folder: str) -> None:
         return found
 
     begin = time.perf_counter()
-    spark = SparkSteps(settings.source(SOURCE), LOCAL)
+    spark = EngineSteps(settings.source(SOURCE), master=LOCAL)
     timed("track", lambda: ingest.track(SOURCE, settings=settings))
     run = timed("plan", lambda: ingest.plan(SOURCE, None, None, settings=settings)).run
     timed("decode", lambda: spark.decode(run))

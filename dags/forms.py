@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 
 from strata_cdc.clock import from_micros
+from strata_cdc.config.engines import ENGINES
 from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
 from strata_cdc.errors import StrataError, Usage
 from strata_cdc.fields import nearest
@@ -91,6 +92,14 @@ def run_form(alone: str | None = None) -> dict[str, Param]:
             title="GTID set",
             description="Instead of a span of time, as in 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5.",
             **_in_words(GTID_SET),
+        ),
+        "engine": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, *ENGINES],
+            title="Engine",
+            description="What decodes: the task itself (local), a Spark job, or either by the run's size (auto). "
+            "Empty: as the settings have it.",
         ),
         "failed": switch_field(
             "Also what failed", "Without a span: what failed its checks, or is blocked, is tried again."

@@ -1,4 +1,5 @@
-"""A step on Spark: submitted as Airflow's provider does it; the log has the job's own lines and not Spark's.
+"""A step that Spark may do: in the task's process, or submitted as Airflow's provider does it, with the job's own lines
+in the log and not Spark's.
 Not here: which steps these are (`steps.py`), the jobs (`spark_jobs/`), what their lines mean
 (`strata_cdc.runs.spark_output`)."""
 
@@ -7,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import tempfile
+import time
 from abc import abstractmethod
 from contextlib import closing
 from pathlib import Path
@@ -19,13 +21,16 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from dags.docs_link import ChangesLink, DataDocsLink, SparkLink, VerdictLink, data_docs_address
 from dags.task_logs import say, saying
 from dags.xcom import PlannedRun, read_planned
+from strata_cdc.config.engines import Engine
 from strata_cdc.counted import counted
 from strata_cdc.errors import LakeUnavailableError, Transient
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.pipeline.steps import CHECK, DECODE, StepOnSpark, following
+from strata_cdc.quality.check.progress import CheckProgress
 from strata_cdc.runs.spark_output import is_progress, is_report, job_failure, pages_of
 from strata_cdc.runs.specs import DecodeReport
 from strata_cdc.startup.spark import TASK_VARIABLE, needed_by_spark, short_job
+from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,9 +38,12 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
+    from strata_cdc.config.engines import EngineChoice
+
 _JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 _KEPT_BYTES = 10_000_000
 """How much of Spark's output is kept: its end."""
+_PROGRESS_SECONDS = 5.0
 _OF_THE_JOB = (65, 75)
 """Exit codes of a job that has printed its error (`spark_jobs/decode_slices.py`)."""
 
@@ -81,8 +89,22 @@ class _Output:
         return self._file.read()
 
 
+def _say_slices() -> Callable[[int, int], None]:
+    """Logs every few seconds how many slices are decoded."""
+    shown_at = time.monotonic()
+
+    def tell(slices: int, of_slices: int) -> None:
+        nonlocal shown_at
+        if time.monotonic() - shown_at >= _PROGRESS_SECONDS:
+            shown_at = time.monotonic()
+            say(f"decoded {slices} of {of_slices} slices")
+
+    return tell
+
+
 class SparkStep(SparkSubmitOperator):
-    """Submits one of `spark_jobs/` for a planned run, on the cluster that the connection `spark_strata` names.
+    """Does a step of a planned run here, or submits one of `spark_jobs/` on the cluster that the connection
+    `spark_strata` names.
 
     It is skipped for a run without rows to decode. The job gets only the variables that it needs: those of the task
     hold the secrets of all connections. The job ends when its task ends.
@@ -106,6 +128,11 @@ class SparkStep(SparkSubmitOperator):
         )
 
     @abstractmethod
+    def do_here(self, planned: PlannedRun) -> str | None:
+        """Does the step in this process, where that is its engine; gives the report as JSON, None if Spark is to do
+        it."""
+
+    @abstractmethod
     def arguments(self, planned: PlannedRun) -> list[str]:
         """Arguments of the job, besides the run."""
 
@@ -118,11 +145,18 @@ class SparkStep(SparkSubmitOperator):
         """The result, in a line, from the job's report as JSON."""
 
     def execute(self, context: Context) -> None:
-        """Submits the job, waits for it, and logs the result."""
+        """Does the step, and logs the result."""
         planned = read_planned(self.planned)
         if not planned.slices:
             say("skipped: there are no rows to decode in this run, and Spark is not started")
             raise AirflowSkipException("no rows in this run")
+        with saying(self.request(planned), following(self.step)) as tell:
+            report = self.do_here(planned) or self._on_spark(planned, context)
+            if report:
+                tell(self.result(report))
+
+    def _on_spark(self, planned: PlannedRun, context: Context) -> str:
+        """Submits the job and waits for it; its report, empty if it printed none."""
         self.application_args = ["--run-url", planned.run_url, *self.arguments(planned)]
         # The connection may be in one of the variables that Spark does not get.
         self._hook = self._get_hook()
@@ -132,15 +166,14 @@ class SparkStep(SparkSubmitOperator):
                 context["ti"].xcom_push(SparkLink.key, address)
 
         output = self._hook._log = _Output(self._hook.log, tell_pages)  # noqa: SLF001  the hook logs through it
-        with closing(output), saying(self.request(planned), following(self.step)) as tell:
+        with closing(output):
             try:
                 self._submit(context)
             except AirflowException as error:
                 raise self._failure(self._hook._submit_sp, output, error) from None  # noqa: SLF001  its exit code
             finally:
                 self._keep(planned, output, context)
-            if output.report:
-                tell(self.result(output.report))
+            return output.report
 
     def _submit(self, context: Context) -> None:
         given = dict(os.environ)
@@ -184,10 +217,26 @@ class DecodeStep(SparkStep):
     step = DECODE
     operator_extra_links = (SparkLink(),)
 
+    because = "it was requested"
+    """Why Spark decodes."""
+
+    def do_here(self, planned: PlannedRun) -> str | None:
+        """Decodes in threads of this process, if the run is small enough or Spark is not wanted."""
+        settings = planned.engine_settings
+        if settings.engine is Engine.SPARK:
+            return None
+
+        def say_engine(choice: EngineChoice) -> None:
+            self.because = choice.because
+            say(f"engine: {choice}")
+
+        report = self.step.here(planned.run_url, settings, say_engine, _say_slices())
+        return report and msgspec.json.encode(to_plain(report)).decode()
+
     def arguments(self, planned: PlannedRun) -> list[str]:
-        """None."""
+        """Why Spark was chosen, for the report."""
         del planned
-        return []
+        return ["--because", self.because]
 
     def request(self, planned: PlannedRun) -> str:
         """The numbers of the run."""
@@ -214,6 +263,20 @@ class CheckStep(SparkStep):
 
     step = CHECK
     operator_extra_links = (VerdictLink(), DataDocsLink(), ChangesLink(), SparkLink())
+
+    def do_here(self, planned: PlannedRun) -> str | None:
+        """Checks in this process what this machine has decoded, unless there are expectations that Spark evaluates.
+
+        Raises:
+            ChecksFailedError: A check of severity error failed.
+        """
+        if planned.engine_settings.engine is Engine.SPARK:
+            return None
+        report = self.step.here(planned.run_url, planned.checks, planned.compare_keys, CheckProgress(say))
+        if report is None:
+            return None
+        report.raise_if_failed()
+        return msgspec.json.encode(report.to_json()).decode()
 
     def arguments(self, planned: PlannedRun) -> list[str]:
         """The settings of checks: the job itself reads no settings."""

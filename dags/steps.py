@@ -225,6 +225,9 @@ def plan(source: str) -> Xcom:
         **asdict(report),
         checks=source_settings.checks or "",
         compare_keys=str(source_settings.compare_keys),
+        engine=params["engine"] or source_settings.engine,
+        local_mb=source_settings.local_mb,
+        local_memory_mb=source_settings.local_memory_mb,
     )
     return to_plain(planned)
 

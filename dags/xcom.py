@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from strata_cdc.config.engines import Engine, EngineSettings
 from strata_cdc.files.stored import take_stored
 from strata_cdc.runs.specs import PlanReport
 from strata_cdc.values import to_plain
@@ -27,7 +28,18 @@ class PlannedRun(PlanReport, frozen=True, kw_only=True):
     """Folder or URL of the users' own checks: the Spark job that runs them has no settings."""
     compare_keys: str = "100"
     """For how many keys images are compared with those of earlier intervals, likewise."""
+    engine: str = Engine.SPARK
+    """What decodes, as the form or the settings have it; older versions knew only Spark."""
+    local_mb: int = EngineSettings().local_mb
+    """As in the settings."""
+    local_memory_mb: int = EngineSettings().local_memory_mb
+    """As in the settings."""
     format: int = PLANNED_FORMAT
+
+    @property
+    def engine_settings(self) -> EngineSettings:
+        """What its engine depends on, beside its size."""
+        return EngineSettings(Engine(self.engine), self.local_mb, self.local_memory_mb)
 
 
 def brief(report: Struct) -> Xcom:

@@ -11,14 +11,13 @@ import json
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.lifeline import end_with_task
 from spark_jobs.session import open_session
+from strata_cdc.config.engines import Engine, EngineChoice
 from strata_cdc.errors import StrataError, Transient
-from strata_cdc.pipeline.decode.decode_slice import decode_table_by_table, planned_tasks, store_decoded
-from strata_cdc.runs.specs import DecodeReport
+from strata_cdc.pipeline.decode.decode_slice import decode_table_by_table, planned_tasks, store_outcomes
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from strata_cdc.pipeline.decode.decode_slice import DecodeTask
-    from strata_cdc.runs.run_folder import FailedSlice
-    from strata_cdc.tables.write import StagedFile
+    from strata_cdc.pipeline.decode.decode_slice import DecodeTask, SliceOutcome
 
 REFUSED = 65
 """Exit code if a retry would end the same way; the DAGs know it (`EX_DATAERR` of sysexits.h)."""
@@ -37,25 +34,13 @@ UNAVAILABLE = 75
 PROGRESS_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerOutcome:
-    """What a worker returns: the staged files, and the tables that have none because they failed."""
+def decode_all(tasks: Sequence[DecodeTask], context: SparkContext, partitions: int) -> list[SliceOutcome]:
+    """Decodes slices, each wherever Spark has a free slot; returns the outcome of each, in their order.
 
-    files: tuple[StagedFile, ...] = ()
-    failed: tuple[FailedSlice, ...] = ()
-
-
-def decode(task: DecodeTask) -> WorkerOutcome:
-    """Runs on a worker. An error that another try cannot fix is returned as a value: Spark would try again after an
-    exception, and would pass on only its text."""
-    files, failed = decode_table_by_table(task)
-    return WorkerOutcome(tuple(files), tuple(failed))
-
-
-def decode_all(tasks: Sequence[DecodeTask], context: SparkContext, partitions: int) -> list[WorkerOutcome]:
-    """Decodes slices, each wherever Spark has a free slot; returns the outcome of each, in their order."""
+    An error that another try cannot fix comes as a value: Spark would try again after an exception, and would pass on
+    only its text."""
     with _progress(context, len(tasks)):
-        outcomes: list[WorkerOutcome] = context.parallelize(tasks, partitions).map(decode).collect()
+        outcomes: list[SliceOutcome] = context.parallelize(tasks, partitions).map(decode_table_by_table).collect()
     return outcomes
 
 
@@ -86,6 +71,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run-url", required=True, help="<lake>/runs/<source>/<run>")
     parser.add_argument("--partitions", type=int, help="Spark tasks; by default one a slice")
+    parser.add_argument("--because", default="it was requested", help="why Spark was chosen, for the report")
     given = parser.parse_args(arguments)
     end_with_task()
     run = given.run_url.rstrip("/").rpartition("/")[2]
@@ -93,27 +79,15 @@ def main(arguments: list[str]) -> int:
     try:
         tasks = planned_tasks(given.run_url)
         outcomes = decode_all(tasks, spark.sparkContext, given.partitions or len(tasks)) if tasks else []
-        failed = [lost for outcome in outcomes for lost in outcome.failed]
-        for lost in failed:
+        for lost in (lost for outcome in outcomes for lost in outcome.failed):
             # The other tables continue; the check withholds these, and the run's last step fails.
             sys.stderr.write(json.dumps(to_plain(lost.error), ensure_ascii=False) + "\n")
-        files = [file for outcome in outcomes for file in outcome.files]
-        decoded = store_decoded(given.run_url, files, failed)
+        report = store_outcomes(given.run_url, outcomes, EngineChoice(Engine.SPARK, given.because))
     except StrataError as error:
         sys.stderr.write(json.dumps(to_plain(error.facts()), ensure_ascii=False) + "\n")
         return UNAVAILABLE if isinstance(error, Transient) else REFUSED
     finally:
         spark.stop()
-    aside = decoded.put_aside()
-    report = DecodeReport(
-        run,
-        len(tasks),
-        len(decoded.files),
-        decoded.rows,
-        len(decoded.failed),
-        aside.total(),
-        tuple(f"{table}: {rows:,}, {why}" for (table, why), rows in aside.most_common()),
-    )
     sys.stdout.write(json.dumps(to_plain(report)) + "\n")
     return 0
 

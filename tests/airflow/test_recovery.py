@@ -34,6 +34,7 @@ lake = "{folder}/lake"
 fresh_within_minutes = 6
 [sources.shop]
 connection = "mysql_shop"
+engine = "spark"
 """
 HOUR, SPAN = 3600, 300
 """Seconds; the second of a scheduled run."""

@@ -30,10 +30,9 @@ from strata_cdc.store.database import open_store
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.read import read_changes
 from tests.cli.lakes import assert_complete, lake, published, published_of, write
-from tests.quality.spark_in_process import in_process
 from tests.waiting import wait_until
 
-__all__ = ["in_process", "lake"]
+__all__ = ["lake"]
 
 pytestmark = pytest.mark.mysql
 
@@ -62,7 +61,7 @@ def rows_of(lake: Path, table: str) -> int | None:
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_what_is_deleted_of_a_table_is_said_and_comes_again(server, lake, in_process, capsys, seed):
+def test_what_is_deleted_of_a_table_is_said_and_comes_again(server, lake, capsys, seed):
     chance = random.Random(seed)
     for _ in range(chance.randint(2, 3)):
         write(server, chance)
@@ -108,7 +107,7 @@ def test_what_is_deleted_of_a_table_is_said_and_comes_again(server, lake, in_pro
 
 @pytest.mark.parametrize("what", ["folder", "end of the log"])
 @pytest.mark.parametrize("command", [["views"], ["views", "--history"], ["views", "--through", "files"]])
-def test_views_are_not_made_of_what_is_left_of_a_table(server, lake, in_process, capsys, what, command):
+def test_views_are_not_made_of_what_is_left_of_a_table(server, lake, capsys, what, command):
     chance = random.Random(1)
     for _ in range(2):
         write(server, chance)
@@ -127,7 +126,7 @@ def test_views_are_not_made_of_what_is_left_of_a_table(server, lake, in_process,
     assert run([*command, "--table", "shop.b"]) == 0
 
 
-def test_status_numbers_and_the_first_page_agree(server, lake, in_process, capsys):
+def test_status_numbers_and_the_first_page_agree(server, lake, capsys):
     chance = random.Random(2)
     write(server, chance)
     assert run(["run"]) == 0
@@ -148,7 +147,7 @@ def test_status_numbers_and_the_first_page_agree(server, lake, in_process, capsy
 
 
 @pytest.mark.parametrize("what", ["folder", "end of the log"])
-def test_segments_that_a_lost_table_needs_are_kept(server, lake, in_process, what):
+def test_segments_that_a_lost_table_needs_are_kept(server, lake, what):
     """However old they are: it comes again from them, though the server has purged its own."""
     chance = random.Random(3)
     for _ in range(3):

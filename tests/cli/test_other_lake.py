@@ -20,9 +20,8 @@ from strata_cdc.lake import rebuild
 from strata_cdc.store.lakes import LakeLedger
 from tests.cli.lakes import assert_complete, held_rows, history, lake, lose, published, use_lake, write
 from tests.interposed import interposed
-from tests.quality.spark_in_process import in_process
 
-__all__ = ["in_process", "lake"]
+__all__ = ["lake"]
 
 pytestmark = pytest.mark.mysql
 
@@ -48,7 +47,7 @@ WRITES = (
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_another_lake_for_one_run(server, lake, in_process, capsys, seed):
+def test_another_lake_for_one_run(server, lake, capsys, seed):
     chance = random.Random(seed)
     for _ in range(chance.randint(1, 2)):
         write(server, chance)
@@ -75,7 +74,7 @@ def stored() -> list[str]:
         return list(store.iterdump())
 
 
-def test_an_older_copy(server, lake, in_process, capsys):
+def test_an_older_copy(server, lake, capsys):
     write(server, random.Random(1))
     assert run(["run"]) == 0
     shutil.copytree(lake, "copy")
@@ -90,7 +89,7 @@ def test_an_older_copy(server, lake, in_process, capsys):
     assert_complete(server, lake)
 
 
-def test_a_lake_that_was_moved(server, lake, in_process):
+def test_a_lake_that_was_moved(server, lake):
     write(server, random.Random(1))
     assert run(["run"]) == 0
     lake.rename("elsewhere")
@@ -100,7 +99,7 @@ def test_a_lake_that_was_moved(server, lake, in_process):
     assert_complete(server, Path("elsewhere"))
 
 
-def test_a_lake_and_a_store_of_before_are_taken_as_they_are(server, lake, in_process, capsys):
+def test_a_lake_and_a_store_of_before_are_taken_as_they_are(server, lake, capsys):
     write(server, random.Random(1))
     assert run(["run"]) == 0
     forget(lake)
@@ -122,7 +121,7 @@ def forget(lake: Path) -> None:
         store.execute("UPDATE store_format SET format = 8")
 
 
-def test_a_store_that_is_new_beside_tables_that_are_not(server, lake, in_process, capsys):
+def test_a_store_that_is_new_beside_tables_that_are_not(server, lake, capsys):
     write(server, random.Random(1))
     assert run(["run"]) == 0
     before = published(lake)
@@ -165,7 +164,7 @@ def test_two_first_runs_at_once(server, lake):
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_a_lake_that_was_lost_comes_again(server, lake, in_process, capsys, seed):
+def test_a_lake_that_was_lost_comes_again(server, lake, capsys, seed):
     """The server has all of its binlogs; a first begin, restarts in the middle, and a schema that has changed."""
     chance = random.Random(seed)
     for number in range(chance.randint(2, 3)):
@@ -194,7 +193,7 @@ def test_a_lake_that_was_lost_comes_again(server, lake, in_process, capsys, seed
     assert run(["lake", "show"]) == 0
 
 
-def test_what_the_server_has_purged_is_declared(server, lake, in_process, capsys):
+def test_what_the_server_has_purged_is_declared(server, lake, capsys):
     write(server, random.Random(1))
     assert run(["run"]) == 0
     server.run_sql("FLUSH BINARY LOGS")
@@ -220,7 +219,7 @@ def test_what_the_server_has_purged_is_declared(server, lake, in_process, capsys
     assert run(["run"]) == 0
 
 
-def test_an_older_copy_is_completed(server, lake, in_process, capsys):
+def test_an_older_copy_is_completed(server, lake, capsys):
     write(server, random.Random(1))
     assert run(["run"]) == 0
     shutil.copytree(lake, "copy")
@@ -233,7 +232,7 @@ def test_an_older_copy_is_completed(server, lake, in_process, capsys):
     assert_complete(server, lake)
 
 
-def test_a_rebuild_that_is_killed_goes_on(server, lake, in_process):
+def test_a_rebuild_that_is_killed_goes_on(server, lake):
     write(server, random.Random(1))
     assert run(["run"]) == 0
     lose(lake)
@@ -254,7 +253,7 @@ def test_a_rebuild_that_is_killed_goes_on(server, lake, in_process):
     assert_complete(server, lake)
 
 
-def test_the_doctor_says_what_a_run_refuses(server, lake, in_process, capsys):
+def test_the_doctor_says_what_a_run_refuses(server, lake, capsys):
     write(server, random.Random(1))
     assert run(["run"]) == 0
     capsys.readouterr()

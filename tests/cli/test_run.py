@@ -17,9 +17,6 @@ from strata_cdc.cli.main import run
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.read import read_changes
 from tests.pipeline.owed_world import Died, dying_before_write
-from tests.quality.spark_in_process import in_process
-
-__all__ = ["in_process"]
 
 pytestmark = pytest.mark.mysql
 
@@ -64,7 +61,6 @@ def test_patterns_that_match_nothing_are_refused_before_anything_is_done(lake, c
     assert [path.name for path in lake.parent.iterdir()] == ["strata.toml"]
 
 
-@pytest.mark.usefixtures("in_process")
 def test_a_span_from_before_the_stream_is_refused(lake, capsys):
     assert run(["run", "--from", "2019-01-01", "--until", "2020-01-01"]) == 2
     assert "nothing from before 2020-01-01 00:00:00 UTC is in the stream" in capsys.readouterr().err
@@ -91,23 +87,21 @@ def steps(said: str) -> list[str]:
     return [name for name, _ in groupby(line.split()[0] for line in said.splitlines())]
 
 
-def test_the_first_run_does_all_and_the_next_ones_what_is_new(lake, server, in_process, capsys):
+def test_the_first_run_does_all_and_the_next_ones_what_is_new(lake, server, capsys):
     assert run(["run"]) == 0
     said = capsys.readouterr().out
     assert steps(said) == ["snapshot", "land", "track", "plan", "decode", "check", "publish"]
     assert said.splitlines()[-1] == "publish   3 rows of 2 tables"
     assert [row[2] for row in rows(lake, "a")] == [2, 3]
-    in_process.clear()
     before = files(lake / "changes")
     assert run(["run"]) == 0
     said = capsys.readouterr().out
     assert steps(said) == ["land", "track", "plan"], "nothing is new, and Spark is not started"
-    assert not in_process
     assert files(lake / "changes") == before
     assert len(list((lake / "runs" / "shop").iterdir())) == 1, "a run that found nothing leaves nothing"
 
 
-def test_a_dry_run_says_what_a_run_does_and_leaves_nothing(lake, in_process, capsys):
+def test_a_dry_run_says_what_a_run_does_and_leaves_nothing(lake, capsys):
     folder = lake.parent
     before = files(folder)
     assert run(["run", "--dry-run", "--json"]) == 0
@@ -129,7 +123,7 @@ def test_a_dry_run_says_what_a_run_does_and_leaves_nothing(lake, in_process, cap
     assert [table["table"] for table in done["published"]["tables"]] == ["shop.a"]
 
 
-def test_step_by_step_gives_the_same(lake, in_process, capsys):
+def test_step_by_step_gives_the_same(lake, capsys):
     for step in ("snapshot", "land", "track"):
         assert run([step]) == 0
     capsys.readouterr()
@@ -147,7 +141,7 @@ def test_step_by_step_gives_the_same(lake, in_process, capsys):
     assert not (lake / "runs" / "shop" / empty["run"]).exists()
 
 
-def test_until_and_gtid_sets_bound_what_is_taken(lake, server, in_process, capsys):
+def test_until_and_gtid_sets_bound_what_is_taken(lake, server, capsys):
     assert run(["run", "--json", "--until", "2020-01-01"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == []
     assert run(["run", "--until", "2020-01-01", "--gtid-set", "x"]) == 2
@@ -166,7 +160,7 @@ def test_until_and_gtid_sets_bound_what_is_taken(lake, server, in_process, capsy
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files of what has died
-def test_killed_before_any_write_the_next_run_ends_with_the_same(lake, in_process, monkeypatch):
+def test_killed_before_any_write_the_next_run_ends_with_the_same(lake, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda _: None)
     deaths = 0
     for write in (1, 3, 6, 10, 15, 21, 28, 36, 45, 55, 66):
@@ -195,7 +189,7 @@ def test_on_spark_itself(lake):
     assert [row[2] for row in rows(lake, "a")] == [2, 3]
 
 
-def test_an_idle_source_whose_store_it_has_comes_to_rest(lake, server, in_process, capsys):
+def test_an_idle_source_whose_store_it_has_comes_to_rest(lake, server, capsys):
     settings = lake.parent / "strata.toml"
     settings.write_text(settings.read_text().replace('store = "sqlite:///s.db"\n', ""))
 

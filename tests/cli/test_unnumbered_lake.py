@@ -17,9 +17,8 @@ from strata_cdc.landing import recorder
 from strata_cdc.store.lakes import LakeLedger
 from tests.cli.lakes import assert_complete, held_rows, history, lake, lose, published, write
 from tests.interposed import interposed
-from tests.quality.spark_in_process import in_process
 
-__all__ = ["in_process", "lake"]
+__all__ = ["lake"]
 
 pytestmark = pytest.mark.mysql
 
@@ -53,7 +52,7 @@ def run_killed(words: list[str], chance: random.Random) -> int | None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files that the dead had open
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_it_comes_again_whatever_is_killed(server, lake, in_process, capsys, seed):
+def test_it_comes_again_whatever_is_killed(server, lake, capsys, seed):
     """All of it, or an older copy completed; a server with all of its files, or that has purged some."""
     chance = random.Random(seed)
     copy_at, runs = chance.randrange(-2, 2), chance.randint(2, 3)
@@ -85,7 +84,7 @@ def test_it_comes_again_whatever_is_killed(server, lake, in_process, capsys, see
     assert run(["lake", "show"]) == 0
 
 
-def test_another_history_is_refused(server, lake, in_process, capsys):
+def test_another_history_is_refused(server, lake, capsys):
     """Files of the same names with other transactions, and as many."""
     write(server, random.Random(1))
     assert run(["run"]) == 0

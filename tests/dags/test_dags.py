@@ -294,7 +294,7 @@ def test_a_spark_job_says_by_its_exit_code_whether_to_try_again(code, action):
         ({"table": ["shop.*"]}, "table is no field of this form: do you mean tables?"),
         (
             {"bogus": 1},
-            "bogus is no field of this form (there are: source, tables, start, end, gtid_set, failed, dry_run)",
+            "bogus is no field of this form (there are: source, tables, start, end, gtid_set, engine, failed, dry_run)",
         ),
         ({"gtid_range": GTIDS}, "gtid_range is now called gtid_set"),
         ({"end": "2026-11-22T03:30:00Z"}, "is in the future"),

@@ -127,5 +127,4 @@ def test_tests_replace_functions_in_one_place():
         ("dags/test_freshness.py", "plugins_manager"),
         ("docs/shared_spark.py", "job"),
         ("docs/shared_spark.py", "session"),
-        ("quality/spark_in_process.py", "spark_steps"),
     }

@@ -9,14 +9,11 @@ import pytest
 from strata_cdc.cli.main import run
 from strata_cdc.landing.landed import LandedStream
 from tests.mirrors.test_read_again import Shop
-from tests.quality.spark_in_process import in_process
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
-
-__all__ = ["in_process"]
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 BEGINS = ("oldest", "snapshot")
@@ -33,7 +30,6 @@ def shop(
     server: MysqlServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    in_process: list[str],
 ) -> Shop:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
     server.run_sql(FILLED, "shop")

@@ -11,14 +11,11 @@ import pytest
 
 from strata_cdc.cli.main import run
 from tests.mirrors.shop import Shop
-from tests.quality.spark_in_process import in_process
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
-
-__all__ = ["in_process"]
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
@@ -54,7 +51,7 @@ STATEMENTS = (
 
 
 @pytest.fixture
-def shop(server: MysqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: list[str]) -> Shop:
+def shop(server: MysqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     server.run_sql("DROP DATABASE IF EXISTS shop; CREATE DATABASE shop")
     for number in range(TABLES):
         server.run_sql(

@@ -22,14 +22,11 @@ from strata_cdc.store.verdicts import VerdictLedger
 from strata_cdc.tables.commit import publish
 from tests.interposed import interposed
 from tests.mirrors.shop import Shop
-from tests.quality.spark_in_process import in_process
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
-
-__all__ = ["in_process"]
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
@@ -41,7 +38,7 @@ UUIDS = (
 
 
 @pytest.fixture
-def shop(server: MysqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: list[str]) -> Shop:
+def shop(server: MysqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
     return Shop(server, tmp_path, monkeypatch)
 

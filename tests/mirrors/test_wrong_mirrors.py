@@ -22,21 +22,18 @@ from strata_cdc.mirrors.table import Mirror
 from strata_cdc.schema.model.definition import TableName
 from tests.interposed import interposed
 from tests.mirrors.shop import Shop
-from tests.quality.spark_in_process import in_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tests.mysql_server import MysqlServer
 
-__all__ = ["in_process"]
-
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 OFF = "mirror_read_again = false"
 
 
 @pytest.fixture
-def shop(server: MysqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_process: list[str]) -> Shop:
+def shop(server: MysqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
     return Shop(server, tmp_path, monkeypatch)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from strata_cdc.errors import LakeUnavailableError
-from strata_cdc.pipeline.decode.decode_slice import decode_table_by_table, planned_tasks, store_decoded
+from strata_cdc.pipeline.decode.decode_slice import decode_table_by_table, planned_tasks, store_outcomes
 from strata_cdc.pipeline.plan import pasts
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.pipeline.publish import publish_interval as publishing
@@ -50,12 +50,7 @@ class TableWorld(World):
     """With a real decode and check."""
 
     def decode(self, report: PlanReport) -> None:
-        files, failed = [], []
-        for task in planned_tasks(report.run_url):
-            found, lost = decode_table_by_table(task)
-            files += found
-            failed += lost
-        store_decoded(report.run_url, files, failed)
+        store_outcomes(report.run_url, [decode_table_by_table(task) for task in planned_tasks(report.run_url)])
 
     def check(self, report: PlanReport) -> None:
         check_interval(self.source.lake, self.name, report.run, pytest.fail)

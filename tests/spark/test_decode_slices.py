@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from strata_cdc.config.engines import Engine, EngineSettings
 from strata_cdc.files.storage import Folder
 from strata_cdc.pipeline import ingest
+from strata_cdc.pipeline.decode.decode_here import decode_here
 from strata_cdc.runs.run_folder import DECODED, read_decoded
 from strata_cdc.values import to_plain
 from tests.airflow.pipeline import Pipeline, make_account
@@ -59,12 +61,17 @@ def decoded(run_url):
 
 
 def test_the_cluster_and_local_threads_give_the_same_files(planned, cluster):
+    """Spark's on a cluster, its own of one machine, and those of a process without Spark."""
     pipeline, run_url = planned
+    report = decode_here(run_url, EngineSettings(Engine.LOCAL))
+    assert report.rows == ROWS
+    without_spark = decoded(run_url)
     done = submit("local[2]", pipeline.state, "decode_slices.py", "--run-url", run_url)
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1])["rows"] == ROWS
     local = decoded(run_url)
     assert sum(rows for rows, _ in local.values()) == ROWS
+    assert local == without_spark
     done = cluster.submit("decode_slices.py", "--run-url", run_url)
     assert done.returncode == 0, done.stderr[-3000:]
     assert decoded(run_url) == local

@@ -6,7 +6,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from strata_cdc.cli.spark_steps import SparkSteps
+from strata_cdc.cli.engine_steps import EngineSteps
 from strata_cdc.config.settings import Settings, load_settings
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.dump_source import dump_source
@@ -79,7 +79,7 @@ class StormSource:
         """All that `strata run` does; checks that fail are errors."""
         self.runs += 1
         settings = self.settings
-        report = run_source(SourceRequest(NAME), SparkSteps(settings.source(NAME), ""), Unwatched(), settings=settings)
+        report = run_source(SourceRequest(NAME), EngineSteps(settings.source(NAME)), Unwatched(), settings=settings)
         report.raise_if_withheld()
         return report
 

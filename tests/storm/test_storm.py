@@ -14,7 +14,6 @@ import pytest
 
 from tests.cache.conftest import redis_server
 from tests.mariadb_server import FAMILIES, start_family
-from tests.quality.spark_in_process import in_process
 from tests.seeds import seeds
 from tests.storm.cached import Cached
 from tests.storm.source import WRITES, StormSource
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from tests.mysql_server import MysqlServer
     from tests.redis_server import RedisServer
 
-__all__ = ["in_process", "redis_server"]
+__all__ = ["redis_server"]
 
 pytestmark = [pytest.mark.mysql, pytest.mark.redis, pytest.mark.slow]
 
@@ -44,7 +43,6 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MysqlServ
 
 # What a run that dies has open, nobody closes.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("seed", seeds())
 def test_everything_equals_everything(
     server: MysqlServer,

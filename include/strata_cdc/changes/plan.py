@@ -122,6 +122,11 @@ class Slice(Struct, frozen=True):
         """Name of the slice, the same in every run."""
         return f"{self.source}/{self.first_seq}/{self.first_row}/{self.binlog_file}/{self.binlog_pos}"
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of binlog in all ranges."""
+        return sum(part.end - part.begin for part in self.ranges())
+
     def ranges(self) -> Iterator[Range]:
         """All ranges, in the order of decoding."""
         yield Range(

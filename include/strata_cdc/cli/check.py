@@ -1,5 +1,5 @@
 """`strata check`: judges what a run has decoded, and shows which checks failed.
-Not here: the checks (`quality/checks/`), Spark where it is needed (`spark_steps.py`)."""
+Not here: the checks (`quality/checks/`), Spark where it is needed (`engine_steps.py`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from strata_cdc.cli.doctor import print_findings
-from strata_cdc.cli.options import LOCAL, Master, SourceName
+from strata_cdc.cli.options import Master, SourceName
 from strata_cdc.cli.report import print_report
 from strata_cdc.cli.table_name import table_name
 from strata_cdc.cli.terminal import Terminal
@@ -38,7 +38,7 @@ def check(
     context: typer.Context,
     run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run, as `strata plan` names it.")] = None,
     source: SourceName = None,
-    master: Master = LOCAL,
+    master: Master = None,
     dry_run: Annotated[  # noqa: FBT002  a switch of the command line
         bool, typer.Option("--dry-run", help="Only read the files of your own expectations; exit code 2 for a mistake.")
     ] = False,
@@ -56,7 +56,7 @@ def check(
         raise Usage("a run is checked whole", remedy="Leave out --table, or give --dry-run.")
     if run is None:
         raise Usage("no run is named", remedy="Name it as `strata plan` does, or give --dry-run.")
-    from strata_cdc.cli.spark_steps import SparkSteps
+    from strata_cdc.cli.engine_steps import EngineSteps
     from strata_cdc.pipeline.publish.publish_interval import in_quarantine
     from strata_cdc.quality.check.data_docs import complete_docs
     from strata_cdc.runs.run_folder import run_folder
@@ -64,7 +64,7 @@ def check(
     found = load_settings(os.environ).source(source)
     as_json = context.obj["json"]
     with progress_bar(is_shown=not as_json) as progress:
-        verdicts = SparkSteps(found, master, checking=progress).check(run)
+        verdicts = EngineSteps(found, master=master, checking=progress).check(run)
     _show(verdicts, as_json=as_json)
     docs = complete_docs(run_folder(found.lake, found.name, run))
     if docs and not as_json:

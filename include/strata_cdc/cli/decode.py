@@ -1,5 +1,6 @@
-"""`strata decode`: the rows of binlog files as JSON lines or Parquet; or those of a planned run, on Spark.
-Not here: decoding (`changes/`), which versions apply (`pipeline/decode/decode_files.py`), Spark (`spark_steps.py`)."""
+"""`strata decode`: the rows of binlog files as JSON lines or Parquet; or those of a planned run.
+Not here: decoding (`changes/`), which versions apply (`pipeline/decode/decode_files.py`), the engine of a run
+(`engine_steps.py`)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from strata_cdc.cli.options import LOCAL
+from strata_cdc.cli.options import EngineName, Master
 from strata_cdc.cli.report import print_report
 from strata_cdc.cli.step_lines import StepLines
 from strata_cdc.cli.terminal import say
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from strata_cdc.cli.rows_out import JsonlOutput, ParquetOutput
+    from strata_cdc.config.engines import Engine
     from strata_cdc.pipeline.decode.decode_files import Step
     from strata_cdc.schema.history.version_store import VersionStore
     from strata_cdc.schema.model.definition import TableName
@@ -77,15 +79,16 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     where: Annotated[
         str | None, typer.Option(help="Only changes of rows for which this holds, before or after: MySQL's SQL.")
     ] = None,
-    master: Annotated[str, typer.Option(help="Of a run: where Spark runs.")] = LOCAL,
+    engine: EngineName = None,
+    master: Master = None,
 ) -> None:
     """Decodes rows with the schema that was true for each; without a store the same files are tracked first.
 
-    Without --out it decodes a planned run into its folder, on Spark, for `strata check` and `strata publish`.
+    Without --out it decodes a planned run into its folder, for `strata check` and `strata publish`.
     """
     if out is None:
         _refuse_options_of_files(context)
-        _decode_run(_the_run(files), source, master, as_json=context.obj["json"])
+        _decode_run(_the_run(files), source, engine, master, as_json=context.obj["json"])
         return
     from strata_cdc.cli.rows_out import JsonlOutput, ParquetOutput
 
@@ -143,7 +146,9 @@ def _the_run(words: list[str]) -> str:
 
 def _refuse_options_of_files(context: typer.Context) -> None:
     """What only files have a meaning for: a run has all of it from its plan."""
-    given = [name for name, value in context.params.items() if value and name not in {"files", "source", "master"}]
+    given = [
+        name for name, value in context.params.items() if value and name not in {"files", "source", "engine", "master"}
+    ]
     defaults = {"output_format": OutputFormat.JSONL, "on_mismatch": Mismatch.QUARANTINE}
     wrong = [name for name in given if context.params[name] != defaults.get(name)]
     if wrong:
@@ -154,13 +159,13 @@ def _refuse_options_of_files(context: typer.Context) -> None:
         )
 
 
-def _decode_run(run: str, source: str | None, master: str, *, as_json: bool) -> None:
-    from strata_cdc.cli.spark_steps import SparkSteps
+def _decode_run(run: str, source: str | None, engine: Engine | None, master: str | None, *, as_json: bool) -> None:
+    from strata_cdc.cli.engine_steps import EngineSteps
 
     found = load_settings(os.environ).source(source)
     with StepLines(shown=not as_json) as lines:
         lines.begin("decode")
-        report = SparkSteps(found, master, lines.decoded).decode(run)
+        report = EngineSteps(found, engine, master, lines.decoded).decode(run)
     print_report(to_plain(report), as_json=as_json)
 
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from strata_cdc.config.engines import Engine
+
 LOCAL = "local[*]"
 """Spark in a process of this machine, on all of its processors."""
 
@@ -14,7 +16,22 @@ SourceName = Annotated[
     str | None, typer.Option("--source", help="A source of the settings; not needed where they have only one.")
 ]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run, as `strata plan` names it.")]
-Master = Annotated[str, typer.Option(help="Where Spark runs: its master, as in local[4] or spark://HOST:7077.")]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        help="Where Spark runs: its master, as in local[4] or spark://HOST:7077. Given, Spark decodes.",
+        show_default=False,
+    ),
+]
+EngineName = Annotated[
+    Engine | None,
+    typer.Option(
+        "--engine",
+        help="What decodes: threads of this process (local), Spark, or either by the run's size (auto). By default as "
+        "the settings have it.",
+        show_default=False,
+    ),
+]
 Tables = Annotated[
     list[str] | None, typer.Option("--table", help="Patterns of database.table, as in 'shop.*'; may be repeated.")
 ]

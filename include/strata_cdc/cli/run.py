@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from strata_cdc.cli.options import LOCAL, Master, SourceName, Tables
+from strata_cdc.cli.options import EngineName, Master, SourceName, Tables
 from strata_cdc.cli.plan import parse_time
 from strata_cdc.cli.report import print_report
 from strata_cdc.cli.step_lines import StepLines
@@ -22,6 +22,7 @@ from strata_cdc.schema.model.patterns import require_matchable
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
+    from strata_cdc.config.engines import Engine
     from strata_cdc.config.settings import Settings
     from strata_cdc.pipeline.rehearse import Rehearsal
     from strata_cdc.pipeline.run_source import SourceRequest, WholeReport
@@ -49,12 +50,14 @@ def run(  # noqa: PLR0913  one for each option
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Shows what a run would publish; nothing is written anywhere.")
     ] = False,
-    master: Master = LOCAL,
+    engine: EngineName = None,
+    master: Master = None,
 ) -> None:
     """Lands, tracks, plans, decodes, checks and publishes all that is pending. If it is stopped at any point, the next
     run continues.
 
-    The first run takes a snapshot of the schemas first. Where there is nothing to decode Spark is not started.
+    The first run takes a snapshot of the schemas first. Spark is started only for a run of more binlog than the setting
+    `local_mb`, or for expectations of your own.
     """
     from strata_cdc.pipeline.run_source import SourceRequest
 
@@ -75,16 +78,18 @@ def run(  # noqa: PLR0913  one for each option
     if dry_run:
         _rehearse(wanted, settings, as_json=context.obj["json"])
     else:
-        _run(wanted, settings, master, as_json=context.obj["json"])
+        _run(wanted, settings, engine, master, as_json=context.obj["json"])
 
 
-def _run(wanted: SourceRequest, settings: Settings, master: str, *, as_json: bool) -> None:
-    from strata_cdc.cli.spark_steps import SparkSteps
+def _run(
+    wanted: SourceRequest, settings: Settings, engine: Engine | None, master: str | None, *, as_json: bool
+) -> None:
+    from strata_cdc.cli.engine_steps import EngineSteps
     from strata_cdc.pipeline.run_source import run_source
 
     with StepLines(shown=not as_json) as lines:
-        spark = SparkSteps(settings.source(wanted.source), master, lines.decoded)
-        report = run_source(wanted, spark, lines, settings=settings)
+        steps = EngineSteps(settings.source(wanted.source), engine, master, lines.decoded)
+        report = run_source(wanted, steps, lines, settings=settings)
     if as_json:
         print_report(to_plain(report), as_json=True)
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import Permanent
 from strata_cdc.runs.spark_output import is_report, job_failure
-from strata_cdc.startup.spark import SUBMIT, needed_by_spark, short_job, submit_environment
+from strata_cdc.startup.spark import SUBMIT, needed_by_spark, short_job, submit_environment, why_no_java
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -88,15 +87,9 @@ def _refuse_without_spark(job: str) -> None:
             "spark-submit or the Spark job is not where Strata is installed",
             remedy="Run `make setup` in a checkout, and `strata` from its environment.",
         )
-    home = os.environ.get("JAVA_HOME")
-    if home and not (Path(home) / "bin" / "java").exists():
+    missing = why_no_java()
+    if missing is not None:
         raise Permanent(
-            "JAVA_HOME names a folder without Java, which Spark needs",
-            file=home,
-            remedy="Let it name a Java of 17 or later, or unset it if `java` is in PATH.",
-        )
-    if not home and shutil.which("java") is None:
-        raise Permanent(
-            "there is no Java, which Spark needs: JAVA_HOME is not set, and `java` is not in PATH",
-            remedy="Install Java 17 or later, or let JAVA_HOME name it.",
+            missing,
+            remedy="Install Java 17 or later, or let JAVA_HOME name it. `--engine local` decodes without Spark.",
         )

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 
 from strata_cdc.binlog.protocol.connection import ServerAddress
 from strata_cdc.config.connections import connection_as_url
+from strata_cdc.config.engines import Engine, EngineSettings
 from strata_cdc.config.groups import NAME, Duration, GroupSettings, check_clock_bound, micros_of, take_groups
 from strata_cdc.config.places import address_beside, is_usable_lake, place_beside, store_beside
 from strata_cdc.config.renames import MirrorRenames  # noqa: TC001  msgspec asks for it when it reads
@@ -42,6 +43,7 @@ _Time = Annotated[datetime, Meta(tz=True, description="a time with a zone, as in
 _Copies = Annotated[Literal["swapped", "all", "none"], Meta(description='one of "swapped", "all" and "none"')]
 _Policy = Annotated[Literal["publish", "hold"], Meta(description='either "publish" or "hold"')]
 _Engine = Annotated[Literal["one_pass"], Meta(description='"one_pass", the only engine there is; the line may go')]
+_EngineName = Annotated[Literal["auto", "local", "spark"], Meta(description='one of "auto", "local" and "spark"')]
 _MirrorMode = Annotated[
     Literal["deletion_vectors", "copy_on_write"], Meta(description='either "deletion_vectors" or "copy_on_write"')
 ]
@@ -71,7 +73,7 @@ class SourceSettings(Struct, frozen=True):
     sensitive: _Texts = ()
     """Patterns of `database.table.column`: columns whose values are shown nowhere but in the tables themselves."""
     slice_mb: _Number = 64
-    """How much binlog one Spark task decodes (megabytes)."""
+    """How much binlog one thread or Spark task decodes (megabytes)."""
     segment_mb: _Number = 256
     """How large a landed segment may grow (megabytes)."""
     land_from: _FirstLanding = "oldest"
@@ -97,6 +99,13 @@ class SourceSettings(Struct, frozen=True):
     leave_out_copies: _Copies = "swapped"
     """Which copies that gh-ost and pt-online-schema-change make beside a table are excluded: those that the history
     shows as `swapped` with a table, `all` tables with such a name beside a table, or `none`."""
+    engine: _EngineName = "auto"
+    """What decodes: `local` (threads of the process that does the step), `spark`, or `auto`, either by the run's
+    size."""
+    local_mb: _Number = EngineSettings().local_mb
+    """The most binlog (megabytes) of a run that `auto` decodes without Spark."""
+    local_memory_mb: _Number = EngineSettings().local_memory_mb
+    """How much memory (megabytes) decoding without Spark may take, at least that of one slice."""
     checks: _Text | None = None
     """Folder or URL of users' own expectations, one file a table."""
     checks_engine: _Engine = "one_pass"
@@ -135,6 +144,11 @@ class SourceSettings(Struct, frozen=True):
     """How many rows one SELECT of a comparison reads."""
     reconcile_pause_ms: _Count = 20
     """How long a comparison waits between two SELECTs (milliseconds)."""
+
+    @property
+    def engine_settings(self) -> EngineSettings:
+        """What the engine of a run depends on, beside the run."""
+        return EngineSettings(Engine(self.engine), self.local_mb, self.local_memory_mb)
 
     @property
     def owed_since_micros(self) -> int | None:

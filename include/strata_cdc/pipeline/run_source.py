@@ -1,5 +1,6 @@
 """All that `ingest_binlog` does of a source, by one call: land, track, and run after run until nothing is pending.
-Not here: the steps and their order (`steps.py`), how Spark is started and what is shown (the command line)."""
+Not here: the steps and their order (`steps.py`), what decodes, how Spark is started and what is shown (the command
+line)."""
 
 from __future__ import annotations
 
@@ -58,8 +59,8 @@ class SourceRequest(Struct, frozen=True):
         return Take.OWED if self.gtid_set is None and self.since is None and not self.again else None
 
 
-class OnSpark(Protocol):
-    """The two steps that Spark does."""
+class Engines(Protocol):
+    """The two steps that Spark may do."""
 
     def decode(self, run: str) -> DecodeReport:
         """Decodes a planned run."""
@@ -91,7 +92,7 @@ class OneRun(Struct, frozen=True):
 
     planned: PlanReport
     decoded: DecodeReport | None
-    """The Spark job's report; None where there was nothing to decode."""
+    """None where there was nothing to decode."""
     checks: int
     failed_checks: int
     published: PublishReport
@@ -131,13 +132,13 @@ class WholeReport(Struct, frozen=True):
         raise_first(self.source, self.wrong_mirrors)
 
 
-def run_source(wanted: SourceRequest, spark: OnSpark, watcher: Watcher, *, settings: Settings) -> WholeReport:
+def run_source(wanted: SourceRequest, engines: Engines, watcher: Watcher, *, settings: Settings) -> WholeReport:
     """Does all steps. Killed at any time, it leaves what a run of the DAG leaves; called again, it continues from
     there.
 
     Args:
         wanted: What to do.
-        spark: Its steps are called only where there are rows to decode.
+        engines: Its steps are called only where there are rows to decode.
         watcher: Informed of each step.
         settings: The settings.
 
@@ -145,22 +146,22 @@ def run_source(wanted: SourceRequest, spark: OnSpark, watcher: Watcher, *, setti
         StrataError: Whatever a step raises. A failed check, a slice that cannot be decoded and a gap are no error here:
             they withhold a table's rows and nothing else (`WholeReport.raise_if_withheld`).
     """
-    return _Whole(wanted, spark, watcher, settings).run()
+    return _Whole(wanted, engines, watcher, settings).run()
 
 
 class _Whole:
     """One call while it runs: how each step is called, and what it has reported. The order is that of `STEPS`."""
 
-    def __init__(self, wanted: SourceRequest, spark: OnSpark, watcher: Watcher, settings: Settings) -> None:
-        self._wanted, self._spark, self._watcher, self._settings = wanted, spark, watcher, settings
+    def __init__(self, wanted: SourceRequest, engines: Engines, watcher: Watcher, settings: Settings) -> None:
+        self._wanted, self._watcher, self._settings = wanted, watcher, settings
         source = wanted.source
         self._calls: dict[str, Callable[[], Any]] = {
             "snapshot": lambda: SNAPSHOT(source, settings=settings),
             "land": lambda: LAND(source, settings=settings, progress=watcher.landed),
             "track": lambda: TRACK(source, settings=settings),
             "plan": self._plan,
-            "decode": lambda: spark.decode(self._planned.run) if self._planned.slices else None,
-            "check": lambda: spark.check(self._planned.run) if self._planned.slices else None,
+            "decode": lambda: engines.decode(self._planned.run) if self._planned.slices else None,
+            "check": lambda: engines.check(self._planned.run) if self._planned.slices else None,
             "publish": lambda: PUBLISH(source, self._planned.run, settings=settings) if self._planned.tables else None,
             "mirror": lambda: MIRROR(source, settings=settings) if self._has_mirrors() else None,
             "read_again": self._read_again,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.follow.update_mirrors import MirrorReport
     from strata_cdc.pipeline.ingest import LandStepReport
     from strata_cdc.pipeline.publish.publish_interval import PublishReport
+    from strata_cdc.quality.check.check_interval import CheckReport
     from strata_cdc.runs.specs import DecodeReport, PlanReport
     from strata_cdc.runs.verdict import IntervalVerdict
     from strata_cdc.schema.tracker.stream import TrackReport
@@ -102,6 +103,12 @@ class StepOnSpark(StepSpec[R]):
 
     program: str
     """File in `spark_jobs/`."""
+    load_here: Callable[[], Callable[..., Any]]
+    """Imports the function that does it in this process; it returns None where Spark is to do it."""
+
+    def here(self, *arguments: Any, **options: Any) -> Any:
+        """Does it in this process, and returns a report; None where Spark is to do it."""
+        return self.load_here()(*arguments, **options)
 
 
 def _snapshot() -> Callable[..., SnapshotReport | None]:
@@ -126,6 +133,18 @@ def _plan() -> Callable[..., PlanReport]:
     from strata_cdc.pipeline.ingest import plan
 
     return plan
+
+
+def _decode_here() -> Callable[..., DecodeReport | None]:
+    from strata_cdc.pipeline.decode.decode_here import decode_here
+
+    return decode_here
+
+
+def _check_here() -> Callable[..., CheckReport | None]:
+    from strata_cdc.quality.check.check_interval import check_here
+
+    return check_here
 
 
 def _publish() -> Callable[..., PublishReport]:
@@ -191,7 +210,8 @@ PLAN: Final[LocalStep[PlanReport]] = LocalStep(
 DECODE: Final[StepOnSpark[DecodeReport]] = StepOnSpark(
     name="decode",
     program="decode_slices.py",
-    does="Spark: one task a slice, each writes its Parquet files beside the tables",
+    load_here=_decode_here,
+    does="a thread, or a Spark task, decodes a slice and writes its Parquet files beside the tables",
     reads="segments, the plan",
     leaves="staged Parquet, `decoded.json`",
     line=decoded_said,
@@ -200,6 +220,7 @@ DECODE: Final[StepOnSpark[DecodeReport]] = StepOnSpark(
 CHECK: Final[StepOnSpark[Sequence[IntervalVerdict]]] = StepOnSpark(
     name="check",
     program="check_interval.py",
+    load_here=_check_here,
     does="expectations compiled from the schema versions, judged in one pass; a table that fails is withheld",
     reads="staged Parquet, each file once",
     leaves="`verdict.json`, `judged.json`, quarantine, Data Docs of what failed",

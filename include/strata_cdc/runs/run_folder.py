@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from strata_cdc.config.engines import EngineChoice  # noqa: TC001  msgspec asks for it when it decodes
 from strata_cdc.errors import DamagedFileError, ErrorFacts, Usage
 from strata_cdc.files.storage import Folder, content_digest, list_folders
 from strata_cdc.files.stored import decode_stored
@@ -49,6 +50,8 @@ class Decoded(Struct, frozen=True):
     """Whether the files were deleted, or are about to be, because all of the run is published."""
     plan: str = ""
     """`content_digest` of the plan that was decoded; empty in a run of an older version."""
+    engine: EngineChoice | None = None
+    """What decoded it; None in a run of an older version."""
     format: int = FORMAT
 
     @property

@@ -6,6 +6,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from strata_cdc.clock import from_micros
+from strata_cdc.config.engines import EngineChoice  # noqa: TC001  likewise
 from strata_cdc.errors import ErrorFacts  # noqa: TC001  msgspec asks for it when it decodes
 from strata_cdc.store.full_names import full_name
 
@@ -119,6 +120,8 @@ class DecodeReport(Struct, frozen=True):
     """Rows in quarantine, of `rows`."""
     quarantined_because: tuple[str, ...] = ()
     """How many rows of which table, and why; the largest number first."""
+    engine: EngineChoice | None = None
+    """What decoded it; None where there was nothing to decode."""
 
 
 class RunRemainder(Struct, frozen=True):

@@ -77,6 +77,8 @@ class IntervalVerdict(Struct, frozen=True):
     tables: tuple[TableVerdict, ...]
     stream: tuple[Failure, ...] = ()
     """What is wrong with the interval as a whole: missing transactions, tables without their rows."""
+    engine: str = ""
+    """What decoded the run, and why that; empty in a run of an older version."""
     passed: bool = True
     """Whether the interval may be published. It follows from the other fields, and is stored for readers of the
     file."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,6 +54,16 @@ def needed_by_spark(given: Mapping[str, str]) -> dict[str, str]:
     """The part of an environment that a Spark job gets: no connections, no settings of Airflow, nothing that it does
     not use."""
     return {name: value for name, value in given.items() if NEEDED.fullmatch(name)}
+
+
+def why_no_java() -> str | None:
+    """Why Spark cannot be started in this environment, in half a sentence; None if there is a Java."""
+    home = os.environ.get("JAVA_HOME")
+    if home and not (Path(home) / "bin" / "java").exists():
+        return f"JAVA_HOME names a folder without Java, which Spark needs: {home}"
+    if not home and shutil.which("java") is None:
+        return "there is no Java, which Spark needs: JAVA_HOME is not set, and `java` is not in PATH"
+    return None
 
 
 def short_job(archive: Path = SHARED_CLASSES) -> str:

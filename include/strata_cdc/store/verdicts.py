@@ -56,6 +56,8 @@ class VerdictDetails(Struct, frozen=True):
     """Digest of the files that were checked."""
     aside: str = ""
     """Digest of the files that the decoder put into quarantine; empty if there are none."""
+    engine: str = ""
+    """What decoded the run, and why that; empty in verdicts of older versions."""
 
 
 class StoredVerdict(Struct, frozen=True):

@@ -14,14 +14,16 @@ from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
 from strata_cdc.errors import CorruptEventError
 from strata_cdc.files.storage import Folder
 from strata_cdc.runs.run_folder import Decoded, FailedSlice, plan_digest, read_plan, write_decoded
+from strata_cdc.runs.specs import DecodeReport
 from strata_cdc.tables.limits import FileLimits
 from strata_cdc.tables.write import ChangeWriter
 from strata_cdc.unforeseen import as_told, may_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from strata_cdc.changes.port import ReadSlice
+    from strata_cdc.config.engines import EngineChoice
     from strata_cdc.errors import StrataError
     from strata_cdc.runs.run_plan import PlannedSlice
     from strata_cdc.tables.write import StagedFile
@@ -77,28 +79,37 @@ def decode_slice_to_files(
         return list(writer.close())
 
 
-def decode_table_by_table(task: DecodeTask) -> tuple[list[StagedFile], list[FailedSlice]]:
+class SliceOutcome(Struct, frozen=True):
+    """The result of decoding a slice."""
+
+    files: tuple[StagedFile, ...] = ()
+    failed: tuple[FailedSlice, ...] = ()
+    """The tables without files, and why."""
+
+
+def decode_table_by_table(task: DecodeTask, *, read: ReadSlice = read_slice) -> SliceOutcome:
     """As `decode_slice_to_files`; what cannot be decoded as a whole is decoded a table at a time, so that a fault costs
     the rows of its own table alone. One of the slice's events costs all of its tables.
-
-    Returns:
-        The files, and the tables without them with the reason.
 
     Raises:
         LakeUnavailableError: The storage does not answer or is full.
     """
     tables = task.piece.tables
     try:
-        return decode_slice_to_files(task), []
+        return SliceOutcome(tuple(decode_slice_to_files(task, read=read)))
     except Exception as error:
         if may_pass(error):
             raise
         is_of_events = isinstance(error, CorruptEventError) and error.table is None
         if is_of_events or len(tables) <= 1:
             name = str(tables[0].name) if len(tables) == 1 else None
-            return [], [failed_slice(task.piece, as_told(error, name))]
-    parts = [decode_table_by_table(replace(task, piece=replace(task.piece, tables=(table,)))) for table in tables]
-    return [file for files, _ in parts for file in files], [lost for _, failed in parts for lost in failed]
+            return SliceOutcome(failed=(failed_slice(task.piece, as_told(error, name)),))
+    parts = [
+        decode_table_by_table(replace(task, piece=replace(task.piece, tables=(table,))), read=read) for table in tables
+    ]
+    return SliceOutcome(
+        tuple(file for part in parts for file in part.files), tuple(lost for part in parts for lost in part.failed)
+    )
 
 
 def failed_slice(piece: PlannedSlice, error: StrataError) -> FailedSlice:
@@ -108,10 +119,32 @@ def failed_slice(piece: PlannedSlice, error: StrataError) -> FailedSlice:
     )
 
 
-def store_decoded(run_url: str, files: Iterable[StagedFile], failed: Iterable[FailedSlice] = ()) -> Decoded:
+def store_decoded(
+    run_url: str,
+    files: Iterable[StagedFile],
+    failed: Iterable[FailedSlice] = (),
+    choice: EngineChoice | None = None,
+) -> Decoded:
     """Stores what all tasks of a run returned, as `decoded.json`; from here on the run counts as decoded."""
     staged = tuple(sorted(files, key=lambda file: file.url))
     folder = Folder.open(run_url)
-    decoded = Decoded(staged, tuple(failed), plan=plan_digest(folder))
+    decoded = Decoded(staged, tuple(failed), plan=plan_digest(folder), engine=choice)
     write_decoded(folder, decoded)
     return decoded
+
+
+def store_outcomes(run_url: str, outcomes: Sequence[SliceOutcome], choice: EngineChoice | None = None) -> DecodeReport:
+    """The same from the outcome of each slice, in any order; returns the report of the step."""
+    failed = sorted((lost for outcome in outcomes for lost in outcome.failed), key=lambda lost: lost.tables)
+    decoded = store_decoded(run_url, (file for outcome in outcomes for file in outcome.files), failed, choice)
+    aside = decoded.put_aside()
+    return DecodeReport(
+        run_url.rstrip("/").rpartition("/")[2],
+        len(outcomes),
+        len(decoded.files),
+        decoded.rows,
+        len(decoded.failed),
+        aside.total(),
+        tuple(f"{table}: {rows:,}, {why}" for (table, why), rows in aside.most_common()),
+        choice,
+    )

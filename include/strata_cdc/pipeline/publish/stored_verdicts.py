@@ -30,7 +30,7 @@ def stored_verdicts(publication: Publication, *, judged_at: int) -> Iterator[Sto
         if verdict is None:
             continue
         of_stream = [failure for failure in verdict.stream if not failure.table]
-        details = VerdictDetails(plan.run, (), 0, 0, _rules(of_stream))
+        details = VerdictDetails(plan.run, (), 0, 0, _rules(of_stream), engine=verdict.engine)
         yield StoredVerdict(plan.source, interval.start, "", _outcome(of_stream), judged_at, details)
         for planned in plan.of_interval(interval):
             if planned.held is None and planned.database:
@@ -62,6 +62,7 @@ def _of_table(
         failures=_rules(failures),
         staged=digest_of(judged),
         aside=digest_of(aside),
+        engine=verdict.engine,
     )
     return StoredVerdict(verdict.source, verdict.interval, planned.full_name, _outcome(failures), judged_at, details)
 

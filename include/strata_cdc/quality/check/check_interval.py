@@ -9,14 +9,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from strata_cdc.config.engines import Engine
 from strata_cdc.counted import counted
 from strata_cdc.errors import ChecksFailedError
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.quality.check.data_docs import docs_url, forget_docs, write_docs, write_judged
 from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS, EarlierImages, sampling_of, totals
 from strata_cdc.quality.check.progress import CheckProgress
-from strata_cdc.quality.check.run_pass import is_small, run_pass
+from strata_cdc.quality.check.run_pass import is_small, pass_in_spark, pass_in_threads
 from strata_cdc.quality.checks.own import own_rules
 from strata_cdc.quality.checks.own_columns import VersionsBefore
 from strata_cdc.quality.checks.pass_engine import PassEngine, task_of
@@ -155,7 +157,7 @@ def check_interval(
     subjects = {interval.start: _subjects(plan, interval, decoded, checking, past) for interval in plan.intervals}
     everything = [subject for found in subjects.values() for subject in found]
     forget_docs(folder)
-    judging = _Judging(run, open_spark, progress)
+    judging = _Judging(run, open_spark, progress, in_threads=_in_threads(decoded))
     files = sum(len(subject.files) for subject in everything)
     rows = sum(file.rows for subject in everything for file in subject.files)
     with progress.running(len({one.table for one in everything}), files, rows, sum(map(count_rules, everything))):
@@ -183,7 +185,7 @@ def check_interval(
                 ],
                 {table: images for (start, table), images in earlier.items() if start == interval.start},
             )
-            verdicts.append(verdict)
+            verdicts.append(replace(verdict, engine="" if decoded.engine is None else str(decoded.engine)))
             failed = [file for file in decoded.publishable(interval.start) if verdict.failures_of(_name(file))]
             damage |= {url: found for subject in subjects[interval.start] for url, found in _damaged(engine, subject)}
             # What is not what was decoded is nobody's row: there is nothing to keep of it.
@@ -199,29 +201,53 @@ def check_interval(
     return report
 
 
-def needs_spark(folder: Folder, checking: Checking) -> bool:
-    """Whether the check of a run is worth a JVM: for users' own expectations, or for its size.
+def check_here(
+    run_url: str, own_expectations: str | None, compare_keys: int | str, progress: CheckProgress | None = None
+) -> CheckReport | None:
+    """As `check_interval` without Spark; None where the check of a run is worth a JVM: for users' own expectations, or
+    for its size.
+
+    Args:
+        run_url: `<lake>/runs/<source>/<run>`.
+        own_expectations: As of `Checking.of`.
+        compare_keys: Likewise.
+        progress: Receives the progress.
 
     Raises:
-        Usage: The run has not been decoded, or is published and its files were cleared.
-        LakeUnavailableError: The storage does not answer.
-        SettingsError: A file of users' own expectations has mistakes.
+        StrataError: As `check_interval`.
     """
+    lake, _, source, run = run_url.rstrip("/").rsplit("/", 3)
+    checking = Checking.of(own_expectations, compare_keys)
+    if _needs_spark(run_folder(lake, source, run), checking):
+        return None
+    return check_interval(lake, source, run, _no_spark, checking, progress)
+
+
+def _no_spark() -> Spark:
+    raise AssertionError("`_needs_spark` has decided that Spark is not needed")
+
+
+def _needs_spark(folder: Folder, checking: Checking) -> bool:
     plan, decoded = read_plan(folder), read_staged(folder)
     tables = sorted({(table.database, table.table) for table in plan.tables})
-    return not is_small([file.size_bytes for file in decoded.files]) or any(
-        own_rules(checking.own_expectations, TableName(*name)) for name in tables
-    )
+    return not _in_threads(decoded) or any(own_rules(checking.own_expectations, TableName(*name)) for name in tables)
+
+
+def _in_threads(decoded: Decoded) -> bool:
+    """Whether the pass over the files is done here: what was decoded without Spark is checked without it."""
+    is_local = decoded.engine is not None and decoded.engine.engine is Engine.LOCAL
+    return is_local or is_small(file.size_bytes for file in decoded.files)
 
 
 class _Judging:
     """The pass over a run's files, and Great Expectations once somebody needs it."""
 
-    def __init__(self, run: str, open_spark: Callable[[], Spark], progress: CheckProgress) -> None:
+    def __init__(self, run: str, open_spark: Callable[[], Spark], progress: CheckProgress, *, in_threads: bool) -> None:
         self.judge: Judge | None = None
         self.firsts: dict[str, Firsts] = {}
         """By file, what is to be compared with earlier intervals."""
         self._run, self._open_spark, self._progress = run, open_spark, progress
+        self._in_threads = in_threads
 
     def engine(self, checking: Checking, subjects: Mapping[int, Sequence[TableSubject]]) -> PassEngine:
         tasks = [
@@ -230,7 +256,10 @@ class _Judging:
             for subject in found
             for file in subject.files
         ]
-        passed = run_pass(tasks, self._open_spark, self._progress)
+        if self._in_threads:
+            passed = pass_in_threads(tasks, self._progress)
+        else:
+            passed = pass_in_spark(tasks, self._open_spark().sparkContext, self._progress)
         self.firsts = passed.firsts()
         return PassEngine(passed, self._run_own)
 

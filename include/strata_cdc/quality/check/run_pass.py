@@ -16,7 +16,7 @@ from strata_cdc.quality.checks.profile import FileProfile
 from strata_cdc.unforeseen import may_pass, what_happened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from strata_cdc.quality.check.progress import CheckProgress
     from strata_cdc.quality.checks.one_pass import FileTask
@@ -109,19 +109,3 @@ def _compared(grouped: tuple[int, Any]) -> list[tuple[int, Any]]:
     if key < 0:
         return [(key, value) for value in values]
     return [(key, Between.of(values))]
-
-
-def run_pass(tasks: Sequence[FileTask], open_spark: Callable[[], Any], progress: CheckProgress) -> Passed:
-    """Reads and judges all files, wherever that is quicker.
-
-    Args:
-        tasks: The files.
-        open_spark: Gives a SparkSession; called only if one is used.
-        progress: Receives what is done.
-
-    Raises:
-        LakeUnavailableError: The storage does not answer.
-    """
-    if is_small(task.file.size_bytes for task in tasks):
-        return pass_in_threads(tasks, progress)
-    return pass_in_spark(tasks, open_spark().sparkContext, progress)

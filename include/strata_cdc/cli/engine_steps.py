@@ -1,18 +1,22 @@
-"""The two steps of a run that Spark does, or may do, for the commands: decode and check.
-Not here: starting Spark (`spark_job.py`), the steps themselves (`spark_jobs/`)."""
+"""The two steps of a run that Spark may do, for the commands: decode and check.
+Not here: which engine does them (`config/engines.py`), starting Spark (`spark_job.py`), the steps themselves
+(`pipeline/decode/`, `quality/check/`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from strata_cdc.cli.options import LOCAL
 from strata_cdc.cli.spark_job import run_job
-from strata_cdc.errors import ChecksFailedError
+from strata_cdc.config.engines import Engine, EngineSettings
+from strata_cdc.errors import ChecksFailedError, Usage
 from strata_cdc.files.storage import delete_file
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.lake.known_lake import known_if_stored
 from strata_cdc.pipeline.steps import CHECK, DECODE
-from strata_cdc.quality.check.check_interval import Checking, check_interval, needs_spark
 from strata_cdc.quality.check.progress import CheckProgress
 from strata_cdc.runs.run_folder import VERDICT, read_plan, read_verdicts, run_folder
 from strata_cdc.runs.specs import DecodeReport
@@ -20,32 +24,57 @@ from strata_cdc.runs.specs import DecodeReport
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from strata_cdc.config.engines import EngineChoice
     from strata_cdc.config.settings import Source
+    from strata_cdc.files.storage import Folder
     from strata_cdc.runs.verdict import IntervalVerdict
 
 
 @dataclass(frozen=True)
-class SparkSteps:
-    """Spark for the runs of one source; it is started only where there are rows."""
+class EngineSteps:
+    """Decode and check, for the runs of one source."""
 
     source: Source
-    master: str
+    engine: Engine | None = None
+    """Instead of the engine of the settings."""
+    master: str | None = None
+    """Spark's master, if it is not this machine: then Spark decodes, whatever the size."""
     progress: Callable[[int, int], None] | None = None
     """Called with the number of slices decoded and of all slices."""
     checking: CheckProgress = field(default_factory=CheckProgress)
     """Called with how much is checked."""
+
+    def __post_init__(self) -> None:
+        """Refuses a master that nobody would use.
+
+        Raises:
+            Usage: Spark has a master and is not to decode.
+        """
+        if self.master is not None and self.engine is Engine.LOCAL:
+            raise Usage("--master is Spark's, and --engine local does without Spark", remedy="Leave one of them out.")
 
     def decode(self, run: str) -> DecodeReport:
         """Decodes a planned run, and reports what was staged.
 
         Raises:
             Usage: There is no such run.
-            StrataError: The job's error.
+            StrataError: The step's error.
         """
         folder = run_folder(known_if_stored(self.source).lake, self.source.name, run)
         if not read_plan(folder).slices:
             return DecodeReport(run, slices=0, files=0, rows=0, failed_slices=0)
-        job = run_job(DECODE.program, folder.url, self.master, progress=self.progress)
+        choices: list[EngineChoice] = []
+        report = DECODE.here(folder.url, self._engine_settings(), choices.append, self.progress)
+        return report or self._decode_on_spark(folder, choices[0])
+
+    def _engine_settings(self) -> EngineSettings:
+        settings = self.source.settings.engine_settings
+        wanted = self.engine or (Engine.SPARK if self.master is not None else None)
+        return settings if wanted is None else replace(settings, engine=wanted)
+
+    def _decode_on_spark(self, folder: Folder, choice: EngineChoice) -> DecodeReport:
+        arguments = ["--because", choice.because]
+        job = run_job(DECODE.program, folder.url, self.master or LOCAL, arguments, progress=self.progress)
         return decode_stored(job.encode(), DecodeReport, newest=1, file=DECODE.program, remedy="Run the same again.")
 
     def check(self, run: str) -> list[IntervalVerdict]:
@@ -59,22 +88,14 @@ class SparkSteps:
         if not read_plan(folder).slices:
             return []
         settings = self.source.settings
-        checking = Checking.of(settings.checks, settings.compare_keys)
-        on_spark = needs_spark(folder, checking)
         # Its absence distinguishes a job that died from one that has judged.
         delete_file(folder.join(VERDICT))
         own = ["--checks", settings.checks] if settings.checks else []
         arguments = ["--compare-keys", str(settings.compare_keys), *own]
         try:
-            if on_spark:
-                run_job(CHECK.program, folder.url, self.master, arguments, heard=self.checking.hear)
-            else:
-                check_interval(self.source.lake, self.source.name, run, _no_spark, checking, self.checking)
+            if CHECK.here(folder.url, settings.checks, settings.compare_keys, self.checking) is None:
+                run_job(CHECK.program, folder.url, self.master or LOCAL, arguments, heard=self.checking.hear)
         except ChecksFailedError:
             if not read_verdicts(folder):
                 raise
         return list(read_verdicts(folder).values())
-
-
-def _no_spark() -> Any:
-    raise AssertionError("`needs_spark` has decided that Spark is not needed")
