@@ -53,6 +53,11 @@ def repeated_number(number: int | None, count: int, kind: pa.DataType) -> pa.Arr
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(np.full(count, number, np.int64))])
 
 
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """A table without rows; Arrow's own `empty_table` makes arrays of empty lists, and loads pandas for that."""
+    return pa.Table.from_batches([], schema)
+
+
 def from_numbers(column: pa.Array, null: int = 0) -> Numbers:
     """The numbers of a column of integers, with `null` instead of nulls."""
     known, content = column.buffers()

@@ -84,6 +84,9 @@ def run(  # noqa: PLR0913  one for each option
 def _run(
     wanted: SourceRequest, settings: Settings, engine: Engine | None, master: str | None, *, as_json: bool
 ) -> None:
+    from strata_cdc.startup.arrow import keep_pandas_out
+
+    keep_pandas_out()
     from strata_cdc.cli.engine_steps import EngineSteps
     from strata_cdc.pipeline.run_source import run_source
 

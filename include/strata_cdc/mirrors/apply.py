@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from strata_cdc.arrow_columns import no_rows
 from strata_cdc.errors import MirrorDivergedError
 from strata_cdc.mirrors.data_files import read_some_rows
 from strata_cdc.mirrors.key_index import BOUND_BYTES, KeyIndex
@@ -108,12 +109,12 @@ class Applier:
         """The mirror's rows that have one of these keys; all rows of a sequence, which has none or one."""
         mirror = staged.mirror
         if mirror.definition.sequence:
-            return pa.concat_tables([mirror.exact_schema.empty_table(), *mirror.exact_batches()])
+            return pa.concat_tables([no_rows(mirror.exact_schema), *mirror.exact_batches()])
         found = self._index.find_known(mirror, keys)
         files = mirror.snapshot.files
         schema = mirror.exact_schema
         parts = [read_some_rows(mirror.url, files[path], schema, rows_of(rows)) for path, rows in found.items()]
-        return pa.concat_tables([schema.empty_table(), *parts])
+        return pa.concat_tables([no_rows(schema), *parts])
 
 
 def _named_by(mirror: Mirror) -> tuple[str, ...]:

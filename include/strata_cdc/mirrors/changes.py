@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Struct, structs
 
+from strata_cdc.arrow_columns import no_rows
 from strata_cdc.changes.arrow import BEFORE, INVALID
 from strata_cdc.errors import LakeUnavailableError, Usage
 from strata_cdc.files.storage import arrow_file_system, lake_errors
@@ -244,7 +245,7 @@ class PublishedChanges:
         names["_invalid"] = INVALID
         images = pa.struct(list(_before(schema, span.definition)))
         fields = [*schema, pa.field(BEFORE, images), *(pa.field(*name) for name in names.items())]
-        return pa.schema(fields).empty_table()
+        return no_rows(pa.schema(fields))
 
 
 def _before(schema: pa.Schema, definition: TableDefinition) -> pa.Schema:

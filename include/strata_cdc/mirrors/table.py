@@ -11,6 +11,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
+from strata_cdc.arrow_columns import no_rows
 from strata_cdc.errors import DamagedFileError, Usage
 from strata_cdc.mirrors.actions import has_invalid
 from strata_cdc.mirrors.checkpoint import write_checkpoint_if_due
@@ -320,7 +321,7 @@ class Mirror(Struct, frozen=True):
         """All rows, in no order; with the map `_invalid` only if it is requested."""
         columns = without_invalid(self.schema).names if columns is None else columns
         schema = names_of(with_invalid(self.schema), columns)
-        return pa.concat_tables([schema.empty_table(), *self.batches(columns)])
+        return pa.concat_tables([no_rows(schema), *self.batches(columns)])
 
     def commit(
         self,

@@ -23,6 +23,8 @@ class QuickStart(StrEnum):
     """Spark's Python workers import PySpark from where it is installed."""
     GARBAGE = "garbage"
     """Less frequent garbage collection in commands."""
+    PANDAS = "pandas"
+    """Arrow does not load pandas in `strata run`."""
     TASKS = "tasks"
     """The imports of Airflow's tasks, loaded once by the scheduler that forks the tasks."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from strata_cdc.arrow_columns import no_rows
 from strata_cdc.changes.arrow import GEOMETRY, arrow_type, may_be_invalid
 from strata_cdc.errors import ReadAgainError
 from strata_cdc.schema.model.conversions import ValueClass, keeps_values, value_class
@@ -56,7 +57,7 @@ def convert_exact_rows(rows: pa.Table, old: TableDefinition, new: TableDefinitio
         if may_be_invalid(column):
             found = found.append_column(pa.field(name, pa.string()), texts)
     schema = exact_schema(new)
-    return found.select(schema.names) if rows.num_rows else schema.empty_table()
+    return found.select(schema.names) if rows.num_rows else no_rows(schema)
 
 
 def convert_rows(rows: pa.Table, old: TableDefinition, new: TableDefinition, effect: RowEffect) -> pa.Table:
@@ -74,7 +75,7 @@ def convert_rows(rows: pa.Table, old: TableDefinition, new: TableDefinition, eff
             rows.
     """
     if rows.num_rows == 0:
-        return state_schema(new).empty_table()
+        return no_rows(state_schema(new))
     if effect.kind is EffectKind.READ_AGAIN:
         raise ReadAgainError(effect.reason, remedy="Read the table's rows from the server again.")
     fills = {filled.column: filled.value for filled in effect.filled}

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from strata_cdc.arrow_columns import to_numbers
 from strata_cdc.changes.arrow import TIMESTAMP_UTC
 from strata_cdc.errors import BadData
 from strata_cdc.tables.layout import column_name
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 _ROW_END: Final = "ROW END"
 ROW_TIMES: Final = frozenset({"ROW START", _ROW_END})
 """What generates the columns with a row's time."""
-_FOREVER: Final = pa.array([2**31 * 10**6 - 1, 2**32 * 10**6 - 1], TIMESTAMP_UTC)
+_FOREVER: Final = to_numbers(np.array([2**31 * 10**6 - 1, 2**32 * 10**6 - 1])).view(TIMESTAMP_UTC)
 """The end of rows that are current: the last moment that a TIMESTAMP(6) has before MariaDB 11.5, and from then on."""
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Struct
 
+from strata_cdc.arrow_columns import to_numbers
 from strata_cdc.binlog.kernels.chains import FOUND, LEFT
 from strata_cdc.changes.row_hashes import hash_rows
 from strata_cdc.files.storage import arrow_file_system
@@ -264,4 +265,4 @@ def _have_differences(invalid: pa.Array) -> Flags:
 
 
 def _numbers(values: Sequence[int]) -> Any:
-    return pa.array(values, pa.int64())
+    return to_numbers(np.array(values, np.int64))
