@@ -31,6 +31,7 @@ NAMES = (
     "checks",
     "mirrors",
     "dump",
+    "follow",
 )
 INTRODUCTION = """# What was measured
 

@@ -217,7 +217,7 @@ class DecodeStep(SparkStep):
     step = DECODE
     operator_extra_links = (SparkLink(),)
 
-    because = "it was requested"
+    because = "requested"
     """Why Spark decodes."""
 
     def do_here(self, planned: PlannedRun) -> str | None:

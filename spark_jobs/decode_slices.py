@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run-url", required=True, help="<lake>/runs/<source>/<run>")
     parser.add_argument("--partitions", type=int, help="Spark tasks; by default one a slice")
-    parser.add_argument("--because", default="it was requested", help="why Spark was chosen, for the report")
+    parser.add_argument("--because", default="requested", help="why Spark was chosen, for the report")
     given = parser.parse_args(arguments)
     end_with_task()
     run = given.run_url.rstrip("/").rpartition("/")[2]

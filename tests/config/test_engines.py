@@ -12,12 +12,12 @@ NO_JAVA = "there is no Java"
 @pytest.mark.parametrize(
     ("wanted", "megabytes", "java", "chosen", "because"),
     [
-        ("auto", 0, True, "local", "1 MB of binlog are not more than local_mb, 64"),
-        ("auto", 64, True, "local", "not more than local_mb, 64"),
-        ("auto", 65, True, "spark", "68 MB of binlog are more than local_mb, 64"),
+        ("auto", 0, True, "local", "1 MB of binlog; local_mb is 64"),
+        ("auto", 64, True, "local", "67 MB of binlog; local_mb is 64"),
+        ("auto", 65, True, "spark", "68 MB of binlog; local_mb is 64"),
         ("auto", 65, False, "local", NO_JAVA),
-        ("local", 9999, True, "local", "it was requested"),
-        ("spark", 0, False, "spark", "it was requested"),
+        ("local", 9999, True, "local", "requested"),
+        ("spark", 0, False, "spark", "requested"),
     ],
 )
 def test_the_size_decides_unless_somebody_has(

@@ -41,13 +41,13 @@ def test_a_small_run_is_decoded_and_checked_by_its_tasks(
     for kind in (DecodeStep, CheckStep):
         kind(task_id="step", planned=planned).execute({})
     said = [record.getMessage() for record in caplog.records if record.name == "strata"]
-    assert "engine: local, because 1 MB of binlog are not more than local_mb, 1,024" in said
+    assert "engine: local (1 MB of binlog; local_mb is 1,024)" in said
     assert any(re.fullmatch(r"done in [\d.]+ s: 6 rows in 3 files", line) for line in said)
     assert any("checks, 0 errors, 0 warnings" in line for line in said)
     assert not [line for line in said if "Spark's output" in line]
     (verdict,) = read_verdicts(Folder.open(planned["run_url"])).values()
     assert verdict.passed
-    assert verdict.engine.startswith("local, because ")
+    assert verdict.engine.startswith("local (")
 
 
 def test_what_was_decoded_on_request_by_spark_is_checked_by_it(planned: dict[str, Any]) -> None:

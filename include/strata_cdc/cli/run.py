@@ -4,6 +4,9 @@ Not here: doing it (`pipeline/`), what is shown meanwhile (`step_lines.py`)."""
 from __future__ import annotations
 
 import os
+import signal
+from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,9 +14,11 @@ import typer
 from strata_cdc.cli.options import EngineName, Master, SourceName, Tables
 from strata_cdc.cli.plan import parse_time
 from strata_cdc.cli.report import print_report
+from strata_cdc.cli.round_lines import RoundLines
 from strata_cdc.cli.step_lines import StepLines
 from strata_cdc.cli.terminal import say
 from strata_cdc.clock import now_micros
+from strata_cdc.config.groups import micros_of
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
@@ -50,6 +55,10 @@ def run(  # noqa: PLR0913  one for each option
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Shows what a run would publish; nothing is written anywhere.")
     ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Runs again and again, until SIGTERM or Ctrl-C; a run that has begun ends.")
+    ] = False,
+    every: Annotated[str, typer.Option(help="With --follow: from one run to the next, as in 500ms, 10s, 1m.")] = "10s",
     engine: EngineName = None,
     master: Master = None,
 ) -> None:
@@ -75,7 +84,11 @@ def run(  # noqa: PLR0913  one for each option
     if begin is not None and begin >= (now_micros() if end is None else end):
         raise Usage(f"there is no time between --from {since} and {until or 'now'}")
     wanted = SourceRequest(name, end, tuple(table or ()), gtid_set, failed, begin)
-    if dry_run:
+    if follow:
+        if dry_run or begin is not None or end is not None or gtid_set is not None:
+            raise Usage("--follow processes all that is pending, now and later", remedy="Leave out what bounds it.")
+        _follow(wanted, settings, _seconds_of(every), engine, master, as_json=context.obj["json"])
+    elif dry_run:
         _rehearse(wanted, settings, as_json=context.obj["json"])
     else:
         _run(wanted, settings, engine, master, as_json=context.obj["json"])
@@ -98,6 +111,51 @@ def _run(
     else:
         _show_left(report)
     report.raise_if_withheld()
+
+
+def _seconds_of(every: str) -> float:
+    try:
+        seconds = micros_of(every) / 1e6
+    except ValueError:
+        raise Usage(f"--every {every} is no duration", remedy="Write it as in 500ms, 10s or 1m.") from None
+    if not seconds:
+        raise Usage("--every is 0", remedy="Write it as in 500ms, 10s or 1m.")
+    return seconds
+
+
+def _follow(
+    wanted: SourceRequest,
+    settings: Settings,
+    every: float,
+    engine: Engine | None,
+    master: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    from strata_cdc.startup.arrow import keep_pandas_out
+
+    keep_pandas_out()
+    from strata_cdc.cli.engine_steps import EngineSteps
+    from strata_cdc.pipeline.follow_source import FollowPace, follow_source
+    from strata_cdc.pipeline.run_source import run_source
+
+    ended, shown = Event(), RoundLines(as_json=as_json)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # No exception from within: a run that has begun is finished. A second signal ends it at once.
+        signal.signal(number, partial(_end, ended))
+    steps = EngineSteps(settings.source(wanted.source), engine, master)
+    if not as_json:
+        say(f"following {wanted.source}, every {every:g} s: each line is a run that had something to do", err=True)
+
+    def run_once() -> WholeReport:
+        return run_source(wanted, steps, StepLines(shown=False), settings=settings)
+
+    follow_source(run_once, FollowPace(every), ended, shown.show)
+
+
+def _end(ended: Event, number: int, _frame: object) -> None:
+    ended.set()
+    signal.signal(number, signal.SIG_DFL)
 
 
 def _show_left(report: WholeReport) -> None:

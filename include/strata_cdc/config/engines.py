@@ -42,10 +42,10 @@ class EngineChoice(Struct, frozen=True):
     engine: Engine
     """Never `AUTO`."""
     because: str
-    """Why, in half a sentence."""
+    """Why, in a few words."""
 
     def __str__(self) -> str:
-        return f"{self.engine}, because {self.because}"
+        return f"{self.engine} ({self.because})"
 
 
 def choose_engine(size_bytes: int, settings: EngineSettings, why_no_java: Callable[[], str | None]) -> EngineChoice:
@@ -57,11 +57,11 @@ def choose_engine(size_bytes: int, settings: EngineSettings, why_no_java: Callab
         why_no_java: Says why Spark cannot be started on this machine; None if it can. Called only where it matters.
     """
     if settings.engine is not Engine.AUTO:
-        return EngineChoice(settings.engine, "it was requested")
-    shown = f"{max(1, round(size_bytes / 1e6)):,} MB of binlog"
+        return EngineChoice(settings.engine, "requested")
+    shown = f"{max(1, round(size_bytes / 1e6)):,} MB of binlog; local_mb is {settings.local_mb:,}"
     if size_bytes <= settings.local_mb << 20:
-        return EngineChoice(Engine.LOCAL, f"{shown} are not more than local_mb, {settings.local_mb:,}")
+        return EngineChoice(Engine.LOCAL, shown)
     missing = why_no_java()
     if missing is not None:
         return EngineChoice(Engine.LOCAL, missing)
-    return EngineChoice(Engine.SPARK, f"{shown} are more than local_mb, {settings.local_mb:,}")
+    return EngineChoice(Engine.SPARK, shown)

@@ -83,7 +83,7 @@ def tracked_said(report: TrackReport) -> str:
 
 def decoded_said(report: DecodeReport) -> str:
     """What was decoded."""
-    engine = "" if report.engine is None else f"; {report.engine}"
+    engine = "" if report.engine is None else f", {report.engine}"
     return f"{counted(report.rows, 'row')} from {counted(report.slices, 'slice')}{engine}"
 
 

@@ -1,0 +1,151 @@
+"""`strata run --follow` beside writers: rows come within seconds, whatever is stopped or killed meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata_cdc import mirrors
+from strata_cdc.cli.main import run
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tables.read import read_changes
+from tests.mysql_server import start_server
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.mysql_server import MysqlServer
+
+pytestmark = pytest.mark.mysql
+
+STRATA = Path(sys.executable).with_name("strata")
+SETTINGS = """lake = "lake"
+store = "sqlite:///{folder}/s.db"
+[sources.shop]
+connection = "x"
+tables = ["shop.*"]
+mirrors = ["shop.*"]
+"""
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[MysqlServer]:
+    with start_server(tmp_path / "server") as server:
+        server.run_sql("CREATE DATABASE shop; CREATE TABLE shop.a (id INT PRIMARY KEY, n INT)")
+        yield server
+
+
+@pytest.fixture
+def folder(own_server: MysqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "strata.toml").write_text(SETTINGS.format(folder=tmp_path))
+    monkeypatch.setenv("STRATA_SETTINGS", str(tmp_path / "strata.toml"))
+    monkeypatch.setenv("AIRFLOW_CONN_X", own_server.url)
+    return tmp_path
+
+
+@contextmanager
+def following(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """The command at work; at the end of the block it has to be gone."""
+    command = [str(STRATA), "run", "--follow", "--every", "200ms", *options]
+    with (folder / "out").open("a") as out, (folder / "err").open("a") as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err, text=True, env=os.environ)
+    try:
+        yield process
+        process.wait(30)
+    finally:
+        process.kill()
+
+
+def said(folder: Path) -> str:
+    return (folder / "err").read_text()
+
+
+def mirrored(folder: Path) -> list[tuple[int, int]]:
+    try:
+        table = mirrors.open(str(folder / "lake"), "shop", "shop.a").to_arrow()
+    except Exception:  # noqa: BLE001  it is not there yet
+        return []
+    return sorted(zip(table["id"].to_pylist(), table["n"].to_pylist(), strict=True))
+
+
+def test_rows_come_while_it_follows_and_it_ends_when_it_is_asked_to(own_server: MysqlServer, folder: Path) -> None:
+    with following(folder) as process:
+        for number in range(3):
+            own_server.run_sql(f"INSERT INTO shop.a VALUES ({number}, 0); UPDATE shop.a SET n = n + 1")
+            wait_until(lambda last=number: (last, 1) in mirrored(folder))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0, said(folder)
+    shown = (folder / "out").read_text().splitlines()
+    assert len([line for line in shown if "published" in line]) >= 3
+    assert len(shown) < 12, "runs without anything to do are not shown"
+    # A killed one leaves what another continues with.
+    with following(folder, "--json") as process:
+        own_server.run_sql("INSERT INTO shop.a VALUES (10, 10)")
+        wait_until(lambda: (10, 10) in mirrored(folder))
+        own_server.run_sql("UPDATE shop.a SET n = n * 2")
+        process.kill()
+    with following(folder) as process:
+        wait_until(lambda: (10, 20) in mirrored(folder))
+        process.send_signal(signal.SIGINT)
+    rows = [json.loads(line) for line in (folder / "out").read_text().splitlines() if line.startswith("{")]
+    assert sum(row["rows"] for row in rows) >= 1
+    changes = read_changes(str(folder / "lake"), "shop", TableName("shop", "a"))
+    places = list(zip(changes["_gtid"].to_pylist(), changes["_row"].to_pylist(), strict=True))
+    assert len(places) == len(set(places)) == 3 + 1 + 2 + 3 + 1 + 4
+
+
+def test_a_server_that_is_away_is_waited_for(folder: Path, own_server: MysqlServer) -> None:
+    with following(folder) as process:
+        own_server.run_sql("INSERT INTO shop.a VALUES (1, 1)")
+        wait_until(lambda: mirrored(folder) == [(1, 1)])
+        own_server.kill()
+        wait_until(lambda: len(said(folder).splitlines()) > 1)
+        own_server.start_again()
+        own_server.run_sql("INSERT INTO shop.a VALUES (2, 2)")
+        wait_until(lambda: mirrored(folder) == [(1, 1), (2, 2)])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0, said(folder)
+
+
+def test_a_failed_check_withholds_its_table_and_is_said_once(folder: Path, own_server: MysqlServer) -> None:
+    own_server.run_sql("CREATE TABLE shop.b (id INT PRIMARY KEY); INSERT INTO shop.b VALUES (1)")
+    assert run(["run"]) == 0
+    # The history of this table has a gap from here on: the rest of the source goes on.
+    own_server.run_sql("SET SESSION binlog_format = 'STATEMENT'; INSERT INTO shop.b VALUES (2)")
+    settings = folder / "strata.toml"
+    settings.write_text(settings.read_text() + 'on_statement = "hold"\n')
+    with following(folder) as process:
+        own_server.run_sql("INSERT INTO shop.a VALUES (1, 1)")
+        wait_until(lambda: mirrored(folder) == [(1, 1)])
+        own_server.run_sql("INSERT INTO shop.a VALUES (2, 2)")
+        wait_until(lambda: mirrored(folder) == [(1, 1), (2, 2)])
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+    assert "shop.b" in said(folder)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--until", "2026-01-01"], ["--from", "2026-01-01"], ["--gtid-set", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1"],
+     ["--dry-run"], ["--every", "5"], ["--every", "0s"], ["--every", "soon"]],
+)  # fmt: skip
+def test_what_has_no_meaning_is_refused(folder: Path, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "--follow", *options]) == 2
+    assert not (folder / "lake").exists()
+    assert capsys.readouterr().err.startswith("strata: ")
+
+
+def test_it_says_from_the_start_what_it_does(folder: Path) -> None:
+    with following(folder) as process:
+        wait_until(lambda: said(folder))
+        process.send_signal(signal.SIGTERM)
+    assert "following shop, every 0.2 s" in said(folder)
