@@ -149,7 +149,7 @@ def _commits(table: Path) -> list[tuple[int, list[str]]]:
 def _committed_at(path: Path) -> npt.NDArray[np.int64]:
     """When the rows of a file were committed, milliseconds."""
     column = pq.read_table(path, columns=["_committed_at"]).column(0)
-    return column.cast("int64").to_numpy() // 1000
+    return np.asarray(column.cast("int64"), np.int64) // 1000
 
 
 def _count(server: MysqlServer, number: int) -> int:

@@ -68,30 +68,35 @@ def run(  # noqa: PLR0913  one for each option
     The first run takes a snapshot of the schemas first. Spark is started only for a run of more binlog than the setting
     `local_mb`, or for expectations of your own.
     """
+    if follow and (dry_run or since or until or gtid_set):
+        raise Usage("--follow processes all that is pending, now and later", remedy="Leave out what bounds it.")
+    require_matchable(table or ())
+    settings = load_settings(os.environ)
+    wanted = _request(settings.source(source).name, since, until, table, gtid_set, failed=failed)
+    if follow:
+        _follow(wanted, settings, _seconds_of(every), engine, master, as_json=context.obj["json"])
+    elif dry_run:
+        _rehearse(wanted, settings, as_json=context.obj["json"])
+    else:
+        _run(wanted, settings, engine, master, as_json=context.obj["json"])
+
+
+def _request(
+    source: str, since: str | None, until: str | None, table: list[str] | None, gtid_set: str | None, *, failed: bool
+) -> SourceRequest:
     from strata_cdc.pipeline.run_source import SourceRequest
 
     if gtid_set is not None:
         if until is not None or since is not None:
             raise Usage("a run takes a GTID set or a span of time, not both")
         parse_executed(gtid_set)
-    require_matchable(table or ())
-    settings = load_settings(os.environ)
-    name = settings.source(source).name
     end = parse_time(until)
     if end is not None and end > now_micros():
         raise Usage(f"--until {until} is in the future", remedy="Leave it out: a run takes all there is by now.")
     begin = parse_time(since)
     if begin is not None and begin >= (now_micros() if end is None else end):
         raise Usage(f"there is no time between --from {since} and {until or 'now'}")
-    wanted = SourceRequest(name, end, tuple(table or ()), gtid_set, failed, begin)
-    if follow:
-        if dry_run or begin is not None or end is not None or gtid_set is not None:
-            raise Usage("--follow processes all that is pending, now and later", remedy="Leave out what bounds it.")
-        _follow(wanted, settings, _seconds_of(every), engine, master, as_json=context.obj["json"])
-    elif dry_run:
-        _rehearse(wanted, settings, as_json=context.obj["json"])
-    else:
-        _run(wanted, settings, engine, master, as_json=context.obj["json"])
+    return SourceRequest(source, end, tuple(table or ()), gtid_set, failed, begin)
 
 
 def _run(
