@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from strata_cdc.config.settings import Source
+    from strata_cdc.files.storage import Folder
 
 DDL_WIDTH = 70
 
@@ -46,10 +47,11 @@ def show_rows(source: Source, database: str, console: Console) -> None:
     """Rows decoded, by table and schema version, and the results of the checks."""
     rows: Counter[tuple[str, int]] = Counter()
     checks: Counter[str] = Counter()
-    failed = 0
-    for run in sorted(Path(source.lake, "runs", source.name).iterdir()):
-        folder = run_folder(source.lake, source.name, run.name)
-        for file in read_decoded(folder).files if folder.exists(DECODED) else ():
+    failed, engines = 0, set[str]()
+    for folder in _decoded_runs(source):
+        decoded = read_decoded(folder)
+        engines.add(str(decoded.engine))
+        for file in decoded.files:
             if file.database == database:
                 rows[file.table, file.version_id] += file.rows
         for verdict in read_verdicts(folder).values():
@@ -61,7 +63,30 @@ def show_rows(source: Source, database: str, console: Console) -> None:
         found.add_row(table, str(version), f"{count:,}")
     found.add_row("[bold]all[/bold]", "", f"[bold]{sum(rows.values()):,}[/bold]")
     console.print(found)
+    console.print(f"decoded by: {', '.join(sorted(engines))}")
     console.print(f"checks: {sum(checks.values()):,} run on {len(checks)} tables, {failed} failed")
+
+
+def show_same_files(source: Source, console: Console) -> bool:
+    """What each engine has decoded of the same rows; true if the files are the same, byte for byte."""
+    files: dict[str, Counter[tuple[int, str, int, str]]] = {}
+    for folder in _decoded_runs(source):
+        decoded = read_decoded(folder)
+        found = files.setdefault(str(decoded.engine), Counter())
+        found.update((file.interval, str(file.name), file.version_id, file.digest) for file in decoded.files)
+    for engine, found in files.items():
+        console.print(f"decoded by {engine}: {found.total():,} files")
+    first, *others = files.values()
+    is_same = bool(others) and all(found == first for found in others)
+    console.print("[green]the same bytes[/green]" if is_same else "[red]not the same bytes[/red]")
+    return is_same
+
+
+def _decoded_runs(source: Source) -> list[Folder]:
+    """The folders of the runs that had rows to decode, the first run first."""
+    runs = sorted(Path(source.lake, "runs", source.name).iterdir(), key=lambda path: path.stat().st_mtime)
+    folders = [run_folder(source.lake, source.name, run.name) for run in runs]
+    return [folder for folder in folders if folder.exists(DECODED)]
 
 
 def show_early_rows(source: Source, database: str, early: dict[str, list[dict[str, Any]]], console: Console) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -43,6 +44,7 @@ def test_the_demo_proves_itself_and_leaves_nothing_running(tmp_path):
     assert done.returncode == 0, done.stdout[-8000:]
     assert "every table equals the server's" in done.stdout
     assert "419,900" in done.stdout
+    assert re.search(r"decoded by local .*: 20 files\ndecoded by spark .*: 20 files\nthe same bytes", done.stdout)
     assert "differs" not in done.stdout
     check_connections(tmp_path)
     check_backfill(tmp_path)
