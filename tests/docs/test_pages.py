@@ -102,11 +102,9 @@ def user(server: MysqlServer, spark: Any, tmp_path_factory: pytest.TempPathFacto
         home.mkdir()
         shutil.copyfile(migrated_database(), home / "airflow.db")
     with shared_spark(spark, tmp_path_factory.mktemp("submit")) as shared:
+        reader.environment |= shared
         for block in blocks("docs/your-server.md"):
             reader.type(block)
-            if "decode  " in block.text:
-                # Spark itself has run as the page says; it takes longer to start than all that it does here.
-                reader.environment |= shared
         # At its end Airflow has the connection; the other pages are for a terminal.
         url = f"mysql://strata:{PASSWORD}@{server.host}:{server.port}/"
         reader.run(f"export AIRFLOW_CONN_MYSQL_SHOP={url} PYTHONPATH={shared['PYTHONPATH']}")

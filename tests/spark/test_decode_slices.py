@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from strata_cdc.config.engines import Engine, EngineSettings
+from strata_cdc.cli.engine_steps import EngineSteps
+from strata_cdc.config.engines import Engine, EngineChoice, EngineSettings
 from strata_cdc.files.storage import Folder
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.decode.decode_here import decode_here
@@ -75,6 +76,14 @@ def test_the_cluster_and_local_threads_give_the_same_files(planned, cluster):
     done = cluster.submit("decode_slices.py", "--run-url", run_url)
     assert done.returncode == 0, done.stderr[-3000:]
     assert decoded(run_url) == local
+
+
+def test_a_command_submits_the_job(planned):
+    pipeline, run_url = planned
+    steps = EngineSteps(pipeline.settings.source("shop"), Engine.SPARK)
+    report = steps.decode(Path(run_url).name)
+    assert (report.rows, report.engine) == (ROWS, EngineChoice(Engine.SPARK, "requested"))
+    assert read_decoded(Folder.open(run_url)).engine == report.engine
 
 
 def test_a_worker_that_is_killed_takes_no_row_along(planned, cluster):
