@@ -119,7 +119,7 @@ def check_views(lake: str, engine: sa.Engine, database: str, version: str) -> No
     made = make_views(lake, "s", engine, Dialect.DUCKDB, Through.FILES, lambda name: name.database == database)
     now = {one.table.table: one for one in made if one.kind is ViewKind.NOW}
     assert "system-versioned" in now["versioned"].notes[0]
-    assert "no primary key" in now["seq"].notes[0]
+    assert "a sequence" in now["seq"].notes[0]
     changes = next(one for one in made if (one.table.table, one.kind) == ("made", ViewKind.CHANGES))
     with duckdb.connect() as connection:
         for statement in (*changes.statements, *now["made"].statements):

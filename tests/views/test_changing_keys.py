@@ -1,5 +1,6 @@
-"""Keys that get other types on a real server, so that rows which were never there together may have equal keys: views
-without mirrors and histories have the rows of SELECT wherever the mirror has them."""
+"""Keys that get other types or other columns on a real server, or that are dropped, so that rows which were never there
+together may have equal keys, and rows may be equal: views without mirrors and histories have the rows of SELECT
+wherever the mirror has them."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ KEYS = (
     (
         ("VARCHAR(9)", "CHAR(5)", "VARBINARY(9)", "VARCHAR(4)", "VARCHAR(9) CHARACTER SET latin1", "VARCHAR(12)",
          "ENUM('a', 'ab', '')", "VARCHAR(9) CHARACTER SET cp932"),
-        ("'a'", "'a '", "'b  '", "'ab'", "'A'", "'ö'"),
+        ("'a'", "'a '", "'b  '", "'ab'", "'A'", "'ö'", "'ж'"),
     ),
     (
         ("ENUM('p', 'q', '')", "ENUM('p', 'q')", "ENUM('q', 'p', '')", "ENUM('q', '', 'p', 'p')", "VARCHAR(5)",
@@ -61,25 +62,35 @@ KEYS = (
         ("DATETIME(3)", "DATETIME", "DATETIME(6)", "DATE", "VARCHAR(30)"),
         ("'2024-01-01 10:00:00.4'", "'2024-01-01 10:00:00'", "0", "'0000-00-00'", "'2024-02-30'", "'2024-02-29'"),
     ),
+    (
+        ("INT", "SMALLINT", "TINYINT", "VARCHAR(2)", "BIGINT UNSIGNED", "VARCHAR(20)", "DECIMAL(3, 0)", "BIGINT"),
+        ("1", "2", "300", "-5", "70000", "12"),
+    ),
 )  # fmt: skip
 """Types that a key gets one after the other, in any order, and values that some of them make equal. An ALTER succeeds
 if the rows that are there then keep different keys."""
 
 
+MOVED = ("PRIMARY KEY (k)", "PRIMARY KEY (n, k)", "PRIMARY KEY (n)", "UNIQUE KEY u (k)", "UNIQUE KEY u (n, k)", "")
+"""Keys that a table gets instead of another, or none."""
+
+
 class Life:
-    """Statements on tables with a column `k` in their key."""
+    """Statements on tables with a column `k`, most of the time in their key."""
 
     def __init__(self, random: Random, connection: pymysql.Connection, images: tuple[str, ...]) -> None:
         self._random, self._connection, self._images = random, connection, images
         self._kinds = [KEYS[at % len(KEYS)] for at in range(TABLES)]
+        self._keys = [
+            random.choice(["PRIMARY KEY (k)", "PRIMARY KEY (n, k)", "UNIQUE KEY u (k)", ""]) for _ in self._kinds
+        ]
         self.converted: set[str] = set()
+        self.moved: set[str] = set()
         for at, (kinds, _) in enumerate(self._kinds):
-            key = random.choice(["PRIMARY KEY (k)", "PRIMARY KEY (n, k)", "UNIQUE KEY u (k)"])
+            columns = f"k {random.choice(kinds[:2])} NOT NULL, n INT NOT NULL, v TEXT, w INT, d DOUBLE"
+            key = self._keys[at] and f", {self._keys[at]}"
             # All of these charsets have the same texts for the values above.
-            self.run(
-                f"CREATE TABLE t{at} (k {random.choice(kinds[:2])} NOT NULL, n INT NOT NULL, v TEXT, w INT, {key})"
-                " COLLATE utf8mb4_bin"
-            )
+            self.run(f"CREATE TABLE t{at} ({columns}{key}) COLLATE utf8mb4_bin")
 
     def run(self, statement: str) -> bool:
         """Whether the server accepted it."""
@@ -97,16 +108,19 @@ class Life:
         # A history does not have the rest of a partial image with another key.
         self.run(f"SET binlog_row_image = {random.choice(self._images) if at % 2 else 'FULL'}")
         where = random.choice([f"k = {key}", f"k = {key} AND n = {number}", f"k + 0 = {random.randrange(5)}", "1"])
+        limit = random.choice(["", " LIMIT 1"])
         self.run(
             random.choices(
                 [
-                    f"INSERT INTO t{at} VALUES ({key}, {number}, '{value}', {value})",
-                    f"REPLACE INTO t{at} (k, n, w) VALUES ({key}, {number}, {value})",
-                    f"UPDATE IGNORE t{at} SET w = {value} WHERE {where}",
-                    f"UPDATE IGNORE t{at} SET k = {other} WHERE {where}",
-                    f"DELETE FROM t{at} WHERE {where}",
+                    f"INSERT INTO t{at} (k, n, v) VALUES ({key}, {number}, '{value}')",
+                    f"INSERT INTO t{at} (k, n, d) VALUES ({key}, {number}, 0e0), ({key}, {number} + 1, -0e0)",
+                    f"REPLACE INTO t{at} (k, n) VALUES ({key}, {number})",
+                    f"UPDATE IGNORE t{at} SET v = {value} WHERE {where}{limit}",
+                    f"UPDATE IGNORE t{at} SET k = {other} WHERE {where}{limit}",
+                    f"UPDATE IGNORE t{at} SET n = n + 1 WHERE {where}{limit}",
+                    f"DELETE FROM t{at} WHERE {where}{limit}",
                 ],
-                [6, 2, 3, 3, 4],
+                [5, 1, 2, 3, 3, 2, 4],
             )[0]
         )
 
@@ -117,9 +131,23 @@ class Life:
             self.run(f"DELETE FROM t{at} WHERE {random.choice(['1', 'k + 0 IN (0, 3, 4)', 'n = 0'])}")
         # Mirrors do not follow most values that the server cuts or replaces.
         self.run(f"SET sql_mode = '{random.choice(['', 'STRICT_ALL_TABLES', 'STRICT_ALL_TABLES'])}'")
-        if self.run(f"ALTER TABLE t{at} MODIFY k {kind} NOT NULL"):
+        what = random.choices(["type", "key", "both", "column"], [5, 3, 2, 1])[0]
+        if what in {"type", "both"} and self.run(f"ALTER TABLE t{at} MODIFY k {kind} NOT NULL"):
             self.converted.add(f"t{at}")
+        if what in {"key", "both"}:
+            self._move(at)
+        if what == "column":
+            self.run(f"ALTER TABLE t{at} DROP COLUMN w, ADD COLUMN w {random.choice(['INT DEFAULT 7', 'CHAR(3)'])}")
         self.run("SET sql_mode = ''")
+
+    def _move(self, at: int) -> None:
+        """Other columns become the key, or none; the server refuses it if rows would be equal."""
+        key, former = self._random.choice(MOVED), self._keys[at]
+        drops = {"P": ["DROP PRIMARY KEY"], "U": ["DROP KEY u"]}.get(former[:1], [])
+        clauses = [*drops, *([f"ADD {key}"] if key else [])]
+        if key != former and self.run(f"ALTER TABLE t{at} {', '.join(clauses)}"):
+            self._keys[at] = key
+            self.moved.add(f"t{at}")
 
 
 class Judge:
@@ -129,13 +157,16 @@ class Judge:
         self._world, self._dialect = world, dialect
         self._selected: dict[str, dict[int, Any]] = {}
         self.looked = 0
+        self.moved = 0
+        self.histories = 0
+        self.readable = 0
 
-    def look(self, read: Callable[[list[str]], Callable[[str], pa.Table]], converted: set[str]) -> None:
+    def look(self, read: Callable[[list[str]], Callable[[str], pa.Table]], life: Life) -> None:
         """All tables whose mirrors follow.
 
         Args:
             read: Creates views, and returns what gives their rows.
-            converted: Tables whose key was converted.
+            life: The statements until now.
         """
         world = self._world
         report = world.update()
@@ -157,15 +188,18 @@ class Judge:
             compared = compare_rows(TableState(mirror.definition, found), selected)
             assert (name, compared.examples, compared.equal) == (name, (), True), now[name].statements[-1]
             assert found.num_rows == len(selected), name
-            self.looked += name in converted
+            self.looked += name in life.converted
+            self.moved += name in life.moved
             self._history(name, selected)
 
     def _history(self, name: str, selected: Any) -> None:
         history = history_check.opened(self._world, name)
         self._selected.setdefault(name, {})[history.reached.seq] = selected
         found = history_check.reported(history, history_check.by_duckdb)
+        self.histories += 1
         if found is None:
             return
+        self.readable += 1
         for seq, then in self._selected[name].items():
             if seq >= history.begins_at.seq:
                 history_check.assert_valid(history, found, seq, then)
@@ -188,7 +222,7 @@ def live(
                 for _ in range(STEPS // 2):
                     life.rows(at)
             world.publish()
-            judge.look(read, life.converted)
+            judge.look(read, life)
 
 
 @pytest.mark.parametrize("seed", range(LIVES))
@@ -204,7 +238,7 @@ def test_duckdb(server: MysqlServer, tmp_path: Path, seed: int) -> None:
             return lambda name: pa.table(connection.execute(f"SELECT * FROM shop.{name}").arrow())
 
         live(world, judge, Random(seed), read)
-    assert judge.looked >= LEAST
+    assert (judge.looked >= LEAST, judge.moved >= LEAST) == (True, True)
 
 
 HISTORIES = {
@@ -286,4 +320,4 @@ def test_spark(server: MysqlServer, tmp_path: Path, spark: Any) -> None:
 
     # In Spark, views do not have the rest of a partial image with another key.
     live(world, judge, Random(LIVES), read, ("FULL",))
-    assert judge.looked >= LEAST
+    assert (judge.looked >= LEAST, judge.moved >= LEAST) == (True, True)

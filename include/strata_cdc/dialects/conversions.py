@@ -93,17 +93,35 @@ def _keeps(step: TypeChange) -> bool:
 
 
 def stay_apart(step: TypeChange) -> bool:
-    """Whether different values are still different after the conversion, including values that no row had any more."""
+    """Whether every value, also one that no row had any more, is known after the conversion, and different values are
+    still different."""
     if _keeps(step):
         return True
     one, other = parse_column_type(step.before.column_type), parse_column_type(step.after.column_type)
     pair = value_class(one.kind), value_class(other.kind)
+    if step.after.auto_increment and not step.before.auto_increment:
+        return False
     if pair == (_C.TEXT, _C.TEXT):
         has_room = other.length is None or (one.length is not None and one.length <= other.length)
-        return has_room and (other.kind is not TypeKind.CHAR or one.kind is TypeKind.CHAR)
+        is_kept = has_room and (other.kind is not TypeKind.CHAR or one.kind is TypeKind.CHAR)
+        return is_kept and step.after.character_set in {step.before.character_set, _UNICODE}
     if pair == (_C.DECIMAL, _C.DECIMAL):
-        return (one.decimals or 0) <= (other.decimals or 0)
-    return pair[0] in _WHOLE and pair[1] in {*_WHOLE, _C.DECIMAL, _C.TEXT}
+        whole = (one.length or 10) - (one.decimals or 0) <= (other.length or 10) - (other.decimals or 0)
+        return whole and (one.decimals or 0) <= (other.decimals or 0) and (one.unsigned or not other.unsigned)
+    return pair[0] in _WHOLE and _has_room(one, other)
+
+
+def _has_room(one: ColumnType, other: ColumnType) -> bool:
+    """Whether a type has all whole numbers of another one, or their texts."""
+    low, high = _bounds(one)
+    if value_class(other.kind) in _WHOLE:
+        return _bounds(other)[0] <= low and high <= _bounds(other)[1]
+    if value_class(other.kind) is _C.DECIMAL:
+        digits = (other.length or 10) - (other.decimals or 0)
+        return max(-low, high) < 10**digits and (low >= 0 or not other.unsigned)
+    # A ZEROFILL has longer texts, and bits become bytes.
+    is_text = value_class(other.kind) is _C.TEXT and value_class(one.kind) is not _C.BITS and not one.zerofill
+    return is_text and other.length is not None and max(len(str(low)), len(str(high))) <= other.length
 
 
 def _is_plain(step: TypeChange, kind: ColumnType) -> bool:

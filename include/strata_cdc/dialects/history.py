@@ -2,10 +2,9 @@
 trees.
 Not here: the changes and rows of which it is made (`mirrors/histories/`).
 
-An event puts a row under a key, or removes it. The next event under the same key ends the version that was put. In a
-table without a key, the key is the whole row, and its number among equal rows: the n-th row that was put is the n-th
-row that is removed. Rows are equal if their columns are equal here. Values that no column holds are not compared: a DDL
-may have changed them (a zero date that was NULL), and no reader can see from them which of the rows was removed.
+An event puts a row under a key, or removes it. The next event under the same key ends the version that was put. As long
+as a table has no key, the key is the whole row, and its number among equal rows: the n-th row that was put is the n-th
+row that is removed. A version also ends with an ALTER that changed what is shown of the row.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ import pyarrow as pa
 from msgspec import Struct
 from sqlglot import exp
 
-from strata_cdc.dialects.engines import Dialect
 from strata_cdc.dialects.made_values import with_lookups
-from strata_cdc.dialects.trees import aliased, column_of, create_view, equal, is_in, is_insert, name_of, type_text
-from strata_cdc.dialects.view_source import OF_NO_STAGE
-from strata_cdc.dialects.views import BEFORE, Writer
+from strata_cdc.dialects.moved_rows import RowsWriter, edge
+from strata_cdc.dialects.trees import aliased, along, column_of, create_view, equal, is_in, name_of
+from strata_cdc.dialects.views import NO_IMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from strata_cdc.dialects.engines import Dialect
     from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewColumn, ViewSource
 
 _UTC: Final = pa.timestamp("us", tz="UTC")
@@ -36,10 +35,12 @@ VALIDITY: Final = tuple(
     for side in ("from", "to")
 )
 """The columns that a history has in addition to the table's own, with their types."""
+_ENDED: Final = 2
+"""In `put`, and in `side`: a version that has ended in an earlier stage, with its values as they are shown."""
 
 
-class Emptied(Struct, frozen=True):
-    """A transaction that removed all rows without naming them."""
+class Moment(Struct, frozen=True):
+    """A transaction that did something to all rows without naming them."""
 
     seq: int
     gtid: str | None
@@ -51,7 +52,6 @@ class HistorySource(Struct, frozen=True):
     """The data of which the view of a history is made."""
 
     view: ViewSource
-    has_key: bool
     base: Branch | None
     """The rows at the begin of the history; None if there were no rows. The branch's versions are not used."""
     after: int
@@ -60,13 +60,13 @@ class HistorySource(Struct, frozen=True):
     """Ordinal of the transaction that the mirror had reached when the view was made."""
     mirror: exp.Expr | None
     """The mirror, as the engine reads it: it shows how far it has come since. None: the history ends at `until`."""
-    emptied: tuple[Emptied, ...]
-    """In order, those after the ordinal `after`."""
-    stages_begin: tuple[int, ...] = ()
-    """For each stage but the first, the ordinal of the transaction that begins it."""
+    emptied: tuple[Moment, ...]
+    """When all rows were removed; in order, those after the ordinal `after`."""
+    stages_begin: tuple[Moment, ...] = ()
+    """For each stage but the first, when it begins."""
 
 
-class HistoryWriter(Writer):
+class HistoryWriter(RowsWriter):
     """Writes the view of one table's history for one engine."""
 
     def __init__(self, dialect: Dialect, history: HistorySource) -> None:
@@ -79,94 +79,114 @@ class HistoryWriter(Writer):
 
     def query(self) -> exp.Expr:
         """Returns the query of the history, without a view's name."""
-        stages = range(self._source.stages)
-        queries = [query for stage in stages for query in self._stage(stage)]
-        shown = [exp.select(*map(self._version, self._places_shown()), *self._validity()) for _ in stages]
-        every = [
-            one.from_(f"spans_{stage}").where(_is_put(), self._lasts(), *self._ended(stage))
-            for stage, one in zip(stages, shown, strict=True)
-        ]
-        outer = self._union(every)
-        outer.set("with_", exp.With(expressions=[*self._mappings(), *queries]))
+        last = self._source.stages - 1
+        queries = [query for stage in range(last + 1) for query in self._stage(stage)]
+        shown = [exp.alias_(self._told(at), self._source.columns[at].published, quoted=True) for at in self._shown()]
+        outer = exp.select(*shown, *self._validity(last)).from_(f"spans_{last}")
+        outer = outer.where(exp.or_(self._is_version(), *([equal("put", _ENDED)] if last else [])))
+        outer.set("with_", self._with([*self._mappings(), *queries]))
         return outer
 
     def _stage(self, stage: int) -> list[exp.CTE]:
         """The queries of a stage; the last one has its versions of rows."""
-        begun = [self._left(stage - 1, self._carried(stage))] if stage else []
-        guards = self._guards(self._columns(stage)) if stage == self._source.stages - 1 else []
-        # A table that never had a row has neither changes nor files.
-        parts = [*begun, *self._changes_and_base(stage), *guards] or [self._nothing(self._columns(stage))]
-        spans = aliased(self._spans(stage), f"spans_{stage}")
-        if stage < self._source.stages - 1 and self._dialect is Dialect.DUCKDB:
-            # They are read twice, which doubles with each stage.
-            spans.set("materialized", True)  # noqa: FBT003  sqlglot's word for MATERIALIZED
-        return [
-            aliased(self._union(parts), f"events_{stage}"),
-            aliased(self._numbered(stage), f"numbered_{stage}"),
-            spans,
-        ]
+        events = aliased(self._all_events(stage), f"events_{stage}")
+        if stage in self._source.without_key:
+            numbered = aliased(self._numbered(stage), f"numbered_{stage}")
+            return [events, numbered, aliased(self._spans_of_equal(stage), f"spans_{stage}")]
+        followed = self._origins(stage) if self._follows(stage) else []
+        return [events, *followed, aliased(self._spans(stage), f"spans_{stage}")]
 
     # From one stage to the next -----------------------------------------------------------------
 
     def _is_left(self, stage: int) -> exp.Expr:
         """Whether a version is that of a row which was there when the stage ended."""
-        begins = self._history.stages_begin[stage]
+        begins = self._history.stages_begin[stage].seq
         emptied = sum(one.seq <= begins for one in self._history.emptied)
         is_last = exp.Is(this=exp.Column(this=name_of("to_seq")), expression=exp.null())
         return exp.and_(is_last, equal("segment", emptied))
 
-    def _ended(self, stage: int) -> list[exp.Expr]:
-        """The condition for versions that ended in the stage; those that did not go on in the next one."""
-        return [exp.not_(exp.paren(self._is_left(stage)))] if stage < self._source.stages - 1 else []
-
     def _left(self, stage: int, selected: Sequence[exp.Expr]) -> exp.Select:
-        return exp.select(*selected).from_(f"spans_{stage}").where(_is_put(), self._is_left(stage))
+        """A query of the rows that are there at the end of a stage, and of the versions that have ended by then."""
+        sides = exp.Union(
+            this=exp.select(exp.alias_(exp.Literal.number(1), "side", quoted=True)),
+            expression=exp.select(exp.alias_(exp.Literal.number(_ENDED), "side", quoted=True)),
+            distinct=False,
+        ).subquery("sides")
+        is_row = exp.and_(equal("side", 1), equal("put", 1), self._is_left(stage))
+        stays = exp.and_(self._is_left(stage), exp.not_(exp.paren(self._changes_after(stage))))
+        has_ended = exp.or_(equal("put", _ENDED), exp.and_(self._is_version(), exp.not_(exp.paren(stays))))
+        # One query of both: two would compute a stage twice, and those before it four times, eight times and so on.
+        rows = exp.select(*selected).from_(f"spans_{stage}").join(sides, join_type="cross")
+        return rows.where(exp.or_(is_row, exp.and_(equal("side", _ENDED), has_ended)))
 
     def _carried(self, stage: int) -> list[exp.Expr]:
-        carried = super()._carried(stage)
-        return [*carried[:3], *map(column_of, ("since", "gtid", "time", "segment")), *carried[3:]]
+        carried = {one.alias_or_name: one.unalias() for one in super()._carried(stage)}
+        begins = self._history.stages_begin[stage - 1]
+        is_row, changes = equal("side", 1), exp.and_(equal("side", 1), self._changes_after(stage - 1))
+        for (name, kind), then in zip(_happening(), (begins.seq, begins.gtid, begins.committed_at), strict=True):
+            carried[name] = _either(changes, self._constant(then, kind), column_of(name))
+        # Versions that have ended are in no segment, and nothing comes after them.
+        apart = exp.Sub(this=exp.Literal.number(-1), expression=column_of("seq"))
+        carried |= {"put": column_of("side"), "segment": _either(is_row, column_of("segment"), apart)}
+        for what, _, kind in _WHEN:
+            end = _either(equal("put", _ENDED), column_of(f"to_{what}"), self._end(stage - 1, what, kind))
+            carried[f"ended_{what}"] = _either(is_row, self._typed(exp.null(), kind), end)
+        for at in self._shown():
+            is_shown = exp.or_(is_row.copy(), equal("put", _ENDED))
+            carried[f"v{at}"] = _either(is_shown, column_of(f"v{at}"), self._as_shown(at, stage - 1))
+        columns = self._event_columns(stage)
+        for name, kind in columns:
+            if name[0] in "kt" and name[1:].isdigit():
+                carried[name] = _either(is_row, carried[name], self._typed(exp.null(), kind))
+        return [exp.alias_(carried[name], name, quoted=True) for name, _ in columns]
 
-    def _carried_value(self, at: int, stage: int) -> exp.Expr:
-        """The value that is shown of a version that goes on: for a column of the key, only if the ALTER between the
-        stages left it as it is shown."""
-        column, value = self._source.columns[at], column_of(f"v{at}")
-        if column.stage != OF_NO_STAGE:
-            return value
-        form = self._form_of(at, stage)
-        shown, after = (exp.Dot(this=column_of(f"v{one}"), expression=name_of("v")) for one in (at, form))
-        why = exp.Dot(this=value.copy(), expression=name_of("u"))
-        changed = self._not_known("the log does not tell what became of a key that an ALTER changed", column)
-        stays = exp.or_(
-            exp.not_(exp.Is(this=why, expression=exp.null())),
-            exp.NullSafeEQ(this=shown, expression=self._tried(after, column.kind)),
-        )
-        return exp.alias_(exp.Case(ifs=[exp.If(this=stays, true=value)], default=changed), f"v{at}", quoted=True)
+    def _changes_after(self, stage: int) -> exp.Expr:
+        """Whether the ALTER after a stage changed what is shown of a row: then another version begins."""
+        differences: list[exp.Expr] = [exp.false()]
+        for at in self._shown():
+            if self._form(at, stage) != self._form(at, stage + 1):
+                before, after = (self._as_shown(at, one) for one in (stage, stage + 1))
+                differences.append(exp.not_(exp.paren(exp.NullSafeEQ(this=before, expression=after))))
+        return exp.or_(*differences)
 
-    def _form_of(self, at: int, stage: int) -> int:
-        """The column that distinguishes the rows of a stage, for a column of the key that is shown."""
-        shown = [one for one, column in enumerate(self._source.columns) if column.stage == OF_NO_STAGE]
-        forms = [one for one, column in enumerate(self._source.columns) if self._is_key(column, stage)]
-        return forms[shown.index(at)]
+    def _form(self, at: int, stage: int) -> int:
+        """The column with what is shown of a column of the view in a stage: how it was at the end of that stage, or of
+        the first later one after which an ALTER may have changed it."""
+        later = [
+            (column.stage, form)
+            for form, column in enumerate(self._source.columns)
+            if column.of == at and column.stage >= stage
+        ]
+        return min(later)[1] if later else at
 
-    def _tried(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
-        built = exp.DataType.build(type_text(self._dialect, kind), dialect=self._dialect.value)
-        return exp.TryCast(this=value, to=built, safe=True)
+    def _as_shown(self, at: int, stage: int) -> exp.Expr:
+        """A struct of the value that is shown of a column in a stage, or of the reason why it cannot be shown."""
+        form, column = self._form(at, stage), self._source.columns[at]
+        then, value, why = self._source.columns[form], self._part(form, "v"), self._part(form, "u")
+        lacks = self._not_known(NO_IMAGE, column)
+        is_lacking = exp.Is(this=column_of(f"v{form}"), expression=exp.null())
+        if then.unlike is not None:
+            unlike = self._not_known(f"the log does not tell {then.unlike}", column)
+            is_told = exp.Is(this=value, expression=exp.null())
+            told = _either(is_told, self._struct(column, u=why), unlike)
+        else:
+            told = self._struct(column, v=self._typed(value, column.kind), u=why)
+        return _either(is_lacking, lacks, told)
 
     # Events -------------------------------------------------------------------------------------
 
-    def _changes_and_base(self, stage: int) -> Iterable[exp.Select]:
+    def _events(self, stage: int = 0) -> Iterable[exp.Select]:
         if stage == 0 and self._history.base is not None:
             yield self._base(self._history.base)
         for branch in [branch for branch in self._source.branches if branch.stage == stage]:
             inside = exp.and_(is_in("_schema_version", branch.versions), *self._bounds())
             is_put = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
             is_taken = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
-            puts = self._put if self._history.has_key else self._put_whole
-            takes = self._taken if self._history.has_key else self._taken_whole
             put, taken = self._relations(branch)
-            for values, relation, which in ((puts(branch), put, is_put), (takes(branch), taken, is_taken)):
+            events = ((self._put(branch), put, is_put), (self._taken(branch), taken, is_taken))
+            for values, relation, which in events:
                 # `_put` and `_taken` begin with `put`, `seq` and `row`.
-                event = [*values[:3], *self._happened(), *values[3:]]
+                event = [*values[:3], *self._happened(), *self._nulls(self._ended()), *values[3:]]
                 yield exp.select(*event).from_(relation).where(inside.copy(), which)
 
     def _with_mappings(self) -> Iterable[Branch]:
@@ -204,69 +224,44 @@ class HistoryWriter(Writer):
 
     def _base(self, base: Branch) -> exp.Select:
         """The rows at the begin: it is not known since when they have had these values."""
-        nothing = [exp.alias_(self._typed(exp.null(), kind), name, quoted=True) for name, kind in _happening()]
         selected = [
             exp.alias_(exp.Literal.number(1), "put", quoted=True),
             exp.alias_(exp.Literal.number(self._history.after), "seq", quoted=True),
-            exp.alias_(exp.Literal.number(-1), "row", quoted=True),
-            *nothing,
+            exp.alias_(self._number_of_base(base), "row", quoted=True),
+            *self._nulls(_happening()),
             exp.alias_(exp.Literal.number(0), "segment", quoted=True),
+            *self._nulls(self._ended()),
         ]
         for at, (column, place) in enumerate(self._pairs(base)):
-            if not self._history.has_key:
-                selected.append(exp.alias_(self._known(place, column), f"v{at}", quoted=True))
-                continue
             if self._is_key(column, base.stage):
                 selected.append(exp.alias_(self._known(place, column), f"k{at}", quoted=True))
-            if column.has_texts and column.is_key and column.stage >= base.stage:
-                name = "t" if column.stage == base.stage else "x"
-                selected.append(exp.alias_(self._text(place, column), f"{name}{at}", quoted=True))
+            if self._is_key(column, base.stage) and column.has_texts:
+                selected.append(exp.alias_(self._text(place, column), f"t{at}", quoted=True))
             if self._has_value(column, base.stage):
                 selected.append(exp.alias_(self._placed(place, column), f"v{at}", quoted=True))
+        if self._follows(base.stage):
+            selected.append(edge(exp.true()))
         rows = with_lookups(self._relation(base.relation), self._lookups(list(self._pairs(base))), self._dialect)
         return exp.select(*selected).from_(rows)
 
-    def _put_whole(self, branch: Branch) -> list[exp.Expr]:
-        """The image after a change, in a table without a key; values that it lacks are in the image before the
-        change."""
-        selected = [exp.alias_(exp.Literal.number(1), "put", quoted=True), *_order()]
-        for at, (column, place) in enumerate(self._pairs(branch)):
-            given = self._known(self._lacking(place), column)
-            is_missing = self._lists("_missing", place.missing)
-            found = exp.Case(
-                ifs=[
-                    exp.If(this=exp.and_(is_missing, is_insert()), true=given),
-                    exp.If(this=is_missing.copy(), true=self._value(place, column, BEFORE)),
-                    *self._differences(place, column),
-                ],
-                default=self._known(place, column),
-            )
-            selected.append(exp.alias_(found, f"v{at}", quoted=True))
-        return selected
-
-    def _differences(self, place: ColumnSource, column: ViewColumn) -> list[exp.If]:
-        if not column.is_document:
-            return []
-        partial = exp.Literal.string(f"{column.name}: the log has only what changed in the document")
-        return [exp.If(this=self._has_key("_invalid", place.missing), true=self._fails(partial, column))]
-
-    def _taken_whole(self, branch: Branch) -> list[exp.Expr]:
-        selected = [exp.alias_(exp.Literal.number(0), "put", quoted=True), *_order()]
-        for at, (column, place) in enumerate(self._pairs(branch)):
-            selected.append(exp.alias_(self._old(place, column), f"v{at}", quoted=True))
-        return selected
+    def _number_of_base(self, base: Branch) -> exp.Expr:
+        """A number below those of changes; a different one for each row if rows are followed."""
+        if not self._follows(base.stage):
+            return exp.Literal.number(-1)
+        keys = [self._known(place, column) for column, place in self._pairs(base) if self._is_key(column, base.stage)]
+        order = exp.Order(expressions=[exp.Ordered(this=key, desc=False, nulls_first=False) for key in keys])
+        return exp.Neg(this=exp.Window(this=exp.RowNumber(), order=order))
 
     def _pairs(self, branch: Branch) -> Iterable[tuple[ViewColumn, ColumnSource]]:
         return zip(self._source.columns, branch.places, strict=True)
 
-    def _columns(self, stage: int) -> list[tuple[str, pa.DataType]]:
-        event_columns = self._event_columns(stage)
-        if not self._history.has_key:
-            event_columns = [
-                *event_columns[:3],
-                *((f"v{at}", column.kind) for at, column in enumerate(self._source.columns)),
-            ]
-        return [*event_columns[:3], *_happening(), ("segment", pa.int32()), *event_columns[3:]]
+    def _event_columns(self, stage: int = 0) -> list[tuple[str, pa.DataType]]:
+        event_columns = super()._event_columns(stage)
+        return [*event_columns[:3], *_happening(), ("segment", pa.int64()), *self._ended(), *event_columns[3:]]
+
+    def _ended(self) -> list[tuple[str, pa.DataType]]:
+        """The columns with the ends of versions that have ended in an earlier stage."""
+        return [(f"ended_{name}", kind) for name, _, kind in _WHEN] if self._source.stages > 1 else []
 
     def _is_known(self, versions: Sequence[int]) -> exp.Expr:
         is_later = exp.GT(this=column_of("_seq"), expression=self._reached())
@@ -274,83 +269,73 @@ class HistoryWriter(Writer):
 
     # Spans --------------------------------------------------------------------------------------
 
-    def _numbered(self, stage: int) -> exp.Select:
-        number: exp.Expr = exp.Literal.number(0)
-        if not self._history.has_key:
-            number = self._along(exp.RowNumber(), ("segment", "put", *self._value_names(stage)), ("seq", "row"))
-        return exp.select("*", exp.alias_(number, "number", quoted=True)).from_(f"events_{stage}")
+    def _identity(self, stage: int) -> list[exp.Expr]:
+        return [column_of("segment"), *self._key_names(stage)]
+
+    def _passed_on(self) -> list[exp.Expr]:
+        return [*super()._passed_on(), *map(column_of, ("segment", "since", "gtid", "time"))]
 
     def _spans(self, stage: int) -> exp.Select:
-        values = self._value_names(stage)
-        if self._history.has_key:
-            key: tuple[str, ...] = ("segment", *(one.name for one in self._key_names(stage)))
-            order: tuple[str, ...] = ("seq", "row", "put")
-        else:
-            key, order = ("segment", "number", *values), ("taken",)
-        kept = [*self._passed_on(stage), *map(column_of, ("segment", "since", "gtid", "time"))]
-        ends = [
-            exp.alias_(
-                self._along(exp.Lead(this=exp.Column(this=name_of(name))), key, order), f"to_{name}", quoted=True
-            )
-            for name, _, _ in _WHEN
-        ]
-        filled = [self._filled(name, key, order) for name in values]
-        return exp.select(*kept, *filled, *ends).from_(f"numbered_{stage}")
+        """The next event under a key ends a version."""
+        ends = [self._to(name, self._over(exp.Lead(this=column_of(name)), stage)) for name, _, _ in _WHEN]
+        events = f"owned_{stage}" if self._follows(stage) else f"events_{stage}"
+        return exp.select(*self._passed_on(), *self._fillings(stage), *ends).from_(events)
 
-    def _filled(self, name: str, key: tuple[str, ...], order: tuple[str, ...]) -> exp.Expr:
-        """The value, from an earlier image if this one lacks it."""
-        value = exp.Column(this=name_of(name))
-        if not self._history.has_key:
-            return value
-        return exp.alias_(self._along(exp.IgnoreNulls(this=exp.LastValue(this=value)), key, order), name, quoted=True)
+    def _numbered(self, stage: int) -> exp.Select:
+        """The events of a stage without a key, with their numbers among those with equal rows."""
+        number = along(exp.RowNumber(), [*self._identity(stage), column_of("put")])
+        return exp.select("*", exp.alias_(number, "number", quoted=True)).from_(f"events_{stage}")
 
-    def _along(self, function: exp.Expr, key: tuple[str, ...], order: tuple[str, ...]) -> exp.Window:
-        return exp.Window(
-            this=function,
-            partition_by=[exp.Column(this=name_of(name)) for name in key],
-            order=exp.Order(
-                expressions=[
-                    # Of a put and a removal with the same number, the put came first.
-                    exp.Ordered(
-                        this=exp.Column(this=name_of("put" if name == "taken" else name)),
-                        desc=name == "taken",
-                        nulls_first=False,
-                    )
-                    for name in order
-                ]
-            ),
-        )
+    def _spans_of_equal(self, stage: int) -> exp.Select:
+        """The n-th removal ends the n-th of equal rows."""
+        put_first = exp.Order(expressions=[exp.Ordered(this=column_of("put"), desc=True, nulls_first=False)])
+        ends = []
+        for name, _, _ in _WHEN:
+            pair = [*self._identity(stage), column_of("number")]
+            lead = exp.Window(this=exp.Lead(this=column_of(name)), partition_by=pair, order=put_first.copy())
+            ends.append(self._to(name, lead))
+        values = map(column_of, self._value_names(stage))
+        return exp.select(*self._passed_on(), *values, *ends).from_(f"numbered_{stage}")
+
+    def _to(self, name: str, following: exp.Expr) -> exp.Expr:
+        """A column with the end of each version."""
+        ended = equal("put", _ENDED)
+        end = _either(ended, column_of(f"ended_{name}"), following) if self._source.stages > 1 else following
+        return exp.alias_(end, f"to_{name}", quoted=True)
 
     # What is shown ------------------------------------------------------------------------------
 
-    def _version(self, at: int) -> exp.Expr:
-        value = self._told(at) if self._history.has_key else exp.Column(this=name_of(f"v{at}"))
-        return exp.alias_(value, self._source.columns[at].published, quoted=True)
+    def _is_version(self) -> exp.Expr:
+        """Whether it is a version that could be seen."""
+        return exp.and_(equal("put", 1), self._lasts())
 
-    def _validity(self) -> list[exp.Expr]:
+    def _validity(self, stage: int) -> list[exp.Expr]:
         made = {"_seq": ("since", "seq"), "_gtid": ("gtid", "gtid"), "": ("time", "time")}
         validity = []
         for name, kind in VALIDITY:
             since, what = made[name.removeprefix("_valid_from").removeprefix("_valid_to")]
-            value = exp.Column(this=name_of(since)) if name.startswith("_valid_from") else self._end(what, kind)
+            value = exp.Column(this=name_of(since)) if name.startswith("_valid_from") else self._end(stage, what, kind)
             validity.append(exp.alias_(value, name, quoted=True))
         return validity
 
-    def _end(self, what: str, kind: pa.DataType) -> exp.Expr:
-        """When the next version followed, or when the version ended because the table was emptied."""
+    def _end(self, stage: int, what: str, kind: pa.DataType) -> exp.Expr:
+        """When the next version followed, or when the version ended because an ALTER changed it or the table was
+        emptied."""
         next_ = exp.Column(this=name_of(f"to_{what}"))
-        if not self._history.emptied:
-            return next_
-        texts = {"seq": lambda one: one.seq, "gtid": lambda one: one.gtid, "time": lambda one: one.committed_at}
-        ends = [
-            exp.If(
-                this=exp.EQ(this=exp.Column(this=name_of("segment")), expression=exp.Literal.number(at)),
-                true=self._constant(texts[what](emptied), kind),
-            )
-            for at, emptied in enumerate(self._history.emptied)
-        ]
         is_followed = exp.Not(this=exp.Is(this=exp.Column(this=name_of("to_seq")), expression=exp.null()))
-        return exp.Case(ifs=[exp.If(this=is_followed, true=next_), *ends])
+        ends = [exp.If(this=is_followed, true=next_)]
+        if stage < self._source.stages - 1:
+            then = self._history.stages_begin[stage]
+            ends.append(exp.If(this=self._is_left(stage), true=self._at(then, what, kind)))
+        elif stage:
+            ends.append(exp.If(this=equal("put", _ENDED), true=next_.copy()))
+        for at, emptied in enumerate(self._history.emptied):
+            ends.append(exp.If(this=equal("segment", at), true=self._at(emptied, what, kind)))
+        return exp.Case(ifs=ends) if len(ends) > 1 else next_
+
+    def _at(self, moment: Moment, what: str, kind: pa.DataType) -> exp.Expr:
+        texts = {"seq": moment.seq, "gtid": moment.gtid, "time": moment.committed_at}
+        return self._constant(texts[what], kind)
 
     def _constant(self, value: int | str | None, kind: pa.DataType) -> exp.Expr:
         if value is None:
@@ -373,9 +358,6 @@ def _happening() -> list[tuple[str, pa.DataType]]:
     return [("since", pa.int64()), ("gtid", pa.string()), ("time", _UTC)]
 
 
-def _order() -> list[exp.Expr]:
-    return [exp.alias_(column_of("_seq"), "seq", quoted=True), exp.alias_(column_of("_row"), "row", quoted=True)]
-
-
-def _is_put() -> exp.Expr:
-    return exp.EQ(this=exp.Column(this=name_of("put")), expression=exp.Literal.number(1))
+def _either(holds: exp.Expr, value: exp.Expr, other: exp.Expr) -> exp.Expr:
+    """The one value if a condition holds, else the other."""
+    return exp.Case(ifs=[exp.If(this=holds.copy(), true=value)], default=other)

@@ -1,6 +1,6 @@
 """The view of the present rows of a table in which rows may get another key: the image after such a change may lack
 columns (MINIMAL), whose values are those that the row had under its old key.
-Not here: views of changes, rows whose images never lack anything (`views.py`).
+Not here: views of changes, rows whose images never lack the rest of a row (`views.py`).
 
 Each event belongs to a row, which begins with an INSERT. If a row gets another key, the change has two events: the row
 is removed from the old key, and put under the new key. The query follows these back, so that every event has the change
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from sqlglot import exp
 
-from strata_cdc.dialects.trees import aliased, along, column_of, create_view, equal, is_insert, last_of, name_of
+from strata_cdc.dialects.trees import aliased, along, column_of, equal, is_insert, last_of, name_of
 from strata_cdc.dialects.views import Writer
 
 if TYPE_CHECKING:
@@ -25,44 +25,42 @@ _CHANGE: Final = ("seq", "row")
 
 
 class RowsWriter(Writer):
-    """Writes the view of the rows for an engine whose recursive queries read their input only once."""
+    """Writes the view of the rows; it follows them through changes of their keys if the source asks for it."""
 
-    def now(self, view: exp.Table) -> str:
-        """Returns the view of the present rows: what was last put under each key, and not removed since."""
-        stages = [query for stage in range(self._source.stages) for query in self._stage(stage)]
-        queries = [*self._mappings(), *stages]
-        last = self._source.stages - 1
-        for query in queries:
-            # Otherwise DuckDB computes all of their columns, whatever columns are requested; but the rows that a stage
-            # leaves are computed once, and not three times for each later stage.
-            query.set("materialized", query.alias in {f"ranked_{stage}" for stage in range(last)})
-        outer = self._left(last, [self._opened(at) for at in self._places_shown()])
-        outer.set("with_", exp.With(expressions=queries, recursive=True))
-        return create_view(view, outer, self._dialect)
+    def _follows(self, stage: int) -> bool:
+        """Whether rows are followed in a stage; without a key, all images have the whole row."""
+        return stage in self._source.follows and stage not in self._source.without_key
 
     def _stage(self, stage: int) -> list[exp.CTE]:
+        if not self._follows(stage):
+            return super()._stage(stage)
+        filled = exp.select(*self._passed_on(), column_of("newest"), *self._fillings(stage)).from_(f"owned_{stage}")
         events = aliased(self._all_events(stage), f"events_{stage}")
-        return [events, *self._origins(stage), aliased(self._filled(stage), f"ranked_{stage}")]
+        return [events, *self._origins(stage), aliased(filled, f"ranked_{stage}")]
 
     # Events -------------------------------------------------------------------------------------
 
     def _put(self, branch: Branch) -> list[exp.Expr]:
+        if not self._follows(branch.stage):
+            return super()._put(branch)
         begins = exp.or_(is_insert(), exp.not_(exp.paren(self._stays(branch))))
-        return [*super()._put(branch), _edge(begins)]
+        return [*super()._put(branch), edge(begins)]
 
     def _taken(self, branch: Branch) -> list[exp.Expr]:
+        if not self._follows(branch.stage):
+            return super()._taken(branch)
         is_update = exp.EQ(this=column_of("_op"), expression=exp.Literal.string("update"))
-        return [*super()._taken(branch), _edge(exp.and_(is_update, exp.not_(exp.paren(self._stays(branch)))))]
+        return [*super()._taken(branch), edge(exp.and_(is_update, exp.not_(exp.paren(self._stays(branch)))))]
 
     def _carried(self, stage: int) -> list[exp.Expr]:
-        return [*super()._carried(stage), _edge(exp.true())]
+        return [*super()._carried(stage), *([edge(exp.true())] if self._follows(stage) else [])]
 
     def _event_columns(self, stage: int = 0) -> list[tuple[str, pa.DataType]]:
-        return [*super()._event_columns(stage), ("edge", pa.int32())]
+        return [*super()._event_columns(stage), *([("edge", pa.int32())] if self._follows(stage) else [])]
 
-    def _moved(self, _column: ViewColumn) -> exp.Expr:
+    def _moved(self, column: ViewColumn, stage: int) -> exp.Expr:
         """NULL: the value is in an earlier image, under the old key."""
-        return exp.null()
+        return exp.null() if self._follows(stage) else super()._moved(column, stage)
 
     # The rows that they belong to ---------------------------------------------------------------
 
@@ -75,7 +73,7 @@ class RowsWriter(Writer):
         start = exp.Case(ifs=[exp.If(this=exp.and_(equal("put", 1), equal("edge", 1)), true=change)])
         begun = exp.select(
             "*",
-            exp.alias_(self._over(last_of(start), stage, newest_first=False), "start", quoted=True),
+            exp.alias_(self._over(last_of(start), stage), "start", quoted=True),
             exp.alias_(self._over(exp.RowNumber(), stage, newest_first=True), "newest", quoted=True),
         ).from_(f"events_{stage}")
         is_known = exp.not_(exp.Is(this=column_of("start"), expression=exp.null()))
@@ -108,24 +106,24 @@ class RowsWriter(Writer):
             .join(firsts, on=_is_change("start", "begun", "firsts"), join_type="left")
         )
 
-    def _filled(self, stage: int) -> exp.Select:
+    def _fillings(self, stage: int) -> list[exp.Expr]:
         """Each value after each event; a row that is older than the log is identified by its key until it gets another
         key."""
+        if not self._follows(stage):
+            return super()._fillings(stage)
         is_older = exp.Is(this=column_of("origin"), expression=exp.null())
-        keys = [exp.Case(ifs=[exp.If(this=is_older.copy(), true=key)]) for key in self._key_names(stage)]
-        filled = [
+        keys = [exp.Case(ifs=[exp.If(this=is_older.copy(), true=key)]) for key in self._identity(stage)]
+        return [
             exp.alias_(
                 along(
                     last_of(column_of(name)),
                     [column_of("origin"), *(key.copy() for key in keys)],
-                    newest_first=False,
                 ),
                 name,
                 quoted=True,
             )
             for name in self._value_names(stage)
         ]
-        return exp.select(*self._passed_on(stage), column_of("newest"), *filled).from_(f"owned_{stage}")
 
 
 def _first_moves(stage: int) -> exp.Select:
@@ -155,7 +153,7 @@ def _is_change(column: str, inside: str, of: str) -> exp.Expr:
     )
 
 
-def _edge(holds: exp.Expr) -> exp.Expr:
-    """Whether a row begins under its key with this event, or gets another key after it."""
+def edge(holds: exp.Expr) -> exp.Expr:
+    """Returns the column that says whether a row begins under its key with this event, or gets another key after it."""
     numbers = [exp.Literal.number(number) for number in (1, 0)]
     return exp.alias_(exp.Case(ifs=[exp.If(this=holds, true=numbers[0])], default=numbers[1]), "edge", quoted=True)

@@ -110,7 +110,7 @@ def last_of(value: exp.Expr) -> exp.Expr:
     return exp.IgnoreNulls(this=exp.LastValue(this=value))
 
 
-def along(function: exp.Expr, partition: Sequence[exp.Expr], *, newest_first: bool) -> exp.Window:
+def along(function: exp.Expr, partition: Sequence[exp.Expr], *, newest_first: bool = False) -> exp.Window:
     """Returns a window function over the events of a partition, in their order."""
     order = [exp.Ordered(this=column_of(name), desc=newest_first, nulls_first=False) for name in ("seq", "row", "put")]
     return exp.Window(this=function, partition_by=list(partition), order=exp.Order(expressions=order))

@@ -3,8 +3,6 @@ Not here: the views (`views.py`, `history.py`), finding this data for a table (`
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa  # noqa: TC002  msgspec asks for it
 from msgspec import Struct
 from sqlglot import exp  # noqa: TC002  likewise
@@ -56,6 +54,8 @@ class ColumnSource(Struct, frozen=True):
     """Whether these columns have other types than the column has now."""
     missing: str = ""
     """The column's name in `_missing` and `_invalid`."""
+    in_key: bool = False
+    """Whether images before changes have it even if they have only what identifies rows."""
     literal: pa.Scalar | None = None
     """A value of the column's type; None for NULL."""
     literal_text: str | None = None
@@ -92,13 +92,9 @@ class Branch(Struct, frozen=True):
     relation: str
     versions: tuple[int, ...]
     places: tuple[ColumnSource, ...]
-    """For each column of the view; those of the keys of earlier stages are not used."""
+    """For each column of the view; those of earlier stages are not used."""
     stage: int = 0
     """The stage to which the versions belong."""
-
-
-OF_NO_STAGE: Final = -1
-"""Of a column that is in the key, and is only shown."""
 
 
 class ViewColumn(Struct, frozen=True):
@@ -121,16 +117,22 @@ class ViewColumn(Struct, frozen=True):
     labelled: str = ""
     """`enum` or `set` for a column of labels."""
     stage: int = 0
-    """For a column of a key: the stage whose rows it distinguishes; or `OF_NO_STAGE`."""
+    """For a column of a key, or one that is not shown: the stage whose rows it distinguishes."""
     is_shown: bool = True
-    """Whether the view has it; False: a column of a key as it was in a stage that has ended."""
+    """Whether the view has it; False: a column as it was in a stage."""
+    of: int | None = None
+    """Of a column that is not shown: the index of the column of the view whose values it has in that stage."""
+    unlike: str | None = None
+    """With `of`: why the view cannot show these values, because its column has another type."""
 
 
 class ViewSource(Struct, frozen=True):
     """The data of which both views of a table are made.
 
     A stage is a series of versions in which rows with different keys stay different. It ends with an ALTER that may
-    make keys equal: the rows that are there then have different keys before and after, and begin the next stage.
+    make keys equal, or that makes other columns the key: the rows that are there then have different keys before and
+    after, and begin the next stage. Without a key, rows with different values stay different, and there may be several
+    equal rows.
     """
 
     columns: tuple[ViewColumn, ...]
@@ -144,6 +146,10 @@ class ViewSource(Struct, frozen=True):
     """Ordinal of the last transaction that removed all rows."""
     message: str
     """The error message if there are rows of a version that is newer than the view."""
+    without_key: frozenset[int] = frozenset()
+    """The stages whose rows no key identifies."""
+    follows: frozenset[int] = frozenset()
+    """The stages in which rows are followed through changes of their keys whose images lack the rest of the row."""
 
     @property
     def stages(self) -> int:

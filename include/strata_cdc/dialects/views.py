@@ -47,6 +47,8 @@ _CALLS: Final = {
 
 _ONLY_A_MIRROR: Final = "what the server made of this value only a mirror tells (`mirrors` in the settings)"
 _NEW_VALUE: Final = f"{_ONLY_A_MIRROR}, or, if it was published later than this view was made, `strata views` run again"
+NO_IMAGE: Final = "the log has no image with it"
+_ONLY_CHANGES: Final = "the log has only what changed in the document"
 _NEW_ROW: Final = "the row was published later than this view was made: run `strata views` again"
 
 
@@ -67,19 +69,53 @@ class Writer:
     def now(self, view: exp.Table) -> str:
         """Returns the view of the present rows: what was last put under each key, and not removed since."""
         queries = [query for stage in range(self._source.stages) for query in self._stage(stage)]
-        outer = self._left(self._source.stages - 1, [self._opened(at) for at in self._places_shown()])
-        outer.set("with_", exp.With(expressions=[*self._mappings(), *queries]))
+        outer = self._left(self._source.stages - 1, [self._opened(at) for at in self._shown()])
+        outer.set("with_", self._with([*self._mappings(), *queries]))
         return create_view(view, outer, self._dialect)
 
+    def _with(self, queries: list[exp.CTE]) -> exp.With:
+        """Some queries, in order, for the one that reads them."""
+        for query in queries if self._dialect is Dialect.DUCKDB else ():
+            # DuckDB would keep what is read several times, and compute all columns for it, whatever columns are
+            # requested: also those whose values are errors.
+            query.set("materialized", False)  # noqa: FBT003  sqlglot's word for NOT MATERIALIZED
+        return exp.With(expressions=queries, recursive=bool(self._source.follows))
+
     def _stage(self, stage: int) -> list[exp.CTE]:
-        """The queries of a stage; the last one has its events with the values after each of them."""
-        filled = [
-            exp.alias_(self._over(last_of(column_of(name)), stage, newest_first=False), name, quoted=True)
+        """The queries of a stage; the last one has its events with the values after each of them, and with the number 1
+        in `newest` for those that say which rows are there at its end."""
+        if stage in self._source.without_key:
+            return self._counted(stage)
+        newest = exp.alias_(self._over(exp.RowNumber(), stage, newest_first=True), "newest", quoted=True)
+        ranked = exp.select(*self._passed_on(), *self._fillings(stage), newest).from_(f"events_{stage}")
+        return [aliased(self._all_events(stage), f"events_{stage}"), aliased(ranked, f"ranked_{stage}")]
+
+    def _fillings(self, stage: int) -> list[exp.Expr]:
+        """Each value after each event: from an earlier one if the image lacks it."""
+        return [
+            exp.alias_(self._over(last_of(column_of(name)), stage), name, quoted=True)
             for name in self._value_names(stage)
         ]
-        newest = exp.alias_(self._over(exp.RowNumber(), stage, newest_first=True), "newest", quoted=True)
-        ranked = exp.select(*self._passed_on(stage), *filled, newest).from_(f"events_{stage}")
-        return [aliased(self._all_events(stage), f"events_{stage}"), aliased(ranked, f"ranked_{stage}")]
+
+    def _counted(self, stage: int) -> list[exp.CTE]:
+        """The queries of a stage without a key. Of equal rows, the one that was put last is removed first. So a row is
+        there if afterwards there were never fewer equal rows than with it; fewer than none are rows that are older than
+        the log."""
+        size = exp.Sum(this=exp.Case(ifs=[exp.If(this=equal("put", 1), true=_number(1))], default=_number(-1)))
+        sized = exp.select("*", exp.alias_(self._over(size, stage), "size", quoted=True))
+        least = self._over(exp.Min(this=column_of("size")), stage, newest_first=True)
+        is_left = exp.GTE(this=least, expression=column_of("size"))
+        newest = exp.Case(ifs=[exp.If(this=is_left, true=_number(1))], default=_number(2))
+        left = exp.select(
+            *self._passed_on(),
+            *map(column_of, self._value_names(stage)),
+            exp.alias_(newest, "newest", quoted=True),
+        )
+        return [
+            aliased(self._all_events(stage), f"events_{stage}"),
+            aliased(sized.from_(f"events_{stage}"), f"sized_{stage}"),
+            aliased(left.from_(f"sized_{stage}"), f"ranked_{stage}"),
+        ]
 
     def _all_events(self, stage: int) -> exp.Expr:
         """The events of a stage, beginning with the rows that the one before it left."""
@@ -100,19 +136,18 @@ class Writer:
             if self._is_key(column, stage):
                 carried.append(exp.alias_(self._told(at), f"k{at}", quoted=True))
             if self._is_key(column, stage) and column.has_texts:
-                carried.append(exp.alias_(column_of(f"x{at}"), f"t{at}", quoted=True))
-            if self._is_later_key(column, stage) and column.has_texts:
-                carried.append(column_of(f"x{at}"))
+                carried.append(exp.alias_(self._part(at, "x"), f"t{at}", quoted=True))
             if self._has_value(column, stage):
-                carried.append(self._carried_value(at, stage))
+                carried.append(column_of(f"v{at}"))
         return carried
 
-    def _carried_value(self, at: int, _stage: int) -> exp.Expr:
-        return column_of(f"v{at}")
-
-    def _over(self, function: exp.Expr, stage: int, *, newest_first: bool) -> exp.Window:
+    def _over(self, function: exp.Expr, stage: int, *, newest_first: bool = False) -> exp.Window:
         """A window function over the events of a key."""
-        return along(function, self._key_names(stage), newest_first=newest_first)
+        return along(function, self._identity(stage), newest_first=newest_first)
+
+    def _identity(self, stage: int) -> list[exp.Expr]:
+        """What the events of a row have in common as long as the row keeps its key."""
+        return self._key_names(stage)
 
     # Columns of events --------------------------------------------------------------------------
 
@@ -122,37 +157,31 @@ class Writer:
         return column.is_key and column.stage == stage
 
     @staticmethod
-    def _is_later_key(column: ViewColumn, stage: int) -> bool:
-        """Whether the column distinguishes the rows of a later stage: as `v`, with what `_invalid` has as `x`."""
-        return column.is_key and column.stage > stage
+    def _has_value(column: ViewColumn, stage: int) -> bool:
+        """Whether the events of a stage have the value, or why it is not known, as `v`: it is shown, or is needed in a
+        later stage."""
+        return column.is_shown or column.stage > stage or (column.of is not None and column.stage == stage)
 
-    def _has_value(self, column: ViewColumn, stage: int) -> bool:
-        """Whether the events of a stage have the value, or why it is not known: as `v`."""
-        return column.is_shown or self._is_later_key(column, stage)
-
-    def _places_shown(self) -> list[int]:
+    def _shown(self) -> list[int]:
         return [at for at, column in enumerate(self._source.columns) if column.is_shown]
 
     def _key_names(self, stage: int) -> list[exp.Expr]:
-        """The columns that distinguish keys."""
-        return [
-            column_of(name)
-            for at, column in enumerate(self._source.columns)
-            if self._is_key(column, stage)
-            for name in ((f"k{at}", f"t{at}") if column.has_texts else (f"k{at}",))
-        ]
+        """The columns that distinguish rows. Without a key, 0 and -0 are different, which only their texts tell."""
+        names: list[exp.Expr] = []
+        for at, column in enumerate(self._source.columns):
+            if self._is_key(column, stage):
+                by_text = stage in self._source.without_key and _has_zeros(column.kind)
+                key = column_of(f"k{at}")
+                names.append(self._typed(key, pa.string()) if by_text else key)
+                names += [column_of(f"t{at}")] if column.has_texts else []
+        return names
 
     def _value_names(self, stage: int) -> list[str]:
         return [f"v{at}" for at, column in enumerate(self._source.columns) if self._has_value(column, stage)]
 
-    def _passed_on(self, stage: int) -> list[exp.Expr]:
+    def _passed_on(self) -> list[exp.Expr]:
         """The columns of events, but for their values and keys."""
-        later = [
-            f"x{at}"
-            for at, column in enumerate(self._source.columns)
-            if self._is_later_key(column, stage) and column.has_texts
-        ]
-        return [column_of(name) for name in ("put", "seq", "row", *later)]
+        return [column_of(name) for name in ("put", "seq", "row")]
 
     # Rows of the log ----------------------------------------------------------------------------
 
@@ -195,8 +224,7 @@ class Writer:
         """The rows of a branch with the results of lookups: for `_put`, and for `_taken`."""
         pairs = list(zip(self._source.columns, branch.places, strict=True))
         keys = [pair for pair in pairs if self._is_key(pair[0], branch.stage)]
-        later = [pair for pair in pairs if self._is_later_key(pair[0], branch.stage)]
-        put = [*self._lookups(pairs), *self._lookups([*keys, *later], BEFORE)]
+        put = [*self._lookups(pairs), *self._lookups([pair for pair in pairs if pair[1].in_key], BEFORE)]
         taken = [*self._lookups(keys), *self._lookups(keys, BEFORE)]
         relation = self._relation(branch.relation)
         return with_lookups(relation, put, self._dialect), with_lookups(relation.copy(), taken, self._dialect)
@@ -227,11 +255,10 @@ class Writer:
         for at, (column, place) in enumerate(zip(self._source.columns, branch.places, strict=True)):
             if self._is_key(column, branch.stage):
                 selected.append(exp.alias_(self._key(place, column), f"k{at}", quoted=True))
-            if column.has_texts and column.is_key and column.stage >= branch.stage:
-                name = "t" if column.stage == branch.stage else "x"
-                selected.append(exp.alias_(self._key_text(place, column), f"{name}{at}", quoted=True))
+            if self._is_key(column, branch.stage) and column.has_texts:
+                selected.append(exp.alias_(self._key_text(place, column), f"t{at}", quoted=True))
             if self._has_value(column, branch.stage):
-                selected.append(exp.alias_(self._held(place, column, stays), f"v{at}", quoted=True))
+                selected.append(exp.alias_(self._held(place, column, stays, branch.stage), f"v{at}", quoted=True))
         return selected
 
     def _stays(self, branch: Branch) -> exp.Expr:
@@ -253,8 +280,6 @@ class Writer:
                 selected.append(exp.alias_(self._old(place, column), f"k{at}", quoted=True))
             if self._is_key(column, branch.stage) and column.has_texts:
                 selected.append(exp.alias_(self._text(place, column, BEFORE), f"t{at}", quoted=True))
-            if self._is_later_key(column, branch.stage) and column.has_texts:
-                selected.append(exp.alias_(self._typed(exp.null(), pa.string()), f"x{at}", quoted=True))
             if self._has_value(column, branch.stage):
                 selected.append(exp.alias_(self._typed(exp.null(), _held_type(column)), f"v{at}", quoted=True))
         return selected
@@ -268,6 +293,9 @@ class Writer:
             exp.If(this=exp.and_(is_missing, is_insert()), true=given),
             exp.If(this=is_missing.copy(), true=self._old(place, column)),
         ]
+        if column.is_document:
+            partial = self._fails(exp.Literal.string(f"{column.name}: {_ONLY_CHANGES}"), column)
+            branches.append(exp.If(this=self._has_key("_invalid", place.missing), true=partial))
         return exp.Case(ifs=branches, default=self._known(place, column))
 
     def _key_text(self, place: ColumnSource, column: ViewColumn) -> exp.Expr:
@@ -280,33 +308,36 @@ class Writer:
         ]
         return exp.Case(ifs=cases, default=self._text(place, column))
 
-    def _held(self, place: ColumnSource, column: ViewColumn, stays: exp.Expr) -> exp.Expr:
+    def _held(self, place: ColumnSource, column: ViewColumn, stays: exp.Expr, stage: int) -> exp.Expr:
         """A struct of the value, or of the reason why it is not known. NULL: the image lacks the value, which is then
         that of the earlier image. This never fails: the row may have changed since."""
         is_missing = self._lists("_missing", place.missing)
-        moved = self._placed(place, column, BEFORE) if column.is_key else self._moved(column)
         given = self._placed(self._lacking(place), column)
-        branches = [
-            exp.If(this=exp.and_(is_missing, is_insert()), true=given),
-            exp.If(this=exp.and_(is_missing.copy(), exp.Not(this=exp.paren(stays.copy()))), true=moved),
-            exp.If(this=is_missing.copy(), true=moved.copy() if column.is_key else exp.null()),
-        ]
+        branches = [exp.If(this=exp.and_(is_missing, is_insert()), true=given)]
+        if place.in_key:
+            is_before = exp.not_(self._lists("_missing", f"{BEFORE}.{place.missing}"))
+            old = self._placed(place, column, BEFORE)
+            branches.append(exp.If(this=exp.and_(is_missing.copy(), is_before), true=old))
+        elif place.missing:
+            moves = exp.and_(is_missing.copy(), exp.Not(this=exp.paren(stays.copy())))
+            branches.append(exp.If(this=moves, true=self._moved(column, stage)))
+        branches.append(exp.If(this=is_missing.copy(), true=exp.null()))
         if column.is_generated:
             unlogged = self._not_known("MariaDB logs no generated columns of updates", column)
             branches.insert(1, exp.If(this=exp.and_(is_missing.copy(), is_of_mariadb()), true=unlogged))
         if column.is_document:
-            partial = self._not_known("the log has only what changed in the document", column)
+            partial = self._not_known(_ONLY_CHANGES, column)
             branches.insert(0, exp.If(this=self._has_key("_invalid", place.missing), true=partial))
         return exp.Case(ifs=branches, default=self._placed(place, column))
 
-    def _moved(self, column: ViewColumn) -> exp.Expr:
+    def _moved(self, column: ViewColumn, _stage: int) -> exp.Expr:
         """The value in a row whose key changed, if the image lacks the column."""
-        return self._not_known("the image of a row that changed its key lacks it", column)
+        return self._not_known(f"the image of a row that changed its key lacks it; {_NEW_ROW}", column)
 
     def _placed(self, place: ColumnSource, column: ViewColumn, inside: str = "") -> exp.Expr:
         if place.unknown is not None:
             return self._not_known(f"the log does not tell {place.unknown}", column)
-        value = self._struct(column, v=self._value(place, column, inside))
+        value = self._struct(column, v=self._value(place, column, inside), x=self._text(place, column, inside))
         doubts = [exp.If(this=is_so, true=self._not_known(why, column)) for is_so, why in self._doubts(place, inside)]
         return exp.Case(ifs=doubts, default=value) if doubts else value
 
@@ -338,14 +369,18 @@ class Writer:
     def _told(self, at: int) -> exp.Expr:
         """The value after an event; an error if it is not known."""
         column = self._source.columns[at]
-        found = exp.Column(this=name_of(f"v{at}"))
-        value, why = (exp.Dot(this=found.copy(), expression=name_of(part)) for part in ("v", "u"))
-        lacks = exp.Literal.string(f"{column.name}: the log has no image with it")
+        found, value, why = column_of(f"v{at}"), self._part(at, "v"), self._part(at, "u")
+        lacks = exp.Literal.string(f"{column.name}: {NO_IMAGE}")
         fails = [
             exp.If(this=exp.Is(this=found, expression=exp.null()), true=self._fails(lacks, column)),
             exp.If(this=exp.Not(this=exp.Is(this=why, expression=exp.null())), true=self._fails(why.copy(), column)),
         ]
         return exp.Case(ifs=fails, default=value)
+
+    @staticmethod
+    def _part(at: int, name: str) -> exp.Expr:
+        """A field of the struct of a value."""
+        return exp.Dot(this=column_of(f"v{at}"), expression=name_of(name))
 
     # Rows of versions that the view does not know ------------------------------------------------
 
@@ -375,8 +410,8 @@ class Writer:
         for at, column in enumerate(self._source.columns):
             if self._is_key(column, stage):
                 event_columns.append((f"k{at}", column.kind))
-            if column.has_texts and column.is_key and column.stage >= stage:
-                event_columns.append((f"{'t' if column.stage == stage else 'x'}{at}", pa.string()))
+            if self._is_key(column, stage) and column.has_texts:
+                event_columns.append((f"t{at}", pa.string()))
             if self._has_value(column, stage):
                 event_columns.append((f"v{at}", _held_type(column)))
         return event_columns
@@ -473,6 +508,10 @@ class Writer:
             found = column_of(text_name(_looked_up(made, inside))) if made is not None and has_texts else exp.null()
             return self._typed(found, pa.string())
         kept = self._kept_text(place, column, inside)
+        if place.of_null is not None:
+            is_null = exp.Is(this=self._raw(place, inside), expression=exp.null())
+            given = exp.Case(ifs=[exp.If(this=is_null, true=self._text(place.of_null, column))])
+            kept = exp.Coalesce(this=kept, expressions=[given])
         if place.empty_text is None:
             return kept
         is_empty = exp.EQ(this=self._value(place, column, inside), expression=exp.Literal.string(""))
@@ -488,7 +527,8 @@ class Writer:
         return typed(value, kind, self._dialect)
 
     def _struct(self, column: ViewColumn, **given: exp.Expr) -> exp.Expr:
-        """A struct of a value (`v`), or of the reason why it is not known (`u`)."""
+        """A struct of a value (`v`) with what `_invalid` has for it (`x`), or of the reason why it is not known
+        (`u`)."""
         fields = [
             exp.PropertyEQ(this=name_of(field.name), expression=given.get(field.name, exp.null()))
             for field in _held_type(column).fields
@@ -527,8 +567,18 @@ def _looked_up(made: MadeValues, inside: str) -> str:
 
 
 def _held_type(column: ViewColumn) -> pa.DataType:
-    """The type of a value, or of the reason why it is not known."""
-    return pa.struct([("v", column.kind), ("u", pa.string())])
+    """The type of a value, or of the reason why it is not known; for a key with what `_invalid` has."""
+    has_texts = column.is_key and column.has_texts
+    return pa.struct([("v", column.kind), ("u", pa.string()), *([("x", pa.string())] if has_texts else [])])
+
+
+def _has_zeros(kind: pa.DataType) -> bool:
+    """Whether values have numbers among them that may be -0."""
+    return bool(pa.types.is_floating(kind) or pa.types.is_list(kind))
+
+
+def _number(number: int) -> exp.Expr:
+    return exp.Literal.number(number)
 
 
 def _kind_behind(place: ColumnSource) -> pa.DataType:

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from strata_cdc.files.storage import list_folders
 from strata_cdc.schema.model.definition import KeyKind, TableName
+from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.convert import exact_schema, state_schema
-from strata_cdc.tables.layout import column_name, name_of_path, path_name
+from strata_cdc.tables.layout import column_name, name_of_path, own_name, path_name
 from strata_cdc.tables.verbatim import exact_names
 
 if TYPE_CHECKING:
@@ -81,6 +82,11 @@ def key_columns(definition: TableDefinition) -> tuple[str, ...]:
         if key.kind is KeyKind.UNIQUE and _is_total(definition, key):
             return tuple(_names(definition, [part.column for part in key.parts if part.column is not None]))
     return ()
+
+
+def key_names(definition: TableDefinition) -> list[str]:
+    """The columns of `key_columns`, by folded name in MySQL's table."""
+    return [fold_name(own_name(name)) for name in key_columns(definition)]
 
 
 def _names(definition: TableDefinition, columns: tuple[str, ...] | list[str]) -> list[str]:

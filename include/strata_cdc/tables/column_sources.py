@@ -78,17 +78,6 @@ def place_of(
     return replace(place, lacking=_place_of_given(left_out(value.column), column, place.empty_text))
 
 
-def held_place_of(
-    value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
-) -> ColumnSource:
-    """As `place_of`; if the server may have changed a value, it is not known."""
-    if value.column is None and value.origin.column is None:
-        return _place_of_given(value.origin, column)
-    if value.changed is not None:
-        return ColumnSource(unknown=value.changed)
-    return place_of(value, column, there, kinds)
-
-
 def converted_place_of(
     origin: ValueOrigin, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
 ) -> ColumnSource:

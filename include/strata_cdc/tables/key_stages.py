@@ -1,75 +1,118 @@
-"""Where an ALTER may make keys equal that rows had one after the other, and the keys in the versions before it.
+"""The stages of a table, series of versions in which rows are told apart in one way, and the columns by which they are.
 Not here: the conversions themselves (`origins.py`), SQL (`dialects/views.py`)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from strata_cdc.changes.arrow import may_be_invalid
 from strata_cdc.dialects.conversions import stay_apart
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.tables.lifetimes import earlier_origin
+from strata_cdc.tables.origins import ValueOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from strata_cdc.dialects.view_source import TypeChange
-    from strata_cdc.schema.model.definition import Column
-    from strata_cdc.tables.lifetimes import TableLifetime, VersionSpan
+    from strata_cdc.schema.model.definition import Column, TableDefinition
+    from strata_cdc.tables.lifetimes import VersionSpan
+
+KeyOf = Callable[["TableDefinition"], "Sequence[str]"]
+"""Gives the columns that identify a row, by folded name; none if only the whole row does."""
 
 
-class KeyForm(Struct, frozen=True):
-    """A column of a key in one stage."""
+class StageColumn(Struct, frozen=True):
+    """A column as it is in one stage."""
 
-    at: int
-    """Index of the column in the definition of now."""
     stage: int
     column: Column
     """The column at the end of the stage."""
-    steps: int
-    """Number of later conversions, up to now."""
+    origins: tuple[ValueOrigin, ...]
+    """Where its values come from in each version up to the end of the stage."""
 
 
 class KeyStages(Struct, frozen=True):
-    """The stages of a table: series of versions in which different keys stay different."""
+    """The stages of a table: series of versions in which different rows stay different."""
 
     of_eras: tuple[int, ...]
     """The stage of each version of the table, beginning with 0."""
-    forms: tuple[KeyForm, ...]
-    """The columns of the key in each stage, in order."""
+    keys: tuple[StageColumn, ...] = ()
+    """The columns that tell the rows of each stage apart, in order: all of them in a stage without a key."""
+    without_key: frozenset[int] = frozenset()
+    """The stages in which only whole rows are different: there may be equal rows."""
+
+    def last_of(self, stage: int) -> int:
+        """The index of the last version of a stage."""
+        return len(self.of_eras) - 1 - self.of_eras[::-1].index(stage)
 
 
-def key_stages(lifetime: TableLifetime, key: Sequence[int], *, shows_before: bool = False) -> KeyStages:
+def key_stages(
+    eras: Sequence[VersionSpan], key_of: KeyOf, ends_too: Callable[[VersionSpan, VersionSpan], bool] | None = None
+) -> KeyStages:
     """The stages of a table.
 
     Args:
-        lifetime: The table's lifetime; each column of the key has an origin in all of its versions.
-        key: Indexes of the columns of the key.
-        shows_before: Whether a stage also ends where a key may have another value afterwards than a cast gives.
+        eras: The table's versions.
+        key_of: Gives the columns of a version's key.
+        ends_too: Whether a stage also ends between two versions for another reason.
     """
     of_eras = [0]
-    forms: list[KeyForm] = []
-    for era, following in zip(lifetime.eras, lifetime.eras[1:], strict=False):
-        ends = any(_ends(era, following, at, shows_before=shows_before) for at in key)
-        if ends:
-            forms += [_form(era, at, of_eras[-1]) for at in key]
+    for era, following in pairwise(eras):
+        ends = _ends(era, following, key_of) or (ends_too is not None and ends_too(era, following))
         of_eras.append(of_eras[-1] + ends)
-    return KeyStages(tuple(of_eras), (*forms, *(_form(lifetime.eras[-1], at, of_eras[-1]) for at in key)))
+    stages = KeyStages(tuple(of_eras))
+    lasts = [(stage, stages.last_of(stage)) for stage in range(of_eras[-1] + 1)]
+    keys = [
+        stage_column(eras[: last + 1], stage, column)
+        for stage, last in lasts
+        for column in key_of_row(eras[last].definition, key_of)
+    ]
+    without = frozenset(stage for stage, last in lasts if not key_of(eras[last].definition))
+    return KeyStages(stages.of_eras, tuple(keys), without)
 
 
-def _ends(era: VersionSpan, following: VersionSpan, at: int, *, shows_before: bool) -> bool:
-    value = era.values[at]
-    steps = value.origin.steps[: len(value.origin.steps) - len(following.values[at].origin.steps)]
-    may_differ = shows_before and (value.column is None or value.changed is not None)
-    return bool(steps) and (may_differ or any(map(_may_make_equal, steps)))
+def key_of_row(definition: TableDefinition, key_of: KeyOf) -> list[Column]:
+    """The columns that tell rows apart: those of the key; without a key, all of them."""
+    key = key_of(definition)
+    return [column for column in definition.columns if not key or fold_name(column.name) in key]
+
+
+def stage_column(eras: Sequence[VersionSpan], stage: int, column: Column) -> StageColumn:
+    """A column of the last of some versions.
+
+    Args:
+        eras: The versions up to the end of the stage.
+        stage: The number of the stage.
+        column: The column, as the last of the versions has it.
+    """
+    origins = [ValueOrigin(column)]
+    for era, following in reversed(list(pairwise(eras))):
+        origins.append(earlier_origin(origins[-1], era.definition, following.effect))
+    return StageColumn(stage, column, tuple(origins[::-1]))
+
+
+def _ends(era: VersionSpan, following: VersionSpan, key_of: KeyOf) -> bool:
+    """Whether rows are told apart in another way after a statement, or rows that were never there together may become
+    equal."""
+    if bool(key_of(era.definition)) != bool(key_of(following.definition)):
+        return True
+    after = key_of_row(following.definition, key_of)
+    origins = [earlier_origin(ValueOrigin(column), era.definition, following.effect) for column in after]
+    before = {fold_name(origin.column.name) for origin in origins if origin.column is not None}
+    added = [origin for origin in origins if origin.column is None]
+    if before != {fold_name(column.name) for column in key_of_row(era.definition, key_of)}:
+        return True
+    # A new column of a table without a key has one value in all rows that are there, if it is known.
+    has_other_columns = bool(added) and bool(key_of(era.definition))
+    is_unknown = any(origin.unknown is not None for origin in added)
+    steps = [step for origin in origins for step in origin.steps]
+    return has_other_columns or is_unknown or any(map(_may_make_equal, steps))
 
 
 def _may_make_equal(step: TypeChange) -> bool:
     return any(map(may_be_invalid, (step.before, step.after))) or step.unknown is not None or not stay_apart(step)
-
-
-def _form(era: VersionSpan, at: int, stage: int) -> KeyForm:
-    origin = era.values[at].origin
-    if origin.column is None:
-        raise ValueError("a column of the key has no origin")
-    return KeyForm(at, stage, origin.column, len(origin.steps))

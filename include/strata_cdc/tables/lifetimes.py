@@ -13,8 +13,9 @@ from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.dialects.view_source import TypeChange
 from strata_cdc.schema.history.fills import NoFill, fill_of
 from strata_cdc.schema.model.conversions import keeps_values
+from strata_cdc.schema.model.row_effects import NO_EFFECT, RowEffect
 from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
-from strata_cdc.tables.origins import ValueOrigin, given_since, shown_step, step_of
+from strata_cdc.tables.origins import ValueOrigin, given_since, step_of
 from strata_cdc.tables.values.constants import constant
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from strata_cdc.schema.history.versions import TableChange
     from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
-    from strata_cdc.schema.model.row_effects import RowEffect
 
 
 class Value(Struct, frozen=True):
@@ -36,8 +36,6 @@ class Value(Struct, frozen=True):
     """Why the log does not show the value."""
     is_apart: bool = False
     """Whether the log does not show it because the value has another type."""
-    changed: str | None = None
-    """With a column: what is not known, if existing rows may have another value now than they had then."""
     origin: ValueOrigin = ValueOrigin()
     """Where the value comes from, through changes of the type."""
 
@@ -53,6 +51,12 @@ class VersionSpan(Struct, frozen=True):
     definition: TableDefinition
     values: tuple[Value, ...]
     """In the order of the current columns."""
+    effect: RowEffect = NO_EFFECT
+    """What the statement that made the version did to the rows of the version before."""
+    gtid: str | None = None
+    """Of that statement."""
+    committed_at: int = 0
+    """When it was committed, microseconds UTC; 0: not known."""
 
 
 class TableLifetime(Struct, frozen=True):
@@ -114,14 +118,25 @@ def _eras(chain: Sequence[_Link]) -> list[VersionSpan]:
     for change, definition in reversed(chain):
         if later is not None:
             values = tuple(_earlier(value, definition, later) for value in values)
-        eras.append(VersionSpan(change.name, change.version_id, change.order[0], definition, values))
+        eras.append(
+            VersionSpan(
+                change.name,
+                change.version_id,
+                change.order[0],
+                definition,
+                values,
+                change.effect,
+                change.gtid,
+                change.committed_at,
+            )
+        )
         later = change
     return eras[::-1]
 
 
 def _earlier(value: Value, before: TableDefinition, change: TableChange) -> Value:
     """Where the value is in rows from before a change."""
-    origin = _earlier_origin(value.origin, before, change)
+    origin = earlier_origin(value.origin, before, change.effect)
     if value.column is None:
         return replace(value, origin=origin)
     old = change.effect.column_before(value.column, before)
@@ -130,20 +145,31 @@ def _earlier(value: Value, before: TableDefinition, change: TableChange) -> Valu
     if not is_shown_by_cast(old, value.column):
         changed = f"{old.name} was {old.column_type}, and is {value.column.column_type}"
         return Value(unknown=changed, is_apart=True, origin=origin)
-    return Value(old, changed=value.changed or _changed(old, value.column, change.effect), origin=origin)
+    return Value(old, origin=origin)
 
 
-def _changed(before: Column, after: Column, effect: RowEffect) -> str | None:
-    """What is not known, if a statement may have changed values in another way than a cast does."""
+def keeps_shown(before: Column, after: Column, effect: RowEffect) -> bool:
+    """Whether a cast to the later type shows every value as it was, and as a statement left it.
+
+    Args:
+        before: The column before the statement.
+        after: The column after the statement.
+        effect: What the statement did to rows.
+    """
+    return is_shown_by_cast(before, after) and _is_cast(before, after, effect)
+
+
+def _is_cast(before: Column, after: Column, effect: RowEffect) -> bool:
+    """Whether a statement did to all values what a cast does, if a cast can show them."""
     step = step_of(before, after, effect)
     if step is None or isinstance(step, str):
-        return step
+        return step is None
     may_have_nulls = before.nullable and not after.nullable and not effect.refuses_nulls
     # A zero date, which is not NULL on the server, is NULL in the lake.
     of_null = given_since(None, before, (step,))
     shows_nulls = not may_have_nulls or (of_null.given is None and of_null.unknown is None)
     keeps_others = keeps_values(replace(before, nullable=after.nullable), after) or _is_widened(before, after)
-    return None if shows_nulls and keeps_others else shown_step(before, after)
+    return shows_nulls and keeps_others
 
 
 def _is_widened(before: Column, after: Column) -> bool:
@@ -158,15 +184,22 @@ def _is_widened(before: Column, after: Column) -> bool:
     return families[0] in {Family.INTEGER, Family.DECIMAL} or other.kind is TypeKind.DOUBLE
 
 
-def _earlier_origin(origin: ValueOrigin, before: TableDefinition, change: TableChange) -> ValueOrigin:
+def earlier_origin(origin: ValueOrigin, before: TableDefinition, effect: RowEffect) -> ValueOrigin:
+    """Where a value comes from in the rows before a statement.
+
+    Args:
+        origin: Where it comes from in the rows after the statement.
+        before: The table's definition before the statement.
+        effect: What the statement did to rows.
+    """
     if origin.column is None:
         return origin
-    old = change.effect.column_before(origin.column, before)
+    old = effect.column_before(origin.column, before)
     if old is None:
-        filled = _filled(origin.column, change.effect)
+        filled = _filled(origin.column, effect)
         unknown = filled.unknown or next((step.unknown for step in origin.steps if step.unknown), None)
         return ValueOrigin(unknown=unknown) if unknown else given_since(filled.given, origin.column, origin.steps)
-    step = step_of(old, origin.column, change.effect)
+    step = step_of(old, origin.column, effect)
     if isinstance(step, str):
         step = TypeChange(old, origin.column, unknown=step)
     return ValueOrigin(old, origin.steps if step is None else (step, *origin.steps))

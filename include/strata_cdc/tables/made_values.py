@@ -74,7 +74,7 @@ def _wanted(source: ViewSource) -> Iterator[_Gathered]:
     for branch in source.branches:
         for at, (column, place) in enumerate(zip(source.columns, branch.places, strict=True)):
             if place.physical and (place.by_text or not all(map(is_whole, place.steps))):
-                yield _Gathered(branch, at, place, with_before=column.is_key)
+                yield _Gathered(branch, at, place, with_before=column.is_key or place.in_key)
 
 
 def _unused(tables: Mapping[str, TableWithValues]) -> str:

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.dialects.view_source import OF_NO_STAGE, Branch, ColumnSource, ViewColumn
-from strata_cdc.tables.column_sources import converted_place_of, held_place_of, kinds_of, place_of, view_column
-from strata_cdc.tables.key_stages import KeyStages, key_stages
+from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewColumn
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.tables.column_sources import converted_place_of, kinds_of, place_of, view_column, view_columns
+from strata_cdc.tables.key_stages import KeyOf, KeyStages, StageColumn, key_of_row, key_stages, stage_column
+from strata_cdc.tables.lifetimes import keeps_shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
     from strata_cdc.schema.model.definition import TableName
-    from strata_cdc.tables.lifetimes import TableLifetime, Value
+    from strata_cdc.tables.lifetimes import TableLifetime, Value, VersionSpan
 
     Place = Callable[[Value, ViewColumn, Sequence[pa.Field], Mapping[str, pa.DataType]], ColumnSource]
 
@@ -31,14 +33,17 @@ class ViewLayout(Struct, frozen=True):
     life: TableLifetime
     shown: tuple[ViewColumn, ...]
     """The columns of the view."""
-    stages: KeyStages
     place: Place
     """Where rows of a version have the value of a column of `shown`; the arguments of `place_of`."""
+    stages: KeyStages
+    in_stages: tuple[tuple[ViewColumn, StageColumn], ...] = ()
+    """Columns as they are in one stage."""
+    key_of: KeyOf = lambda _: ()
 
     @property
     def columns(self) -> tuple[ViewColumn, ...]:
-        """The columns of the view, then those of the keys of the stages."""
-        return (*self.shown, *self._forms())
+        """The columns of the view, then those of stages."""
+        return (*self.shown, *(column for column, _ in self.in_stages))
 
     def places(self, at: int, there: Sequence[pa.Field]) -> tuple[ColumnSource, ...]:
         """Where rows of one version have the values of all `columns`.
@@ -47,17 +52,13 @@ class ViewLayout(Struct, frozen=True):
             at: Index of the version in the table's lifetime.
             there: Columns of the table in the lake.
         """
-        of_era, stage = self.life.eras[at], self.stages.of_eras[at]
-        kinds = kinds_of(of_era.definition)
-        places = [
-            self.place(value, column, there, kinds) for value, column in zip(of_era.values, self.shown, strict=True)
-        ]
-        for form, column in zip(self.stages.forms, self._forms(), strict=True):
-            origin = of_era.values[form.at].origin
-            until = replace(origin, steps=origin.steps[: len(origin.steps) - form.steps])
-            is_over = stage > form.stage
-            places.append(ColumnSource() if is_over else converted_place_of(until, column, there, kinds))
-        return tuple(places)
+        era = self.life.eras[at]
+        kinds, key = kinds_of(era.definition), self.key_of(era.definition)
+        places = [self.place(value, column, there, kinds) for value, column in zip(era.values, self.shown, strict=True)]
+        for column, then in self.in_stages:
+            is_over = at >= len(then.origins)
+            places.append(ColumnSource() if is_over else converted_place_of(then.origins[at], column, there, kinds))
+        return tuple(replace(place, in_key=_is_in_key(place, key)) for place in places)
 
     def branches(self, fields: Mapping[TableName, Sequence[pa.Field]]) -> tuple[Branch, ...]:
         """The branches of the view; versions whose values are in the same columns are one branch.
@@ -72,49 +73,77 @@ class ViewLayout(Struct, frozen=True):
                 found.setdefault((str(era.name), stage, places), []).append(era.version_id)
         return tuple(Branch(name, tuple(versions), places, stage) for (name, stage, places), versions in found.items())
 
-    def _forms(self) -> list[ViewColumn]:
-        return [
-            replace(view_column(form.column, is_key=True), stage=form.stage, is_shown=False)
-            for form in self.stages.forms
-        ]
-
 
 def changes_layout(life: TableLifetime, columns: Sequence[ViewColumn]) -> ViewLayout:
     """The layout of a view of changes, with the values that rows had then."""
-    return ViewLayout(life, tuple(columns), KeyStages((0,) * len(life.eras), ()), place_of)
+    return ViewLayout(life, tuple(columns), place_of, KeyStages((0,) * len(life.eras)))
 
 
-def rows_layout(life: TableLifetime, columns: Sequence[ViewColumn]) -> ViewLayout:
-    """The layout of a view of present rows, with the values that conversions have left."""
-    stages = key_stages(life, _key(columns))
+def rows_layout(life: TableLifetime, key_of: KeyOf) -> ViewLayout:
+    """The layout of a view of present rows, with the values that conversions have left.
+
+    Args:
+        life: The table's lifetime.
+        key_of: Gives the columns of a version's key, by folded name.
+    """
+    return _layout(life, key_of, key_stages(life.eras, key_of))
+
+
+def history_layout(life: TableLifetime, key_of: KeyOf) -> ViewLayout:
+    """The layout of a history, with the values that rows had then: a stage also ends where an ALTER may have changed
+    what is shown of them.
+
+    Args:
+        life: The table's lifetime.
+        key_of: Gives the columns of a version's key, by folded name.
+    """
+    layout = _layout(life, key_of, key_stages(life.eras, key_of, _shows_other))
+    then = [one for at in range(len(layout.shown)) for one in _shown_in_stages(life, layout.stages, at)]
+    return replace(layout, in_stages=(*layout.in_stages, *then))
+
+
+def _layout(life: TableLifetime, key_of: KeyOf, stages: KeyStages) -> ViewLayout:
     last = stages.of_eras[-1]
-    shown = tuple(replace(column, stage=last) if column.is_key else column for column in columns)
+    key = [column.name for column in key_of_row(life.definition, key_of)]
+    shown = [replace(column, stage=last) for column in view_columns(life.definition, key)]
     # The columns of the last stage's key are those that are shown.
-    before = KeyStages(stages.of_eras, tuple(form for form in stages.forms if form.stage < last))
-    return ViewLayout(
-        life,
-        shown,
-        before,
-        lambda value, column, there, kinds: converted_place_of(value.origin, column, there, kinds),
+    return ViewLayout(life, tuple(shown), _converted, stages, _of_keys(stages, before=last), key_of)
+
+
+def _shown_in_stages(life: TableLifetime, stages: KeyStages, at: int) -> Iterable[tuple[ViewColumn, StageColumn]]:
+    """A column of the view as it was in each stage after which an ALTER may have changed its values."""
+    for stage in range(stages.of_eras[-1]):
+        last = stages.last_of(stage)
+        value, column = life.eras[last].values[at], life.eras[last].values[at].origin.column
+        if column is not None and not _keeps_shown(life.eras[last], life.eras[last + 1], at):
+            then = replace(view_column(column, is_key=False), stage=stage, is_shown=False, of=at, unlike=value.unknown)
+            yield then, stage_column(life.eras[: last + 1], stage, column)
+
+
+def _shows_other(era: VersionSpan, following: VersionSpan) -> bool:
+    return not all(_keeps_shown(era, following, at) for at in range(len(era.values)))
+
+
+def _keeps_shown(era: VersionSpan, following: VersionSpan, at: int) -> bool:
+    """Whether a statement left what is shown of a column as it was."""
+    before, after = era.values[at].origin.column, following.values[at].origin.column
+    return before is None or after is None or keeps_shown(before, after, following.effect)
+
+
+def _converted(
+    value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
+) -> ColumnSource:
+    return converted_place_of(value.origin, column, there, kinds)
+
+
+def _of_keys(stages: KeyStages, before: int) -> tuple[tuple[ViewColumn, StageColumn], ...]:
+    """The columns that tell rows apart in the stages before a stage."""
+    return tuple(
+        (replace(view_column(then.column, is_key=True), stage=then.stage, is_shown=False), then)
+        for then in stages.keys
+        if then.stage < before
     )
 
 
-def history_layout(life: TableLifetime, columns: Sequence[ViewColumn]) -> ViewLayout:
-    """The layout of a history, with the values that rows had then, unless it is not known which they have now."""
-    key = _key(columns)
-    stages = key_stages(life, key, shows_before=True)
-    if stages.of_eras[-1] == 0:
-        return ViewLayout(life, tuple(columns), KeyStages(stages.of_eras, ()), held_place_of)
-    shown = tuple(replace(column, stage=OF_NO_STAGE) if column.is_key else column for column in columns)
-
-    def place(
-        value: Value, column: ViewColumn, there: Sequence[pa.Field], kinds: Mapping[str, pa.DataType]
-    ) -> ColumnSource:
-        # What became of keys is seen at the end of each stage.
-        return (place_of if column.is_key else held_place_of)(value, column, there, kinds)
-
-    return ViewLayout(life, shown, stages, place)
-
-
-def _key(columns: Sequence[ViewColumn]) -> list[int]:
-    return [at for at, column in enumerate(columns) if column.is_key]
+def _is_in_key(place: ColumnSource, key: Sequence[str]) -> bool:
+    return bool(place.missing) and (not key or fold_name(place.missing) in key)

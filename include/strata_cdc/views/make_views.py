@@ -4,7 +4,7 @@ Not here: SQL (`dialects/views.py`), which rows are a table's (`tables/lifetimes
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,15 +16,15 @@ from strata_cdc.dialects.view_source import ViewColumn, ViewSource
 from strata_cdc.dialects.views import Writer
 from strata_cdc.errors import Usage
 from strata_cdc.mirrors.current import position_now
-from strata_cdc.mirrors.layout import key_columns
+from strata_cdc.mirrors.layout import key_names
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
-from strata_cdc.schema.model.definition import TableDefinition, TableName
-from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.column_sources import view_columns
-from strata_cdc.tables.layout import own_name, table_url
+from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.lifetimes import life_of
 from strata_cdc.tables.lost import newest_commits, open_changes
 from strata_cdc.tables.made_values import with_made_values
+from strata_cdc.tables.moved_rows import stages_with_moves
 from strata_cdc.tables.view_branches import changes_layout, rows_layout
 from strata_cdc.views.mirror_rows import rows_of_mirror, standing_mirror
 
@@ -37,11 +37,9 @@ if TYPE_CHECKING:
     from strata_cdc.dialects.relations import Relation
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.schema.history.versions import RowRemoval, TableChange
-    from strata_cdc.tables.lifetimes import TableLifetime, VersionSpan
+    from strata_cdc.tables.lifetimes import TableLifetime
 
 CHANGES = "__changes"
-_ROWS: Final = {Dialect.DUCKDB: RowsWriter, Dialect.SPARK: Writer}
-"""Spark has recursive queries since 4.1, and computes all that they read once for each of their steps."""
 
 
 class ViewKind(StrEnum):
@@ -179,10 +177,20 @@ class _Table:
         if refusal is not None:
             return MadeView(self._name, ViewKind.NOW, (), (refusal,) if why_not is None else (refusal, why_not))
         view = view_name(self._called, "", dialect, through)
-        layout = rows_layout(self._life, written.columns)
-        source = replace(written.source, columns=layout.columns, branches=layout.branches(self._fields()))
-        source = with_made_values(source, {str(name): table for name, table in self._tables.items()})
-        now = _ROWS[dialect](dialect, source).now(view)
+        layout = rows_layout(self._life, key_names)
+        source = replace(
+            written.source,
+            columns=layout.columns,
+            branches=layout.branches(self._fields()),
+            without_key=layout.stages.without_key,
+        )
+        tables = {str(name): table for name, table in self._tables.items()}
+        # Spark computes all that a recursive query reads once for each of its steps; DuckDB computes it once, so that
+        # its view is prepared for what comes.
+        prepared = {source.stages - 1} if dialect is Dialect.DUCKDB else set()
+        source = replace(source, follows=stages_with_moves(source, tables) | prepared)
+        source = with_made_values(source, tables)
+        now = RowsWriter(dialect, source).now(view)
         notes = self._notes() if why_not is None else (*self._notes(), why_not)
         return MadeView(self._name, ViewKind.NOW, (now,), notes, written.columns)
 
@@ -203,12 +211,8 @@ class _Table:
 
     def _refusal(self) -> str | None:
         """Why the rows cannot be known."""
-        key = _key_of(self._life.definition)
-        if not key:
-            return (
-                "the table has no primary key, and no unique key without NULL: its changes do not say which of equal "
-                "rows they are about"
-            )
+        if any(era.definition.sequence for era in self._life.eras):
+            return "it is a sequence: each of its changes is an insert that replaces its row"
         if any(era.definition.versioned for era in self._life.eras):
             return "the table is system-versioned: its changes have rows of the past under the keys of current ones"
         for removal in self._removals:
@@ -216,15 +220,6 @@ class _Table:
                 return f"`{removal.statement}` removed rows, and no log says which"
         if any(table.left_beside() for table in self._tables.values()):
             return "an older version has left rows beside the table; they are part of it once something is published"
-        return next((reason for era in self._life.eras if (reason := self._other_key(era, key))), None)
-
-    def _other_key(self, era: VersionSpan, key: Sequence[str]) -> str | None:
-        columns = self._life.definition.columns
-        then = _key_of(era.definition)
-        of_key = {fold_name(column.name): value for column, value in zip(columns, era.values, strict=True)}
-        named = [of_key[name].origin.column for name in key]
-        if any(column is None for column in named) or then != [fold_name(one.name) for one in named if one is not None]:
-            return f"the table had another key in version {era.version_id}"
         return None
 
     # What views are made of ---------------------------------------------------------------------
@@ -241,7 +236,7 @@ class _Table:
             )
             relations.append((str(name), relation))
             preludes += prelude
-        columns = view_columns(self._life.definition, _key_of(self._life.definition))
+        columns = view_columns(self._life.definition, key_names(self._life.definition))
         known = [(str(name), tuple(sorted(self._versions))) for name in self._tables if name == self._name]
         source = ViewSource(
             columns,
@@ -255,8 +250,3 @@ class _Table:
 
     def _fields(self) -> dict[TableName, Sequence[pa.Field]]:
         return {name: table.columns for name, table in self._tables.items()}
-
-
-def _key_of(definition: TableDefinition) -> list[str]:
-    """The columns that identify a row, by folded name; none if only the whole row does."""
-    return [fold_name(own_name(name)) for name in key_columns(definition)]

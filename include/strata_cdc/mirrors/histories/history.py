@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.dialects.engines import Dialect
-from strata_cdc.dialects.history import VALIDITY, Emptied, HistorySource, HistoryWriter
+from strata_cdc.dialects.history import VALIDITY, HistorySource, HistoryWriter, Moment
 from strata_cdc.dialects.relations import Through, registered, relation_of, schema_of, view_name
 from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewSource
 from strata_cdc.errors import Usage
@@ -22,7 +22,7 @@ from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.data_files import names_in
 from strata_cdc.mirrors.histories.base_rows import BaseRows
 from strata_cdc.mirrors.histories.beginning import beginning_of
-from strata_cdc.mirrors.layout import key_columns
+from strata_cdc.mirrors.layout import key_columns, key_names
 from strata_cdc.mirrors.position import UNNAMED, Naming
 from strata_cdc.mirrors.renames import is_former, name_in_files
 from strata_cdc.mirrors.table import Mirror
@@ -30,11 +30,11 @@ from strata_cdc.schema.history.table_changes import removals_of, table_changes_o
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.store.database import OnMissing, open_store
-from strata_cdc.tables.column_sources import view_columns
 from strata_cdc.tables.layout import INTERVAL, column_name, table_url
 from strata_cdc.tables.lifetimes import life_of
 from strata_cdc.tables.lost import newest_commits, open_changes
 from strata_cdc.tables.made_values import with_made_values
+from strata_cdc.tables.moved_rows import stages_with_moves
 from strata_cdc.tables.verbatim import INVALID_COLUMN
 from strata_cdc.tables.view_branches import history_layout
 
@@ -73,7 +73,7 @@ class MirrorHistory(Struct, frozen=True):
     """Versions of the table up to the mirror's position."""
     base: Mirror
     """The mirror as it was where the history begins."""
-    emptied: tuple[Emptied, ...]
+    emptied: tuple[Moment, ...]
     naming: Naming = UNNAMED
 
     @property
@@ -163,7 +163,7 @@ class MirrorHistory(Struct, frozen=True):
             relation, prelude = relation_of(dialect, through, name, self.urls[name], sorted(table.files()))
             relations.append((str(name), relation))
             preludes += prelude
-        layout = history_layout(self.life, self._view_columns())
+        layout = self._layout()
         branches = layout.branches({name: table.columns for name, table in self.tables.items()})
         base = self._base(layout)
         if base is not None:
@@ -183,12 +183,14 @@ class MirrorHistory(Struct, frozen=True):
             tuple((name, tuple(sorted(self.versions))) for name in own),
             0,
             f"{self.mirror.table} has rows of a version that is newer than this view: make it anew",
+            layout.stages.without_key,
         )
-        view = with_made_values(view, self._tables_with_values())
+        changes: dict[str, TableWithValues] = {str(name): table for name, table in self.tables.items()}
+        view = replace(view, follows=stages_with_moves(view, changes))
+        view = with_made_values(view, changes | self._first_rows())
         of_changes, of_base = view.branches[: len(branches)], view.branches[len(branches) :]
         source = HistorySource(
             replace(view, branches=of_changes),
-            bool(self.key),
             of_base[0] if of_base else None,
             self.begins_at.seq,
             self.reached.seq,
@@ -198,17 +200,18 @@ class MirrorHistory(Struct, frozen=True):
         )
         return source, preludes
 
-    def _tables_with_values(self) -> dict[str, TableWithValues]:
-        """The tables of the view's relations."""
-        tables: dict[str, TableWithValues] = {str(name): table for name, table in self.tables.items()}
-        return tables | {_BASE: BaseRows(self._dataset(_BASE), self.base.position.schema_version)}
+    def _first_rows(self) -> dict[str, TableWithValues]:
+        """The relation of the view that is no change table."""
+        return {_BASE: BaseRows(self._dataset(_BASE), self.base.position.schema_version)}
 
-    def _stages_begin(self, layout: ViewLayout) -> tuple[int, ...]:
+    def _stages_begin(self, layout: ViewLayout) -> tuple[Moment, ...]:
         stages = layout.stages.of_eras
-        return tuple(self.eras[stages.index(stage)].begins for stage in range(1, stages[-1] + 1))
+        firsts = [self.eras[stages.index(stage)] for stage in range(1, stages[-1] + 1)]
+        return tuple(Moment(era.begins, era.gtid, era.committed_at or None) for era in firsts)
 
-    def _view_columns(self) -> tuple[ViewColumn, ...]:
-        return tuple(_renamed(column) for column in view_columns(self.mirror.definition, self.key))
+    def _layout(self) -> ViewLayout:
+        layout = history_layout(self.life, key_names)
+        return replace(layout, shown=tuple(map(_renamed, layout.shown)))
 
     def _base(self, layout: ViewLayout) -> Branch | None:
         if not self.base.snapshot.live_rows:
@@ -382,7 +385,7 @@ def _opened(
     begins, reached = beginning.mirror.position, position_now(lake, mirror)
     urls = {era.name: table_url(lake, mirror.source, era.name) for era in life.eras}
     gtids = {removal.seq: removal.gtid for removal in removals if life.was_called(removal.name, removal.seq)}
-    emptied = [Emptied(seq, gtids.get(seq), at.committed_at or None) for seq, at in beginning.emptied_at.items()]
+    emptied = [Moment(seq, gtids.get(seq), at.committed_at or None) for seq, at in beginning.emptied_at.items()]
     newest = life.eras[-1].version_id
     names = [table_change for table_change in table_changes if table_change.name == mirror.table]
     known = [name.version_id for name in names[: [name.version_id for name in names].index(newest) + 1]]

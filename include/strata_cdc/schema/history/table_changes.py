@@ -36,6 +36,8 @@ def table_changes_of(engine: sa.Engine, source: str) -> list[TableChange]:
             effect=entry.effect,
             version_id=entry.version_id,
             order=(entry.seq, entry.statement_no, entry.version_id),
+            gtid=entry.gtid,
+            committed_at=entry.committed_at,
         )
         for entry in entries
         if entry.name.table

@@ -74,6 +74,10 @@ class TableChange(Struct, frozen=True):
     """Id of the stored version; 0 if it is not stored yet."""
     order: tuple[int, int, int] = (0, 0, 0)
     """Transaction, number of the statement, id of the version: equal for all tables of one statement."""
+    gtid: str | None = None
+    """Of the transaction; None if it has none, or the version comes from no DDL."""
+    committed_at: int = 0
+    """Microseconds UTC; 0 if the version is not stored yet."""
 
 
 class NamePresence(StrEnum):

@@ -95,7 +95,7 @@ def keeps_invalid(before: Column, after: Column) -> bool:
     """Whether a date or time that is not on the calendar is still the same in its new type."""
     one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
     is_longer = one.kind is other.kind and one.kind in _MOMENTS and (other.length or 0) >= (one.length or 0)
-    return is_longer or (one.kind is TypeKind.DATE and other.kind is TypeKind.DATETIME)
+    return is_longer or (one.kind is TypeKind.DATE and other.kind in {TypeKind.DATE, TypeKind.DATETIME})
 
 
 def _converted(texts: pa.ChunkedArray, pair: Pair) -> pa.ChunkedArray:
