@@ -14,6 +14,7 @@ from strata_cdc.schema.model.charsets import (
     charset_named,
     charset_of_collation,
     collation_named,
+    default_collation,
     is_contextual,
 )
 
@@ -25,7 +26,8 @@ DEFAULT: Final = "default"
 
 
 def collation_for(charset: str | None, collation: str | None, inherited: str | None, context: DdlContext) -> str | None:
-    """The resulting collation: an explicit one, else the charset's default, else the inherited one.
+    """The resulting collation: an explicit one, else the charset's default, else the inherited one. `charset` is '' for
+    the charset DEFAULT.
 
     Raises:
         DdlError: A name that no known server has.
@@ -34,7 +36,12 @@ def collation_for(charset: str | None, collation: str | None, inherited: str | N
         return known_collation(_completed(collation, charset, inherited, context), context)
     if charset:
         return context.default_collation(known_charset(charset, context).name)
-    return inherited
+    if inherited is None or not context.flavour.is_mariadb():
+        return inherited
+    if collation:
+        return context.default_collation(charset_of(inherited).name)
+    # To MariaDB, the charset DEFAULT is the inherited charset with its built-in default, which no session changes.
+    return default_collation(charset_of(inherited).name, context.flavour) if charset == "" else inherited
 
 
 def _completed(collation: str, charset: str | None, inherited: str | None, context: DdlContext) -> str:
