@@ -33,7 +33,7 @@ from strata_cdc.schema.ddl.changes import (
     Unreadable,
 )
 from strata_cdc.schema.ddl.fitting import fitting
-from strata_cdc.schema.history.versions import TableChange
+from strata_cdc.schema.history.versions import SYSTEM_DATABASES, TableChange
 from strata_cdc.schema.model.definition import TableDefinition, TableName, Unknown
 from strata_cdc.schema.replay.temporary import TemporaryTables
 
@@ -302,8 +302,8 @@ class Catalog:
                 continue
             moved = self.get(old)
             # MariaDB logs it for a temporary table, too, of which the log has nothing else.
-            passes = change.if_exists or change.context.flavour.is_mariadb()
-            if moved is None and passes and self._knows_all_of(old.database):
+            is_passed = change.if_exists or change.context.flavour.is_mariadb()
+            if moved is None and is_passed and self._knows_all_of(old.database):
                 continue
             if moved is None:
                 moved = Unknown(f"renamed from {old}, which is not known")
@@ -383,6 +383,8 @@ class Catalog:
         return database is not None and name.table in database.views
 
     def _knows_all_of(self, database: str) -> bool:
+        if database.lower() in SYSTEM_DATABASES:
+            return False
         known = self.databases.get(database)
         return (known.coverage if known else self.coverage) is Coverage.COMPLETE
 
