@@ -53,7 +53,7 @@ _LEFT_OUT = re.compile(
 """What changes no table, stops the server or its binlog, writes files elsewhere, or loads what the log does not know;
 and time zones, in which literal defaults of TIMESTAMPs are shown."""
 _OTHER_FILES = re.compile(
-    r"/(?:galera\w*|wsrep|perfschema\w*|sys_vars|rpl|binlog\w*|mariabackup|large_tests|stress|mtr2?)/"
+    r"/(?:galera\w*|wsrep|perfschema\w*|sys_vars|rpl|binlog\w*|mariabackup|large_tests|stress|mtr2?|spider|encryption)/"
 )
 """Suites of several servers, and of what is no table."""
 
@@ -69,6 +69,7 @@ def main() -> int:
     options = parser.parse_args()
     corpus = Corpus(options.folder, options.version, options.engine)
     files = [path for path in sorted(options.folder.rglob("*.test")) if not _OTHER_FILES.search(str(path))]
+    files = [path for path in files if b"include/big_test.inc" not in path.read_bytes()]
     files = [path for path in files if re.search(options.files, str(path))]
     corpus.run(files[options.part[0] :: options.part[1]])
     print(json.dumps(corpus.counts))

@@ -161,10 +161,9 @@ def _of_table(theirs: dict[str, Any], definition: TableDefinition) -> list[str]:
 
 def _without_row_end(key: dict[str, Any], definition: TableDefinition) -> None:
     """A unique key of a versioned table also has the end of the row's time, if the table declares that column."""
-    last = definition.column(key["parts"][-1][0] or "")
-    is_row_end = last is not None and last.generation_expression == "ROW END"
-    if definition.versioned and is_row_end and key["kind"] in {"unique", "primary"} and len(key["parts"]) > 1:
-        key["parts"] = key["parts"][:-1]
+    if definition.versioned and key["kind"] in {"unique", "primary"}:
+        ends = {column.name for column in definition.columns if column.generation_expression == "ROW END"}
+        key["parts"] = [part for part in key["parts"] if part[0] not in ends] or key["parts"]
 
 
 def _without_lengths_of_geometries(key: dict[str, Any], definition: TableDefinition) -> None:

@@ -38,7 +38,7 @@ from strata_cdc.schema.ddl.changes import (
 )
 from strata_cdc.schema.ddl.fitting import fitting
 from strata_cdc.schema.model.charsets import default_collation
-from strata_cdc.schema.model.definition import ApplicationPeriod, TableDefinition
+from strata_cdc.schema.model.definition import ApplicationPeriod, KeyKind, TableDefinition
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.types import INTEGERS, TypeKind, parse_column_type
 
@@ -125,6 +125,8 @@ class _Altering:
         )
         if self.rebuilds_nothing(keys):
             return self.unchanged
+        if MariadbKeys.is_memory_left(self.before.engine, engine):
+            keys = tuple(self.maybe_hashed(key) for key in keys)
         columns = with_implicit_timestamps(self.placed, primary_columns(keys), self.context)
         columns = with_primary_not_null(columns, keys)
         if self.context.flavour.is_mysql(*WIDTHS_HIDDEN_SINCE):
@@ -141,6 +143,12 @@ class _Altering:
             period=self.period,
             sequence=self.before.sequence,
         )
+
+    def maybe_hashed(self, key: Key) -> Key:
+        """A unique key of a MEMORY table that gets another engine: with USING HASH it is kept by a hash then, and a
+        definition does not have that."""
+        is_old = any(fold_name(old.name) == fold_name(key.name) for old in self.before.keys)
+        return replace(key, hashed=None) if is_old and key.kind is KeyKind.UNIQUE and key.hashed is False else key
 
     def period_after(self) -> ApplicationPeriod | None:
         """The period; CHANGE cannot rename its columns (11.8)."""

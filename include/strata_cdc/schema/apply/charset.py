@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import DdlError
-from strata_cdc.schema.ddl.context import UTF8_AS_UTF8MB4
 from strata_cdc.schema.model.charsets import (
     CHARSETS,
     Charset,
@@ -61,7 +60,7 @@ def known_charset(name: str, context: DdlContext) -> Charset:
     Raises:
         DdlError: There is no charset of that name.
     """
-    if name.lower() == "utf8" and context.sql_mode & UTF8_AS_UTF8MB4:
+    if name.lower() == "utf8" and context.reads_utf8_as_utf8mb4:
         return CHARSETS["utf8mb4"]
     charset = charset_named(name)
     if charset is None:
@@ -75,7 +74,7 @@ def known_collation(name: str, context: DdlContext) -> str:
     Raises:
         DdlError: Its charset is not known either.
     """
-    if name.lower().startswith("utf8_") and context.sql_mode & UTF8_AS_UTF8MB4:
+    if name.lower().startswith("utf8_") and context.reads_utf8_as_utf8mb4:
         name = "utf8mb4_" + name[5:]
     collation = collation_named(name)
     if collation is None:

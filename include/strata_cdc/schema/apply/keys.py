@@ -76,7 +76,12 @@ class MariadbKeys(Struct, frozen=True):
     @property
     def is_memory(self) -> bool:
         """Whether it is an engine whose indexes are hashes if nothing else is written."""
-        return (self.engine or "").lower() in {"memory", "heap"}
+        return _is_memory(self.engine)
+
+    @staticmethod
+    def is_memory_left(before: str | None, after: str | None) -> bool:
+        """Whether an ALTER gives a MEMORY table another engine."""
+        return _is_memory(before) and not _is_memory(after)
 
     def marked(self, key: Key, columns: dict[str, Column]) -> Key:
         """The key with `hashed`; before, that says whether the statement has USING HASH. A hash has no order."""
@@ -101,6 +106,10 @@ class MariadbKeys(Struct, frozen=True):
             return None  # the next ALTER makes it an index of the first bytes
         fits = {unique_key_fits(key, columns, limit) for limit in self.limits}
         return None if len(fits) == 2 else False in fits
+
+
+def _is_memory(engine: str | None) -> bool:
+    return (engine or "").lower() in {"memory", "heap"}
 
 
 def in_order(keys: Iterable[Key]) -> tuple[Key, ...]:

@@ -28,7 +28,7 @@ REAL_AS_FLOAT = 0x1
 STRICT_TRANS_TABLES = 0x200000
 _STRICT = STRICT_TRANS_TABLES | 0x400000  # or STRICT_ALL_TABLES
 # Set while a server replays old binlogs, in which utf8 means utf8mb4 (8.0, sql/query_options.h).
-UTF8_AS_UTF8MB4 = 1 << 33
+_UTF8_AS_UTF8MB4 = 1 << 33
 
 ORACLE = 0x200  # MariaDB (sql/sql_class.h, `MODE_ORACLE`)
 MAXDB = 0x1000  # MariaDB, as above
@@ -87,6 +87,11 @@ class DdlContext(Struct, frozen=True):
     def real_as_float(self) -> bool:
         """REAL is FLOAT, not DOUBLE."""
         return bool(self.sql_mode & REAL_AS_FLOAT)
+
+    @property
+    def reads_utf8_as_utf8mb4(self) -> bool:
+        """The charset `utf8` is utf8mb4; MariaDB has another mode in this bit."""
+        return bool(self.sql_mode & _UTF8_AS_UTF8MB4) and self.flavour.is_mysql()
 
     @property
     def has_wide_literals(self) -> bool:

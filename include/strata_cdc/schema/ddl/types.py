@@ -74,7 +74,7 @@ def _read_of_mariadb(cursor: TokenCursor) -> ReadType | None:
     # After a dot a word is a name to the lexer.
     word = cursor.tokens.value(cursor.at).upper()
     kind = _OTHER_KINDS[schema].get(word, _SINGLE_WORDS.get(word))
-    if is_oracle and word == "BLOB":
+    if is_oracle and word == "BLOB" and cursor.ahead(1) != "(":
         kind = TypeKind.LONGBLOB  # in whatever schema
     if kind is None or kind is _SINGLE_WORDS.get(cursor.word):
         return None
@@ -152,8 +152,8 @@ def _read_rest(cursor: TokenCursor, kind: TypeKind, charset: str | None) -> Read
 
 
 def _length(kind: TypeKind, written: int | None) -> int | None:
-    """The length of a type; MariaDB accepts one of geometries, and ignores it."""
-    if kind in SPATIAL:
+    """The length of a type; MariaDB accepts one of geometries and addresses, and ignores it."""
+    if kind in SPATIAL or kind.facts.family is Family.FIXED_BYTES:
         return None
     return kind.facts.default_length if written is None else written
 
