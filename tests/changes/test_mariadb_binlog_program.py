@@ -68,7 +68,8 @@ def _quoted(value: str) -> str:
 
 
 def _clock(random: Random) -> str:
-    return f"{random.randint(0, 23):02}:{random.randint(0, 59):02}:{random.randint(0, 59):02}.{random.randint(0, 999999):06}"
+    minute, second = random.randint(0, 59), random.randint(0, 59)
+    return f"{random.randint(0, 23):02}:{minute:02}:{second:02}.{random.randint(0, 999999):06}"
 
 
 def _moment(random: Random) -> str:

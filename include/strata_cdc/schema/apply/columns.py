@@ -67,8 +67,10 @@ def column_from(
     if context.flavour.is_mariadb():
         written = _as_mariadb_reads(written)
     collation = _collation(written, table_collation, context, converted_to)
-    if collation == "binary" and written.type.kind in LABELLED and context.has_wide_literals:
-        raise DdlError(f"the labels of column {written.name} are bytes of {context.client_charset}, which are not read")
+    if written.type.kind in LABELLED and context.has_wide_literals:
+        raise DdlError(
+            f"the labels of column {written.name} are written in {context.client_charset}, which is not read"
+        )
     if collation is not None and charset_of(collation).name == "filename" and context.flavour.is_mariadb():
         raise DdlError(f"column {written.name} is in the charset of file names, in which types have other lengths")
     column_type = resolve_type(written.type, collation, longest_varchar(context.flavour))

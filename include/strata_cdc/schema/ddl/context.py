@@ -95,7 +95,7 @@ class DdlContext(Struct, frozen=True):
 
     @property
     def has_wide_literals(self) -> bool:
-        """Whether ASCII characters of literals have several bytes: MariaDB keeps such bytes as labels of bytes."""
+        """Whether ASCII characters of literals have several bytes: MariaDB sometimes keeps these bytes as labels."""
         return self.flavour.is_mariadb() and self.client_charset in _WIDE - {"binary"}
 
     @property
