@@ -9,7 +9,8 @@ set -euo pipefail
 usage='usage: install_mariadb.sh PREFIX SUITE'
 prefix=$(realpath -m "${1:?$usage}")
 suite=${2:?$usage}
-[ -x "$prefix/bin/mariadbd" ] && exit 0
+# mariadb-binlog and mariadb-dump came later than the rest.
+[ -x "$prefix/bin/mariadbd" ] && [ -x "$prefix/usr/bin/mariadb-binlog" ] && exit 0
 
 die() {
     printf 'mariadb: %s\n' "$*" >&2
@@ -17,7 +18,7 @@ die() {
 }
 . "$(dirname "${BASH_SOURCE[0]}")/unpack_packages.sh"
 begin_unpacking mariadb "$prefix" "$suite"
-unpack mariadb-server-core mariadb-client-core
+unpack mariadb-server-core mariadb-client-core mariadb-client
 
 for program in mariadbd mariadb mariadb-binlog mariadb-dump; do
     cat >"$building/bin/$program" <<'WRAPPER'

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
+from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows
 from strata_cdc.changes.select.keys import select_key
 from strata_cdc.changes.select.rows import SelectedRows, ServerSelect
 from strata_cdc.errors import UnsupportedEventError
@@ -317,9 +317,9 @@ def test_without_a_version_rows_are_read_as_their_table_map_has_them(mariadb):
     with live.recorded() as files:
         _create(live, "bare", "DATETIME(2)", old=True)
         live.run("INSERT INTO bare (v) VALUES ('2001-02-03')")
-    with pytest.raises(UnsupportedEventError, match=r"format of MariaDB 5\.3") as raised:
-        changes(files[0], None)
-    assert raised.value.table == f"{live.database}.bare"
+    [hole] = [step for step in steps(files[0], None) if isinstance(step, Hole)]
+    assert isinstance(hole.error, UnsupportedEventError)
+    assert hole.error.table == f"{live.database}.bare"
 
 
 @pytest.mark.parametrize("metadata", METADATA)

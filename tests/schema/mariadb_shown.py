@@ -34,6 +34,7 @@ ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX
 """
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?\Z")
 _EXPRESSION = "(expression)"
+_OF_BYTES = frozenset({Family.BYTES, Family.BLOB, Family.VECTOR})
 _UNESCAPED = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a"}
 
 
@@ -117,7 +118,11 @@ def _add_key_part(table, name, *facts) -> None:
 def differences(theirs: Shown, catalog: Catalog) -> list[str]:
     """What a catalog says otherwise than the server, in words; gaps are not differences."""
     found = []
-    ours = {f"{name.database}.{name.table}": definition for name, definition in catalog}
+    ours = {
+        f"{name.database}.{name.table}": definition
+        for name, definition in catalog
+        if name.database.lower() not in shown.SYSTEM_DATABASES
+    }
     for name, definition in ours.items():
         if name not in theirs and isinstance(definition, TableDefinition):
             found.append(f"{name}: the server has no such table")
@@ -125,7 +130,7 @@ def differences(theirs: Shown, catalog: Catalog) -> list[str]:
         definition = ours.get(name)
         if definition is None:
             found.append(f"{name}: missing")
-        elif not isinstance(definition, Unknown):
+        elif not isinstance(definition, Unknown) and one["collation"] is not None:  # None: it cannot be opened
             found += [f"{name}: {text}" for text in _of_table(one, definition)]
     return found
 
@@ -156,10 +161,9 @@ def _of_table(theirs: dict[str, Any], definition: TableDefinition) -> list[str]:
 
 def _without_row_end(key: dict[str, Any], definition: TableDefinition) -> None:
     """A unique key of a versioned table also has the end of the row's time, if the table declares that column."""
-    last = definition.column(key["parts"][-1][0] or "")
-    is_row_end = last is not None and last.generation_expression == "ROW END"
-    if definition.versioned and is_row_end and key["kind"] in {"unique", "primary"} and len(key["parts"]) > 1:
-        key["parts"] = key["parts"][:-1]
+    if definition.versioned and key["kind"] in {"unique", "primary"}:
+        ends = {column.name for column in definition.columns if column.generation_expression == "ROW END"}
+        key["parts"] = [part for part in key["parts"] if part[0] not in ends] or key["parts"]
 
 
 def _without_lengths_of_geometries(key: dict[str, Any], definition: TableDefinition) -> None:
@@ -174,7 +178,7 @@ def _make_comparable(column, mine: dict[str, Any], their: dict[str, Any]) -> Non
     kind = parse_column_type(column.column_type)
     if kind.compressed and not column.nullable and column.default is None and their["default"] == "":
         their["default"] = None  # the server shows it of each such column without a default
-    if kind.kind.facts.family in {Family.BYTES, Family.BLOB} and mine["default"] and not mine["default_is_expression"]:
+    if kind.kind.facts.family in _OF_BYTES and mine["default"] and not mine["default_is_expression"]:
         # MariaDB shows all bytes, as x'..' or as text.
         raw = column.default_bytes or column.default.removeprefix("0x").lower()
         if kind.kind.facts.family is Family.BYTES and kind.kind.value == "binary":

@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from strata_cdc.arrow_columns import repeated_number
 from strata_cdc.binlog.events.cell_widths import CellWidths
+from strata_cdc.binlog.events.hidden_fractions import has_hidden_fractions, unknown_widths
 from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
 from strata_cdc.changes.column_plans import ColumnPlan, plan_columns
-from strata_cdc.changes.old_times import has_hidden_fractions, with_fractions
+from strata_cdc.changes.old_times import with_fractions
 from strata_cdc.changes.physical import physical_definition
 from strata_cdc.changes.row_buffers import BATCH_ROWS
 from strata_cdc.changes.table_map_check import differing_values, disagreements
@@ -72,6 +73,10 @@ class MapPlan(Struct, frozen=True, eq=False):
     """For each column of the TABLE_MAP the number of the wanted column, -1 if it is not wanted."""
     decode: DecodePlan | None
     """None if the rows are only counted."""
+    unsized: TableMap | None = None
+    """The TABLE_MAP of rows that are only counted, if it does not say how long their cells are."""
+    refused: StrataError | None = None
+    """Why rows that are wanted are only counted."""
 
 
 class DecodePlans:
@@ -126,8 +131,8 @@ class DecodePlans:
         plan = self._made.get(key)
         if plan is None:
             plan = self._made[key] = self._make(name, table_map, version)
-        if refused is None and plan.decode is not None:
-            refused = plan.decode.tolerated
+        if refused is None:
+            refused = plan.refused or (plan.decode.tolerated if plan.decode else None)
         if refused is None or (name, refused.message) in self._refused:
             return plan, None
         self._refused.add((name, refused.message))
@@ -136,9 +141,11 @@ class DecodePlans:
     def _make(self, name: TableName, table_map: TableMap, version: TableVersion | None) -> MapPlan:
         if version is not None:
             return self._plan(name, table_map, version)
-        cells = CellWidths.of(table_map)
         is_decoded = self._lookup is None and self.is_decoded(name)
-        return _map_plan(cells, _by_map(name, table_map, cells) if is_decoded else None)
+        if is_decoded and not has_hidden_fractions(table_map):
+            cells = CellWidths.of(table_map)
+            return _map_plan(cells, _by_map(name, table_map, cells))
+        return _counted(table_map, _unknown_lengths(name) if is_decoded else None)
 
     def _plan(self, name: TableName, table_map: TableMap, version: TableVersion) -> MapPlan:
         definition, wanted = version.definition, self._columns.get(name)
@@ -161,8 +168,27 @@ class DecodePlans:
             cells = CellWidths.of(complete)
             columns = plan_columns(definition.columns, complete, cells, wanted)
             return _map_plan(cells, _decode_plan(name, version.version_id, definition, columns, tolerated=error))
+        if has_hidden_fractions(table_map):
+            return _counted(table_map, error)
         cells = CellWidths.of(table_map)
         return _map_plan(cells, _by_map(name, table_map, cells, version.version_id, error))
+
+
+def _counted(table_map: TableMap, refused: StrataError | None) -> MapPlan:
+    """The plan for rows that are only counted."""
+    is_unsized = has_hidden_fractions(table_map)
+    plan = _map_plan(unknown_widths(table_map) if is_unsized else CellWidths.of(table_map), None)
+    return MapPlan(plan.cells, plan.targets, None, table_map if is_unsized else None, refused)
+
+
+def _unknown_lengths(name: TableName) -> UnsupportedEventError:
+    return UnsupportedEventError(
+        "a DATETIME, TIMESTAMP or TIME is in the format of MariaDB 5.3, of which a TABLE_MAP does not have the "
+        "length: only a schema version that agrees with the TABLE_MAP knows it",
+        table=str(name),
+        remedy="Decode with the schema history, and take a snapshot if it has no version of the table here. "
+        "`ALTER TABLE ... FORCE` gives the table the newer format, for rows from then on.",
+    )
 
 
 def _map_plan(cells: CellWidths, decode: DecodePlan | None) -> MapPlan:
@@ -180,14 +206,6 @@ def _by_map(
     version_id: int | None = None,
     error: SchemaMismatchError | None = None,
 ) -> DecodePlan:
-    if has_hidden_fractions(table_map):
-        raise UnsupportedEventError(
-            "a DATETIME, TIMESTAMP or TIME is in the format of MariaDB 5.3, of which a TABLE_MAP does not have the "
-            "length: only a schema version that agrees with the TABLE_MAP knows it",
-            table=str(name),
-            remedy="Decode with the schema history, and take a snapshot if it has no version of the table here. "
-            "`ALTER TABLE ... FORCE` gives the table the newer format, for rows from then on.",
-        )
     definition = physical_definition(table_map)
     columns = plan_columns(definition.columns, table_map, cells)
     return _decode_plan(name, version_id, definition, columns, mismatch=error)

@@ -1,27 +1,19 @@
 """DATETIME, TIMESTAMP and TIME in the format of MariaDB 5.3, with fractions that only the schema has: tables made while
 `mysql56_temporal_format` is off have it until they are rebuilt.
-Not here: the format (`binlog/kernels/temporal.py`), the widths of cells (`binlog/events/field_types.py`)."""
+Not here: the format (`binlog/kernels/temporal.py`), cells without a version (`binlog/events/hidden_fractions.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from strata_cdc.binlog.bytes.codes import FieldType
-from strata_cdc.flavour import Vendor
+from strata_cdc.binlog.events.hidden_fractions import OLD_TIMES, has_hidden_fractions
 from strata_cdc.schema.model.types import parse_column_type
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.events.model import TableMap
     from strata_cdc.schema.model.definition import TableDefinition
-
-_OLD: Final = frozenset({FieldType.DATETIME, FieldType.TIMESTAMP, FieldType.TIME})
-
-
-def has_hidden_fractions(table_map: TableMap) -> bool:
-    """Whether a TABLE_MAP has columns whose cells have a length that it does not say."""
-    return table_map.vendor is Vendor.MARIADB and not _OLD.isdisjoint(table_map.types)
 
 
 def with_fractions(table_map: TableMap, definition: TableDefinition) -> TableMap:
@@ -35,6 +27,6 @@ def with_fractions(table_map: TableMap, definition: TableDefinition) -> TableMap
         return table_map
     metadata = list(table_map.metadata)
     for at, column in enumerate(definition.columns[: len(metadata)]):
-        if table_map.types[at] in _OLD:
+        if table_map.types[at] in OLD_TIMES:
             metadata[at] = parse_column_type(column.column_type).length or 0
     return replace(table_map, metadata=tuple(metadata))

@@ -99,6 +99,11 @@ class RowBuffers:
             self._grow(number, FIRST_ROWS)
         return number
 
+    def widths(self, number: int) -> NDArray[np.int64]:
+        """The widths of the cells of a buffer's rows, which may be set if the rows are only counted."""
+        first, columns = int(self.entries[number].columns_at), int(self.entries[number].columns)
+        return self.columns["width"][first : first + columns]
+
     def waiting(self) -> list[int]:
         """The row buffers that have rows."""
         return [int(number) for number in np.flatnonzero(self.entries["count"])]

@@ -154,6 +154,8 @@ class Query(Struct, frozen=True):
     looked at."""
     server_id: int | None = None
     """Of the server that ran it first, by its event's header; None where that was not looked at."""
+    ends_transaction: bool | None = None
+    """Whether it is the last event of its transaction, as DDL without rows is; None where that was not looked at."""
 
 
 class Xid(Struct, frozen=True):

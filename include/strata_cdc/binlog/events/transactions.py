@@ -6,6 +6,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventType
 from strata_cdc.binlog.bytes.frames import index_events, index_payload
 from strata_cdc.binlog.bytes.pages import forget_pages
@@ -118,7 +120,9 @@ def ddl_events(binlog: BinlogFile, record: TransactionRecord) -> Iterator[Statem
             index.raise_fault()
             if not len(index):
                 raise CorruptEventError("there is no event", offset=offset)
-            yield from statements_at(binlog, offset, int(index.lengths[0]))
+            for statement in statements_at(binlog, offset, int(index.lengths[0])):
+                query = replace(statement.query, ends_transaction=statement.end == record.end)
+                yield statement._replace(query=query)
         except StrataError as error:
             raise error.located(file=binlog.path, gtid=str(record.gtid) if record.gtid else None) from None
 

@@ -38,7 +38,7 @@ from strata_cdc.schema.ddl.changes import (
 )
 from strata_cdc.schema.ddl.fitting import fitting
 from strata_cdc.schema.model.charsets import default_collation
-from strata_cdc.schema.model.definition import ApplicationPeriod, TableDefinition
+from strata_cdc.schema.model.definition import ApplicationPeriod, KeyKind, TableDefinition
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.types import INTEGERS, TypeKind, parse_column_type
 
@@ -65,9 +65,20 @@ def altered(definition: TableDefinition, change: AlterTable, database_collation:
         DdlError: The statement does not fit the definition, so one of the two is not what the server had.
     """
     change = fitting(change, definition)
+    _refuse_doubtful_foreign_keys(definition, change)
     if change.keeps_definition:
         return definition
     return _Altering(definition, change, database_collation).run()
+
+
+def _refuse_doubtful_foreign_keys(definition: TableDefinition, change: AlterTable) -> None:
+    """ADD FOREIGN KEY IF NOT EXISTS of MariaDB renames the index of an equal foreign key, if the name is a new one."""
+    for step in change.steps:
+        if isinstance(step, AddKey) and step.key.foreign and step.key.conditional:
+            names = [fold_name(part.column or "") for part in step.key.parts]
+            for key in definition.keys:
+                if key.generated and [fold_name(part.column or "") for part in key.parts][: len(names)] == names:
+                    raise DdlError(f"whether the table had foreign key {step.key.name} before is not known")
 
 
 class _Altering:
@@ -85,6 +96,9 @@ class _Altering:
         self.database_collation = database_collation
         self.conversion: Conversion | None = None
         self.placed: list[Placed] = []
+        self.touched: dict[str, _Touch] = {}
+        """By folded name, until the column is there: MariaDB accepts ALTER COLUMN and MODIFY of a column that the same
+        statement adds."""
 
     def run(self) -> TableDefinition:
         collation = self.table_collation()
@@ -111,6 +125,8 @@ class _Altering:
         )
         if self.rebuilds_nothing(keys):
             return self.unchanged
+        if MariadbKeys.is_memory_left(self.before.engine, engine):
+            keys = tuple(self.maybe_hashed(key) for key in keys)
         columns = with_implicit_timestamps(self.placed, primary_columns(keys), self.context)
         columns = with_primary_not_null(columns, keys)
         if self.context.flavour.is_mysql(*WIDTHS_HIDDEN_SINCE):
@@ -127,6 +143,12 @@ class _Altering:
             period=self.period,
             sequence=self.before.sequence,
         )
+
+    def maybe_hashed(self, key: Key) -> Key:
+        """A unique key of a MEMORY table that gets another engine: with USING HASH it is kept by a hash then, and a
+        definition does not have that."""
+        is_old = any(fold_name(old.name) == fold_name(key.name) for old in self.before.keys)
+        return replace(key, hashed=None) if is_old and key.kind is KeyKind.UNIQUE and key.hashed is False else key
 
     def period_after(self) -> ApplicationPeriod | None:
         """The period; CHANGE cannot rename its columns (11.8)."""
@@ -168,7 +190,7 @@ class _Altering:
             elif isinstance(step, SetOptions) and (step.options.charset is not None or step.options.collation):
                 charset = step.options.charset
                 inherited = self.database_collation if charset == "" else collation
-                collation = collation_for(charset or None, step.options.collation, inherited, self.context)
+                collation = collation_for(charset, step.options.collation, inherited, self.context)
                 if step.options.collation:
                     named = collation
                 elif named and collation and charset_of(named) == charset_of(collation):
@@ -218,7 +240,7 @@ class _Altering:
             for number, step in enumerate(self.steps)
             if isinstance(step, ChangeColumn)
         }
-        touched = self.touched_columns()
+        touched = self.touched = self.touched_columns()
         for column in self.before.columns:
             name = fold_name(column.name)
             if name in drops:
@@ -231,7 +253,8 @@ class _Altering:
             else:
                 new = touched.pop(name)(column) if name in touched else column
                 self.placed.append(Placed(self.conversion.of(new) if self.conversion else new, column))
-        missing = [*drops, *changes, *touched]
+        added = {fold_name(step.column.name) for step in self.steps if isinstance(step, AddColumn)}
+        missing = [*drops, *(name for name in (*changes, *touched) if name not in added)]
         if missing:
             raise DdlError(f"column {missing[0]}, which the statement names, is not in the table")
 
@@ -248,15 +271,21 @@ class _Altering:
     def place_columns(self, written: dict[int, Column]) -> None:
         for number, step in enumerate(self.steps):
             if isinstance(step, AddColumn):
-                self.insert(Placed(written[number], None, step.column), step.after)
-            elif isinstance(step, ChangeColumn) and step.after is not None:
-                moved = next(
-                    placed_column
-                    for placed_column in self.placed
-                    if placed_column.old is not None and _is_named(placed_column.old, step.old)
-                )
-                self.placed.remove(moved)
-                self.insert(moved, step.after)
+                touch = self.touched.pop(fold_name(step.column.name), None)
+                column = touch(written[number]) if touch else written[number]
+                self.insert(Placed(column, None, step.column), step.after)
+            elif isinstance(step, ChangeColumn):
+                self.place_changed(step, written[number])
+
+    def place_changed(self, step: ChangeColumn, written: Column) -> None:
+        """Moves a column that is not new; replaces a new one."""
+        moved = next((each for each in self.placed if each.old is not None and _is_named(each.old, step.old)), None)
+        if moved is None:
+            self.placed = [each for each in self.placed if each.old is not None or not _is_named(each.column, step.old)]
+            self.insert(Placed(written, None, step.column), step.after)
+        elif step.after is not None:
+            self.placed.remove(moved)
+            self.insert(moved, step.after)
 
     def insert(self, placed: Placed, after: str | None) -> None:
         if after is None:

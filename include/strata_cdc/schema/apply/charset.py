@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import DdlError
-from strata_cdc.schema.ddl.context import UTF8_AS_UTF8MB4
 from strata_cdc.schema.model.charsets import (
     CHARSETS,
     Charset,
     charset_named,
     charset_of_collation,
     collation_named,
+    default_collation,
     is_contextual,
 )
 
@@ -25,7 +25,8 @@ DEFAULT: Final = "default"
 
 
 def collation_for(charset: str | None, collation: str | None, inherited: str | None, context: DdlContext) -> str | None:
-    """The resulting collation: an explicit one, else the charset's default, else the inherited one.
+    """The resulting collation: an explicit one, else the charset's default, else the inherited one. `charset` is '' for
+    the charset DEFAULT.
 
     Raises:
         DdlError: A name that no known server has.
@@ -34,7 +35,12 @@ def collation_for(charset: str | None, collation: str | None, inherited: str | N
         return known_collation(_completed(collation, charset, inherited, context), context)
     if charset:
         return context.default_collation(known_charset(charset, context).name)
-    return inherited
+    if inherited is None or not context.flavour.is_mariadb():
+        return inherited
+    if collation:
+        return context.default_collation(charset_of(inherited).name)
+    # To MariaDB, the charset DEFAULT is the inherited charset with its built-in default, which no session changes.
+    return default_collation(charset_of(inherited).name, context.flavour) if charset == "" else inherited
 
 
 def _completed(collation: str, charset: str | None, inherited: str | None, context: DdlContext) -> str:
@@ -54,7 +60,7 @@ def known_charset(name: str, context: DdlContext) -> Charset:
     Raises:
         DdlError: There is no charset of that name.
     """
-    if name.lower() == "utf8" and context.sql_mode & UTF8_AS_UTF8MB4:
+    if name.lower() == "utf8" and context.reads_utf8_as_utf8mb4:
         return CHARSETS["utf8mb4"]
     charset = charset_named(name)
     if charset is None:
@@ -68,7 +74,7 @@ def known_collation(name: str, context: DdlContext) -> str:
     Raises:
         DdlError: Its charset is not known either.
     """
-    if name.lower().startswith("utf8_") and context.sql_mode & UTF8_AS_UTF8MB4:
+    if name.lower().startswith("utf8_") and context.reads_utf8_as_utf8mb4:
         name = "utf8mb4_" + name[5:]
     collation = collation_named(name)
     if collation is None:

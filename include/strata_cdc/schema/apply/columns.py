@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from strata_cdc.errors import DdlError
-from strata_cdc.schema.apply.charset import charset_of, collation_for, known_charset
+from strata_cdc.schema.apply.charset import DEFAULT, charset_of, collation_for, known_charset
 from strata_cdc.schema.apply.defaults import default_text, exact_bytes
 from strata_cdc.schema.apply.labels import hidden_bytes, label_bytes, shown_label
 from strata_cdc.schema.ddl.changes import CurrentTimestamp, ExpressionDefault, NullDefault, WrittenColumn
@@ -42,7 +42,11 @@ WIDTHS_HIDDEN_SINCE = (8, 0, 19)
 _SIZED_BY_CHARSET = frozenset({Family.CHARACTERS, Family.TEXT, Family.BYTES, Family.BLOB})
 _TEXT_SIZES = ((0xFF, TypeKind.TINYTEXT), (0xFFFF, TypeKind.TEXT), (0xFFFFFF, TypeKind.MEDIUMTEXT))
 _LONGEST_COMMENT = 1024  # characters; outside strict mode the server cuts it (sql/sql_const.h)
-_LONGEST_VARCHAR = 65535  # bytes, MAX_FIELD_VARCHARLENGTH
+
+
+def longest_varchar(flavour: Flavour) -> int:
+    """The most bytes of a VARCHAR; a longer one becomes a text (sql/sql_const.h, `MAX_FIELD_VARCHARLENGTH`)."""
+    return 65532 if flavour.is_mariadb() else 65535
 
 
 def column_from(
@@ -63,7 +67,13 @@ def column_from(
     if context.flavour.is_mariadb():
         written = _as_mariadb_reads(written)
     collation = _collation(written, table_collation, context, converted_to)
-    column_type = resolve_type(written.type, collation)
+    if written.type.kind in LABELLED and context.has_wide_literals:
+        raise DdlError(
+            f"the labels of column {written.name} are written in {context.client_charset}, which is not read"
+        )
+    if collation is not None and charset_of(collation).name == "filename" and context.flavour.is_mariadb():
+        raise DdlError(f"column {written.name} is in the charset of file names, in which types have other lengths")
+    column_type = resolve_type(written.type, collation, longest_varchar(context.flavour))
     has_charset = column_type.kind in STRINGS or (column_type.kind in LABELLED and collation != "binary")
     column = Column(
         name=written.name,
@@ -84,12 +94,17 @@ def column_from(
 
 
 def _as_mariadb_reads(written: WrittenColumn) -> WrittenColumn:
-    """The column as text if bytes have a COLLATE; ON UPDATE with the precision of the column."""
-    kind = written.type.kind
+    """The column as text if bytes have a COLLATE; ON UPDATE, and CURRENT_TIMESTAMP without a precision, with that of
+    the column."""
+    kind, length = written.type.kind, written.type.length or 0
     if written.collation is not None and kind in _AS_TEXT:
         return replace(written, type=replace(written.type, kind=_AS_TEXT[kind]))
-    if written.on_update is not None and kind in TEMPORAL_WITH_FRACTION:
-        return replace(written, on_update=CurrentTimestamp(written.type.length or 0))
+    if kind not in TEMPORAL_WITH_FRACTION:
+        return written
+    if written.on_update is not None:
+        written = replace(written, on_update=CurrentTimestamp(length))
+    if written.default == CurrentTimestamp(0):
+        written = replace(written, default=CurrentTimestamp(length))
     return written
 
 
@@ -119,28 +134,30 @@ def _collation(
     if collation is None:
         raise DdlError(f"the default charset that column {written.name} inherits is not known")
     if converted_to is not None and collation != "binary":
-        collation = converted_to
+        is_default = (written.collation or "").lower() == DEFAULT
+        collation = context.default_collation(charset_of(converted_to).name) if is_default else converted_to
     # BINARY without a charset overrides COLLATE and CONVERT TO; after a charset it is part of the charset.
     is_binary = said.binary and not said.charset and not collation.endswith("_nopad_bin")
     return charset_of(collation).binary_collation if is_binary else collation
 
 
-def resolve_type(written: WrittenType, collation: str | None) -> ColumnType:
-    """The type that results under a charset: sizes of texts, binary forms, labels."""
+def resolve_type(written: WrittenType, collation: str | None, longest: int) -> ColumnType:
+    """The type that results under a charset: sizes of texts, binary forms, labels. A VARCHAR above `longest` bytes is a
+    text."""
     kind = written.kind
     if kind in LABELLED:
         charset = charset_of(collation or "binary").name
         raw = label_bytes(written.labels, charset)
         return ColumnType(kind, labels=tuple(shown_label(label, charset) for label in raw))
     if kind.facts.family in _SIZED_BY_CHARSET:
-        return replace(_string_type(kind, written.length, collation), compressed=written.compressed)
+        return replace(_string_type(kind, written.length, collation, longest), compressed=written.compressed)
     length = kind.facts.zero_length if written.length == 0 else written.length
     return ColumnType(kind, length, written.decimals, unsigned=written.unsigned, zerofill=written.zerofill)
 
 
-def _string_type(kind: TypeKind, length: int | None, collation: str | None) -> ColumnType:
+def _string_type(kind: TypeKind, length: int | None, collation: str | None, longest: int) -> ColumnType:
     wide = charset_of(collation).max_bytes if collation else 1
-    if length is not None and _is_sized(kind, length * wide):
+    if length is not None and _is_sized(kind, length * wide, longest):
         kind = sized_text(length * wide)
         kind = AS_BINARY[kind] if collation is None else kind
     if kind in TEXTS or kind in BLOBS:
@@ -152,11 +169,11 @@ def _string_type(kind: TypeKind, length: int | None, collation: str | None) -> C
     return ColumnType(kind, length)
 
 
-def _is_sized(kind: TypeKind, size: int) -> bool:
+def _is_sized(kind: TypeKind, size: int, longest: int) -> bool:
     """Whether the type's length in bytes decides which text type is used; outside strict mode the server also converts
     a long VARCHAR to a text (sql/sql_table.cc, `prepare_blob_field`)."""
     if kind in {TypeKind.VARCHAR, TypeKind.VARBINARY}:
-        return size > _LONGEST_VARCHAR
+        return size > longest
     return kind in {TypeKind.TEXT, TypeKind.BLOB}
 
 
@@ -213,7 +230,7 @@ def with_default(
     if isinstance(default, CurrentTimestamp):
         kind = parse_column_type(column.column_type)
         if context.flavour.is_mariadb() and kind.kind in TEMPORAL_WITH_FRACTION:
-            default = CurrentTimestamp(kind.length or 0)
+            default = CurrentTimestamp(min(default.decimals, kind.length or 0))
         return replace(column, default=str(default), default_is_expression=True)
     if isinstance(default, ExpressionDefault):
         # Distinguished from CURRENT_TIMESTAMP without parentheses, which the server does not treat as an expression.

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from strata_cdc.errors import DdlError
 from strata_cdc.schema.apply.charset import charset_of, collation_for
-from strata_cdc.schema.apply.columns import column_text, sized_text
+from strata_cdc.schema.apply.columns import column_text, longest_varchar, sized_text
 from strata_cdc.schema.apply.defaults import shown_bytes
 from strata_cdc.schema.apply.labels import codec_of, hidden_bytes, raw_labels, shown_label
 from strata_cdc.schema.apply.widths import characters_of
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from strata_cdc.schema.ddl.context import DdlContext
     from strata_cdc.schema.model.definition import Column
 
-_LONGEST_VARCHAR = 65535
 _ALWAYS_LONG = frozenset({TypeKind.LONGTEXT, TypeKind.LONGBLOB})
 
 
@@ -53,7 +52,7 @@ class Conversion(Struct, frozen=True):
         kind, length = column_type.kind, column_type.length
         if kind in TEXTS:
             kind = sized_text(characters_of(column) * self._width)
-        elif kind is TypeKind.VARCHAR and (length or 0) * self._width > _LONGEST_VARCHAR:
+        elif kind is TypeKind.VARCHAR and (length or 0) * self._width > longest_varchar(self.flavour):
             kind, length = sized_text((length or 0) * self._width), None
         if self.collation == "binary":
             kind = AS_BINARY.get(kind, kind)
@@ -121,7 +120,7 @@ def conversion_of(step: ConvertCharset, database_collation: str | None, context:
     Raises:
         DdlError: The database's charset is requested and not known.
     """
-    collation = collation_for(step.charset or None, step.collation, database_collation, context)
+    collation = collation_for(step.charset, step.collation, database_collation, context)
     if collation is None:
         raise DdlError("the default charset of the database is not known")
     return Conversion(collation, context.flavour)

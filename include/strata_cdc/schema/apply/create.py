@@ -37,8 +37,7 @@ def definition_from(change: CreateTable, database_collation: str | None) -> Tabl
     """
     context = change.context
     options = change.options
-    charset = options.charset or None
-    collation = collation_for(charset, options.collation, database_collation, context)
+    collation = collation_for(options.charset, options.collation, database_collation, context)
     columns = with_period_not_null(
         [column_from(written, collation, context) for written in change.columns], change.period
     )

@@ -3,6 +3,7 @@ Not here: which keys an ALTER keeps (`alter.py`)."""
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from strata_cdc.schema.apply.limits import CAN_BE_CUT, FULL_LENGTH_COUNTS, cut_t
 from strata_cdc.schema.apply.widths import characters_of
 from strata_cdc.schema.model.definition import Key, KeyKind, KeyPart
 from strata_cdc.schema.model.folding import fold_name
-from strata_cdc.schema.model.types import SPATIAL, TypeKind, parse_column_type
+from strata_cdc.schema.model.types import BLOBS, SPATIAL, TEXTS, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,7 +49,8 @@ def with_keys(
         raise DdlError("two columns would have the same name" if columns else "no column would be left")
     # Fulltext keys are last in a table (sql/sql_table.cc, `sort_keys`).
     stored = sorted(present, key=lambda key: key.kind is KeyKind.FULLTEXT)
-    kept = _without_redundant([*stored, *(_unnamed(key, by_name, mariadb) for key in written)], mariadb)
+    every = [*stored, *(_unnamed(key, by_name, mariadb) for key in written)]
+    kept = _without_redundant(every, mariadb.compared(every, by_name, limits) if mariadb else every, mariadb)
     of_its_kind = [_of_its_kind(key, by_name, mariadb) for key in kept]
     keys = cut_to(limits, _named([_with_prefixes(key, by_name, mariadb) for key in of_its_kind]), by_name)
     if mariadb is not None:
@@ -74,7 +76,12 @@ class MariadbKeys(Struct, frozen=True):
     @property
     def is_memory(self) -> bool:
         """Whether it is an engine whose indexes are hashes if nothing else is written."""
-        return (self.engine or "").lower() in {"memory", "heap"}
+        return _is_memory(self.engine)
+
+    @staticmethod
+    def is_memory_left(before: str | None, after: str | None) -> bool:
+        """Whether an ALTER gives a MEMORY table another engine."""
+        return _is_memory(before) and not _is_memory(after)
 
     def marked(self, key: Key, columns: dict[str, Column]) -> Key:
         """The key with `hashed`; before, that says whether the statement has USING HASH. A hash has no order."""
@@ -83,6 +90,15 @@ class MariadbKeys(Struct, frozen=True):
             key = replace(key, parts=tuple(_with_length_of_point(part, columns) for part in key.parts))
         return replace(key, hashed=hashed, parts=key.parts if hashed is False else _without_order(key.parts))
 
+    def compared(self, keys: list[Key], columns: dict[str, Column], limits: frozenset[int]) -> list[Key]:
+        """The keys as they are when indexes of foreign keys are compared with others: it is known which are kept by a
+        hash, and where a text, a blob or a point is cut; lengths that are written stay as they are."""
+        cut = cut_to(limits, [_with_prefixes(key, columns, self) for key in keys], columns)
+        return [
+            replace(key, hashed=kept.hashed, parts=tuple(map(_compared_part, key.parts, kept.parts, repeat(columns))))
+            for key, kept in zip(keys, (self.marked(key, columns) for key in cut), strict=True)
+        ]
+
     def _is_hashed(self, key: Key, columns: dict[str, Column]) -> bool | None:
         if key.hashed:  # MEMORY has such indexes itself
             return None if self.engine is None else not self.is_memory
@@ -90,6 +106,10 @@ class MariadbKeys(Struct, frozen=True):
             return None  # the next ALTER makes it an index of the first bytes
         fits = {unique_key_fits(key, columns, limit) for limit in self.limits}
         return None if len(fits) == 2 else False in fits
+
+
+def _is_memory(engine: str | None) -> bool:
+    return (engine or "").lower() in {"memory", "heap"}
 
 
 def in_order(keys: Iterable[Key]) -> tuple[Key, ...]:
@@ -133,6 +153,13 @@ def _with_length_of_point(part: KeyPart, columns: dict[str, Column]) -> KeyPart:
     """A whole POINT is a prefix of its bytes, which stays if the column gets another type."""
     is_point = columns[fold_name(part.column or "")].column_type == TypeKind.POINT
     return replace(part, prefix_length=_BYTES_OF_POINT) if is_point and part.lengths == (None,) else part
+
+
+def _compared_part(written: KeyPart, kept: KeyPart, columns: dict[str, Column]) -> KeyPart:
+    """The part with the length that a whole text, blob or point gets."""
+    kind = parse_column_type(columns[fold_name(written.column or "")].column_type).kind
+    is_cut = written.lengths == (None,) and kind in TEXTS | BLOBS | SPATIAL
+    return replace(kept, descending=written.descending) if is_cut else written
 
 
 def _without_order(parts: tuple[KeyPart, ...]) -> tuple[KeyPart, ...]:
@@ -199,14 +226,14 @@ def _of_period(part: WrittenKeyPart, period: ApplicationPeriod | None) -> tuple[
     return replace(part, column=period.end), replace(part, column=period.start)
 
 
-def _without_redundant(keys: list[Key], mariadb: MariadbKeys | None) -> list[Key]:
+def _without_redundant(keys: list[Key], compared: list[Key], mariadb: MariadbKeys | None) -> list[Key]:
     """Drops indexes of foreign keys that another key can replace (sql/sql_table.cc, `count_keys`). Of two keys the
     server checks only for the earlier one whether it is ordered: so a later fulltext or spatial key replaces such an
-    index."""
+    index. `compared` has the keys in the form in which they are compared."""
     dropped: set[int] = set()
-    for number, key in enumerate(keys):
+    for number, key in enumerate(compared):
         for earlier in range(number):
-            other = keys[earlier]
+            other = compared[earlier]
             if earlier in dropped or other.kind not in _ORDERED or not _one_serves_both(key, other, mariadb):
                 continue
             if not other.generated or (key.generated and len(key.parts) < len(other.parts)):
@@ -221,11 +248,10 @@ def copied(definition: TableDefinition, flavour: Flavour) -> tuple[Key, ...]:
     """The keys of a copy (CREATE TABLE ... LIKE): the server makes them anew from the stored keys."""
     mariadb = MariadbKeys.of(definition.engine, flavour)
     stored = sorted(definition.keys, key=lambda key: key.kind is KeyKind.FULLTEXT)
-    keys = _without_redundant(stored, mariadb)
     if mariadb is not None:
         columns = {fold_name(column.name): column for column in definition.columns}
-        keys = [mariadb.marked(replace(key, hashed=False), columns) for key in keys]
-    return in_order(keys)
+        stored = [mariadb.marked(replace(key, hashed=False), columns) for key in stored]
+    return in_order(_without_redundant(stored, stored, mariadb))
 
 
 def _one_serves_both(left: Key, right: Key, mariadb: MariadbKeys | None) -> bool:
@@ -239,9 +265,12 @@ def _one_serves_both(left: Key, right: Key, mariadb: MariadbKeys | None) -> bool
         short, long = right, left
     else:
         return False
-    if len(short.parts) > len(long.parts):
-        return False
-    return all(_same_part(part, other, mariadb) for part, other in zip(short.parts, long.parts, strict=False))
+    if len(short.parts) > len(long.parts) or True in {short.hashed, long.hashed}:
+        return False  # a hash serves no foreign key
+    same = all(_same_part(part, other, mariadb) for part, other in zip(short.parts, long.parts, strict=False))
+    if same and None in {short.hashed, long.hashed}:
+        raise DdlError(f"whether key {long.name!r} serves a foreign key depends on its engine, which no binlog holds")
+    return same
 
 
 def _same_part(key_part: KeyPart, other: KeyPart, mariadb: MariadbKeys | None) -> bool:

@@ -170,14 +170,14 @@ class _Steps:
     def change(self) -> None:
         self.cursor.accept("COLUMN")
         conditional = self.cursor.take_all("IF", "EXISTS")
-        old = self.cursor.name()
+        old = self.cursor.column_name()
         self.change_column(old, conditional=conditional)
 
     def modify(self) -> None:
         self.cursor.accept("COLUMN")
         conditional = self.cursor.take_all("IF", "EXISTS")
         begin = self.cursor.at
-        old = self.cursor.name()
+        old = self.cursor.column_name()
         self.cursor.at = begin
         self.change_column(old, conditional=conditional)
 
@@ -191,18 +191,22 @@ class _Steps:
             self.remove_partition()
         elif cursor.take_all("SYSTEM", "VERSIONING"):
             self.found.append(SetVersioning(versioned=False))
-        elif cursor.take_all("PERIOD", "FOR"):
+        elif cursor.sees("PERIOD", "FOR") or cursor.sees("PERIOD", "IF", "EXISTS"):
+            cursor.at += 1
             cursor.take_all("IF", "EXISTS")
+            cursor.expect("FOR")
             self.found.append(_REBUILT if cursor.word == "SYSTEM_TIME" else SetPeriod(None))
             cursor.name()
         elif not self.drop_key():
             cursor.accept("COLUMN")
             conditional = cursor.take_all("IF", "EXISTS")
-            self.append(DropColumn(cursor.name()), conditional=conditional)
+            self.append(DropColumn(cursor.column_name()), conditional=conditional)
             cursor.take_any("RESTRICT", "CASCADE")
 
     def drop_key(self) -> bool:
         cursor = self.cursor
+        if cursor.word == "CONSTRAINT" and cursor.ahead(1) in {"PRIMARY", "FOREIGN"} and cursor.ahead(2) == "KEY":
+            cursor.at += 1  # MariaDB
         if cursor.accept("PRIMARY"):
             cursor.expect("KEY")
             self.found.append(DropKey("PRIMARY"))
@@ -285,7 +289,7 @@ class _Steps:
         collation = None
         if cursor.accept("COLLATE"):
             cursor.accept("=")
-            collation = None if cursor.accept("DEFAULT") else read_charset_name(cursor)
+            collation = read_charset_name(cursor)
         self.found.append(ConvertCharset(charset, collation))
 
     def convert_partition(self) -> None:

@@ -378,6 +378,8 @@ class DropTables(Struct, frozen=True):
     names: tuple[TableName, ...]
     temporary: bool = False
     if_exists: bool = False
+    sequences: bool = False
+    """DROP SEQUENCE of MariaDB, which drops no other tables, although it may name some."""
 
 
 class RowsGone(StrEnum):

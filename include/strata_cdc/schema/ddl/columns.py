@@ -3,6 +3,7 @@ Not here: types (`types.py`), the effect of the attributes on a column (`apply/c
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -33,7 +34,7 @@ _INLINE_FOREIGN_KEYS_SINCE = (9, 0, 0)
 
 def read_column(cursor: TokenCursor) -> WrittenColumn:
     """Reads `name type attributes`; stops before the end of a definition (`,`, `)`, FIRST, AFTER, the end)."""
-    name = cursor.name()
+    name = cursor.column_name()
     read = read_type(cursor)
     facts = _Facts(type=read.type, collation=read.collation)
     if read.serial:
@@ -198,8 +199,10 @@ def _without(cursor: TokenCursor, facts: _Facts) -> None:
 
 
 def _constraint(cursor: TokenCursor, facts: _Facts) -> None:
-    if cursor.word != "CHECK":
-        cursor.name()
+    name = cursor.name() if cursor.word not in {"CHECK", "REFERENCES"} else None
+    if cursor.accept("REFERENCES"):
+        _references(cursor, facts, name)
+        return
     cursor.expect("CHECK")
     _check(cursor, facts)
 
@@ -209,10 +212,11 @@ def _check(cursor: TokenCursor, _facts: _Facts) -> None:
     cursor.accept("ENFORCED") or cursor.take_all("NOT", "ENFORCED")
 
 
-def _references(cursor: TokenCursor, facts: _Facts) -> None:
+def _references(cursor: TokenCursor, facts: _Facts, name: str | None = None) -> None:
     cascades = read_references(cursor)
-    if cursor.context.flavour.is_mysql(*_INLINE_FOREIGN_KEYS_SINCE):
-        facts.references = WrittenKey(KeyKind.INDEX, (), foreign=True, cascades=cascades)
+    # To MariaDB it is a foreign key since 10.5, and its name is that of the constraint.
+    if cursor.context.flavour.is_mysql(*_INLINE_FOREIGN_KEYS_SINCE) or cursor.context.flavour.is_mariadb(10, 5):
+        facts.references = WrittenKey(KeyKind.INDEX, (), name, foreign=True, cascades=cascades)
 
 
 _ATTRIBUTES = {
@@ -254,8 +258,14 @@ def read_default(cursor: TokenCursor) -> Literal | CurrentTimestamp | NullDefaul
         return NullDefault()
     if word in NOW_NAMES:
         return _read_now(cursor)
-    expression = _read_bare_expression(cursor) if cursor.context.flavour.is_mariadb() else None
-    return _read_literal(cursor) if expression is None else expression
+    if cursor.context.flavour.is_mariadb():
+        found = _read_pi(cursor) or _read_bare_expression(cursor)
+        if found is not None:
+            return found
+    return _read_literal(cursor)
+
+
+_TYPES_OF_LITERALS = frozenset({"DATE", "TIME", "TIMESTAMP"})
 
 
 def _read_literal(cursor: TokenCursor) -> Literal:
@@ -263,9 +273,14 @@ def _read_literal(cursor: TokenCursor) -> Literal:
     if word in {"TRUE", "FALSE"}:
         cursor.at += 1
         return Literal(LiteralKind.NUMBER, "1" if word == "TRUE" else "0")
-    if word in {"DATE", "TIME", "TIMESTAMP"} and cursor.ahead(1) == STRING:
+    if word in _TYPES_OF_LITERALS and cursor.ahead(1) == STRING:
         cursor.at += 1
         return cursor.literal()
+    if cursor.accept("{"):  # {d '2020-01-02'}, the form of ODBC
+        cursor.skip()
+        literal = cursor.literal()
+        cursor.expect("}")
+        return literal
     if word in {"+", "-", NUMBER}:
         return Literal(LiteralKind.NUMBER, read_signed_number(cursor))
     return cursor.literal()
@@ -275,24 +290,48 @@ def _read_parenthesized(cursor: TokenCursor) -> Literal | CurrentTimestamp | Nul
     """An expression in parentheses; to MariaDB a literal or CURRENT_TIMESTAMP in them is like one without."""
     begin = cursor.at
     if cursor.context.flavour.is_mariadb():
-        cursor.at += 1
-        literal = _read_constant(cursor)
-        if literal is not None and cursor.accept(")"):
-            return literal
+        constant = _read_constant(cursor)
+        if constant is not None:
+            return constant
         cursor.at = begin
     return ExpressionDefault(cursor.parenthesized())
 
 
 def _read_constant(cursor: TokenCursor) -> Literal | CurrentTimestamp | NullDefault | None:
+    """A constant with any signs and parentheses; None for all else, and then the place of the cursor has no meaning."""
+    if cursor.accept("("):
+        inner = _read_constant(cursor)
+        return inner if cursor.accept(")") else None
+    if sign := cursor.take_any("+", "-"):
+        number = _read_constant(cursor)
+        return _signed(sign, number) if isinstance(number, Literal) and number.kind is LiteralKind.NUMBER else None
     if cursor.word in NOW_NAMES:
         return _read_now(cursor)
     if cursor.accept("NULL"):
         return NullDefault()
-    if cursor.word in {"+", "-", NUMBER}:
-        at = cursor.at + (cursor.word != NUMBER)
-        return Literal(LiteralKind.NUMBER, read_signed_number(cursor)) if cursor.words[at] == NUMBER else None
+    return _read_pi(cursor) or _read_bare_constant(cursor)
+
+
+def _read_bare_constant(cursor: TokenCursor) -> Literal | None:
+    if cursor.word == NUMBER:
+        return Literal(LiteralKind.NUMBER, read_signed_number(cursor))
+    is_typed = cursor.word in _TYPES_OF_LITERALS and cursor.ahead(1) == STRING
+    if is_typed or cursor.word in {"TRUE", "FALSE", "{"}:
+        return _read_literal(cursor)
     is_literal = cursor.word in LITERALS or (cursor.word.startswith("_") and cursor.ahead(1) in LITERALS)
     return cursor.literal() if is_literal else None
+
+
+def _read_pi(cursor: TokenCursor) -> Literal | None:
+    """PI(), which is a literal to MariaDB."""
+    return Literal(LiteralKind.NUMBER, str(math.pi)) if cursor.take_all("PI", "(", ")") else None
+
+
+def _signed(sign: str, number: Literal) -> Literal:
+    if sign == "+":
+        return number
+    negative = number.text.startswith("-")
+    return Literal(LiteralKind.NUMBER, number.text[1:] if negative else f"-{number.text}")
 
 
 def _read_bare_expression(cursor: TokenCursor) -> ExpressionDefault | None:
@@ -303,6 +342,8 @@ def _read_bare_expression(cursor: TokenCursor) -> ExpressionDefault | None:
         cursor.skip_qualified_name()
     elif cursor.accept("CASE"):
         _skip_case(cursor)
+    elif cursor.word == "@":
+        _skip_variable(cursor)
     else:
         cursor.take_any("-")
         if not cursor.sees_name() or _is_literal(cursor):
@@ -322,6 +363,15 @@ def _is_literal(cursor: TokenCursor) -> bool:
     if word in LITERALS or word in {"TRUE", "FALSE"} or word[:1].isdigit():
         return True
     return cursor.ahead(1) in LITERALS and word != NAME
+
+
+def _skip_variable(cursor: TokenCursor) -> None:
+    """@variable, with its value in `@variable := value`, or @@variable."""
+    while cursor.accept("@"):
+        pass
+    cursor.skip()
+    if cursor.accept(":="):
+        read_default(cursor)
 
 
 def _skip_case(cursor: TokenCursor) -> None:

@@ -28,9 +28,10 @@ REAL_AS_FLOAT = 0x1
 STRICT_TRANS_TABLES = 0x200000
 _STRICT = STRICT_TRANS_TABLES | 0x400000  # or STRICT_ALL_TABLES
 # Set while a server replays old binlogs, in which utf8 means utf8mb4 (8.0, sql/query_options.h).
-UTF8_AS_UTF8MB4 = 1 << 33
+_UTF8_AS_UTF8MB4 = 1 << 33
 
 ORACLE = 0x200  # MariaDB (sql/sql_class.h, `MODE_ORACLE`)
+MAXDB = 0x1000  # MariaDB, as above
 # Bits of MariaDB's flags2 (sql/sql_priv.h, `OPTION_EXPLICIT_DEF_TIMESTAMP`, `OPTION_IF_EXISTS`).
 _EXPLICIT_TIMESTAMPS_FLAG = 1 << 24
 _IF_EXISTS_FLAG = 1 << 28
@@ -76,6 +77,9 @@ class DdlContext(Struct, frozen=True):
     failed: bool = False
     """Of MariaDB: the statement ended with an error after a part of its work. A CREATE OR REPLACE has dropped the old
     table and made no new one."""
+    may_be_like: bool = False
+    """Of MariaDB: the server wrote it, maybe instead of CREATE TABLE ... LIKE of a table that is not in the log; rows
+    follow it if it was CREATE TABLE ... SELECT."""
     takes_effect: bool = True
     """False for an ALTER TABLE of MariaDB that is only announced, or is undone (`AlterPhase`)."""
 
@@ -83,6 +87,16 @@ class DdlContext(Struct, frozen=True):
     def real_as_float(self) -> bool:
         """REAL is FLOAT, not DOUBLE."""
         return bool(self.sql_mode & REAL_AS_FLOAT)
+
+    @property
+    def reads_utf8_as_utf8mb4(self) -> bool:
+        """The charset `utf8` is utf8mb4; MariaDB has another mode in this bit."""
+        return bool(self.sql_mode & _UTF8_AS_UTF8MB4) and self.flavour.is_mysql()
+
+    @property
+    def has_wide_literals(self) -> bool:
+        """Whether ASCII characters of literals have several bytes: MariaDB sometimes keeps these bytes as labels."""
+        return self.flavour.is_mariadb() and self.client_charset in _WIDE - {"binary"}
 
     @property
     def refuses_long_keys(self) -> bool:
@@ -195,7 +209,8 @@ def context_of(
     charset = charset_of_collation(COLLATION_NAMES.get(collation, "utf8mb4_general_ci"))
     sql_mode = carried.sql_mode or 0
     written_in = _client_charset(carried.client_charset)
-    if _is_written_by_server(query, flavour):
+    written_by_server = _is_written_by_server(query, flavour)
+    if written_by_server:
         charset = written_in = "utf8mb4"
         explicit |= flavour.is_mariadb()  # it writes TIMESTAMP NOT NULL for a column without a default
         sql_mode &= ~NO_BACKSLASH_ESCAPES  # the server always escapes, in any session mode (`append_unescaped`)
@@ -217,6 +232,7 @@ def context_of(
         # MariaDB numbers statements on temporary tables, too.
         committed_by_engine=carried.ddl_xid is not None and flavour.is_mysql(),
         sql_if_exists=flavour.is_mariadb() and bool((carried.flags2 or 0) & _IF_EXISTS_FLAG),
+        may_be_like=written_by_server and flavour.is_mariadb() and query.ends_transaction is not False,
         failed=flavour.is_mariadb() and query.error_code != 0,
         takes_effect=carried.alter_phase in {None, AlterPhase.COMMIT},
     )

@@ -59,14 +59,18 @@ def read_create_table(cursor: TokenCursor, existing: Existing, *, temporary: boo
         existing,
         temporary=temporary,
         from_query=is_from_query,
-        written_by_server=not (temporary or is_from_query or has_charset)
-        and not cursor.context.flavour.is_mariadb()
-        and _is_written_by_server(cursor.statement),
+        written_by_server=not (temporary or is_from_query or has_charset) and _may_be_like(cursor),
         period=elements.period,
     )
 
 
-def _is_written_by_server(statement: str) -> bool:
+def _may_be_like(cursor: TokenCursor) -> bool:
+    """Whether a CREATE TABLE may be what the server wrote for a LIKE."""
+    context = cursor.context
+    return context.may_be_like if context.flavour.is_mariadb() else _has_servers_form(cursor.statement)
+
+
+def _has_servers_form(statement: str) -> bool:
     """Whether a CREATE TABLE with an engine has the form that the server writes. The server writes it in this form for
     a LIKE of a temporary table or of one in `information_schema`, and omits the charset (sql/sql_table.cc,
     `mysql_create_like_table`; 9.7). People write this form if they remove the charset from a SHOW CREATE TABLE."""

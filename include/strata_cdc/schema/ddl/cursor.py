@@ -148,6 +148,13 @@ class TokenCursor:
         # Names are utf8mb3: the server replaces a character beyond the basic plane with `?`.
         return text if text.isascii() or max(text) <= "\uffff" else _in_basic_plane(text)
 
+    def column_name(self) -> str:
+        """A column's name, which may have the names of its table and database before it."""
+        name = "" if self.word == "." else self.name()
+        while self.accept("."):
+            name = self.name()
+        return name
+
     def table_name(self) -> TableName:
         """`table`, `database.table` or `.table`, folded according to `lower_case_table_names`."""
         first = "" if self.word == "." else self.name()

@@ -18,6 +18,8 @@ from strata_cdc.schema.ddl.changes import (
     RenameKey,
     SetDefault,
     SetKeyVisibility,
+    SetOptions,
+    TableOptions,
 )
 from strata_cdc.schema.model.folding import fold_name
 
@@ -35,7 +37,10 @@ def fitting(change: AlterTable, before: TableDefinition) -> AlterTable:
     for step in change.steps:
         if not isinstance(step, Conditional):
             steps.append(step)
-        elif _fits(step.step, before) and not _is_added_twice(step.step, steps):
+        elif not _fits(step.step, before):
+            if _defines_anew(step.step):
+                steps.append(SetOptions(TableOptions()))
+        elif not _is_added_twice(step.step, steps):
             steps.append(step.step)
     return replace(change, steps=tuple(steps))
 
@@ -55,6 +60,14 @@ def _fits(step: ConditionalStep, before: TableDefinition) -> bool:
             return _has_key(before, step.old)
         case DropKey() | SetKeyVisibility():
             return _has_key(before, step.name)
+
+
+def _defines_anew(step: ConditionalStep) -> bool:
+    """Whether a step that does not fit defines the table anew all the same (11.8, 10.11). A CHANGE does, a MODIFY does
+    not."""
+    if isinstance(step, ChangeColumn):
+        return step.old != step.column.name
+    return isinstance(step, RenameColumn | RenameKey | SetKeyVisibility)
 
 
 def _has_key(before: TableDefinition, name: str) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ANSI_QUOTES: Final = 0x4
 NO_BACKSLASH_ESCAPES: Final = 0x100000
+MSSQL: Final = 0x400  # MariaDB: names may be in brackets
 
 NAME, STRING, NUMBER, HEX, BITS, NATIONAL, PROGRAM, END = "``", "''", "#", "#x", "#b", "n''", "$$", ""
 """The entries in `words` for tokens that are neither words nor operators; no word or operator equals one of them."""
@@ -29,6 +30,7 @@ _TAG = r"\$ [^\0-/:-@[-^`{-\x7f]*+ \$"
 _NOTHING = "(?!)"
 # A doubled quote ends one part and begins the next.
 _NAME_IN = r"(?: {0} [^{0}\0]*+ {0} )++"
+_NAME_IN_BRACKETS = r"\[ [^\]\0]*+ (?: \]\] [^\]\0]*+ )*+ \]"
 _STRING_IN = "(?: {0} [^{0}]*+ {0} )++"
 _ESCAPED_IN = r"(?: {0} [^{0}\\]*+ (?: \\. [^{0}\\]*+ )*+ {0} )++"
 
@@ -77,7 +79,7 @@ _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 @cache
 def _scanner(
-    ansi_quotes: int, no_escapes: int, tag: str, blank: str, mark: str
+    ansi_quotes: int, no_escapes: int, brackets: int, tag: str, blank: str, mark: str
 ) -> Callable[[str, int], Iterator[re.Match[str]]]:
     """A function that yields the tokens of a text from an offset on."""
     text = _STRING_IN if no_escapes else _ESCAPED_IN
@@ -86,6 +88,8 @@ def _scanner(
         name += "|" + _NAME_IN.format('"')
     else:
         string += "|" + text.format('"')
+    if brackets:
+        name += "|" + _NAME_IN_BRACKETS
     part = _PART.format(blank=blank)
     pattern = _ANY.format(part=part, name=name, string=string, text=text.format("'"), tag=tag, blank=blank, mark=mark)
     return compiled(pattern, re.VERBOSE | re.DOTALL).finditer
@@ -118,7 +122,8 @@ class Tokens:
         word = self.words[place]
         if word == NAME:
             quote = text[0]
-            return text[1:-1].replace(quote * 2, quote) if quote in '`"' else text
+            quote = "]" if quote == "[" else quote
+            return text[1:-1].replace(quote * 2, quote) if quote in '`"]' else text
         if word == STRING:
             return self._unquoted(text)
         if word == NATIONAL:
@@ -167,7 +172,8 @@ class _Lexing:
         self.flavour = flavour
         tag = _TAG if flavour.is_mysql(*_PROGRAMS_SINCE) else _NOTHING
         mark = "M?!" if flavour.is_mariadb() else "!"
-        self.scan = _scanner(sql_mode & ANSI_QUOTES, sql_mode & NO_BACKSLASH_ESCAPES, tag, blank, mark)
+        brackets = sql_mode & MSSQL if flavour.is_mariadb() else 0
+        self.scan = _scanner(sql_mode & ANSI_QUOTES, sql_mode & NO_BACKSLASH_ESCAPES, brackets, tag, blank, mark)
         self.open_at: int | None = None
         """The begin of the executable comment that is being read. A nested one does not end by itself: the next `*/`
         ends both (`Lex_input_stream::in_comment`)."""

@@ -179,9 +179,10 @@ def _is_database_option_ahead(cursor: TokenCursor) -> bool:
 
 def _drop(cursor: TokenCursor) -> tuple[Change, ...]:
     temporary = cursor.accept("TEMPORARY")
-    if cursor.take_any("TABLE", "TABLES", "SEQUENCE"):
+    if kind := cursor.take_any("TABLE", "TABLES", "SEQUENCE"):
         if_exists = cursor.take_all("IF", "EXISTS")
-        return (DropTables(cursor.context, _table_names(cursor), temporary=temporary, if_exists=if_exists),)
+        names, sequences = _table_names(cursor), kind == "SEQUENCE"
+        return (DropTables(cursor.context, names, temporary=temporary, if_exists=if_exists, sequences=sequences),)
     if cursor.accept("VIEW"):
         cursor.take_all("IF", "EXISTS")
         return (DropViews(cursor.context, _table_names(cursor)),)

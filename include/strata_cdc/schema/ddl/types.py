@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata_cdc.schema.ddl.changes import WrittenType
-from strata_cdc.schema.ddl.context import ORACLE
+from strata_cdc.schema.ddl.context import MAXDB, ORACLE
 from strata_cdc.schema.ddl.ill_formed import has_kept_bytes
 from strata_cdc.schema.ddl.lexer import STRING
-from strata_cdc.schema.model.types import LABELLED, STRINGS, Family, TypeKind
+from strata_cdc.schema.model.types import LABELLED, SPATIAL, STRINGS, Family, TypeKind
 
 if TYPE_CHECKING:
     from strata_cdc.schema.ddl.cursor import TokenCursor
@@ -35,8 +35,8 @@ _OTHER_KINDS = {
     },
     "maxdb_schema": {"JSON": TypeKind.LONGTEXT, "TIMESTAMP": TypeKind.DATETIME},
 }
-"""Words of MariaDB that mean another type, by the schema before them; with sql_mode ORACLE, by oracle_schema
-(sql/sql_schema.cc)."""
+"""Words of MariaDB that mean another type, by the schema before them, or by sql_mode (sql/sql_schema.cc)."""
+_SCHEMAS = {ORACLE: "oracle_schema", MAXDB: "maxdb_schema"}
 
 
 class ReadType(Struct, frozen=True):
@@ -67,21 +67,21 @@ def read_type(cursor: TokenCursor) -> ReadType:
 def _read_of_mariadb(cursor: TokenCursor) -> ReadType | None:
     """Reads a type that another server reads otherwise, or does not have; None for all others."""
     is_oracle = bool(cursor.context.sql_mode & ORACLE)
-    schema = "oracle_schema" if is_oracle else "mariadb_schema"
+    schema = next((name for mode, name in _SCHEMAS.items() if cursor.context.sql_mode & mode), "mariadb_schema")
     if cursor.ahead(1) == "." and cursor.tokens.value(cursor.at).lower() in _OTHER_KINDS:
         schema = cursor.value().lower()
         cursor.at += 1
     # After a dot a word is a name to the lexer.
     word = cursor.tokens.value(cursor.at).upper()
     kind = _OTHER_KINDS[schema].get(word, _SINGLE_WORDS.get(word))
-    if is_oracle and word == "BLOB":
+    if is_oracle and word == "BLOB" and cursor.ahead(1) != "(":
         kind = TypeKind.LONGBLOB  # in whatever schema
     if kind is None or kind is _SINGLE_WORDS.get(cursor.word):
         return None
     cursor.at += 1
     if word == "JSON":
         # It is LONGTEXT with a CHECK; whether a column of that form is one makes no difference to rows.
-        return ReadType(WrittenType(kind), collation="utf8mb4_bin")
+        return ReadType(WrittenType(kind, compressed=_read_compressed(cursor)), collation="utf8mb4_bin")
     if word == "NUMBER" and cursor.word != "(":
         kind = TypeKind.DOUBLE
     return _read_rest(cursor, kind, None)
@@ -148,8 +148,14 @@ def _read_rest(cursor: TokenCursor, kind: TypeKind, charset: str | None) -> Read
     if kind is TypeKind.YEAR:
         return _year(cursor, length)
     compressed = kind.facts.compressed_code is not None and _read_compressed(cursor)
-    length = kind.facts.default_length if length is None else length
-    return ReadType(WrittenType(kind, length, compressed=compressed))
+    return ReadType(WrittenType(kind, _length(kind, length), compressed=compressed))
+
+
+def _length(kind: TypeKind, written: int | None) -> int | None:
+    """The length of a type; MariaDB accepts one of geometries and addresses, and ignores it."""
+    if kind in SPATIAL or kind.facts.family is Family.FIXED_BYTES:
+        return None
+    return kind.facts.default_length if written is None else written
 
 
 def _year(cursor: TokenCursor, length: int | None) -> ReadType:

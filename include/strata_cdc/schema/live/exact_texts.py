@@ -222,6 +222,12 @@ def _told(column: Column, texts: Sequence[bytes | None], asked: _Asked) -> Colum
         if texts[0] is None:
             raise DdlError("the server does not tell its default")
         return replace(column, default=shown_label(raw[0], charset))
+    shown = parse_column_type(column.column_type).labels
+    if any(label and not text for label, text in zip(shown, raw, strict=True)):
+        # MariaDB keeps a SET of such a query in one byte, and then only the first eight labels have texts (11.8).
+        if _has_lost(column.column_type):
+            raise DdlError("the server does not tell its labels")
+        return column
     kind = replace(parse_column_type(column.column_type), labels=tuple(shown_label(one, charset) for one in raw))
     return replace(column, column_type=kind.text, label_bytes=hidden_bytes(raw, charset))
 

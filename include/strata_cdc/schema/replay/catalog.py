@@ -33,7 +33,7 @@ from strata_cdc.schema.ddl.changes import (
     Unreadable,
 )
 from strata_cdc.schema.ddl.fitting import fitting
-from strata_cdc.schema.history.versions import TableChange
+from strata_cdc.schema.history.versions import SYSTEM_DATABASES, TableChange
 from strata_cdc.schema.model.definition import TableDefinition, TableName, Unknown
 from strata_cdc.schema.replay.temporary import TemporaryTables
 
@@ -301,7 +301,9 @@ class Catalog:
             if self._rename_view(old, new):
                 continue
             moved = self.get(old)
-            if moved is None and change.if_exists and self._knows_all_of(old.database):
+            # MariaDB logs it for a temporary table, too, of which the log has nothing else.
+            is_passed = change.if_exists or change.context.flavour.is_mariadb()
+            if moved is None and is_passed and self._knows_all_of(old.database):
                 continue
             if moved is None:
                 moved = Unknown(f"renamed from {old}, which is not known")
@@ -331,7 +333,10 @@ class Catalog:
         for name in change.names:
             if not is_of_base_tables and (self.temporary.drop(change.context, name) or change.temporary):
                 continue
-            if self.get(name) is not None or not change.if_exists:
+            definition = self.get(name)
+            if change.sequences and isinstance(definition, TableDefinition) and not definition.sequence:
+                continue
+            if definition is not None or not change.if_exists:
                 found.extend(self._set(name, None, missing=name))
         return found
 
@@ -378,6 +383,8 @@ class Catalog:
         return database is not None and name.table in database.views
 
     def _knows_all_of(self, database: str) -> bool:
+        if database.lower() in SYSTEM_DATABASES:
+            return False
         known = self.databases.get(database)
         return (known.coverage if known else self.coverage) is Coverage.COMPLETE
 
@@ -391,6 +398,6 @@ def _entry(name: TableName, after: TableDefinition | Unknown | None, renamed_fro
 def _collation_or_none(change: CreateDatabase | AlterDatabase, inherited: str | None) -> str | None:
     """The database's collation; None if it is not known: then its tables get the error."""
     try:
-        return collation_for(change.charset or None, change.collation, inherited, change.context)
+        return collation_for(change.charset, change.collation, inherited, change.context)
     except DdlError:
         return None
