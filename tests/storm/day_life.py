@@ -47,7 +47,10 @@ class DayLife(RandomLife):
         """What one session does next, in its domain."""
         tables = list(self._tables)
         table = self._random.choice([*tables, "numbers"])
-        return [self.domain_of(table), *(self._sequence() if table == "numbers" else self._any(table))]
+        domain = self.domain_of(table)
+        made = self._sequence() if table == "numbers" else self._any(table)
+        # Replicas that apply domains at once have the XA transactions of several of them.
+        return [domain, *(one.replace("'x'", f"'x{domain[-1]}'") if one.startswith("XA ") else one for one in made)]
 
     def held(self) -> list[str]:
         """A prepared transaction whose session ends; its name says how another session will end it."""
