@@ -19,7 +19,7 @@ LENGTHS = tuple(bytes.fromhex("000d0008000000000400040000006300041a0800000008080
 
 MARIADB_LENGTHS = (*LENGTHS[:42], *bytes(117), 0, 4, 19, 4, 21, 13, 8, 8, 8, 10, 10, 10)
 """The same of types 1 to 171 as MariaDB 11.8 lists them, as far as it writes them."""
-_WITHOUT_POSITION = {19, 23, 24, 25, 30, 31, 32, 160, 166, 167, 168}
+_WITHOUT_POSITION = {19, 23, 24, 25, 30, 31, 32, 160, 166, 167, 168, 172}
 """Events to which MariaDB gives no end position from 11.4 on."""
 
 
@@ -127,6 +127,18 @@ class Binlog:
         """An event of MariaDB of which `packed` is compressed, after `plain`."""
         size = len(packed) if claims is None else claims
         return self.event(kind, plain + b"\x82" + size.to_bytes(2, "big") + zlib.compress(packed))
+
+    def fragment(self, number: int, total: int, chunk: bytes, *, size: int | None = None) -> int:
+        """A fragment of a row event of MariaDB; the first one has its `size`."""
+        head = struct.pack("<IIB", total, number, size is not None)
+        return self.event(172, head + (b"" if size is None else size.to_bytes(8, "little")) + chunk)
+
+    def fragments(self, kind: int, body: bytes, cuts: list[int]) -> None:
+        """A row event in fragments, cut at these offsets."""
+        whole = struct.pack("<IBIIIH", 1_700_000_000, kind, 1, 19 + len(body), 0, 0) + body
+        ends = [*cuts, len(whole)]
+        for number, (begin, end) in enumerate(zip([0, *cuts], ends, strict=True), start=1):
+            self.fragment(number, len(ends), whole[begin:end], size=len(whole) if number == 1 else None)
 
     def insert(self, gno: int, values: list[int], *, micros: int = 0) -> int:
         """A whole transaction."""

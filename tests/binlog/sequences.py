@@ -4,6 +4,7 @@ Not here: the bytes of an event (`binlogs.py`)."""
 from __future__ import annotations
 
 import struct
+import zlib
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
@@ -49,6 +50,8 @@ WHOLE: dict[str, tuple[str, ...]] = {
 MARIADB_WHOLE: dict[str, tuple[str, ...]] = {
     "rows": ("group", "annotate", "map", "write v1", "xid"),
     "compressed rows": ("group", "annotate", "map", "packed write", "map", "packed update", "write v1", "xid"),
+    "rows in fragments": ("group", "annotate", "map", "fragments", "write v1", "map", "packed fragments", "xid"),
+    "a fragment after the other": ("group", "map", "fragment 1", "fragment 2", "commit"),
     "another domain": ("group of 7", "map", "packed delete", "commit"),
     "ddl": ("alone", "ddl"),
     "compressed ddl": ("alone", "packed ddl"),
@@ -196,6 +199,9 @@ _WRITE = b"\1\0\0\0\0\0\1\0\1\1"
 _UPDATE = b"\1\0\0\0\0\0\1\0\1\1\1"
 
 
+_INSERT = struct.pack("<IBIIIH", 1_700_000_000, 23, 1, 34, 0, 0) + _WRITE + b"\0\7\0\0\0"
+
+
 def _query_head(text: str) -> tuple[bytes, bytes]:
     return struct.pack("<IIBHH", 7, 0, 1, 0, 0) + b"d\0", text.encode()
 
@@ -221,6 +227,22 @@ _MARIADB: dict[str, Callable[[Binlog, int, int], object]] = {
     "packed ddl": lambda binlog, *_: binlog.compressed(165, *_query_head("CREATE TABLE d.w (a INT)")),
     "packed xa end": lambda binlog, *_: binlog.compressed(165, *_query_head("XA END X'31',X'',1")),
     "packed xa commit": lambda binlog, *_: binlog.compressed(165, *_query_head("XA COMMIT X'31',X'',1")),
+    "fragments": lambda binlog, value, _: binlog.fragments(23, _WRITE + _cell(value) + _cell(value + 1), [11, 24, 24]),
+    "packed fragments": lambda binlog, value, _: binlog.fragments(
+        168, _WRITE + b"\x82\0\5" + zlib.compress(_cell(value)), [2 + value]
+    ),
+    "one fragment": lambda binlog, value, _: binlog.fragments(25, _WRITE + _cell(value), []),
+    "fragment 1": lambda binlog, *_: binlog.fragment(1, 2, _INSERT[:25], size=len(_INSERT)),
+    "fragment 2": lambda binlog, *_: binlog.fragment(2, 2, _INSERT[25:]),
+    "fragment 2 of 3": lambda binlog, *_: binlog.fragment(2, 3, _INSERT[25:]),
+    "fragment 2 too long": lambda binlog, *_: binlog.fragment(2, 2, _INSERT[24:]),
+    "fragment 2 too short": lambda binlog, *_: binlog.fragment(2, 2, _INSERT[26:]),
+    "fragment 0": lambda binlog, *_: binlog.fragment(0, 0, b""),
+    "fragment without size": lambda binlog, *_: binlog.fragment(1, 1, _INSERT),
+    "fragment 2 with size": lambda binlog, *_: binlog.fragment(2, 2, _INSERT[25:], size=len(_INSERT)),
+    "short fragment": lambda binlog, *_: binlog.event(172, bytes(7)),
+    "fragments of a statement": lambda binlog, *_: binlog.fragments(2, b"".join(_query_head("COMMIT")), [20]),
+    "fragments of bad rows": lambda binlog, value, _: binlog.fragments(23, _WRITE + _cell(value)[:-1], [20]),
     "packed commit": lambda binlog, *_: binlog.compressed(165, *_query_head("COMMIT")),
 }
 SINGLE = sorted({*_QUERIES, *_EVENTS, *_BUILT})

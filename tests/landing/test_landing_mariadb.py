@@ -17,6 +17,7 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.domains import DomainSet
 from tests.landing.landing import assert_is_the_servers, executed, land
 from tests.mariadb_server import FAMILIES, start_family
+from tests.streams.world import World
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -179,3 +180,24 @@ def test_what_has_landed_is_what_the_server_says(pair, tmp_path):
     assert fresh.executed_before == "0-1-2,9-77-1"
     assert DomainSet.parse(fresh.executed) == executed(primary)
     assert gtids(tmp_path) == ["0-1-5000"]
+
+
+def test_numbers_that_jump_name_points_of_the_stream(pair, tmp_path):
+    """A position contains all numbers below its newest: how many it contains says nothing about how many landed."""
+    primary, _ = pair
+    world = World(primary, tmp_path)
+    for number in (7, 8, 100, 5000):
+        primary.run_sql(f"SET gtid_seq_no = {number}; INSERT INTO d.t (a) VALUES ('x')")
+        primary.run_sql(f"SET gtid_domain_id = 4, gtid_seq_no = {2 * number}; INSERT INTO d.t (a) VALUES ('y')")
+    world.land()
+    world.track()
+    stream = LandedStream.open(world.lake, "s")
+    points = {seq: stream.executed_at(seq) for seq in range(stream.last_seq + 1)}
+    assert [stream.seq_at(executed) for executed in points.values()] == list(points)
+    lines = [line for line in world.lines() if "op" in line]
+    assert len(lines) == 8
+    for point in points.values():
+        parts = [*world.lines(until=point), *world.lines(point)]
+        assert [line for line in parts if "op" in line] == lines, point
+    # Nobody has 0-1-60: what comes next is already after it.
+    assert len([line for line in world.lines(until=DomainSet.parse("0-1-60,4-1-16")) if "op" in line]) == 4

@@ -15,7 +15,9 @@ import pytest
 from strata_cdc.errors import SourceDivergedError
 from strata_cdc.landing.landed import LandedStream, landing_folder
 from tests.landing.landing import executed, land
+from tests.mariadb_server import FAMILIES, MariadbServer, start_family
 from tests.mysql_server import MysqlServer, launch, start_server
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,19 +25,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.mysql
 HISTORIES = int(os.environ.get("STRATA_HISTORIES", "3"))
-HONEST = (
-    "FLUSH BINARY LOGS",
-    "SET GLOBAL binlog_checksum = NONE",
-    "SET GLOBAL binlog_checksum = CRC32",
-    "SET GLOBAL binlog_transaction_compression = ON",
-    "SET GLOBAL binlog_transaction_compression = OFF",
-    "purge",
-)
+HONEST = ("FLUSH BINARY LOGS", "SET GLOBAL binlog_checksum = NONE", "SET GLOBAL binlog_checksum = CRC32", "purge")
+COMPRESSION = {False: "binlog_transaction_compression", True: "log_bin_compress"}
+"""The setting of MySQL and of MariaDB."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[MysqlServer]:
-    with start_server(tmp_path_factory.mktemp("back")) as running:
+@pytest.fixture(scope="module", params=FAMILIES)
+def server(request, tmp_path_factory) -> Iterator[MysqlServer]:
+    with start_family(tmp_path_factory.mktemp("back"), request.param) as running:
         running.run_sql("CREATE DATABASE d; CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
         yield running
 
@@ -52,7 +49,25 @@ def write(server: MysqlServer, chance: random.Random, count: int) -> None:
 
 
 def be_honest(server: MysqlServer, what: str) -> None:
-    server.run_sql("PURGE BINARY LOGS TO '" + server.binlogs()[-1].name + "'" if what == "purge" else what)
+    if what == "purge":
+        purge(server)
+    else:
+        server.run_sql(what)
+
+
+def purge(server: MysqlServer) -> None:
+    last = server.binlogs()[-1].name
+    # MariaDB keeps a file while somebody reads it.
+    wait_until(lambda: server.run_sql(f"PURGE BINARY LOGS TO '{last}'") == "" and len(server.binlogs()) == 1)
+
+
+def claim(server: MysqlServer, number: int) -> None:
+    """The server says, as one that was restored from a backup, that it has the transactions up to a number."""
+    if isinstance(server, MariadbServer):
+        server.run_sql(f"SET GLOBAL gtid_binlog_state = '0-1-{number}'")
+    else:
+        uuid = server.run_sql("SELECT @@server_uuid").split()[1]
+        server.run_sql(f"SET GLOBAL gtid_purged = '{uuid}:1-{number}'")
 
 
 def segments(lake: Path) -> list[str]:
@@ -63,11 +78,13 @@ def segments(lake: Path) -> list[str]:
 def test_numbers_that_are_used_again(server, tmp_path, seed, caplog):
     """Random histories: the server goes on honestly for a while, then goes back."""
     chance = random.Random(seed)
-    server.run_sql("RESET BINARY LOGS AND GTIDS")
+    compression = COMPRESSION[isinstance(server, MariadbServer)]
+    honest = (*HONEST, *(f"SET GLOBAL {compression} = {switch}" for switch in ("ON", "OFF")))
+    server.run_sql(server.reset_sql)
     for _ in range(chance.randint(1, 3)):
         write(server, chance, chance.randint(1, 12))
         land(server, tmp_path)
-        for what in chance.sample(HONEST, chance.randint(0, 2)):
+        for what in chance.sample(honest, chance.randint(0, 2)):
             be_honest(server, what)
             assert land(server, tmp_path).transactions == 0
     landed = executed(server)
@@ -75,11 +92,10 @@ def test_numbers_that_are_used_again(server, tmp_path, seed, caplog):
     warned = [one for one in caplog.records if one.name == "strata.land" and one.levelno >= logging.WARNING]
     assert not [record for record in warned if "purged" not in record.message]
     kept = segments(tmp_path)
-    server.run_sql("RESET BINARY LOGS AND GTIDS")
-    uuid = server.run_sql("SELECT @@server_uuid").split()[1]
+    server.run_sql(server.reset_sql)
     if chance.random() < 0.5 and landed.count() > 1:
         # A backup says what it has.
-        server.run_sql(f"SET GLOBAL gtid_purged = '{uuid}:1-{chance.randrange(1, landed.count())}'")
+        claim(server, chance.randrange(1, landed.count()))
     while executed(server).count() < landed.count() + chance.randint(0, 3):
         # The same statements as before, or others.
         write(server, random.Random(seed) if chance.random() < 0.3 else chance, chance.randint(1, 8))
@@ -126,11 +142,11 @@ def test_a_restored_copy(tmp_path):
 
 def test_what_was_purged_cannot_be_compared_and_that_is_said(server, tmp_path, caplog):
     """Numbers that the server says it has had: it goes on there, and says that nothing proves it."""
-    server.run_sql("RESET BINARY LOGS AND GTIDS; INSERT INTO d.t (a) VALUES ('x'); INSERT INTO d.t (a) VALUES ('y')")
+    server.run_sql(f"{server.reset_sql}; INSERT INTO d.t (a) VALUES ('x'); INSERT INTO d.t (a) VALUES ('y')")
     land(server, tmp_path)
     landed = executed(server)
-    server.run_sql(f"FLUSH BINARY LOGS; PURGE BINARY LOGS TO '{server.binlogs()[-1].name}'")
-    be_honest(server, "purge")
+    server.run_sql("FLUSH BINARY LOGS")
+    purge(server)
     server.run_sql("INSERT INTO d.t (a) VALUES ('z')")
     with caplog.at_level(logging.WARNING, "strata.land"):
         assert land(server, tmp_path).transactions == 1

@@ -47,6 +47,8 @@ ALTERS = (
 class RandomLife:
     """Statements, one after the other; whoever runs them ignores those that the server refuses."""
 
+    alters: tuple[str, ...] = ALTERS
+
     def __init__(self, random: Random, tables: Mapping[str, tuple[str, str]] = TABLES) -> None:
         self._random = random
         self._tables = tables
@@ -158,7 +160,7 @@ class RandomLife:
         # A name comes back, so that columns are dropped and added under one name.
         new = f"c{self._new % 4}"
         extra = self._random.choice(["c0", "c1", "c2", "c3"])
-        alter = self._random.choice(ALTERS).format(new=new, extra=extra)
+        alter = self._random.choice(self.alters).format(new=new, extra=extra)
         return [f"ALTER TABLE {table} {alter}"]
 
     def _rare(self, table: str) -> list[str]:

@@ -78,8 +78,8 @@ class MirrorWorld:
         land_binlog(self.source.address, lake=self.lake, source=self.name)
         track_landed(self.lake, self.name, self.engine)
         stream = LandedStream.open(self.lake, self.name)
-        # An interval is closed once its end has passed.
-        now = stream.clock + 1
+        # An interval is closed once its end has passed; MariaDB's times have no fractions.
+        now = max(stream.clock + 1, time.time_ns() // 1000)
         request = request or (RunRequest(0, now) if take is None else RunRequest(end=now, take=take))
         planned = plan_run(self.source, self.engine, stream, request, now=time.time_ns() // 1000)
         files = [

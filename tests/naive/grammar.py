@@ -13,6 +13,8 @@ import zstandard
 CORRUPT, TRUNCATED, UNSUPPORTED = "CorruptEventError", "TruncatedEventError", "UnsupportedEventError"
 ENCRYPTED = "EncryptedBinlogError"
 ROW_TYPES = (23, 24, 25, 30, 31, 32, 39)
+KNOWN = (*range(2, 6), 9, 11, *range(13, 20), *range(23, 43), *range(160, 164), *range(165, 169), 172)
+"""Without START_ENCRYPTION, and without what no server of today writes."""
 
 
 class Fault(Exception):
@@ -50,6 +52,8 @@ class Reader:
         self.open: Transaction | None = None
         self.fault: Fault | None = None
         self.lengths: bytes = b""
+        self.fragments: list[bytes] = []
+        """Of a row event that is not whole yet."""
         try:
             self.read()
         except Fault as fault:
@@ -71,6 +75,9 @@ class Reader:
     def event(self, event: bytes, at: int, behind: int) -> None:  # noqa: C901, PLR0912, PLR0915 - a branch for each kind
         kind, flags, body = event[4], int.from_bytes(event[17:19], "little"), event[19:]
         bad = Fault(CORRUPT, at)
+        is_known = kind in KNOWN or (kind != 164 and flags & 0x80)
+        if self.fragments and is_known and kind not in (3, 4, 15, 35, 163, 172):
+            raise bad
         if kind == 15:
             self.format(event, at)
         elif kind in (3, 4, 35, 163):
@@ -92,6 +99,12 @@ class Reader:
                 self.event(plain_event(event, bad), at, behind)
             except Fault as fault:
                 raise Fault(fault.kind, at) from None
+        elif kind == 172:
+            if not self.open or self.open.is_packed or not self.open.has_begun:
+                raise bad
+            whole = self.fragment(body, bad)
+            if whole:
+                self.event(whole, at, behind)
         elif kind in (33, 34, 42):
             if self.open:
                 raise bad
@@ -152,6 +165,24 @@ class Reader:
                 rows = before.rows if before and one.step == "commit" else []
             found += [(seq, at, one.gtid, table, value) for at, (table, value) in enumerate(rows)]
         return found
+
+    def fragment(self, body: bytes, bad: Fault) -> bytes:
+        """The row event that is whole now; nothing while fragments of it are to come."""
+        total, number = (int.from_bytes(body[at : at + 4], "little") for at in (0, 4))
+        if len(body) < 9 or number != len(self.fragments) + 1 or number > total or body[8] != (number == 1):
+            raise bad
+        if number == 1:
+            self.size, self.total = int.from_bytes(body[9:17], "little"), total
+        self.fragments.append(body[17 if number == 1 else 9 :])
+        whole = b"".join(self.fragments)
+        if total != self.total or len(whole) > self.size or (number == total and len(whole) < self.size):
+            raise bad
+        if number < total:
+            return b""
+        self.fragments = []
+        if whole[4] not in (23, 24, 25, 166, 167, 168) or int.from_bytes(whole[9:13], "little") != len(whole):
+            raise bad
+        return whole
 
     def start(self, at: int) -> Transaction:
         if self.open is None:

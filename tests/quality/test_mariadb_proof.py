@@ -65,8 +65,17 @@ SELECT NEXTVAL(seq), NEXTVAL(seq), NEXTVAL(seq), NEXTVAL(seq);
 SELECT SETVAL(seq, 50);
 CREATE TABLE made (id INT PRIMARY KEY, a INT, b INT, s INT AS (a + 1) STORED);
 INSERT INTO made (id, a, b) VALUES (1, 1, 1), (2, 2, 2);
-UPDATE made SET b = 3 WHERE id = 1
+UPDATE made SET b = 3 WHERE id = 1;
+SET gtid_seq_no = 100000;
+CREATE TABLE replaced (id INT PRIMARY KEY, a INT);
+INSERT INTO replaced VALUES (1, 1), (2, 2);
+CREATE OR REPLACE TABLE replaced (id INT PRIMARY KEY, a INT);
+INSERT INTO replaced VALUES (2, 3);
+CREATE OR REPLACE TABLE selected (id INT PRIMARY KEY) SELECT 1 AS id, 5 AS a;
+CREATE OR REPLACE TABLE selected (id INT PRIMARY KEY) SELECT 2 AS id, 6 AS a
 """
+
+TABLES = ("versioned", "explicit", "hashed", "seq", "made", "replaced", "selected")
 
 
 @pytest.mark.parametrize("version", PREFIXES)
@@ -100,7 +109,7 @@ def test_replay_equals_select(version: str, tmp_path: Path) -> None:
             files = [file for file in staged if (file.name, file.interval) == (table, interval)]
             publish(source.lake, "s", table, interval, files)
         states = replay_source(source.lake, "s", engine, lambda name: name.database == live.database)
-        assert {name.table for name in states} == {*ALL[version], "versioned", "explicit", "hashed", "seq", "made"}
+        assert {name.table for name in states} == {*ALL[version], *TABLES}
         for name, state in states.items():
             # Text has only six digits of a FLOAT.
             columns = ", ".join(

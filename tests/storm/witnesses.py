@@ -62,6 +62,10 @@ class Witnesses:
         self.histories()
         self.views()
         self.lines()
+        self.comparisons()
+
+    def comparisons(self) -> None:
+        """Mirrors compared with the server, change tables with the landed stream, as users do."""
         self._judge("reconcile", comparisons.reconcile(NAME, settings=self._source.settings))
         self._judge("verify", comparisons.verify_changes(NAME, settings=self._source.settings))
 

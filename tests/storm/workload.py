@@ -38,11 +38,15 @@ OTHER_HISTORY = "11111111-2222-3333-4444-555555555555"
 class Workload:
     """Sessions of a shop, drawn from a seed, and counts of what they did."""
 
-    def __init__(self, server: MysqlServer, random: Random) -> None:
-        self._server, self._random = server, random
-        self.life = RandomLife(random, KEYS)
-        self.connection = server.connect("shop", init_command="SET time_zone = '+00:00'")
+    def __init__(self, server: MysqlServer, random: Random, life: RandomLife | None = None) -> None:
+        self._random, self.life = random, life or RandomLife(random, KEYS)
         self.rows = self.ddl = self.refused = self._number = 0
+        self.connect(server)
+
+    def connect(self, server: MysqlServer) -> None:
+        """From now on the sessions are on this server."""
+        self._server = server
+        self.connection = server.connect("shop", init_command="SET time_zone = '+00:00'")
         self._do(["SET sql_mode = 'ALLOW_INVALID_DATES'"])
 
     def begin(self) -> None:

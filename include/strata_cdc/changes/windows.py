@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from strata_cdc.binlog.bytes.codes import COMPRESSED_EVENTS, GTID_EVENTS, HEADER_BYTES, EventType
-from strata_cdc.binlog.bytes.compressed_event import plain_event
+from strata_cdc.binlog.bytes.fragments import EventParts
 from strata_cdc.binlog.bytes.frames import index_events, index_payload
 from strata_cdc.binlog.bytes.pages import forget_pages
 from strata_cdc.binlog.bytes.payload import read_payload
@@ -37,8 +37,8 @@ _INFLATED_BYTES = 8 << 20
 """Bytes of inflated events in one buffer, so that the rows of many small transactions are one batch."""
 
 
-_HOLDS_EVENTS = np.isin(np.arange(256), (EventType.TRANSACTION_PAYLOAD, *COMPRESSED_EVENTS))
-"""Whether the events of a type hold other events, by type code."""
+_HOLDS_EVENTS = np.isin(np.arange(256), (EventType.TRANSACTION_PAYLOAD, EventType.PARTIAL_ROW_DATA, *COMPRESSED_EVENTS))
+"""Whether the events of a type hold other events, or a part of one, by type code."""
 
 
 class RangeStart(Struct, frozen=True, eq=False):
@@ -135,6 +135,7 @@ class _WindowReader:
         self._region = Region(binlog.buffer, 0)
         self._inflated = _Inflated()
         self._undone = UndoneRows(binlog)
+        self._parts = EventParts(binlog.format)
         self._unflushed = 0
         """Bytes of earlier ranges since the last flush point."""
 
@@ -203,7 +204,7 @@ class _WindowReader:
             if index.types[at] == EventType.TRANSACTION_PAYLOAD:
                 yield from self._inner(position, length)
             else:
-                yield self._plain(position, length)
+                yield from self._plain(position, length)
             first = at + 1
         if first < count or fault is not None:
             yield self._window(index, first, count, fault)
@@ -212,10 +213,13 @@ class _WindowReader:
         trailer = self._binlog.format.checksum_bytes
         return Window(self._region, index.events(first, behind), trailer, None, fault)
 
-    def _plain(self, position: int, length: int) -> Window:
-        """The plain form of a compressed event."""
-        region, begin, end = self._inflated.add(plain_event(self._binlog.buffer, position, length, self._binlog.format))
-        return Window(region, index_payload(region.buffer, begin, end, 1).events(0, 1), 0, position)
+    def _plain(self, position: int, length: int) -> Iterator[Window]:
+        """The plain form of a compressed event, or of the fragments that end here."""
+        plain = self._parts.plain(self._binlog.buffer, position, length)
+        if plain is None:
+            return
+        region, begin, end = self._inflated.add(plain)
+        yield Window(region, index_payload(region.buffer, begin, end, 1).events(0, 1), 0, position)
 
     def _inner(self, position: int, length: int) -> Iterator[Source]:
         """The events of a compressed transaction."""

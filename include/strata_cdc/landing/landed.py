@@ -17,6 +17,7 @@ from strata_cdc.binlog.protocol.server_files import begins_at
 from strata_cdc.errors import StreamHoleError, Usage
 from strata_cdc.files.storage import Folder, lake_errors
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import NOTHING, parse_executed
 
 if TYPE_CHECKING:
@@ -231,8 +232,10 @@ class LandedStream:
                 source=self.source,
                 remedy="Name the point by time, or by file and offset.",
             )
-        # Each landed transaction has its own GTID, so the size of the set gives the only possible ordinal.
+        # Each landed transaction has a GTID of its own: the size gives the only possible ordinal, if no number jumps.
         seq = self.first_seq - 1 + executed.count() - self.executed_before().count()
+        if isinstance(executed, DomainSet):
+            seq = self._last_of(lambda at: self.executed_at(at) <= executed)
         if not self.first_seq - 1 <= seq <= self.last_seq or self.executed_at(seq) != executed:
             raise self._never_at(executed)
         return seq

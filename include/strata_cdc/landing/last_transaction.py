@@ -294,7 +294,12 @@ def _difference(address: ServerAddress, last: LastTransaction) -> _Difference | 
         text = last.difference(address, with_gtid=True)
     except (BinlogPurgedError, SourceSettingsError) as error:
         return _Difference(error.message, is_unreadable=True)
-    return None if text is None else _Difference(text)
+    if text is None:
+        return None
+    with closing(BinlogStream.open(address)) as stream:
+        # MariaDB does not say that it has purged a file; after RESET MASTER, its first file has the number 1 again.
+        is_purged = last.begin.file_number < stream.files().begin.file_number
+    return _Difference(text, is_unreadable=is_purged)
 
 
 def _other_transaction(last: LastTransaction, mine: NumberedCommit, theirs: NumberedCommit) -> SourceDivergedError:

@@ -23,6 +23,7 @@ from strata_cdc.mirrors.limits import MirrorLimits
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.continued import plain_name
 from strata_cdc.tables.convert import state_schema
+from strata_cdc.tables.current_rows import end_column
 from strata_cdc.tables.layout import METADATA, table_url
 from strata_cdc.tables.lost import open_changes
 from strata_cdc.tables.united import as_schema
@@ -222,12 +223,12 @@ class PublishedChanges:
         return self._as_version(named, span)
 
     def _names(self, stored: pa.Schema, definition: TableDefinition) -> list[str]:
-        """Paths of the columns that are needed. From images before, only the columns that identify the row, because all
-        images after are complete or are completed from the mirror's rows."""
+        """Paths of the columns that are needed. From images before, only the columns that identify the row and say
+        whether it is current, because all images after are complete or are completed from the mirror's rows."""
         names = [name for name in stored.names if name not in _PASSED_OVER]
         images = stored.field(BEFORE).type
         logged = [_as_logged(field, self._columns.field(BEFORE).type) for field in images]
-        wanted = {fold_name(name) for name in key_columns(definition)}
+        wanted = {fold_name(name) for name in _columns_before(definition)}
         keys = [field.name for field in logged if fold_name(plain_name(field)) in wanted]
         # In a path, a dot separates a column from the field in it.
         if not keys or any("." in name for name in keys):
@@ -250,8 +251,14 @@ class PublishedChanges:
 
 def _before(schema: pa.Schema, definition: TableDefinition) -> pa.Schema:
     """The columns of images before."""
-    key = key_columns(definition)
-    return pa.schema([field for field in schema if field.name in key]) if key else schema
+    wanted = _columns_before(definition)
+    return pa.schema([field for field in schema if field.name in wanted]) if wanted else schema
+
+
+def _columns_before(definition: TableDefinition) -> list[str]:
+    """The columns that are needed of images before; empty if all are needed, because nothing else identifies a row."""
+    key, end = key_columns(definition), end_column(definition)
+    return [*key, end] if key and end is not None else list(key)
 
 
 def _as_logged(field: pa.Field, logged: pa.Schema | pa.StructType) -> pa.Field:

@@ -16,9 +16,11 @@ from strata_cdc.binlog.events.batch import gtid_spans
 from strata_cdc.binlog.protocol.server_now import ServerNow
 from strata_cdc.errors import Usage
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import NOTHING, is_executed, parse_executed
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.port import Executed
+from strata_cdc.position.sets import DomainWriter
 from strata_cdc.position.source_position import PartialTransaction, SourcePosition
 from strata_cdc.position.token_text import from_text
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.port import TransactionColumns
     from strata_cdc.position.port import Position
-    from strata_cdc.position.sets import DomainWriter, Gtid, Span, Writer
+    from strata_cdc.position.sets import Gtid, Span, Writer
     from strata_cdc.position.token import Token
 
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -274,10 +276,26 @@ class End(Struct, frozen=True):
 
 
 def _stop_by_set(missing: Executed, batch: TransactionBatch, first: int) -> int | None:
-    """The row after the one with which the set is complete."""
-    left = missing.count() - np.cumsum(Held(missing).of(batch)[first:])
+    """The row after the one with which the set is complete; that row itself, if it shows that numbers of the set were
+    left out (MariaDB)."""
+    held = Held(missing).of(batch)[first:]
+    left = (
+        _left_of_domains(missing, batch, first) if isinstance(missing, DomainSet) else missing.count() - np.cumsum(held)
+    )
     last = _first(left <= 0)
-    return first + last + 1 if last < len(left) else None
+    return first + last + int(held[last]) if last < len(left) else None
+
+
+def _left_of_domains(missing: DomainSet, batch: TransactionBatch, first: int) -> Ints:
+    """How many numbers of a position are still to come after each row of a batch: all below one that has come are
+    not."""
+    domains = np.array([sid.domain if isinstance(sid, DomainWriter) else -1 for sid in batch.sids], np.int64)
+    domain, numbers = domains[batch.sid_numbers[first:]], batch.numbers[first:]
+    left = np.zeros(len(numbers), np.int64)
+    for known in missing.ranges:
+        newest = np.maximum.accumulate(np.where(domain == known.domain, numbers, 0))
+        left += known.last - np.clip(newest, known.first - 1, known.last)
+    return left
 
 
 def _at_or_executed(position: Position) -> tuple[BinlogPosition | None, Executed | None]:

@@ -1,4 +1,5 @@
-"""Which images are of rows that a SELECT gives: system-versioned tables of MariaDB also keep rows of the past.
+"""Which images are of rows that a SELECT gives: system-versioned tables of MariaDB also keep rows of the past, and a
+sequence may have a row that is in no log.
 Not here: what the images amount to (`state.py`)."""
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ ROW_TIMES: Final = frozenset({"ROW START", _ROW_END})
 """What generates the columns with a row's time."""
 _FOREVER: Final = to_numbers(np.array([2**31 * 10**6 - 1, 2**32 * 10**6 - 1])).view(TIMESTAMP_UTC)
 """The end of rows that are current: the last moment that a TIMESTAMP(6) has before MariaDB 11.5, and from then on."""
+
+NO_SEQUENCE_ROW: Final = (
+    "CREATE SEQUENCE and ALTER SEQUENCE log no row: the sequence's row is known again when it is used and logged"
+)
+"""Why a sequence has no row here: on the server it always has one."""
 
 
 def end_column(definition: TableDefinition) -> str | None:

@@ -98,6 +98,8 @@ def _chain(
     chain = [(last, definition)]
     while True:
         change = chain[0][0]
+        if change.effect.makes_table and change.effect.is_whole:
+            return chain, None
         name = change.renamed_from or change.name
         earlier = [
             table_change

@@ -28,8 +28,9 @@ _MESSAGES: dict[int, str] = {
     Fault.MISPLACED_PAYLOAD: "a compressed transaction follows no GTID",
     Fault.UNFINISHED_PAYLOAD: "a compressed transaction ends before its commit",
     Fault.NOT_PACKED: "an event is in a compressed transaction that cannot be in one",
+    Fault.CUT_ROWS: "another event comes between the fragments of a row event",
 }
-_ABOUT_PLACE = frozenset({Fault.NESTED, Fault.OUTSIDE, Fault.NO_TABLE_MAP, Fault.MISPLACED_PAYLOAD})
+_ABOUT_PLACE = frozenset({Fault.NESTED, Fault.OUTSIDE, Fault.NO_TABLE_MAP, Fault.MISPLACED_PAYLOAD, Fault.CUT_ROWS})
 """The event itself is right, as far as the walk read it."""
 
 

@@ -270,6 +270,7 @@ _UNPARSED = (
     | (COMPRESSED_EVENTS.keys() - {EventType.QUERY_COMPRESSED})
     | {
         EventType.BINLOG_CHECKPOINT,
+        EventType.PARTIAL_ROW_DATA,
         EventType.INTVAR,
         EventType.RAND,
         EventType.USER_VAR,

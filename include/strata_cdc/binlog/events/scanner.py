@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventType
-from strata_cdc.binlog.bytes.compressed_event import plain_event
+from strata_cdc.binlog.bytes.fragments import EventParts
 from strata_cdc.binlog.bytes.frames import EventIndex, index_payload, post_headers
 from strata_cdc.binlog.bytes.payload import read_payload
 from strata_cdc.binlog.events.batch import TransactionBatch
@@ -84,6 +84,7 @@ class TransactionScanner:
         self._table_maps = TableMapRegistry()
         self._buffers = ScanBuffers()
         self._state = self._buffers.state
+        self._parts = EventParts(form)
         self._has_undone_rows = has_undone_rows(form)
         self._savepoints: Savepoints[OpenMark] = Savepoints()
         self._savepoints_of: int | None = None
@@ -258,7 +259,9 @@ class TransactionScanner:
         self._state.place = check_end(self._state.place, position, Word.PAYLOAD_END)
 
     def _walk_compressed(self, buffer: npt.NDArray[np.uint8], position: int, length: int) -> None:
-        plain = plain_event(buffer, position, length, self._format)
+        plain = self._parts.plain(buffer, position, length)
+        if plain is None:
+            return
         try:
             self._walk(plain, index_payload(plain, 0, len(plain)), 0, 1, position, position + length)
         except StrataError as error:

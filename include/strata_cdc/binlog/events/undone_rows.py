@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 _STATEMENT: Final = re.compile(rb"(SAVEPOINT|ROLLBACK TO|RELEASE SAVEPOINT) `(.*)`|ROLLBACK", re.IGNORECASE | re.DOTALL)
 """As the server writes them."""
-_OF_ROWS: Final = tuple(ROW_EVENTS | {EventType.TABLE_MAP} | (COMPRESSED_EVENTS.keys() - {EventType.QUERY_COMPRESSED}))
+_OF_ROWS: Final = tuple(
+    ROW_EVENTS
+    | {EventType.TABLE_MAP, EventType.PARTIAL_ROW_DATA}
+    | (COMPRESSED_EVENTS.keys() - {EventType.QUERY_COMPRESSED})
+)
 _FIRST_LOOK: Final = 16
 """Events; most transactions have fewer. The look ahead is doubled each time."""
 

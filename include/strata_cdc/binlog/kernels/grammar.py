@@ -39,6 +39,7 @@ _CODES: Final[dict[Word, tuple[int, ...]]] = {
     Word.GROUP: (EventCode.DOMAIN_GTID,),
     # QUERY, WRITE_ROWS, UPDATE_ROWS and DELETE_ROWS.
     Word.COMPRESSED: (165, 166, 167, 168),
+    Word.FRAGMENT: (EventCode.PARTIAL_ROW_DATA,),
     # STOP, ROTATE, PREVIOUS_GTIDS, GTID_LIST.
     Word.FILE: (3, 4, 35, 163),
     Word.TABLE_MAP: (EventCode.TABLE_MAP,),
@@ -49,7 +50,7 @@ _CODES: Final[dict[Word, tuple[int, ...]]] = {
     Word.PAYLOAD: (40,),
 }
 """The type codes of each word: those below 160 of MySQL, and those of MariaDB, which never collide with them. The word
-of MariaDB's GTID is GROUP until its flags are read."""
+of MariaDB's GTID is GROUP until its flags are read, that of PARTIAL_ROW_DATA is FRAGMENT until its number is read."""
 
 
 def _words() -> Bytes:
@@ -77,8 +78,13 @@ _RULES: Final[dict[State, dict[int, tuple[Word, ...]]]] = {
         State.BETWEEN | Step.CLOSES: (Word.STATEMENT, Word.END, Word.INCIDENT, Word.XID, Word.XA_PREPARE),
     },
     State.INSIDE: {
-        State.INSIDE: (*_INSIDE, Word.INCIDENT, Word.COMPRESSED),
+        State.INSIDE: (*_INSIDE, Word.INCIDENT, Word.COMPRESSED, Word.LAST_FRAGMENT),
+        State.FRAGMENTED: (Word.FRAGMENT,),
         State.BETWEEN | Step.CLOSES: (Word.END, Word.XID, Word.XA_PREPARE),
+    },
+    State.FRAGMENTED: {
+        State.FRAGMENTED: (Word.FRAGMENT,),
+        State.INSIDE: (Word.LAST_FRAGMENT,),
     },
     State.PACKED: {
         State.PACKED: (Word.PASSED, Word.FRAME, Word.PART, Word.ROWS),
@@ -115,6 +121,8 @@ _REFUSED: Final = {
 def _refusal(state: State, word: Word) -> int:
     if state >= State.PACKED and word in (Word.FORMAT, Word.FILE, Word.FILE_END, Word.INCIDENT):
         return Fault.NOT_PACKED
+    if state == State.FRAGMENTED and word not in (Word.FORMAT, Word.FILE, Word.FILE_END, Word.UNKNOWN):
+        return Fault.CUT_ROWS
     return _REFUSED.get(word, Fault.OUTSIDE)
 
 
@@ -130,7 +138,7 @@ def _requests() -> Bytes:
     requests = np.zeros(len(Word), np.uint8)
     requests[Word.STATEMENT], requests[Word.INCIDENT] = Request.READ_STATEMENT, Request.REPORT_LOSS
     requests[Word.PAYLOAD], requests[Word.FORMAT] = Request.INFLATE, Request.COMPARE_FORMAT
-    requests[Word.COMPRESSED] = Request.INFLATE_EVENT
+    requests[[Word.COMPRESSED, Word.FRAGMENT, Word.LAST_FRAGMENT]] = Request.INFLATE_EVENT
     return requests
 
 
@@ -177,6 +185,8 @@ def word_of(buf: Bytes, event_type: Int, flags: Int, body: Int, end: Int, post_h
             word = np.int64(Word.PASSED)
         elif word == Word.GROUP and is_standalone(buf, body, end):
             word = np.int64(Word.GTID)
+        elif word == Word.FRAGMENT and end - body >= 8 and read_u32(buf, body) == read_u32(buf, body + 4):
+            word = np.int64(Word.LAST_FRAGMENT)
     return word
 
 

@@ -241,7 +241,8 @@ def group_events(buf: Bytes, events: Events, first: Int, form: Form, known: Know
         if status == DONE and step & Step.OPENS:
             log_begin = (log_positions[i] - lengths[i]) & 0xFFFFFFFF
             status = _open(buf, position, end, word, log_begin, known, notes)
-        if status == DONE and word in (Word.ROWS, Word.TABLE_MAP, Word.COMPRESSED):
+        is_first = word == Word.FRAGMENT and state.place == State.INSIDE
+        if status == DONE and (is_first or word in (Word.ROWS, Word.TABLE_MAP, Word.COMPRESSED)):
             status = _note_split(position, form, notes)
         if status == DONE:
             if word == Word.ROWS:

@@ -23,6 +23,7 @@ class EventCode(IntEnum):
     PARTIAL_UPDATE = 39
     TAGGED_GTID = 42
     DOMAIN_GTID = 162
+    PARTIAL_ROW_DATA = 172
 
 
 class Word(IntEnum):
@@ -63,6 +64,10 @@ class Word(IntEnum):
     """MariaDB's GTID of more than one statement: it is a GTID and a BEGIN."""
     COMPRESSED = 20
     """MariaDB's compressed QUERY or row event; the plain event follows as a word of its own."""
+    FRAGMENT = 21
+    """A fragment of a row event, of which others follow directly (MariaDB, from 12.3 on)."""
+    LAST_FRAGMENT = 22
+    """The last fragment; the row event follows as a word of its own."""
 
 
 class State(IntEnum):
@@ -74,10 +79,12 @@ class State(IntEnum):
     """After a GTID event, or after an event that belongs to a statement that follows."""
     INSIDE = 2
     """After BEGIN or a TABLE_MAP."""
-    PACKED = 3
+    FRAGMENTED = 3
+    """After a fragment of a row event, and before its next one."""
+    PACKED = 4
     """At the beginning of a payload; this state and all states after it are inside a payload."""
-    PACKED_INSIDE = 4
-    ENDED = 5
+    PACKED_INSIDE = 5
+    ENDED = 6
     """After the last inner event of a payload."""
 
 
@@ -107,7 +114,7 @@ class Request(IntEnum):
     READ_STATEMENT = 12
     REPORT_LOSS = 13
     INFLATE_EVENT = 14
-    """Walk over the plain form of a compressed event."""
+    """Walk over the plain form of a compressed event, or of the fragments that end here."""
     NEW_SERVER = 15
     """Add the UUID and tag, or the domain and server, to the known ones, and repeat the event."""
     NEW_TABLE_MAP = 16
@@ -128,3 +135,4 @@ class Fault(IntEnum):
     MISPLACED_PAYLOAD = 28
     UNFINISHED_PAYLOAD = 29
     NOT_PACKED = 30
+    CUT_ROWS = 31

@@ -75,6 +75,8 @@ _MIXED = "Cannot replicate"
 (sql/rpl_binlog_sender.cc, `check_event_type`)."""
 
 
+_STORAGE = "binlog_storage_engine"
+"""MariaDB, from 12.3 on; empty if the binlog lies in files."""
 _DIVERGED = "not in the master's binlog"
 """Part of MariaDB's message if it has never written a GTID of the requested position (sql/sql_repl.cc)."""
 
@@ -101,7 +103,7 @@ class ServerState(Struct, frozen=True):
         """Queries the server.
 
         Raises:
-            SourceSettingsError: The server writes no binlog.
+            SourceSettingsError: The server writes no binlog, or keeps it in its storage engine.
         """
         if is_mariadb(connection):
             return cls._read_mariadb(connection)
@@ -127,8 +129,9 @@ class ServerState(Struct, frozen=True):
             )
             identity, server_id, version, log_bin, executed, now = cursor.fetchone()
             _require_binlog(log_bin)
-            cursor.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", (VARIABLES,))
+            cursor.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", ((*VARIABLES, _STORAGE),))
             variables = {str(name): str(value) for name, value in cursor.fetchall()}
+            _require_files(variables.pop(_STORAGE, ""))
             files = ServerFiles.read(connection)
             cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (files.begin.file, FIRST_OFFSET))
             [purged] = cursor.fetchone()
@@ -167,6 +170,16 @@ def _require_binlog(log_bin: object) -> None:
     if not log_bin:
         raise SourceSettingsError(
             "the server writes no binlog (log_bin is OFF)", remedy="Run `strata doctor` for how to fix it."
+        )
+
+
+def _require_files(storage_engine: str) -> None:
+    if storage_engine:
+        raise SourceSettingsError(
+            f"the server keeps its binlog in its storage engine ({_STORAGE} is {storage_engine}): it sends events "
+            "without positions, so nothing shows whether an event is missing",
+            remedy=f"In my.cnf under [mysqld], remove {_STORAGE}; restart the server, and land it under another source "
+            "name.",
         )
 
 

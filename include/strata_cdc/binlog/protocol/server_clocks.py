@@ -324,12 +324,13 @@ class Server:
 
 
 def _refuse_without_commit_times(connection: pymysql.Connection[Any]) -> None:
-    """Refuses MariaDB: the time in its GTID events is when the last statement began, or what the session has set as
-    `timestamp` (sql/log_event_server.cc, `Gtid_log_event`), so a slow statement comes with a time long past."""
+    """Refuses MariaDB: the time in its GTID events is what the session has set as `timestamp`, on a replica that of the
+    primary, and in 10.11 when the last statement began. So a transaction may come with a time long past."""
     version = str(connection.get_server_info())
     if Flavour.parse(version).vendor is Vendor.MARIADB:
         raise SourceSettingsError(
-            f"a group orders transactions by the times of their commits, which MariaDB ({version}) does not log",
+            f"a group orders transactions by the times of their commits, which MariaDB ({version}) does not log "
+            "reliably",
             remedy="Read this source by a stream of its own: `strata stream`.",
         )
 

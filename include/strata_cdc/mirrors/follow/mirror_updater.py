@@ -19,6 +19,7 @@ from strata_cdc.mirrors.follow.mirror_writer import MirrorWriter
 from strata_cdc.mirrors.follow.published_rows import PublishedRows
 from strata_cdc.mirrors.follow.schema_events import UNLOGGED
 from strata_cdc.mirrors.rows_from import RowsFrom
+from strata_cdc.tables.current_rows import NO_SEQUENCE_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,6 +209,8 @@ class MirrorUpdater:
         if reach.is_discarded and behind is not None:
             update.lost = Loss(behind)
         mirror = update.mirror or mirror
+        if behind is None and mirror.definition.sequence and mirror.snapshot.live_rows == 0:
+            update.lost = Loss(NO_SEQUENCE_ROW)
         if update.lost is not None:
             return self._stop(mirror, update.lost)
         if is_stopped and behind is None and self._until is None:

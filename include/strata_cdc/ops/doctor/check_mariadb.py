@@ -39,9 +39,9 @@ def judge_binlog_storage(variables: Mapping[str, str]) -> Finding | None:
     value = variables.get("binlog_storage_engine", "")
     if not value:
         return None
-    return warning(
+    return error(
         "binlog_storage_engine",
-        f"{value}: a binlog in the storage engine (MariaDB 12.3) has not been tried with a real server",
+        f"{value}: a binlog in the storage engine (MariaDB 12.3) has no files and no positions, and is not landed",
         "In my.cnf under [mysqld], remove binlog_storage_engine; restart the server.",
     )
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from strata_cdc.config.engines import Engine
 from strata_cdc.counted import counted
 from strata_cdc.errors import ChecksFailedError
+from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.quality.check.data_docs import docs_url, forget_docs, write_docs, write_judged
 from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS, EarlierImages, sampling_of, totals
@@ -408,7 +409,8 @@ def _missing_transactions(plan: RunPlan, interval: Interval) -> list[Failure]:
     """Compares the marks of an interval: between them, every GTID is a transaction with an ordinal of its own.
 
     More GTIDs than ordinals mean transactions that the server has executed and the stream has not. Fewer are no sign of
-    anything: anonymous transactions have an ordinal and no GTID. Those have to lie one after the other instead.
+    anything: anonymous transactions have an ordinal and no GTID. Those have to lie one after the other instead. Numbers
+    of MariaDB may jump, and prove nothing here: landing compares where each transaction ends and the next one begins.
     """
     broken_at = plan.breaks.get(str(interval.start))
     if broken_at:
@@ -419,7 +421,7 @@ def _missing_transactions(plan: RunPlan, interval: Interval) -> list[Failure]:
         return []
     executed = parse_executed(interval.gtid_executed) - parse_executed(before)
     landed = interval.last_seq - interval.first_seq
-    if executed.count() <= landed:
+    if executed.count() <= landed or isinstance(executed, DomainSet):
         return []
     return [
         _missing(

@@ -167,6 +167,6 @@ class _Stage:
 
 
 def _entered(change: TableChange, definition: TableDefinition, before: TableState | None) -> TableState:
-    if before is None:
+    if before is None or change.effect.is_whole:
         return TableState(definition, exact_schema(definition).empty_table())
     return TableState(definition, convert_exact_rows(before.rows, before.definition, definition, change.effect))

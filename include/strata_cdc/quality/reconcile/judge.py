@@ -26,6 +26,7 @@ from strata_cdc.schema.history.historian import History
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.convert import exact_schema
+from strata_cdc.tables.current_rows import NO_SEQUENCE_ROW
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.read import read_batches
 from strata_cdc.tables.verbatim import exact_names
@@ -192,6 +193,8 @@ class _Judge:
         definition = lake.state.definition
         theirs = pa.concat_tables(server).cast(exact_schema(definition))
         report = replace(report, lake_rows=lake.state.rows.num_rows, server_rows=theirs.num_rows)
+        if definition.sequence and not lake.state.rows.num_rows:
+            return replace(report, reasons=(NO_SEQUENCE_ROW,))
         if definition.primary_key:
             compared = compare_by_key(lake, theirs, self._reading.asked, shown)
         elif lake.touched.num_rows:

@@ -386,7 +386,7 @@ class RowsGone(StrEnum):
     """Rows that are removed without row events."""
 
     ALL = "all"
-    """TRUNCATE, TRUNCATE PARTITION ALL, DISCARD TABLESPACE."""
+    """TRUNCATE, TRUNCATE PARTITION ALL, DISCARD TABLESPACE, ALTER SEQUENCE."""
     PARTITIONS = "partitions"
     """DROP, TRUNCATE and DISCARD PARTITION."""
     EXCHANGED = "exchanged"

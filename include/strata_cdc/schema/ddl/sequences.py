@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from strata_cdc.schema.ddl.changes import AlterTable, ChangeColumn, CreateTable, Existing, WrittenColumn, WrittenType
+from strata_cdc.schema.ddl.changes import (
+    AlterTable,
+    ChangeColumn,
+    CreateTable,
+    Existing,
+    RemoveRows,
+    WrittenColumn,
+    WrittenType,
+)
 from strata_cdc.schema.ddl.options import read_sequence_options
 from strata_cdc.schema.model.types import TypeKind
 
@@ -52,14 +60,16 @@ def read_create_sequence(cursor: TokenCursor, existing: Existing, *, temporary: 
 
 
 def read_alter_sequence(cursor: TokenCursor) -> tuple[Change, ...]:
-    """Reads an ALTER SEQUENCE after the word SEQUENCE; only AS changes the table."""
+    """Reads an ALTER SEQUENCE after the word SEQUENCE; only AS changes the table. The row is another one afterwards, of
+    which there is no row event."""
     if_exists = cursor.take_all("IF", "EXISTS") or cursor.context.sql_if_exists
     name = cursor.table_name()
     kind, _ = read_sequence_options(cursor)
+    gone = RemoveRows(cursor.context, (name,))
     if kind is None:
-        return ()
+        return (gone,)
     steps = tuple(ChangeColumn(column.name, column) for column in _typed(kind))
-    return (AlterTable(cursor.context, name, steps, if_exists=if_exists),)
+    return (AlterTable(cursor.context, name, steps, if_exists=if_exists), gone)
 
 
 def _typed(kind: WrittenType) -> tuple[WrittenColumn, ...]:

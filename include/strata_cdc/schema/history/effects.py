@@ -40,6 +40,7 @@ from strata_cdc.schema.model.row_effects import (
     ALL_ROWS_GO,
     NEW_TABLE,
     NO_EFFECT,
+    REPLACED,
     STRENGTH,
     Converted,
     EffectKind,
@@ -92,7 +93,7 @@ def effect_of(
         return NO_EFFECT if is_same else read_again("no statement that is in the log made it so")
     alters = [change for change in changes if isinstance(change, AlterTable)]
     if not alters:
-        return ALL_ROWS_GO  # CREATE OR REPLACE
+        return REPLACED
     alters = [fitting(alter, before) for alter in alters]
     steps = [step for alter in alters for step in alter.steps]
     context = alters[0].context

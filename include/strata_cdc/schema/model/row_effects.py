@@ -96,7 +96,7 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For a statement that converts values: whether it would have failed if there had been a NULL in a column that is
     NOT NULL afterwards."""
     makes_table: bool = False
-    """Whether it is a CREATE: the table had no rows before it."""
+    """Whether it is a CREATE: the rows after it are those that it adds."""
     is_whole: bool = False
     """Whether all rows are removed."""
     partitions: tuple[str, ...] = ()
@@ -168,6 +168,8 @@ class RowEffect(Struct, frozen=True, kw_only=True, omit_defaults=True):
 NO_EFFECT: Final = RowEffect(kind=EffectKind.NONE)
 NEW_TABLE: Final = RowEffect(kind=EffectKind.NONE, makes_table=True)
 ALL_ROWS_GO: Final = RowEffect(kind=EffectKind.REMOVE, is_whole=True)
+REPLACED: Final = RowEffect(kind=EffectKind.REMOVE, makes_table=True, is_whole=True)
+"""CREATE OR REPLACE: all rows go, and those that the same statement adds are in its transaction."""
 
 
 @lru_cache(maxsize=4096)

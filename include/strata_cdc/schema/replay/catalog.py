@@ -219,7 +219,8 @@ class Catalog:
                 return self._set(
                     name, Unknown("CREATE TABLE IF NOT EXISTS, and whether a table was there before is not known")
                 )
-        return self._set(name, self._made(change))
+        # The same definition again is a new table, too: its rows are gone.
+        return self._set(name, self._made(change), may_change_rows=change.existing is Existing.REPLACE)
 
     def _made(self, change: CreateTable | CreateTableLike) -> TableDefinition | Unknown:
         try:

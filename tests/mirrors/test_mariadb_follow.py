@@ -1,0 +1,77 @@
+"""Mirrors that follow what a MariaDB server has logged, from its stream to SELECT: statements that change rows without
+row events, and rows of the past."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from strata_cdc.tables.current_rows import NO_SEQUENCE_ROW
+from tests.mariadb_server import PREFIXES, start_mariadb
+from tests.mirrors.world import MirrorWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.mysql_server import MysqlServer
+
+pytestmark = pytest.mark.mysql
+
+
+@pytest.fixture(scope="module", params=PREFIXES)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
+    with start_mariadb(tmp_path_factory.mktemp("mariadb"), request.param) as server:
+        yield server
+
+
+@pytest.fixture
+def world(server: MysqlServer, tmp_path: Path) -> MirrorWorld:
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET MASTER; CREATE DATABASE shop")
+    return MirrorWorld(server, tmp_path)
+
+
+def follow(world: MirrorWorld, *statements: str) -> dict[str, str | None]:
+    """Why each mirror is behind, after these statements."""
+    world.server.run_sql("; ".join(statements), "shop")
+    world.publish()
+    report = world.update()
+    assert [mirror.error for mirror in report.mirrors if mirror.error] == []
+    return {mirror.table: mirror.behind for mirror in report.mirrors}
+
+
+def test_a_table_that_is_replaced_by_its_like(world):
+    create = "CREATE OR REPLACE TABLE t (id INT PRIMARY KEY, a TEXT)"
+    follow(world, create, "INSERT INTO t VALUES (1, 'old'), (2, 'old')")
+    world.assert_equal()
+    follow(world, create, "INSERT INTO t VALUES (2, 'new')")
+    world.assert_equal()
+    follow(world, f"{create} SELECT 3 AS id, 'selected' AS a")
+    world.assert_equal()
+    follow(world, create)
+    world.assert_equal()
+
+
+def test_a_versioned_table_with_a_key(world):
+    follow(
+        world,
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT) WITH SYSTEM VERSIONING",
+        "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)",
+        "UPDATE t SET a = 5 WHERE id = 1",
+    )
+    world.assert_equal()
+    follow(world, "UPDATE t SET id = 4 WHERE id = 1", "DELETE FROM t WHERE id = 2", "REPLACE INTO t VALUES (3, 9)")
+    world.assert_equal()
+
+
+def test_a_sequence_waits_for_a_row_that_is_logged(world):
+    for statement in (
+        "CREATE SEQUENCE s CACHE 2",
+        "ALTER SEQUENCE s RESTART 50",
+        "CREATE OR REPLACE SEQUENCE s CACHE 2",
+        "ALTER SEQUENCE s MAXVALUE 1000",
+    ):
+        assert NO_SEQUENCE_ROW in (follow(world, statement)["shop.s"] or ""), statement
+        assert follow(world, "SELECT NEXTVAL(s)")["shop.s"] is None
+        world.assert_equal()

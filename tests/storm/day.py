@@ -1,0 +1,141 @@
+"""Two MariaDB servers, of which one is the primary: sessions, failovers and crashes of a day.
+Not here: the statements (`day_life.py`), the product's steps (`source.py`)."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pymysql
+
+from tests.landing.landing import executed
+from tests.mariadb_server import start_mariadb
+from tests.storm.workload import Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from random import Random
+
+    from tests.mariadb_server import MariadbServer
+    from tests.mysql_server import MysqlServer
+    from tests.storm.day_life import DayLife
+
+SECONDS = 60
+NO_WAITING = "SET innodb_lock_wait_timeout = 0, lock_wait_timeout = 0"
+OPTIONS = (
+    "--log-slave-updates",
+    # A server that is killed has all of its binlog in its tables.
+    "--innodb-flush-log-at-trx-commit=2",
+)
+
+
+@contextmanager
+def start_pair(folder: Path, version: str, workers: int) -> Iterator[Pair]:
+    """A primary and its replica; `workers` of the replica apply domains at once, 0 for one after the other."""
+    options = (*OPTIONS, f"--slave-parallel-threads={workers}", "--slave-parallel-mode=conservative")
+    with (
+        start_mariadb(folder / "a", version, *options) as primary,
+        start_mariadb(folder / "b", version, *options, "--server-id=2") as replica,
+    ):
+        pair = Pair(primary, replica)
+        pair.replicate()
+        yield pair
+
+
+class Pair:
+    """A primary and its replica, which takes over."""
+
+    def __init__(self, primary: MariadbServer, replica: MariadbServer) -> None:
+        self.primary, self.replica = primary, replica
+        self.failovers = self.crashes = 0
+
+    def replicate(self) -> None:
+        """The replica follows the primary from what its own binlog has."""
+        self.replica.run_sql(
+            f"SET GLOBAL gtid_slave_pos = '{executed(self.replica)}';"
+            f" CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={self.primary.port}, MASTER_USER='root',"
+            " MASTER_USE_GTID=slave_pos, MASTER_SSL=0, MASTER_CONNECT_RETRY=1; START SLAVE"
+        )
+
+    def catch_up(self) -> None:
+        """Waits until the replica has all of the primary.
+
+        Raises:
+            AssertionError: It stopped, with its error.
+        """
+        wanted, deadline = executed(self.primary), time.monotonic() + SECONDS
+        while not wanted <= executed(self.replica):
+            state = self.replica.run_sql("SHOW SLAVE STATUS\\G")
+            assert "Slave_SQL_Running: No" not in state, state
+            assert time.monotonic() < deadline, state
+            time.sleep(0.02)
+
+    def fail_over(self, *, crash: bool) -> None:
+        """The replica becomes the primary; the old primary, shut for writes or killed, follows it."""
+        old, new = self.primary, self.replica
+        self.catch_up()
+        if crash:
+            old.kill()
+        new.run_sql("STOP SLAVE; RESET SLAVE ALL")
+        if crash:
+            old.start_again()
+        self.primary, self.replica = new, old
+        self.replicate()
+        self.failovers += 1
+
+    def crash(self) -> None:
+        """The primary is killed, and starts again."""
+        self.primary.kill()
+        self.primary.start_again()
+        self.crashes += 1
+
+
+class DayWorkload(Workload):
+    """Sessions on whichever server is the primary."""
+
+    life: DayLife
+
+    def __init__(self, pair: Pair, random: Random, life: DayLife) -> None:
+        self._pair, self.holds = pair, True
+        super().__init__(pair.primary, random, life)
+
+    def steps(self, count: int) -> None:
+        """So many steps of sessions; now and then a session ends with its transaction prepared."""
+        for _ in range(count):
+            super().steps(1)
+            if self.holds and self._random.random() < 0.03:
+                self.hold()
+            elif self._random.random() < 0.1:
+                self.settle()
+
+    def hold(self) -> None:
+        """A transaction is prepared, and its session ends."""
+        with self._server.connect("shop") as connection, connection.cursor() as cursor:
+            try:
+                for statement in [NO_WAITING, *self.life.held()]:
+                    cursor.execute(statement)
+            except pymysql.err.MySQLError:
+                self.refused += 1
+
+    def _foreign(self) -> list[str]:
+        return [self.life.domain_of("ints"), *super()._foreign()]
+
+    def settle(self) -> None:
+        """Ends what is prepared: what reads rows at a position refuses to while there is any."""
+        with self._server.connect("shop") as connection, connection.cursor() as cursor:
+            cursor.execute("XA RECOVER")
+            for *_, data in cursor.fetchall():
+                name = data.decode()
+                cursor.execute(self.life.domain_of("ints"))
+                cursor.execute(f"XA {name.split()[0]} '{name}'")
+
+    def connect(self, server: MysqlServer) -> None:
+        """Sessions that never wait for a prepared transaction."""
+        super().connect(server)
+        self._do([NO_WAITING])
+
+    def move(self) -> None:
+        """The sessions connect to the primary of now."""
+        self.connect(self._pair.primary)
