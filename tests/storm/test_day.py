@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.mariadb_server import PREFIXES
-from tests.quality.spark_in_process import in_process
 from tests.seeds import seeds
 from tests.storm.day import DayWorkload, Pair, start_pair
 from tests.storm.day_life import DayLife
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["in_process"]
-
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
 ROUNDS, SPELLS, STEPS = 2, 4, 25
@@ -33,7 +30,6 @@ ROUNDS, SPELLS, STEPS = 2, 4, 25
 
 # What a run that dies has open, nobody closes.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("seed", seeds())
 @pytest.mark.parametrize("version", PREFIXES)
 def test_a_day(tmp_path: Path, version: str, seed: int, record_property: Callable[[str, Any], None]) -> None:
