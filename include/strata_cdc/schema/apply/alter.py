@@ -161,7 +161,11 @@ class _Altering:
         return periods[-1] if periods else period
 
     def versioned_after(self) -> bool:
-        settings = [step.versioned for step in self.steps if isinstance(step, SetVersioning)]
+        settings = [
+            step.versioned if isinstance(step, SetVersioning) else True
+            for step in self.steps
+            if isinstance(step, SetVersioning) or (isinstance(step, SetOptions) and step.options.versioned)
+        ]
         return settings[-1] if settings else self.before.versioned
 
     def rebuilds_nothing(self, keys: Sequence[Key]) -> bool:

@@ -78,7 +78,10 @@ def read_alter_option(cursor: TokenCursor) -> TableOptions:
     """Reads one or more table options of an ALTER TABLE, up to the next comma or the end of the list."""
     found = _Found()
     while cursor.word != "," and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
-        _read_option(cursor, found)
+        if cursor.take_all("WITH", "SYSTEM", "VERSIONING"):
+            found.versioned = True
+        else:
+            _read_option(cursor, found)
     return _options(found)
 
 
