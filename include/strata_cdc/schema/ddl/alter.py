@@ -111,7 +111,7 @@ class _Steps:
             self.skip_partition_step()
         elif cursor.take_all("SYSTEM", "VERSIONING"):
             self.found.append(SetVersioning(versioned=True))
-        elif cursor.sees("PERIOD", "FOR"):
+        elif cursor.sees("PERIOD", "FOR") or cursor.sees("PERIOD", "IF", "NOT", "EXISTS"):
             self.add_period()
         elif key_is_next(cursor):
             self.add_key()

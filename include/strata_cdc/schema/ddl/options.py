@@ -30,7 +30,7 @@ class _Found(Struct):
     row_format: str | None = None
     partitioning: str | None = None
     versioned: bool = False
-    sequence: bool = False
+    sequence: bool | None = None
 
 
 def read_charset_option(cursor: TokenCursor) -> tuple[str | None, str | None] | None:
