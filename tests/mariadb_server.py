@@ -70,6 +70,7 @@ def launch_mariadb(folder: Path, version: str, *options: str, port: int | None =
         *mariadb.server_command(prefix, data),
         "--skip-name-resolve",
         f"--pid-file={folder}/pid",
+        f"--tmpdir={folder}",  # a server that starts deletes the temporary tables there, whoever has made them
         f"--log-error={folder}/error.log",
         "--innodb-buffer-pool-size=64M",
         "--innodb-log-file-size=32M",

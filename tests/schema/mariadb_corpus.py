@@ -98,8 +98,8 @@ class Corpus:
     @contextlib.contextmanager
     def _server(self) -> Iterator[MariadbServer]:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            own = (f"--secure-file-priv={folder}", f"--tmpdir={folder}")
-            with start_mariadb(Path(folder), self.version, *OPTIONS, *own) as server:
+            secure = f"--secure-file-priv={folder}"
+            with start_mariadb(Path(folder), self.version, *OPTIONS, secure) as server:
                 yield server
 
     def _run_file(self, server: MariadbServer, path: Path) -> None:

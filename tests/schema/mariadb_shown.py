@@ -137,8 +137,8 @@ def differences(theirs: Shown, catalog: Catalog) -> list[str]:
 
 def _of_table(theirs: dict[str, Any], definition: TableDefinition) -> list[str]:
     definition = replace(definition, columns=tuple(column for column in definition.columns if not column.hidden))
-    for key in theirs["keys"].values():
-        _without_row_end(key, definition)
+    for name, key in theirs["keys"].items():
+        _without_row_end(name, key, definition)
         _without_lengths_of_geometries(key, definition)
     definition = shown._with_lengths_told(definition, theirs["keys"])
     ours = shown.shown_of(definition)
@@ -159,10 +159,11 @@ def _of_table(theirs: dict[str, Any], definition: TableDefinition) -> list[str]:
     return found
 
 
-def _without_row_end(key: dict[str, Any], definition: TableDefinition) -> None:
+def _without_row_end(name: str, key: dict[str, Any], definition: TableDefinition) -> None:
     """A unique key of a versioned table also has the end of the row's time, if the table declares that column."""
     if definition.versioned and key["kind"] in {"unique", "primary"}:
         ends = {column.name for column in definition.columns if column.generation_expression == "ROW END"}
+        ends -= {part.column for ours in definition.keys if ours.name == name for part in ours.parts}
         key["parts"] = [part for part in key["parts"] if part[0] not in ends] or key["parts"]
 
 

@@ -13,7 +13,7 @@ from strata_cdc.schema.ddl.possessive import _IS_SOUND, as_atomic
 
 TEXTS = st.text("'\"`\\a1 .$@/*-#!\n=(,)xNb:", max_size=30)
 PATTERNS = {
-    "lexer": lexer._scanner.__wrapped__(0, 0, "(?!)", "", "!").__self__,
+    "lexer": lexer._scanner.__wrapped__(0, 0, 1, "(?!)", "", "!").__self__,
     "secrets": secrets._ESCAPED,
     "secrets, plain": secrets._PLAIN,
 }

@@ -65,7 +65,7 @@ def fitting_widths(
     form: FormatDescription,
 ) -> npt.NDArray[np.int64] | None:
     """Widths of a table's cells with which the rows of an event end where the event does, and times are times; None if
-    no widths fit. Others may fit, too, which is rare: only a version of the table says how many rows there are.
+    no widths fit. Others may fit, too, which is very rare: only a version of the table says how many rows there are.
 
     Args:
         table_map: Of the event's table.
@@ -86,8 +86,7 @@ def fitting_widths(
         if not is_complete:
             continue
         first = widths.widths if first is None else first
-        cells = _old_cells(buffer, body, end, table_map, widths.widths, images=2 if kind in UPDATE_EVENTS else 1)
-        if all(_is_time(code, cell) for code, cell in cells):
+        if all(_judged(buffer, body, end, table_map, widths.widths, images=2 if kind in UPDATE_EVENTS else 1)):
             return widths.widths
     return first
 
@@ -111,7 +110,7 @@ def _possible_widths(table_map: TableMap) -> Iterator[CellWidths]:
         yield CellWidths(widths, cells.json_columns)
 
 
-def _old_cells(
+def _judged(
     buffer: npt.NDArray[np.uint8],
     body: int,
     end: int,
@@ -119,8 +118,9 @@ def _old_cells(
     widths: npt.NDArray[np.int64],
     *,
     images: int,
-) -> Iterator[tuple[int, bytes]]:
-    """The types and bytes of such cells in an event whose rows fit the widths."""
+) -> Iterator[bool]:
+    """Whether parts of an event whose rows fit the widths are as a server writes them: each image's null bits, and each
+    cell of such a column."""
     _, at = packed_length(buffer, body, end)
     present = []
     for _ in range(images):
@@ -129,13 +129,15 @@ def _old_cells(
         at += (len(widths) + 7) >> 3
     while at < end and any(present):
         for columns in present:
-            nulls, at = at, at + ((len(columns) + 7) >> 3)
+            nulls, at, used = at, at + ((len(columns) + 7) >> 3), len(columns) & 7
+            # Bits without a column are set (sql/rpl_record.cc, `pack_row`).
+            yield not used or int(buffer[at - 1]) >> used == 0xFF >> used
             for number, column in enumerate(columns):
                 if buffer[nulls + (number >> 3)] >> (number & 7) & 1:
                     continue
                 begin, at = at, int(cell_end(buffer, at, end, widths[column]))
                 if table_map.types[column] in OLD_TIMES:
-                    yield table_map.types[column], buffer[begin:at].tobytes()
+                    yield _is_time(table_map.types[column], buffer[begin:at].tobytes())
 
 
 def _is_time(code: int, cell: bytes) -> bool:

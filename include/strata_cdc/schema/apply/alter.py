@@ -141,7 +141,7 @@ class _Altering:
             row_format=row_format,
             versioned=self.versioned,
             period=self.period,
-            sequence=self.before.sequence,
+            sequence=self.sequence_after(),
         )
 
     def maybe_hashed(self, key: Key) -> Key:
@@ -161,8 +161,18 @@ class _Altering:
         return periods[-1] if periods else period
 
     def versioned_after(self) -> bool:
-        settings = [step.versioned for step in self.steps if isinstance(step, SetVersioning)]
+        settings = [
+            step.versioned if isinstance(step, SetVersioning) else True
+            for step in self.steps
+            if isinstance(step, SetVersioning) or (isinstance(step, SetOptions) and step.options.versioned)
+        ]
         return settings[-1] if settings else self.before.versioned
+
+    def sequence_after(self) -> bool:
+        """SEQUENCE=1 makes a sequence of a table that has the columns of one, and SEQUENCE=0 a table of a sequence."""
+        settings = [step.options.sequence for step in self.steps if isinstance(step, SetOptions)]
+        written = [setting for setting in settings if setting is not None]
+        return written[-1] if written else self.before.sequence
 
     def rebuilds_nothing(self, keys: Sequence[Key]) -> bool:
         """Whether keys are dropped and added again unchanged. The server ignores that: they keep their visibility,

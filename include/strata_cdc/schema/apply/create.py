@@ -61,7 +61,7 @@ def definition_from(change: CreateTable, database_collation: str | None) -> Tabl
         row_format=options.row_format,
         versioned=versioned,
         period=change.period,
-        sequence=options.sequence,
+        sequence=bool(options.sequence),
     )
 
 

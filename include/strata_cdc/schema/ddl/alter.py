@@ -111,7 +111,7 @@ class _Steps:
             self.skip_partition_step()
         elif cursor.take_all("SYSTEM", "VERSIONING"):
             self.found.append(SetVersioning(versioned=True))
-        elif cursor.sees("PERIOD", "FOR"):
+        elif cursor.sees("PERIOD", "FOR") or cursor.sees("PERIOD", "IF", "NOT", "EXISTS"):
             self.add_period()
         elif key_is_next(cursor):
             self.add_key()
@@ -346,6 +346,13 @@ class _Steps:
         else:
             self.skip_to_comma()
 
+    def with_versioning(self) -> None:
+        """WITH SYSTEM VERSIONING; WITH VALIDATION."""
+        if self.cursor.take_all("SYSTEM", "VERSIONING"):
+            self.found.append(SetVersioning(versioned=True))
+        else:
+            self.skip_to_comma()
+
     def step_without_effect(self) -> None:
         """LOCK, VALIDATION and similar steps."""
         self.skip_to_comma()
@@ -425,7 +432,7 @@ _READERS: dict[str, Callable[[_Steps], None]] = {
     "IMPORT": _Steps.import_tablespace,
     "ALGORITHM": _Steps.algorithm,
     "LOCK": _Steps.step_without_effect,
-    "WITH": _Steps.step_without_effect,
+    "WITH": _Steps.with_versioning,
     "WITHOUT": _Steps.step_without_effect,
     "SECONDARY_LOAD": _Steps.step_without_effect,
     "SECONDARY_UNLOAD": _Steps.step_without_effect,

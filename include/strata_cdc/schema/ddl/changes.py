@@ -118,8 +118,8 @@ class TableOptions(Struct, frozen=True):
     """The PARTITION BY clause as written."""
     versioned: bool = False
     """WITH SYSTEM VERSIONING."""
-    sequence: bool = False
-    """SEQUENCE=1."""
+    sequence: bool | None = None
+    """SEQUENCE=1, SEQUENCE=0; None if neither is written."""
 
 
 # Steps of an ALTER TABLE -------------------------------------------------------------------------

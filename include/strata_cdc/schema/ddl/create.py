@@ -129,6 +129,7 @@ def read_period(cursor: TokenCursor) -> ApplicationPeriod | None:
     """Reads `PERIOD FOR name (start, end)` of MariaDB; None for SYSTEM_TIME, whose columns say themselves what they
     are."""
     cursor.expect("PERIOD")
+    cursor.take_all("IF", "NOT", "EXISTS")  # a table has at most one
     cursor.expect("FOR")
     is_of_system = cursor.word == "SYSTEM_TIME"
     name = cursor.name()

@@ -30,7 +30,7 @@ class _Found(Struct):
     row_format: str | None = None
     partitioning: str | None = None
     versioned: bool = False
-    sequence: bool = False
+    sequence: bool | None = None
 
 
 def read_charset_option(cursor: TokenCursor) -> tuple[str | None, str | None] | None:
@@ -78,7 +78,10 @@ def read_alter_option(cursor: TokenCursor) -> TableOptions:
     """Reads one or more table options of an ALTER TABLE, up to the next comma or the end of the list."""
     found = _Found()
     while cursor.word != "," and not cursor.at_end() and cursor.word not in {"PARTITION", "REMOVE"}:
-        _read_option(cursor, found)
+        if cursor.take_all("WITH", "SYSTEM", "VERSIONING"):
+            found.versioned = True
+        else:
+            _read_option(cursor, found)
     return _options(found)
 
 

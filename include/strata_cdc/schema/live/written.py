@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _GONE = frozenset({1049, 1146})
 """ER_BAD_DB_ERROR, ER_NO_SUCH_TABLE."""
+_BROKEN = frozenset({1017, 1030, 1033, 1034, 1194, 1195, 1932})
+"""A file is missing or wrong, or a table is marked as crashed: no other table is affected."""
 
 
 def read_written(
@@ -44,13 +46,17 @@ def read_written(
     with connection.cursor() as cursor:
         cursor.execute("SET SESSION sql_mode = '', sql_quote_show_create = 1")
         for name in names:
-            statement = _statement(cursor, name)
-            if statement is None:
-                continue
             try:
+                statement = _statement(cursor, name)
+                if statement is None:
+                    continue
                 definitions[name] = _definition(statement, DdlContext(name.database, flavour=flavour))
             except DdlError as fault:
                 doubtful[name] = f"its CREATE TABLE is not understood: {fault.message}"
+            except pymysql.MySQLError as error:
+                if error.args[0] not in _BROKEN:
+                    raise
+                doubtful[name] = f"the server cannot open it: {error.args[1]}"
     return definitions, doubtful
 
 
