@@ -14,7 +14,7 @@ from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewColumn
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.column_sources import converted_place_of, kinds_of, place_of, view_column, view_columns
 from strata_cdc.tables.key_stages import KeyOf, KeyStages, StageColumn, key_of_row, key_stages, stage_column
-from strata_cdc.tables.lifetimes import keeps_shown
+from strata_cdc.tables.lifetimes import keeps_shown, shows_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -116,7 +116,14 @@ def _shown_in_stages(life: TableLifetime, stages: KeyStages, at: int) -> Iterabl
         last = stages.last_of(stage)
         value, column = life.eras[last].values[at], life.eras[last].values[at].origin.column
         if column is not None and not _keeps_shown(life.eras[last], life.eras[last + 1], at):
-            then = replace(view_column(column, is_key=False), stage=stage, is_shown=False, of=at, unlike=value.unknown)
+            then = replace(
+                view_column(column, is_key=False),
+                stage=stage,
+                is_shown=False,
+                of=at,
+                unlike=value.unknown,
+                is_castable=shows_some(column, life.definition.columns[at]),
+            )
             yield then, stage_column(life.eras[: last + 1], stage, column)
 
 
