@@ -79,26 +79,26 @@ def changes_layout(life: TableLifetime, columns: Sequence[ViewColumn]) -> ViewLa
     return ViewLayout(life, tuple(columns), place_of, KeyStages((0,) * len(life.eras)))
 
 
-def rows_layout(life: TableLifetime, key_of: KeyOf) -> ViewLayout:
+def rows_layout(lifetime: TableLifetime, key_of: KeyOf) -> ViewLayout:
     """The layout of a view of present rows, with the values that conversions have left.
 
     Args:
-        life: The table's lifetime.
+        lifetime: The table's lifetime.
         key_of: Gives the columns of a version's key, by folded name.
     """
-    return _layout(life, key_of, key_stages(life.eras, key_of))
+    return _layout(lifetime, key_of, key_stages(lifetime.eras, key_of))
 
 
-def history_layout(life: TableLifetime, key_of: KeyOf) -> ViewLayout:
+def history_layout(lifetime: TableLifetime, key_of: KeyOf) -> ViewLayout:
     """The layout of a history, with the values that rows had then: a stage also ends where an ALTER may have changed
     what is shown of them.
 
     Args:
-        life: The table's lifetime.
+        lifetime: The table's lifetime.
         key_of: Gives the columns of a version's key, by folded name.
     """
-    layout = _layout(life, key_of, key_stages(life.eras, key_of, _shows_other))
-    then = [one for at in range(len(layout.shown)) for one in _shown_in_stages(life, layout.stages, at)]
+    layout = _layout(lifetime, key_of, key_stages(lifetime.eras, key_of, _shows_other))
+    then = [one for at in range(len(layout.shown)) for one in _shown_in_stages(lifetime, layout.stages, at)]
     return replace(layout, in_stages=(*layout.in_stages, *then))
 
 
