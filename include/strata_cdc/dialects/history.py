@@ -291,6 +291,16 @@ class HistoryWriter(RowsWriter):
         events = f"owned_{stage}" if self._follows(stage) else f"events_{stage}"
         return exp.select(*self._passed_on(), *self._fillings(stage), *ends).from_(events)
 
+    def _fillings(self, stage: int) -> list[exp.Expr]:
+        fillings = super()._fillings(stage)
+        if self._source.stages == 1:
+            return fillings
+        # A version that has ended keeps its values: several of them may come from one change.
+        ended = equal("put", _ENDED)
+        return [
+            exp.alias_(_either(ended, column_of(one.alias), one.unalias()), one.alias, quoted=True) for one in fillings
+        ]
+
     def _numbered(self, stage: int) -> exp.Select:
         """The events of a stage without a key, with their numbers among those with equal rows."""
         number = along(exp.RowNumber(), [*self._identity(stage), column_of("put")])
