@@ -72,20 +72,23 @@ def valid_at(found: pa.Table, seq: int) -> pa.Table:
 
 
 def assert_valid(history: MirrorHistory, found: pa.Table, seq: int, selected: Any) -> None:
-    """What a history says of a position is what SELECT gave there, in the columns that the table had then and now."""
+    """What a history says of a position is what SELECT gave there, in the columns that the table had then and now, and
+    in their types of then."""
     assert found.schema.names[-len(VALIDITY) :] == [name for name, _ in VALIDITY]
     era = [one for one in history.eras if one.begins <= seq][-1]
     then = [fold_name(column.name) for column in era.definition.columns]
     pairs = [
-        (at, column, then.index(fold_name(value.column.name)))
-        for at, (column, value) in enumerate(zip(history.mirror.definition.columns, era.values, strict=True))
-        if value.column is not None
+        (at, then.index(fold_name(value.origin.column.name)))
+        for at, value in enumerate(era.values)
+        if value.origin.column is not None
     ]
-    definition = replace(history.mirror.definition, columns=tuple(column for _, column, _ in pairs), keys=())
+    definition = replace(
+        history.mirror.definition, columns=tuple(era.definition.columns[at] for _, at in pairs), keys=()
+    )
     schema = state_schema(definition)
     # By number: a column that has one of our names has another one in the view.
-    rows = valid_at(found, seq).select([at for at, _, _ in pairs]).rename_columns(schema.names).cast(schema)
-    wanted = [tuple(row[at] for _, _, at in pairs) for row in selected]
+    rows = valid_at(found, seq).select([at for at, _ in pairs]).rename_columns(schema.names).cast(schema)
+    wanted = [tuple(row[at] for _, at in pairs) for row in selected]
     compared = compare_rows(TableState(definition, rows), wanted)
     assert (str(history.mirror.table), seq, compared.examples) == (str(history.mirror.table), seq, ())
     assert compared.equal

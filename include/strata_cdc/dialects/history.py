@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from strata_cdc.dialects.made_values import with_lookups
 from strata_cdc.dialects.moved_rows import RowsWriter, edge
-from strata_cdc.dialects.trees import aliased, along, column_of, create_view, equal, is_in, name_of
+from strata_cdc.dialects.trees import aliased, along, column_of, create_view, equal, is_in, name_of, type_text
 from strata_cdc.dialects.views import NO_IMAGE
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class HistoryWriter(RowsWriter):
         apart = exp.Sub(this=exp.Literal.number(-1), expression=column_of("seq"))
         carried |= {"put": column_of("side"), "segment": _either(is_row, column_of("segment"), apart)}
         for what, _, kind in _WHEN:
-            end = _either(equal("put", _ENDED), column_of(f"to_{what}"), self._end(stage - 1, what, kind))
+            end = self._end(stage - 1, what, kind)
             carried[f"ended_{what}"] = _either(is_row, self._typed(exp.null(), kind), end)
         for at in self._shown():
             is_shown = exp.or_(is_row.copy(), equal("put", _ENDED))
@@ -167,11 +167,21 @@ class HistoryWriter(RowsWriter):
         is_lacking = exp.Is(this=column_of(f"v{form}"), expression=exp.null())
         if then.unlike is not None:
             unlike = self._not_known(f"the log does not tell {then.unlike}", column)
-            is_told = exp.Is(this=value, expression=exp.null())
-            told = _either(is_told, self._struct(column, u=why), unlike)
+            is_told: exp.Expr = exp.Is(this=value, expression=exp.null())
+            shown: exp.Expr = exp.null()
+            if then.is_castable:
+                shown = self._tried(value, column.kind)
+                again = exp.NullSafeEQ(this=self._tried(shown.copy(), then.kind), expression=value.copy())
+                is_told = exp.or_(is_told, again)
+            told = _either(is_told, self._struct(column, v=shown, u=why), unlike)
         else:
             told = self._struct(column, v=self._typed(value, column.kind), u=why)
         return _either(is_lacking, lacks, told)
+
+    def _tried(self, value: exp.Expr, kind: pa.DataType) -> exp.Expr:
+        """A cast; NULL if the type has no such value."""
+        built = exp.DataType.build(type_text(self._dialect, kind), dialect=self._dialect.value)
+        return exp.TryCast(this=value, to=built, safe=True)
 
     # Events -------------------------------------------------------------------------------------
 
@@ -281,6 +291,16 @@ class HistoryWriter(RowsWriter):
         events = f"owned_{stage}" if self._follows(stage) else f"events_{stage}"
         return exp.select(*self._passed_on(), *self._fillings(stage), *ends).from_(events)
 
+    def _fillings(self, stage: int) -> list[exp.Expr]:
+        fillings = super()._fillings(stage)
+        if self._source.stages == 1:
+            return fillings
+        # A version that has ended keeps its values: several of them may come from one change.
+        ended = equal("put", _ENDED)
+        return [
+            exp.alias_(_either(ended, column_of(one.alias), one.unalias()), one.alias, quoted=True) for one in fillings
+        ]
+
     def _numbered(self, stage: int) -> exp.Select:
         """The events of a stage without a key, with their numbers among those with equal rows."""
         number = along(exp.RowNumber(), [*self._identity(stage), column_of("put")])
@@ -327,8 +347,6 @@ class HistoryWriter(RowsWriter):
         if stage < self._source.stages - 1:
             then = self._history.stages_begin[stage]
             ends.append(exp.If(this=self._is_left(stage), true=self._at(then, what, kind)))
-        elif stage:
-            ends.append(exp.If(this=equal("put", _ENDED), true=next_.copy()))
         for at, emptied in enumerate(self._history.emptied):
             ends.append(exp.If(this=equal("segment", at), true=self._at(emptied, what, kind)))
         return exp.Case(ifs=ends) if len(ends) > 1 else next_

@@ -123,7 +123,9 @@ class ViewColumn(Struct, frozen=True):
     of: int | None = None
     """Of a column that is not shown: the index of the column of the view whose values it has in that stage."""
     unlike: str | None = None
-    """With `of`: why the view cannot show these values, because its column has another type."""
+    """With `of`: why the view cannot show values that its column's type does not have."""
+    is_castable: bool = False
+    """With `unlike`: whether a value is the same in the column's type if a cast back gives it again."""
 
 
 class ViewSource(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The stages of a table, series of versions in which rows are told apart in one way, and the columns by which they are.
+"""The stages of a table, series of versions in which the same columns identify rows, and these columns.
 Not here: the conversions themselves (`origins.py`), SQL (`dialects/views.py`)."""
 
 from __future__ import annotations
@@ -52,27 +52,27 @@ class KeyStages(Struct, frozen=True):
 
 
 def key_stages(
-    eras: Sequence[VersionSpan], key_of: KeyOf, ends_too: Callable[[VersionSpan, VersionSpan], bool] | None = None
+    versions: Sequence[VersionSpan], key_of: KeyOf, ends_too: Callable[[VersionSpan, VersionSpan], bool] | None = None
 ) -> KeyStages:
     """The stages of a table.
 
     Args:
-        eras: The table's versions.
+        versions: The table's versions.
         key_of: Gives the columns of a version's key.
         ends_too: Whether a stage also ends between two versions for another reason.
     """
     of_eras = [0]
-    for era, following in pairwise(eras):
+    for era, following in pairwise(versions):
         ends = _ends(era, following, key_of) or (ends_too is not None and ends_too(era, following))
         of_eras.append(of_eras[-1] + ends)
     stages = KeyStages(tuple(of_eras))
     lasts = [(stage, stages.last_of(stage)) for stage in range(of_eras[-1] + 1)]
     keys = [
-        stage_column(eras[: last + 1], stage, column)
+        stage_column(versions[: last + 1], stage, column)
         for stage, last in lasts
-        for column in key_of_row(eras[last].definition, key_of)
+        for column in key_of_row(versions[last].definition, key_of)
     ]
-    without = frozenset(stage for stage, last in lasts if not key_of(eras[last].definition))
+    without = frozenset(stage for stage, last in lasts if not key_of(versions[last].definition))
     return KeyStages(stages.of_eras, tuple(keys), without)
 
 
@@ -82,23 +82,22 @@ def key_of_row(definition: TableDefinition, key_of: KeyOf) -> list[Column]:
     return [column for column in definition.columns if not key or fold_name(column.name) in key]
 
 
-def stage_column(eras: Sequence[VersionSpan], stage: int, column: Column) -> StageColumn:
+def stage_column(versions: Sequence[VersionSpan], stage: int, column: Column) -> StageColumn:
     """A column of the last of some versions.
 
     Args:
-        eras: The versions up to the end of the stage.
+        versions: The versions up to the end of the stage.
         stage: The number of the stage.
         column: The column, as the last of the versions has it.
     """
     origins = [ValueOrigin(column)]
-    for era, following in reversed(list(pairwise(eras))):
+    for era, following in reversed(list(pairwise(versions))):
         origins.append(earlier_origin(origins[-1], era.definition, following.effect))
     return StageColumn(stage, column, tuple(origins[::-1]))
 
 
 def _ends(era: VersionSpan, following: VersionSpan, key_of: KeyOf) -> bool:
-    """Whether rows are told apart in another way after a statement, or rows that were never there together may become
-    equal."""
+    """Whether other columns identify rows after a statement, or rows that were never there together may be equal."""
     if bool(key_of(era.definition)) != bool(key_of(following.definition)):
         return True
     after = key_of_row(following.definition, key_of)

@@ -3,7 +3,7 @@ Not here: SQL (`dialects/views.py`), replaying rows in Arrow (`quality/proof/rep
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from msgspec import Struct
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from strata_cdc.schema.history.versions import TableChange
     from strata_cdc.schema.model.definition import Column, TableDefinition, TableName
+
+
+_DIGITS_OF_DOUBLE: Final = 15
 
 
 class Value(Struct, frozen=True):
@@ -239,6 +242,31 @@ def is_shown_by_cast(before: Column, after: Column) -> bool:
     if families == (Family.INTEGER, Family.DECIMAL):
         return (other.length or 10) - (other.decimals or 0) >= _digits(arrow_type(before))
     return families[0] in {Family.CHARACTERS, Family.TEXT, Family.LABELS} and families[1] is Family.TEXT
+
+
+def shows_some(before: Column, after: Column) -> bool:
+    """Whether a cast to a column's later type shows each value as it was that is the same after a cast back."""
+    one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
+    kinds = arrow_type(before), arrow_type(after)
+    texts = {Family.CHARACTERS, Family.TEXT, Family.LABELS}
+    if one.kind.facts.family in texts or one.kind is TypeKind.JSON:
+        return other.kind.facts.family in texts
+    if one.kind in {TypeKind.DATE, TypeKind.DATETIME}:
+        return other.kind in {TypeKind.DATE, TypeKind.DATETIME}
+    if one.kind is TypeKind.YEAR:
+        return _is_number(other, kinds[1])
+    if not _is_number(one, kinds[0]):
+        return False
+    is_text = other.kind.facts.family in {Family.CHARACTERS, Family.TEXT}
+    # Of more digits, a DOUBLE may print other ones than the server.
+    is_short = other.kind is TypeKind.DOUBLE and _digits(kinds[0]) <= _DIGITS_OF_DOUBLE
+    return _is_number(other, kinds[1]) or is_short or is_text
+
+
+def _is_number(column_type: ColumnType, kind: pa.DataType) -> bool:
+    """Whether values are numbers in change tables, and SELECT shows them so."""
+    is_shown_so = column_type.kind.facts.family in {Family.INTEGER, Family.DECIMAL} and not column_type.zerofill
+    return is_shown_so and (pa.types.is_integer(kind) or pa.types.is_decimal(kind))
 
 
 def _keeps_in_family(column_type: ColumnType, other: ColumnType, before: pa.DataType, after: pa.DataType) -> bool:

@@ -14,7 +14,7 @@ from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewColumn
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.column_sources import converted_place_of, kinds_of, place_of, view_column, view_columns
 from strata_cdc.tables.key_stages import KeyOf, KeyStages, StageColumn, key_of_row, key_stages, stage_column
-from strata_cdc.tables.lifetimes import keeps_shown
+from strata_cdc.tables.lifetimes import keeps_shown, shows_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -79,26 +79,26 @@ def changes_layout(life: TableLifetime, columns: Sequence[ViewColumn]) -> ViewLa
     return ViewLayout(life, tuple(columns), place_of, KeyStages((0,) * len(life.eras)))
 
 
-def rows_layout(life: TableLifetime, key_of: KeyOf) -> ViewLayout:
+def rows_layout(lifetime: TableLifetime, key_of: KeyOf) -> ViewLayout:
     """The layout of a view of present rows, with the values that conversions have left.
 
     Args:
-        life: The table's lifetime.
+        lifetime: The table's lifetime.
         key_of: Gives the columns of a version's key, by folded name.
     """
-    return _layout(life, key_of, key_stages(life.eras, key_of))
+    return _layout(lifetime, key_of, key_stages(lifetime.eras, key_of))
 
 
-def history_layout(life: TableLifetime, key_of: KeyOf) -> ViewLayout:
+def history_layout(lifetime: TableLifetime, key_of: KeyOf) -> ViewLayout:
     """The layout of a history, with the values that rows had then: a stage also ends where an ALTER may have changed
     what is shown of them.
 
     Args:
-        life: The table's lifetime.
+        lifetime: The table's lifetime.
         key_of: Gives the columns of a version's key, by folded name.
     """
-    layout = _layout(life, key_of, key_stages(life.eras, key_of, _shows_other))
-    then = [one for at in range(len(layout.shown)) for one in _shown_in_stages(life, layout.stages, at)]
+    layout = _layout(lifetime, key_of, key_stages(lifetime.eras, key_of, _shows_other))
+    then = [one for at in range(len(layout.shown)) for one in _shown_in_stages(lifetime, layout.stages, at)]
     return replace(layout, in_stages=(*layout.in_stages, *then))
 
 
@@ -116,7 +116,14 @@ def _shown_in_stages(life: TableLifetime, stages: KeyStages, at: int) -> Iterabl
         last = stages.last_of(stage)
         value, column = life.eras[last].values[at], life.eras[last].values[at].origin.column
         if column is not None and not _keeps_shown(life.eras[last], life.eras[last + 1], at):
-            then = replace(view_column(column, is_key=False), stage=stage, is_shown=False, of=at, unlike=value.unknown)
+            then = replace(
+                view_column(column, is_key=False),
+                stage=stage,
+                is_shown=False,
+                of=at,
+                unlike=value.unknown,
+                is_castable=shows_some(column, life.definition.columns[at]),
+            )
             yield then, stage_column(life.eras[: last + 1], stage, column)
 
 
