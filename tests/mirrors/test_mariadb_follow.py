@@ -75,3 +75,15 @@ def test_a_sequence_waits_for_a_row_that_is_logged(world):
         assert NO_SEQUENCE_ROW in (follow(world, statement)["shop.s"] or ""), statement
         assert follow(world, "SELECT NEXTVAL(s)")["shop.s"] is None
         world.assert_equal()
+
+
+def test_minimal_images_of_a_sequence(world):
+    follow(world, "CREATE SEQUENCE s START 7 INCREMENT 5 CACHE 2", "SELECT NEXTVAL(s)")
+    minimal = "SET binlog_row_image = MINIMAL"
+    follow(world, minimal, "SELECT NEXTVAL(s), NEXTVAL(s), NEXTVAL(s)", "SELECT SETVAL(s, 500)")
+    world.assert_equal()
+    # What the images lack has been changed by a statement without a row.
+    altered = follow(world, "ALTER SEQUENCE s INCREMENT 3", minimal, "SELECT NEXTVAL(s), NEXTVAL(s), NEXTVAL(s)")
+    assert NO_SEQUENCE_ROW in (altered["shop.s"] or "")
+    assert follow(world, "SELECT SETVAL(s, 900)")["shop.s"] is None
+    world.assert_equal()

@@ -69,7 +69,7 @@ class Pair:
         while not wanted <= executed(self.replica):
             state = self.replica.run_sql("SHOW SLAVE STATUS\\G")
             assert "Slave_SQL_Running: No" not in state, state
-            assert time.monotonic() < deadline, state
+            assert time.monotonic() < deadline, f"{wanted} is not in {executed(self.replica)}: {state}"
             time.sleep(0.02)
 
     def fail_over(self, *, crash: bool) -> None:
