@@ -111,7 +111,7 @@ class DayLife(RandomLife):
             f"CREATE OR REPLACE TABLE copy_{table} SELECT * FROM {table}",
             self._create(table).replace("CREATE TABLE", "CREATE OR REPLACE TABLE"),
             f"RENAME TABLE IF EXISTS nothing TO anything, {table} TO old_{table}, old_{table} TO {table}",
-            "DELETE HISTORY FROM versioned",
+            f"DELETE HISTORY FROM {table}",
             f"ALTER TABLE {table} {random.choice(['ADD', 'DROP'])} SYSTEM VERSIONING",
         ]
         return [random.choice(settings + statements)]

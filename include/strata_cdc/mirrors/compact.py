@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from strata_cdc.files.storage import delete_file, file_times
 from strata_cdc.mirrors.apply import refuse_foreign
-from strata_cdc.mirrors.data_files import read_file_rows, write_rows
+from strata_cdc.mirrors.data_files import has_map, read_file_rows, write_rows
 from strata_cdc.mirrors.log import added_since, commit_times, now_ms, read_snapshot, readable_versions
 from strata_cdc.mirrors.log_cut import cut_log
 from strata_cdc.mirrors.vectors import FOLDER
@@ -91,6 +91,8 @@ def compact(mirror: Mirror) -> tuple[Mirror, Compacted]:
         before = len(mirror.snapshot.files)
         if not chosen:
             return mirror, Compacted(before, before, 0)
+        # A file begins with the map `_invalid` or never has it: with it first, all rows fit into one file.
+        chosen.sort(key=lambda file: not has_map(mirror.url, file))
         added = list(write_rows(mirror.url, mirror.schema, _rows(mirror, chosen), limits=mirror.limits))
         now = now_ms()
         actions = [_moved(file.removed(now)) for file in chosen] + [_moved(file.added()) for file in added]

@@ -57,6 +57,17 @@ def write_rows(
     yield from writing.close()
 
 
+def has_map(url: str, file: LiveFile) -> bool:
+    """Whether a data file has the map `_invalid`.
+
+    Raises:
+        DamagedFileError: The file is gone, or has other rows than the log says.
+        LakeUnavailableError: The storage does not answer.
+    """
+    with _Opened(url, file) as parquet:
+        return INVALID_COLUMN in parquet.schema_arrow.names
+
+
 class _Files:
     """The files of one call, one after the other."""
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from strata_cdc.mirrors.complete import completed
 from strata_cdc.mirrors.key_index import KeyLookup
 from strata_cdc.mirrors.layout import SEQ
-from strata_cdc.tables.state import ImageChanges, in_order, row_codes
+from strata_cdc.tables.state import ImageChanges, in_order, row_codes, sequence_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,18 +55,20 @@ def reduce_changes(
     ordered = in_order(changes)
     events = ImageChanges.of(ordered, definition)
     seqs = np.asarray(ordered["_seq"].to_numpy())[events.put]
+    if definition.sequence:
+        return _replaced(rows_of(events.before), events, int(seqs[-1]))
     after = completed(events, definition, key, ordered["_missing"], rows_of)
     put = after.append_column(pa.field(SEQ, pa.int64()), pa.array(seqs, pa.int64()))
-    if definition.sequence:
-        return _replaced(rows_of(events.before), put)
     return (_by_key if key else _by_row)(events, put, list(key) or after.schema.names)
 
 
-def _replaced(rows: pa.Table, put: pa.Table) -> Reduced:
+def _replaced(rows: pa.Table, events: ImageChanges, seq: int) -> Reduced:
     """A sequence has one row, and each change replaces it: the log has them as inserts."""
-    names = [name for name in put.schema.names if name != SEQ]
-    gone = KeyLookup(rows.select(names), np.ones(rows.num_rows, np.int64), exact=False)
-    return Reduced(gone=gone, put=put.slice(max(0, put.num_rows - 1)))
+    put = sequence_row(rows, events)
+    gone = KeyLookup(rows.select(put.schema.names), np.ones(rows.num_rows, np.int64), exact=False)
+    return Reduced(
+        gone=gone, put=put.append_column(pa.field(SEQ, pa.int64()), pa.array([seq] * put.num_rows, pa.int64()))
+    )
 
 
 def _times(events: ImageChanges) -> Ints:

@@ -276,8 +276,8 @@ class End(Struct, frozen=True):
 
 
 def _stop_by_set(missing: Executed, batch: TransactionBatch, first: int) -> int | None:
-    """The row after the one with which the set is complete; that row itself, if it shows that numbers of the set were
-    missing (MariaDB)."""
+    """The row after the one with which the set is complete; the row itself, if it shows that numbers of the set were
+    skipped (MariaDB)."""
     held = Held(missing).of(batch)[first:]
     left = (
         _left_of_domains(missing, batch, first) if isinstance(missing, DomainSet) else missing.count() - np.cumsum(held)

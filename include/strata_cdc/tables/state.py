@@ -60,10 +60,29 @@ def apply_changes(state: pa.Table, changes: pa.Table, definition: TableDefinitio
     events = ImageChanges.of(ordered, definition)
     refuse_unlogged_values(events, definition, ordered["_missing"])
     if definition.sequence:
-        return events.after.slice(events.after.num_rows - 1)
+        return sequence_row(state, events)
     if key:
         return last_of_each_key(state, events, filled(state, events, key) if events.absent else events.after, key)
     return _what_is_left(state, events)
+
+
+def sequence_row(state: pa.Table, events: ImageChanges) -> pa.Table:
+    """The row of a sequence after its changes: what MINIMAL images lack is as it was before. No row if that is unknown.
+
+    Args:
+        state: Its row before; none if that is not known.
+        events: The changes, in order.
+    """
+    images = pa.concat_tables([state.select(events.after.schema.names), events.after])
+    columns = []
+    for name in images.schema.names:
+        present = np.ones(images.num_rows, bool)
+        present[state.num_rows + events.absent.get(name, np.empty(0, np.int64))] = False
+        known = np.flatnonzero(present)
+        if not len(known):
+            return images.slice(0, 0)
+        columns.append(images[name].slice(int(known[-1]), 1))
+    return pa.Table.from_arrays(columns, schema=images.schema)
 
 
 def in_order(changes: pa.Table) -> pa.Table:
@@ -110,7 +129,9 @@ class ImageChanges:
         put, taken = (np.flatnonzero(_as_numpy(which)) for which in (is_put, is_taken))
         # In `_missing`, columns have their own names.
         absent = {names[name]: where for name in names if len(where := lists_with(missing, name))}
-        inserted = np.flatnonzero(_as_numpy(pc.equal(op, "insert"))) if absent else put[:0]
+        # The inserts of a sequence change its row.
+        has_defaults = bool(absent) and not definition.sequence
+        inserted = np.flatnonzero(_as_numpy(pc.equal(op, "insert"))) if has_defaults else put[:0]
         for column in definition.columns:
             after = _with_default(after, column, absent, inserted, put)
         absent = {name: where for name, where in absent.items() if len(where)}

@@ -201,7 +201,8 @@ def _compacted(mirror: Mirror, locks: MirrorLocks) -> KeptUp:
             mirror, step = compact(mirror)
         rewritten += step.rows_rewritten
         wear = wear_of(mirror)
-        if not (wear.small_files or wear.dead_files):
+        is_stuck = step.files_after >= step.files_before and not wear.dead_files
+        if is_stuck or not (wear.small_files or wear.dead_files):
             return KeptUp(str(mirror.table), compacted=Compacted(before, len(mirror.snapshot.files), rewritten))
         time.sleep(_PAUSE_SECONDS)
 
