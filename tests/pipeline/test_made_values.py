@@ -310,6 +310,25 @@ def test_a_row_of_a_version_of_which_nothing_was_published_is_an_error(world: Mi
                     connection.execute(f"SELECT * FROM shop.{view}").arrow().read_all()
 
 
+def test_a_null_is_not_taken_for_an_empty_label(world: MirrorWorld) -> None:
+    world.server.run_sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, c SET('x', 'y', '')); INSERT INTO t VALUES (1, 4), (2, NULL), (3, 'x');"
+        "SET SESSION sql_mode = ''; ALTER TABLE t MODIFY c SET('x', 'y')",
+        "shop",
+    )
+    world.publish()
+    with world.server.connect("shop") as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT id, c FROM t ORDER BY id")
+        selected_rows = [*cursor.fetchall()]
+    assert selected_rows[1] == (2, None)
+    for through in (Through.FILES, Through.DELTA):
+        with duckdb.connect() as duck:
+            load_delta(duck)
+            for statement in statements_of(world, through):
+                duck.execute(statement)
+            assert duck.execute("SELECT id, c FROM shop.t ORDER BY id").fetchall() == selected_rows
+
+
 def statements_of(world: MirrorWorld, through: Through) -> list[str]:
     made = make_views(world.lake, "s", world.engine, Dialect.DUCKDB, through)
     return [statement for one in made for statement in one.statements]

@@ -458,8 +458,10 @@ class Writer:
         if not made.asks_texts:
             return self._raw(place, inside)
         text = self._kept_text(place, ViewColumn("", "", pa.string()), inside)
-        parts = [exp.Coalesce(this=text, expressions=[exp.Literal.string("")]), exp.Literal.string(":")]
-        return exp.Anonymous(this="concat", expressions=[*parts, self._raw(place, inside)])
+        known = exp.Coalesce(this=text, expressions=[exp.Literal.string("")])
+        # NULL for a NULL, which DuckDB's CONCAT leaves out.
+        label = exp.DPipe(this=known, expression=exp.Literal.string(":"))
+        return exp.DPipe(this=label, expression=self._raw(place, inside))
 
     def _converted(self, place: ColumnSource, column: ViewColumn, inside: str) -> exp.Expr:
         """A value after all conversions; NULL if it is not known what the server made of it."""
