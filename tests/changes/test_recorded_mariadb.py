@@ -8,15 +8,11 @@ from __future__ import annotations
 import json
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zlib import crc32
 
 import pytest
 
 from strata_cdc.binlog.bytes.codes import EventType
-from strata_cdc.binlog.bytes.files import open_binlog
-from strata_cdc.binlog.events.transactions import read_transactions
 from strata_cdc.cli.main import run
-from strata_cdc.errors import UnsupportedEventError
 from tests.changes.record_mariadb import FOLDER, MORE, STATEMENTS
 from tests.mariadb_server import PREFIXES
 
@@ -128,14 +124,3 @@ def test_rows_between_the_events_of_an_alter_have_the_columns_of_before(version:
     assert between > 0
     with_b = ["b" in change["after"] for change in decoded(path, tmp_path / "rows.jsonl") if change["op"] == "insert"]
     assert with_b == [False] * (before + between) + [True] * (len(rows) - before - between)
-
-
-def test_rows_in_parts_are_refused_by_their_type(tmp_path: Path):
-    """Row events above 1 GiB, which 12.3 splits."""
-    source = FOLDER / "11.8" / "no_positions_in_a_group.binlog"
-    first = next(one for one in events_of(source) if one.kind == EventType.WRITE_ROWS_V1)
-    split = first.data[:4] + bytes([EventType.PARTIAL_ROW_DATA]) + first.data[5:-4]
-    path = tmp_path / "binlog.000001"
-    path.write_bytes(source.read_bytes().replace(first.data, split + crc32(split).to_bytes(4, "little")))
-    with open_binlog(path) as binlog, pytest.raises(UnsupportedEventError, match="PARTIAL_ROW_DATA"):
-        list(read_transactions(binlog))

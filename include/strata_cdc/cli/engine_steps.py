@@ -18,7 +18,7 @@ from strata_cdc.files.stored import decode_stored
 from strata_cdc.lake.known_lake import known_if_stored
 from strata_cdc.pipeline.steps import CHECK, DECODE
 from strata_cdc.quality.check.progress import CheckProgress
-from strata_cdc.runs.run_folder import VERDICT, read_plan, read_verdicts, run_folder
+from strata_cdc.runs.run_folder import VERDICT, read_plan, read_staged, read_verdicts, run_folder
 from strata_cdc.runs.specs import DecodeReport
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class EngineSteps:
         if not read_plan(folder).slices:
             return []
         settings = self.source.settings
+        # A run that is cleared keeps its verdict.
+        read_staged(folder)
         # Its absence distinguishes a job that died from one that has judged.
         delete_file(folder.join(VERDICT))
         own = ["--checks", settings.checks] if settings.checks else []

@@ -279,11 +279,11 @@ def _stop_by_set(missing: Executed, batch: TransactionBatch, first: int) -> int 
     """The row after the one with which the set is complete; the row itself, if it shows that numbers of the set were
     skipped (MariaDB)."""
     held = Held(missing).of(batch)[first:]
-    left = (
-        _left_of_domains(missing, batch, first) if isinstance(missing, DomainSet) else missing.count() - np.cumsum(held)
-    )
-    last = _first(left <= 0)
-    return first + last + int(held[last]) if last < len(left) else None
+    if not isinstance(missing, DomainSet):
+        last = _first(np.cumsum(held) >= missing.count())
+        return first + last + 1 if last < len(held) else None
+    last = _first(_left_of_domains(missing, batch, first) <= 0)
+    return first + last + int(held[last]) if last < len(held) else None
 
 
 def _left_of_domains(missing: DomainSet, batch: TransactionBatch, first: int) -> Ints:
