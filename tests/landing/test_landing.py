@@ -112,7 +112,7 @@ def test_mysqlbinlog_reads_every_segment(server, tmp_path):
     land(server, tmp_path, segment_bytes=2_000_000)
     stream = LandedStream.open(str(tmp_path), "s")
     files = [segment.name.binlog_file for segment in stream.segments]
-    assert files.count(files[0]) >= 2, "rolled by size"
+    assert max(map(files.count, files)) >= 2, "rolled by size"
     assert len(set(files)) >= 2, "rolled by the server"
     for segment in stream.segments:
         command = [server.program("mysqlbinlog"), "--no-defaults", "--verify-binlog-checksum", segment.url]
