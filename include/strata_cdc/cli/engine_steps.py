@@ -18,7 +18,7 @@ from strata_cdc.files.stored import decode_stored
 from strata_cdc.lake.known_lake import known_if_stored
 from strata_cdc.pipeline.steps import CHECK, DECODE
 from strata_cdc.quality.check.progress import CheckProgress
-from strata_cdc.runs.run_folder import VERDICT, read_plan, read_staged, read_verdicts, run_folder
+from strata_cdc.runs.run_folder import VERDICT, read_plan, read_verdicts, run_folder
 from strata_cdc.runs.specs import DecodeReport
 
 if TYPE_CHECKING:
@@ -88,16 +88,18 @@ class EngineSteps:
         if not read_plan(folder).slices:
             return []
         settings = self.source.settings
-        # A run that is cleared keeps its verdict.
-        read_staged(folder)
-        # Its absence distinguishes a job that died from one that has judged.
-        delete_file(folder.join(VERDICT))
+        if CHECK.here(folder.url, settings.checks, settings.compare_keys, self.checking) is None:
+            self._check_on_spark(folder)
+        return list(read_verdicts(folder).values())
+
+    def _check_on_spark(self, folder: Folder) -> None:
+        settings = self.source.settings
         own = ["--checks", settings.checks] if settings.checks else []
         arguments = ["--compare-keys", str(settings.compare_keys), *own]
+        # Its absence distinguishes a job that died from one that has judged.
+        delete_file(folder.join(VERDICT))
         try:
-            if CHECK.here(folder.url, settings.checks, settings.compare_keys, self.checking) is None:
-                run_job(CHECK.program, folder.url, self.master or LOCAL, arguments, heard=self.checking.hear)
+            run_job(CHECK.program, folder.url, self.master or LOCAL, arguments, heard=self.checking.hear)
         except ChecksFailedError:
             if not read_verdicts(folder):
                 raise
-        return list(read_verdicts(folder).values())
