@@ -143,7 +143,9 @@ def _follow(
     from strata_cdc.cli.engine_steps import EngineSteps
     from strata_cdc.pipeline.follow_source import FollowPace, follow_source
     from strata_cdc.pipeline.run_source import run_source
+    from strata_cdc.serve.memory import release_memory_often
 
+    release_memory_often()
     ended, shown = Event(), RoundLines(as_json=as_json)
     for number in (signal.SIGTERM, signal.SIGINT):
         # No exception from within: a run that has begun is finished. A second signal ends it at once.
