@@ -15,6 +15,7 @@ import pytest
 
 from strata_cdc import mirrors
 from strata_cdc.cli.main import run
+from strata_cdc.errors import StrataError
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.read import read_changes
 from tests.mysql_server import start_server
@@ -72,7 +73,8 @@ def said(folder: Path) -> str:
 def mirrored(folder: Path) -> list[tuple[int, int]]:
     try:
         table = mirrors.open(str(folder / "lake"), "shop", "shop.a").to_arrow()
-    except Exception:  # noqa: BLE001  it is not there yet
+    except StrataError:
+        # It is not there yet.
         return []
     return sorted(zip(table["id"].to_pylist(), table["n"].to_pylist(), strict=True))
 
@@ -116,10 +118,10 @@ def test_a_server_that_is_away_is_waited_for(folder: Path, own_server: MysqlServ
         assert process.wait(30) == 0, said(folder)
 
 
-def test_a_failed_check_withholds_its_table_and_is_said_once(folder: Path, own_server: MysqlServer) -> None:
+def test_what_is_withheld_is_said_once_and_is_the_exit_code(folder: Path, own_server: MysqlServer) -> None:
     own_server.run_sql("CREATE TABLE shop.b (id INT PRIMARY KEY); INSERT INTO shop.b VALUES (1)")
     assert run(["run"]) == 0
-    # The history of this table has a gap from here on: the rest of the source goes on.
+    # No log has the rows of this table from here on: the rest of the source goes on.
     own_server.run_sql("SET SESSION binlog_format = 'STATEMENT'; INSERT INTO shop.b VALUES (2)")
     settings = folder / "strata.toml"
     settings.write_text(settings.read_text() + 'on_statement = "hold"\n')
@@ -129,8 +131,24 @@ def test_a_failed_check_withholds_its_table_and_is_said_once(folder: Path, own_s
         own_server.run_sql("INSERT INTO shop.a VALUES (2, 2)")
         wait_until(lambda: mirrored(folder) == [(1, 1), (2, 2)])
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
-    assert "shop.b" in said(folder)
+        assert process.wait(30) == 1
+    assert said(folder).count("of shop.b are not published") == 2, "when it was found, and at the end"
+    assert "the problem is over" not in said(folder)
+
+
+def test_what_is_published_after_all_is_no_problem_any_more(folder: Path, own_server: MysqlServer) -> None:
+    own_server.run_sql("CREATE TABLE shop.b (id INT PRIMARY KEY); INSERT INTO shop.b VALUES (1)")
+    settings = folder / "strata.toml"
+    settings.write_text(settings.read_text() + 'on_statement = "hold"\n')
+    assert run(["run"]) == 0
+    with following(folder) as process:
+        own_server.run_sql("SET SESSION binlog_format = 'STATEMENT'; INSERT INTO shop.b VALUES (2)")
+        wait_until(lambda: "of shop.b are not published" in said(folder))
+        settings.write_text(settings.read_text().replace('"hold"', '"publish"'))
+        assert run(["run", "--failed"]) == 0
+        wait_until(lambda: "the problem is over" in said(folder))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0, said(folder)
 
 
 @pytest.mark.parametrize(

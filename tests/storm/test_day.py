@@ -15,8 +15,8 @@ from tests.mariadb_server import PREFIXES
 from tests.seeds import seeds
 from tests.storm.day import DayWorkload, Pair, start_pair
 from tests.storm.day_life import DayLife
-from tests.storm.source import WRITES, StormSource
-from tests.storm.test_storm import beside
+from tests.storm.source import StormSource
+from tests.storm.test_storm import dump_beside, work
 from tests.storm.witnesses import Witnesses
 
 if TYPE_CHECKING:
@@ -74,20 +74,7 @@ def spell(random: Random, pair: Pair, workload: DayWorkload, source: StormSource
     workload.steps(STEPS)
     if random.random() < 0.3:
         workload.quiet()
-    product = random.choices(["run", "killed", "beside", "dump", "nothing"], [2, 5, 2, 2, 1])[0]
-    if product == "run":
-        source.run()
-    elif product == "killed":
-        for _ in range(random.randint(1, 3)):
-            source.run_killed(random.randrange(1, WRITES))
-    elif product == "beside":
-        beside(workload, source.run)
-    elif product == "dump":
-        workload.settle()
-        workload.holds = False
-        table = random.choice(workload.tables())
-        beside(workload, lambda: source.dump(f"shop.{table}"))
-        workload.holds = True
+    work(random, workload, source, lambda: dump(random, workload, source), killed=5)
     event = random.choices(["failover", "crash", "crash and failover", "nothing"], [3, 1, 1, 3])[0]
     if event == "crash":
         pair.crash()
@@ -95,3 +82,11 @@ def spell(random: Random, pair: Pair, workload: DayWorkload, source: StormSource
         pair.fail_over(crash=event == "crash and failover")
     source.server = pair.primary
     workload.move()
+
+
+def dump(random: Random, workload: DayWorkload, source: StormSource) -> None:
+    """A table is read while somebody writes, and nobody holds a prepared transaction: reading would wait for it."""
+    workload.settle()
+    workload.holds = False
+    dump_beside(random, workload, source)
+    workload.holds = True

@@ -90,7 +90,12 @@ def spell(random: Random, workload: Workload, source: StormSource) -> None:
         workload.quiet()
     if random.random() < 0.3:
         source.snapshot()
-    happens = random.choices(["run", "killed", "beside", "dump", "nothing"], [2, 4, 2, 2, 1])[0]
+    work(random, workload, source, lambda: dump_beside(random, workload, source))
+
+
+def work(random: Random, workload: Workload, source: StormSource, dump: Callable[[], None], *, killed: int = 4) -> None:
+    """What the product does: a run, runs that are killed (this often), a run or a dump beside writers, or nothing."""
+    happens = random.choices(["run", "killed", "beside", "dump", "nothing"], [2, killed, 2, 2, 1])[0]
     if happens == "run":
         source.run()
     elif happens == "killed":
@@ -99,8 +104,13 @@ def spell(random: Random, workload: Workload, source: StormSource) -> None:
     elif happens == "beside":
         beside(workload, source.run)
     elif happens == "dump":
-        table = random.choice(workload.tables())
-        beside(workload, lambda: source.dump(f"shop.{table}"))
+        dump()
+
+
+def dump_beside(random: Random, workload: Workload, source: StormSource) -> None:
+    """A table is read while somebody writes."""
+    table = random.choice(workload.tables())
+    beside(workload, lambda: source.dump(f"shop.{table}"))
 
 
 def beside(workload: Workload, work: Callable[[], Any]) -> None:

@@ -5,6 +5,7 @@ wherever the mirror has them."""
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from tests.spark_session import spark
 from tests.views.test_views import of_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -289,6 +290,18 @@ HISTORIES = {
 """Tables whose histories have every version, whatever became of their keys."""
 
 
+@contextmanager
+def views_without_mirrors(server: MysqlServer, folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB with the views of all that the server has logged."""
+    world = MirrorWorld(server, folder)
+    world.publish()
+    made = make_views(without_mirrors(world), "s", world.engine, Dialect.DUCKDB, Through.FILES)
+    with duckdb.connect() as connection:
+        for statement in [statement for one in made for statement in one.statements]:
+            connection.execute(statement)
+        yield connection
+
+
 def test_keys_of_rows_that_are_gone(server: MysqlServer, tmp_path: Path) -> None:
     """Their keys would have no room in the new type, or are no texts of the new charset."""
     server.run_sql(
@@ -302,12 +315,7 @@ def test_keys_of_rows_that_are_gone(server: MysqlServer, tmp_path: Path) -> None
         "ALTER TABLE t0 MODIFY k TINYINT; ALTER TABLE t1 MODIFY k VARCHAR(2);"
         "ALTER TABLE t2 MODIFY k VARCHAR(9) CHARACTER SET latin1; ALTER TABLE t3 MODIFY k DECIMAL(5, 2);"
     )
-    world = MirrorWorld(server, tmp_path)
-    world.publish()
-    made = make_views(without_mirrors(world), "s", world.engine, Dialect.DUCKDB, Through.FILES)
-    with duckdb.connect() as connection:
-        for statement in [statement for one in made for statement in one.statements]:
-            connection.execute(statement)
+    with views_without_mirrors(server, tmp_path) as connection:
         found = [connection.execute(f"SELECT k FROM shop.t{at}").fetchall() for at in range(4)]
     assert found == [[(1,)], [("1",)], [("a",)], [(1,)]]
 
@@ -322,12 +330,7 @@ def test_only_what_is_asked_for_is_an_error(server: MysqlServer, tmp_path: Path)
         "SET binlog_row_image = MINIMAL; UPDATE t SET k = 3 WHERE k = 2;"
         "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (n), MODIFY k DECIMAL(6, 0)"
     )
-    world = MirrorWorld(server, tmp_path)
-    world.publish()
-    made = make_views(without_mirrors(world), "s", world.engine, Dialect.DUCKDB, Through.FILES)
-    with duckdb.connect() as connection:
-        for statement in [statement for one in made for statement in one.statements]:
-            connection.execute(statement)
+    with views_without_mirrors(server, tmp_path) as connection:
         assert connection.execute("SELECT n, k FROM shop.t ORDER BY n").fetchall() == [(1, 1), (2, 3)]
         with pytest.raises(duckdb.InvalidInputException, match="which values existing rows got in the new column made"):
             connection.execute("SELECT made FROM shop.t").fetchall()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 from functools import partial
-from threading import Event
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -161,7 +161,8 @@ def _follow(
 
 
 def _end(ended: Event, number: int, _frame: object) -> None:
-    ended.set()
+    # By another thread: this one may hold the event's lock, for the signal may have come while it begins to wait.
+    Thread(target=ended.set).start()
     signal.signal(number, signal.SIG_DFL)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata_cdc.clock import now_micros
-from strata_cdc.errors import ErrorFacts, StrataError, Transient
+from strata_cdc.errors import ChecksFailedError, ErrorFacts, StrataError, Transient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ class Round(Struct, frozen=True):
     mirrors: int = 0
     """Commits of mirrors."""
     problem: ErrorFacts | None = None
-    """What ended the run, or what it could not publish."""
+    """What ended the run, or what it or a run before it could not publish and waits."""
 
     @property
     def is_idle(self) -> bool:
@@ -61,8 +61,8 @@ def follow_source(
 ) -> None:
     """Runs until `ended` is set; a run that has begun is finished.
 
-    What is withheld (a failed check, a gap, a mirror that is wrong) is shown with each run that finds it, and the other
-    tables continue.
+    What is withheld (a failed check, a gap, a mirror that is wrong) is the problem of each run until nothing is
+    withheld any more; the other tables continue.
 
     Args:
         run: Does one run.
@@ -72,8 +72,8 @@ def follow_source(
         now: The time, microseconds UTC.
 
     Raises:
-        StrataError: A run has failed, and trying it again cannot help. If only rows were withheld: the error of the
-            last run, after the end.
+        StrataError: A run has failed, and trying it again cannot help; or, after the end, rows that these runs have
+            withheld still are.
     """
     withheld: StrataError | None = None
     pause = pace.every
@@ -87,19 +87,22 @@ def follow_source(
             pause = min(2 * pause, max(pace.longest_pause, pace.every))
             continue
         pause = pace.every
-        withheld = _what_is_withheld(report)
+        withheld = _what_is_withheld(report, withheld)
         show(_round_of(report, withheld, now(), time.monotonic() - began))
         ended.wait(max(0.0, began + pace.every - time.monotonic()))
     if withheld is not None:
         raise withheld
 
 
-def _what_is_withheld(report: WholeReport) -> StrataError | None:
+def _what_is_withheld(report: WholeReport, before: StrataError | None) -> StrataError | None:
+    """What a run withholds; else the rows that were withheld before, as long as any wait for a person or for the
+    history: they are no part of the runs that follow."""
     try:
         report.raise_if_withheld()
     except StrataError as error:
         return error
-    return None
+    are_left = report.left.failed or report.left.held
+    return before if are_left and isinstance(before, ChecksFailedError) else None
 
 
 def _round_of(report: WholeReport, withheld: StrataError | None, ended_at: int, seconds: float) -> Round:
