@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from strata_cdc.pipeline.decode.decode_here import BYTES_PER_BYTE, SLICE_BYTES, 
 from strata_cdc.pipeline.decode.decode_slice import STAGED, DecodeTask, decode_slice_to_files, planned_tasks
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.runs.run_folder import DECODED, read_decoded
-from tests.pipeline.owed_world import TABLES, World
+from tests.pipeline.owed_world import TABLES, Died, World, dying_before_write
 
 if TYPE_CHECKING:
     from strata_cdc.runs.specs import PlanReport
@@ -81,6 +83,22 @@ def test_storage_that_fails_ends_all_threads_and_the_run_is_not_decoded(planned:
     report = decode_here(planned.run_url, LOCAL)
     assert report is not None
     assert report.rows == planned.rows
+
+
+def test_dead_before_any_write_it_is_done_again_with_the_same_files(planned: PlanReport) -> None:
+    first = decode_here(planned.run_url, LOCAL)
+    expected, folder = staged(planned.run_url), Path(planned.run_url)
+    for last in count(1):
+        shutil.rmtree(folder / STAGED)
+        (folder / DECODED).unlink()
+        with suppress(Died), dying_before_write(last):
+            decode_here(planned.run_url, LOCAL)
+            break
+        assert not (folder / DECODED).exists(), f"dead before write {last}, it counts as decoded"
+        assert decode_here(planned.run_url, LOCAL) == first
+        assert staged(planned.run_url) == expected, last
+    assert last > planned.slices
+    assert staged(planned.run_url) == expected
 
 
 def test_memory_and_processors_bound_the_threads(planned: PlanReport) -> None:

@@ -114,3 +114,6 @@ def test_what_cannot_be_decoded_is_said_with_its_coordinates(planned):
     assert error["error"] == "ChecksumError"
     assert error["file"].endswith(segment.name)
     assert error["offset"] > 0
+    report = decode_here(run_url, EngineSettings(Engine.LOCAL))
+    assert report.failed_slices == 1
+    assert read_decoded(Folder.open(run_url)).failed == failed
