@@ -15,7 +15,7 @@ import pytest
 
 from strata_cdc import mirrors
 from strata_cdc.cli.main import run
-from strata_cdc.errors import StrataError
+from strata_cdc.errors import StrataError, Transient
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.read import read_changes
 from tests.mysql_server import start_server
@@ -103,6 +103,19 @@ def test_rows_come_while_it_follows_and_it_ends_when_it_is_asked_to(own_server: 
     changes = read_changes(str(folder / "lake"), "shop", TableName("shop", "a"))
     places = list(zip(changes["_gtid"].to_pylist(), changes["_row"].to_pylist(), strict=True))
     assert len(places) == len(set(places)) == 3 + 1 + 2 + 3 + 1 + 4
+
+
+def test_several_at_once_publish_each_row_once(own_server: MysqlServer, folder: Path) -> None:
+    with following(folder) as one, following(folder) as other:
+        for number in range(20):
+            own_server.run_sql(f"INSERT INTO shop.a VALUES ({number}, 0)")
+            assert run(["run"]) in {0, Transient.exit_code}
+        wait_until(lambda: len(mirrored(folder)) == 20)
+        for process in (one, other):
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0, said(folder)
+    changes = read_changes(str(folder / "lake"), "shop", TableName("shop", "a"))
+    assert sorted(changes["id"].to_pylist()) == list(range(20))
 
 
 def test_a_server_that_is_away_is_waited_for(folder: Path, own_server: MysqlServer) -> None:
