@@ -23,7 +23,7 @@ from dags.task_logs import say, saying
 from dags.xcom import PlannedRun, read_planned
 from strata_cdc.config.engines import Engine
 from strata_cdc.counted import counted
-from strata_cdc.errors import LakeUnavailableError, Transient
+from strata_cdc.errors import LakeUnavailableError, RunClearedError, Transient
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.pipeline.steps import CHECK, DECODE, StepOnSpark, following
 from strata_cdc.quality.check.progress import CheckProgress
@@ -272,7 +272,10 @@ class CheckStep(SparkStep):
         """
         if planned.engine_settings.engine is Engine.SPARK:
             return None
-        report = self.step.here(planned.run_url, planned.checks, planned.compare_keys, CheckProgress(say))
+        try:
+            report = self.step.here(planned.run_url, planned.checks, planned.compare_keys, CheckProgress(say))
+        except RunClearedError as error:
+            raise AirflowSkipException(error.message) from None
         if report is None:
             return None
         report.raise_if_failed()

@@ -149,6 +149,10 @@ class Usage(StrataError):
     exit_code = 2
 
 
+class RunClearedError(Usage):
+    """A run whose staged files were deleted, since all of it is published."""
+
+
 class ReadAgainError(Usage):
     """The rows after a DDL are in no log: they have to be read from the server."""
 

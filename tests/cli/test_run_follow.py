@@ -64,6 +64,7 @@ def following(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
         process.wait(30)
     finally:
         process.kill()
+        process.wait()
 
 
 def said(folder: Path) -> str:
@@ -158,7 +159,7 @@ def test_what_is_published_after_all_is_no_problem_any_more(folder: Path, own_se
         own_server.run_sql("SET SESSION binlog_format = 'STATEMENT'; INSERT INTO shop.b VALUES (2)")
         wait_until(lambda: "of shop.b are not published" in said(folder))
         settings.write_text(settings.read_text().replace('"hold"', '"publish"'))
-        assert run(["run", "--failed"]) == 0
+        wait_until(lambda: run(["run", "--failed"]) == 0)
         wait_until(lambda: "the problem is over" in said(folder))
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0, said(folder)

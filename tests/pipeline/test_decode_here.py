@@ -18,9 +18,9 @@ from strata_cdc.config.engines import Engine, EngineSettings
 from strata_cdc.errors import LakeUnavailableError
 from strata_cdc.files.storage import Folder
 from strata_cdc.pipeline.decode.decode_here import BYTES_PER_BYTE, SLICE_BYTES, decode_here, threads_for
-from strata_cdc.pipeline.decode.decode_slice import STAGED, DecodeTask, decode_slice_to_files, planned_tasks
+from strata_cdc.pipeline.decode.decode_slice import DecodeTask, decode_slice_to_files, planned_tasks
 from strata_cdc.pipeline.plan.pending import RunRequest
-from strata_cdc.runs.run_folder import DECODED, read_decoded
+from strata_cdc.runs.run_folder import DECODED, STAGED, read_decoded
 from tests.pipeline.owed_world import TABLES, Died, World, dying_before_write
 
 if TYPE_CHECKING:

@@ -228,10 +228,31 @@ def publish(source: str, run: str, *, settings: Settings) -> PublishReport:
 
     known = newest_commits(source, engine)
     publication = Publication(found.lake, source, run, is_published=is_published, known=known)
-    made = _published_before if publication.is_cleared else _publish
-    report = publication.report(list(made(engine, publication)))
+    try:
+        _raise_if_done_elsewhere(engine, publication)
+        report = publication.report(list(_publish(engine, publication)))
+    except _DoneElsewhereError:
+        report = publication.report(list(_published_before(engine, publication)), is_done_before=True)
     _housekeep(found, engine, report)
     return report
+
+
+class _DoneElsewhereError(Exception):
+    """All of the run is published, by this process before or by another one, and its staged files were deleted."""
+
+
+def _raise_if_done_elsewhere(engine: sa.Engine, publication: Publication) -> None:
+    """Two processes may do the same run; one deletes the staged files while the other has not published them yet."""
+    if publication.is_cleared:
+        raise _DoneElsewhereError
+    plan, pieces = publication.plan, TableIntervalLedger(engine)
+    published = (IntervalState.PUBLISHED, plan.run, plan.history)
+    for planned in plan.tables:
+        piece = pieces.get(plan.source, planned.interval, planned.database, planned.table)
+        if piece is None or (piece.state, piece.run, piece.history) != published:
+            return
+    if publication.lacks_files():
+        raise _DoneElsewhereError
 
 
 def _publish(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
@@ -240,6 +261,8 @@ def _publish(engine: sa.Engine, publication: Publication) -> Iterator[TableOutco
     for outcome in publication:
         decided = _decided(engine, publication.plan, outcome)
         if decided is None:
+            if outcome.state is IntervalState.FAILED:
+                _raise_if_done_elsewhere(engine, publication)
             _note(engine, publication.plan, outcome)
         yield decided or outcome
 

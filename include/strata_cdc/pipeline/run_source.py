@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from strata_cdc.errors import RunClearedError
 from strata_cdc.lake.lost_tables import lost_tables, raise_if_lost
 from strata_cdc.mirrors.follow.update_mirrors import raise_first
 from strata_cdc.pipeline import ingest
@@ -17,6 +18,7 @@ from strata_cdc.pipeline.plan.pending import Take
 from strata_cdc.pipeline.plan.refuse_early import refuse_before_stream, refuse_misspelt
 from strata_cdc.pipeline.read_again import tables_to_read_again
 from strata_cdc.pipeline.steps import LAND, MIRROR, PLAN, PUBLISH, READ_AGAIN, SNAPSHOT, TRACK, DoneBy, Scope, steps_of
+from strata_cdc.runs.run_folder import read_verdicts, run_folder
 from strata_cdc.store.database import open_store
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class Engines(Protocol):
         """Decodes a planned run."""
         ...
 
-    def check(self, run: str) -> list[IntervalVerdict]:
+    def check(self, run: str) -> Sequence[IntervalVerdict]:
         """Judges a decoded run."""
         ...
 
@@ -161,7 +163,7 @@ class _Whole:
             "track": lambda: TRACK(source, settings=settings),
             "plan": self._plan,
             "decode": lambda: engines.decode(self._planned.run) if self._planned.slices else None,
-            "check": lambda: engines.check(self._planned.run) if self._planned.slices else None,
+            "check": lambda: self._check(engines) if self._planned.slices else None,
             "publish": lambda: PUBLISH(source, self._planned.run, settings=settings) if self._planned.tables else None,
             "mirror": lambda: MIRROR(source, settings=settings) if self._has_mirrors() else None,
             "read_again": self._read_again,
@@ -223,6 +225,14 @@ class _Whole:
             report = self._reports[step.name] = self._calls[step.name]()
             if report is not None:
                 self._watcher.end(step.words, step.line(report))
+
+    def _check(self, engines: Engines) -> Sequence[IntervalVerdict]:
+        run, source = self._planned.run, self._settings.source(self._wanted.source)
+        try:
+            return engines.check(run)
+        except RunClearedError:
+            # Another process has judged and published it since it was decoded here.
+            return tuple(read_verdicts(run_folder(source.lake, source.name, run)).values())
 
     def _plan(self) -> PlanReport:
         wanted = self._wanted

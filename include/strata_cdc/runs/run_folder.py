@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.config.engines import EngineChoice  # noqa: TC001  msgspec asks for it when it decodes
-from strata_cdc.errors import DamagedFileError, ErrorFacts, Usage
-from strata_cdc.files.storage import Folder, content_digest, list_folders
+from strata_cdc.errors import DamagedFileError, ErrorFacts, RunClearedError, Usage
+from strata_cdc.files.storage import Folder, content_digest, list_files, list_folders
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.runs.run_name import RunKind, RunName
 from strata_cdc.runs.run_plan import RunPlan, decode_plan
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PLAN = "plan.json"
+STAGED = "staged"
+"""Folder of the files that were decoded, below the run folder."""
 DECODED = "decoded.json"
 VERDICT = "verdict.json"
 FORMAT = 3
@@ -186,6 +189,29 @@ def read_decoded(folder: Folder) -> Decoded:
     return decode_stored(folder.read(DECODED), Decoded, newest=FORMAT, file=folder.join(DECODED), remedy=remedy)
 
 
+def note_cleared(folder: Folder) -> None:
+    """Stores that all of a run is published and its staged files are deleted, or are about to be.
+
+    Raises:
+        Usage: The run has not been decoded.
+        LakeUnavailableError: The storage does not answer.
+        DamagedFileError: `decoded.json` is incomplete.
+    """
+    decoded = read_decoded(folder)
+    if not decoded.cleared:
+        write_decoded(folder, replace(decoded, cleared=True))
+
+
+def lacks_files(folder: Folder, decoded: Decoded) -> bool:
+    """Whether a staged file of a run is gone.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    there = set(list_files(folder.join(STAGED)))
+    return any(file.url not in there for file in decoded.files)
+
+
 def _decode(folder: Folder) -> str:
     _, _, source, run = folder.url.rsplit("/", 3)
     return f"`strata decode {run} --source {source}` (task `decode`)"
@@ -195,13 +221,14 @@ def read_staged(folder: Folder) -> Decoded:
     """What `write_decoded` stored, for a run whose files still exist.
 
     Raises:
-        Usage: The run has not been decoded, or its files were cleared.
+        Usage: The run has not been decoded.
+        RunClearedError: It is published, and its staged files were deleted.
         LakeUnavailableError: The storage does not answer.
         DamagedFileError: The file is incomplete, or the plan has been replaced.
     """
     decoded = read_decoded(folder)
     if decoded.cleared:
-        raise Usage(
+        raise RunClearedError(
             "the run is published, and its staged files were cleared",
             file=folder.join(DECODED),
             remedy=f"Its verdict and Data Docs still exist. To check it again, decode it again: {_decode(folder)}.",

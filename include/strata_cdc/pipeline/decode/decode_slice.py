@@ -13,7 +13,16 @@ from strata_cdc.changes.binlog_changes import read_slice
 from strata_cdc.changes.port import ChangeBatch, QuarantinedRows
 from strata_cdc.errors import CorruptEventError
 from strata_cdc.files.storage import Folder
-from strata_cdc.runs.run_folder import Decoded, FailedSlice, plan_digest, read_plan, write_decoded
+from strata_cdc.runs.run_folder import (
+    STAGED,
+    Decoded,
+    FailedSlice,
+    lacks_files,
+    note_cleared,
+    plan_digest,
+    read_plan,
+    write_decoded,
+)
 from strata_cdc.runs.specs import DecodeReport
 from strata_cdc.tables.limits import FileLimits
 from strata_cdc.tables.write import ChangeWriter
@@ -27,9 +36,6 @@ if TYPE_CHECKING:
     from strata_cdc.errors import StrataError
     from strata_cdc.runs.run_plan import PlannedSlice
     from strata_cdc.tables.write import StagedFile
-
-STAGED = "staged"
-"""Folder of a run's staged files, in the run folder."""
 
 
 class DecodeTask(Struct, frozen=True):
@@ -130,6 +136,9 @@ def store_decoded(
     folder = Folder.open(run_url)
     decoded = Decoded(staged, tuple(failed), plan=plan_digest(folder), engine=choice)
     write_decoded(folder, decoded)
+    if lacks_files(folder, decoded):
+        # Another process that does the same run has published it meanwhile, and deleted the files.
+        note_cleared(folder)
     return decoded
 
 

@@ -6,20 +6,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from strata_cdc.clock import moment_key
 from strata_cdc.errors import DamagedFileError, StoreFormatError
 from strata_cdc.files.storage import delete_folder, list_folders
-from strata_cdc.pipeline.decode.decode_slice import STAGED
 from strata_cdc.runs.run_folder import (
     DECODED,
     PLAN,
-    read_decoded,
+    STAGED,
+    note_cleared,
     read_plan,
     run_folder,
     runs_url,
-    write_decoded,
 )
 from strata_cdc.runs.run_name import RunName
 from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
@@ -66,10 +64,10 @@ def clear_staged(folder: Folder) -> None:
     """
     if not folder.exists(DECODED):
         return
-    decoded = read_decoded(folder)
-    if not decoded.cleared:
-        write_decoded(folder, replace(decoded, cleared=True))
+    note_cleared(folder)
     delete_folder(folder.join(STAGED))
+    # Another process may have decoded the run meanwhile.
+    note_cleared(folder)
 
 
 def find_due(source: Source, engine: sa.Engine, *, now: int) -> ExpiredRuns:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from strata_cdc.counted import counted
-from strata_cdc.errors import AlreadyRunningError, ChecksFailedError, DamagedFileError
+from strata_cdc.errors import ChecksFailedError
 from strata_cdc.quality.check.check_interval import unlogged_changes
 from strata_cdc.runs.run_folder import (
     DECODED,
     Decoded,
+    lacks_files,
     read_decoded,
     read_plan,
     read_verdicts,
@@ -215,9 +216,6 @@ class Publication:
         # A statement whose tables are not known has a warning, and nothing to commit.
         try:
             committed = self._commit(interval, planned, files, outcome) if planned.database else ()
-        except DamagedFileError as error:
-            self._refuse_cleared()
-            return TableOutcome(planned, IntervalState.FAILED, reason=error.facts())
         except Exception as error:
             if may_pass(error):
                 raise
@@ -247,14 +245,6 @@ class Publication:
                 by_version=rows_by_version(files),
             ),
         )
-
-    def _refuse_cleared(self) -> None:
-        if read_decoded(self._folder).cleared:
-            raise AlreadyRunningError(
-                "another publication of the run was done first, and has cleared its staged files",
-                source=self.plan.source,
-                remedy="Publish the run again: it reports which tables are published.",
-            )
 
     def _failed(self, planned: PlannedTable, failures: Sequence[Failure], files: Sequence[StagedFile]) -> ErrorFacts:
         plan = self.plan
@@ -307,12 +297,20 @@ class Publication:
             [file for file in aside if (file.database, file.table) == key],
         )
 
+    def lacks_files(self) -> bool:
+        """Whether a staged file is gone.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        return lacks_files(self._folder, self._decoded)
+
     @property
     def is_cleared(self) -> bool:
         """Whether all of the run was published and its staged files were deleted then."""
         return self._decoded.cleared
 
-    def report(self, outcomes: Sequence[TableOutcome]) -> PublishReport:
+    def report(self, outcomes: Sequence[TableOutcome], *, is_done_before: bool = False) -> PublishReport:
         """What the outcomes amount to."""
         published = tuple(table for outcome in outcomes for table in outcome.published)
         failures = [failure for verdict in self.verdicts.values() for failure in verdict.failures]
@@ -334,7 +332,7 @@ class Publication:
                 for one in outcomes
                 if one.reason is not None
             ),
-            cleared=self.is_cleared,
+            cleared=is_done_before,
         )
 
 

@@ -146,7 +146,8 @@ def check_interval(
         The report, also of a failure: `CheckReport.raise_if_failed` decides.
 
     Raises:
-        Usage: The run has not been decoded, or is published and its files were cleared.
+        Usage: The run has not been decoded.
+        RunClearedError: It is published, and its staged files were deleted.
         LakeUnavailableError: The storage does not answer.
         SettingsError: A file of users' own expectations has mistakes.
     """
@@ -193,6 +194,9 @@ def check_interval(
             kept = [file for file in (*failed, *unreadable) if file.url not in damage]
             if kept:
                 put_in_quarantine(lake, source, run, interval.start, kept, verdict)
+    if any(_damaged(engine, subject) for subject in everything):
+        # Another process that does the same run may have published it meanwhile, and deleted the files.
+        read_staged(folder)
     write_judged(folder, engine.suites)
     write_verdicts(folder, verdicts)
     report = _report(source, run, verdicts, docs_url(folder) if decoded.files else "")
