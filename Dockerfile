@@ -18,7 +18,6 @@ COPY pyproject.toml README.md LICENSE ./
 COPY include include
 COPY dags dags
 COPY plugins plugins
-COPY spark_jobs spark_jobs
 COPY scripts scripts
 RUN uv pip install --system --no-cache --no-deps --build-constraints requirements-dev.txt -e . \
     && python -m scripts.startup.link_kernels \

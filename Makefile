@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 # Whose server the demo and `make up` have: mysql or mariadb.
 FLAVOUR ?= mysql
 export STRATA_FLAVOUR = $(FLAVOUR)
-SOURCES := include dags plugins spark_jobs scripts demo bench tests
+SOURCES := include dags plugins scripts demo bench tests
 COMPILE := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes
 # Beside the other state, not in the system's folder for temporary files, which others clean.
 export PYTEST_DEBUG_TEMPROOT = $(CURDIR)/.strata/tests

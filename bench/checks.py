@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING
 from bench.spark import SOURCE, make_lake
 from bench.timing import Run, python, run
 from bench.workloads import NARROW, NARROW_ROWS, NUMBERS, make_demo
-from spark_jobs.decode_slices import decode_all
-from spark_jobs.session import open_local_session
 from strata_cdc.environment import LIBRARIES
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata_cdc.quality.check.check_interval import Checking, check_interval
-from strata_cdc.startup.spark import SUBMIT, short_job
+from strata_cdc.spark_jobs.decode_slices import decode_all
+from strata_cdc.spark_jobs.session import open_local_session
+from strata_cdc.startup.spark import JOBS, SUBMIT, short_job
 from tests.mysql_server import MysqlServer, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-JOB = REPOSITORY / "spark_jobs" / "check_interval.py"
+JOB = JOBS / "check_interval.py"
 NARROW_MILLIONS = int(os.environ.get("BENCH_MILLIONS", "2"))
 """Of rows; of fewer the ratio is worse: a process that checks for the first time pays for its memory."""
 

@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 from bench.timing import Run, python
-from spark_jobs.decode_slices import decode_all
-from spark_jobs.session import open_local_session
 from strata_cdc.config.settings import load_settings
 from strata_cdc.landing.land_files import land_files
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.decode.decode_slice import planned_tasks, store_decoded
 from strata_cdc.runs.run_folder import read_decoded, run_folder
+from strata_cdc.spark_jobs.decode_slices import decode_all
+from strata_cdc.spark_jobs.session import open_local_session
 from strata_cdc.tables.commit import publish
 
 SOURCE = "bench"

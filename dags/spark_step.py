@@ -11,7 +11,6 @@ import tempfile
 import time
 from abc import abstractmethod
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,7 +28,7 @@ from strata_cdc.pipeline.steps import CHECK, DECODE, StepOnSpark, following
 from strata_cdc.quality.check.progress import CheckProgress
 from strata_cdc.runs.spark_output import is_progress, is_report, job_failure, pages_of
 from strata_cdc.runs.specs import DecodeReport
-from strata_cdc.startup.spark import TASK_VARIABLE, needed_by_spark, short_job
+from strata_cdc.startup.spark import JOBS, TASK_VARIABLE, needed_by_spark, short_job
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.engines import EngineChoice
 
-_JOBS = Path(__file__).resolve().parent.parent / "spark_jobs"
 _KEPT_BYTES = 10_000_000
 """How much of Spark's output is kept: its end."""
 _PROGRESS_SECONDS = 5.0
@@ -119,7 +117,7 @@ class SparkStep(SparkSubmitOperator):
         self.planned = planned
         super().__init__(
             conn_id="spark_strata",
-            application=str(_JOBS / self.step.program),
+            application=str(JOBS / self.step.program),
             name=f"strata {options['task_id']}",
             driver_memory="1g",
             # Every line goes through this process; at Spark's own level a check writes 10,000 of them.

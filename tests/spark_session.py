@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.session import open_local_session
+from strata_cdc.spark_jobs.session import open_local_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,22 +10,21 @@ these intervals, and nothing that was read before; an interval that was publishe
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import AssetAny, AssetWatcher, dag, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-import dags
 from dags.assets import ddl_asset, table_asset
 from dags.task_logs import say
 from plugins.replication_watcher import ReplicationWatcher
+from strata_cdc.startup.spark import JOBS
 
 SOURCE, TABLE = "shop", "shop.orders"
 CHANGES = table_asset(SOURCE, TABLE)
 DDL = ddl_asset(SOURCE, [AssetWatcher(f"strata_{SOURCE}", trigger=ReplicationWatcher(SOURCE))])
-JOB = str(Path(dags.__file__).parents[1] / "spark_jobs" / "count_changes.py")
+JOB = str(JOBS / "count_changes.py")
 """Beside Strata's DAGs, wherever this file lies."""
 
 

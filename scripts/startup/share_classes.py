@@ -55,7 +55,7 @@ def exercise() -> None:
     from pyspark.sql import Window  # noqa: PLC0415 - loaded under spark-submit alone
     from pyspark.sql import functions as f  # noqa: PLC0415  as above
 
-    from spark_jobs.session import open_session  # noqa: PLC0415  as above
+    from strata_cdc.spark_jobs.session import open_session  # noqa: PLC0415  as above
 
     spark = open_session("strata set-up")
     spark.sparkContext.parallelize(range(4), 2).map(str).collect()

@@ -25,9 +25,9 @@ from dags.forms import check_form, describe_request, run_form, source_field
 from dags.retries import SPARK_REFUSED, RetryTransient
 from dags.steps import BY_SOURCE
 from plugins.form_words import FormWordsPlugin
-from spark_jobs import decode_slices
 from strata_cdc import errors
 from strata_cdc.runs.form_fields import CHECKS
+from strata_cdc.spark_jobs import decode_slices
 
 NOW = 1_795_300_000_000_000
 """2026-11-21 22:26 UTC."""

@@ -14,7 +14,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 DRIVER = """
 import time
-from spark_jobs.lifeline import end_with_task
+from strata_cdc.spark_jobs.lifeline import end_with_task
 end_with_task(0.05)
 print("works", flush=True)
 time.sleep(300)

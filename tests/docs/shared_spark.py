@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs import check_interval, decode_slices
+from strata_cdc.spark_jobs import check_interval, decode_slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,13 +7,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-import strata_cdc
 from strata_cdc.config.settings import load_settings
 from strata_cdc.pipeline import ingest
-
-JOBS = Path(strata_cdc.__file__).parents[2] / "spark_jobs"
+from strata_cdc.startup.spark import JOBS
 
 
 def main(words: list[str]) -> None:

@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 LINES = 700
 """What one can read in one go."""
 MEDIAN_LINES = 130
-PRODUCT = re.compile(r"(include|dags|plugins|spark_jobs|scripts)/.*\.py")
+PRODUCT = re.compile(r"(include|dags|plugins|scripts)/.*\.py")
 BYTES = 64 * 1024
 TRACKED = (
     subprocess.run(

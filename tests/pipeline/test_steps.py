@@ -9,6 +9,7 @@ import pytest
 
 from strata_cdc.pipeline.run_source import SourceRequest, _Whole
 from strata_cdc.pipeline.steps import STEPS, DoneBy, LocalStep, Scope, StepOnSpark, edges, following, steps_of
+from strata_cdc.startup.spark import JOBS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
@@ -24,7 +25,7 @@ def test_each_step_is_there(step):
         assert step.load().__module__.startswith("strata_cdc.pipeline.")
     else:
         assert isinstance(step, StepOnSpark)
-        assert (REPOSITORY / "spark_jobs" / step.program).is_file()
+        assert (JOBS / step.program).is_file()
 
 
 def test_the_map_says_the_same_in_the_same_order():

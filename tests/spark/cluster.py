@@ -16,6 +16,7 @@ import yaml
 from scripts import services
 from scripts.ports import free_port
 from scripts.processes import Fleet, Program, deadline
+from strata_cdc.startup.spark import JOBS
 from tests.states import make_state
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def submit(master: str, state: FleetState, job: str, *arguments: str) -> subproc
     command = [str(Path(sys.executable).with_name("spark-submit")), "--master", master]
     command += ["--conf", "spark.log.level=WARN", "--conf", "spark.driver.host=127.0.0.1", "--driver-memory", "1g"]
     return subprocess.run(
-        [*command, str(REPOSITORY / "spark_jobs" / job), *arguments],
+        [*command, str(JOBS / job), *arguments],
         env=services.airflow_environment(state),
         capture_output=True,
         text=True,

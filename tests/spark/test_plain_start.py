@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).parents[2]
 WORKER = """
 import json
 from pyspark.sql import SparkSession
-from spark_jobs.session import open_session
+from strata_cdc.spark_jobs.session import open_session
 from strata_cdc.startup.spark import short_job
 
 spark = open_session("plain start")

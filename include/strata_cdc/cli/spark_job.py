@@ -7,18 +7,15 @@ import os
 import re
 import subprocess
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import Permanent
 from strata_cdc.runs.spark_output import is_report, job_failure
-from strata_cdc.startup.spark import SUBMIT, needed_by_spark, short_job, submit_environment, why_no_java
+from strata_cdc.startup.spark import JOBS, SUBMIT, needed_by_spark, short_job, submit_environment, why_no_java
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-_REPOSITORY: Final = Path(__file__).resolve().parents[3]
-_JOBS: Final = _REPOSITORY / "spark_jobs"
 _SLICES: Final = re.compile(r"decoded (\d+) of (\d+) slices")
 
 
@@ -48,9 +45,9 @@ def run_job(
         Permanent: Spark cannot be started here, or it died.
     """
     _refuse_without_spark(job)
-    environment = submit_environment(needed_by_spark(os.environ), _REPOSITORY, alone=master.startswith("local"))
+    environment = submit_environment(needed_by_spark(os.environ), JOBS.parents[1], alone=master.startswith("local"))
     options = ["--master", master, "--driver-java-options", short_job()]
-    command = [str(SUBMIT), *options, str(_JOBS / job), "--run-url", run_url, *arguments]
+    command = [str(SUBMIT), *options, str(JOBS / job), "--run-url", run_url, *arguments]
     # In a file: Spark writes as much as it likes, and nobody reads it unless the job fails.
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as temporary_file:
         process = subprocess.Popen(  # noqa: S603  all parts are ours
@@ -82,7 +79,7 @@ def _listen(lines: Iterable[str], progress: Callable[[int, int], None] | None, h
 
 
 def _refuse_without_spark(job: str) -> None:
-    if not SUBMIT.exists() or not (_JOBS / job).exists():
+    if not SUBMIT.exists() or not (JOBS / job).exists():
         raise Permanent(
             "spark-submit or the Spark job is not where Strata is installed",
             remedy="Run `make setup` in a checkout, and `strata` from its environment.",

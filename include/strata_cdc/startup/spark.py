@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 SUBMIT = Path(sys.executable).with_name("spark-submit")
 """The program of this Python environment."""
 
+JOBS = Path(__file__).resolve().parents[1] / "spark_jobs"
+"""The folder of the jobs that it is started with."""
+
 SHARED_CLASSES = Path(sys.prefix) / "share" / "strata" / "spark.jsa"
 """Where set-up leaves an archive of the classes that Spark loads, already parsed and verified (JEP 350)."""
 

@@ -13,11 +13,11 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark_jobs.lifeline import end_with_task
-from spark_jobs.session import open_session
 from strata_cdc.config.engines import Engine, EngineChoice
 from strata_cdc.errors import StrataError, Transient
 from strata_cdc.pipeline.decode.decode_slice import decode_table_by_table, planned_tasks, store_outcomes
+from strata_cdc.spark_jobs.lifeline import end_with_task
+from strata_cdc.spark_jobs.session import open_session
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from spark_jobs.session import open_session
 from strata_cdc.config.settings import load_settings
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.spark_jobs.session import open_session
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.outputs import OUTPUT
 

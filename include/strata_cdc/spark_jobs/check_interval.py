@@ -13,13 +13,13 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
-from spark_jobs.decode_slices import REFUSED, UNAVAILABLE
-from spark_jobs.lifeline import end_with_task
-from spark_jobs.session import open_session
 from strata_cdc.errors import StrataError, Transient
 from strata_cdc.quality.check.check_interval import Checking, check_interval
 from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS
 from strata_cdc.quality.check.progress import CheckProgress
+from strata_cdc.spark_jobs.decode_slices import REFUSED, UNAVAILABLE
+from strata_cdc.spark_jobs.lifeline import end_with_task
+from strata_cdc.spark_jobs.session import open_session
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
