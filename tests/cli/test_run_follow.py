@@ -19,7 +19,7 @@ from strata_cdc.errors import StrataError, Transient
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tables.read import read_changes
 from tests.mysql_server import start_server
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_SECONDS, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ def following(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
         process = subprocess.Popen(command, stdout=out, stderr=err, text=True, env=os.environ)
     try:
         yield process
-        process.wait(30)
+        process.wait(PATIENCE_SECONDS)
     finally:
         process.kill()
         process.wait()
@@ -86,7 +86,7 @@ def test_rows_come_while_it_follows_and_it_ends_when_it_is_asked_to(own_server: 
             own_server.run_sql(f"INSERT INTO shop.a VALUES ({number}, 0); UPDATE shop.a SET n = n + 1")
             wait_until(lambda last=number: (last, 1) in mirrored(folder))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, said(folder)
+        assert process.wait(PATIENCE_SECONDS) == 0, said(folder)
     shown = (folder / "out").read_text().splitlines()
     assert len([line for line in shown if "published" in line]) >= 3
     assert len(shown) < 12, "runs without anything to do are not shown"
@@ -114,7 +114,7 @@ def test_several_at_once_publish_each_row_once(own_server: MysqlServer, folder: 
         wait_until(lambda: len(mirrored(folder)) == 20)
         for process in (one, other):
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0, said(folder)
+            assert process.wait(PATIENCE_SECONDS) == 0, said(folder)
     changes = read_changes(str(folder / "lake"), "shop", TableName("shop", "a"))
     assert sorted(changes["id"].to_pylist()) == list(range(20))
 
@@ -129,7 +129,7 @@ def test_a_server_that_is_away_is_waited_for(folder: Path, own_server: MysqlServ
         own_server.run_sql("INSERT INTO shop.a VALUES (2, 2)")
         wait_until(lambda: mirrored(folder) == [(1, 1), (2, 2)])
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, said(folder)
+        assert process.wait(PATIENCE_SECONDS) == 0, said(folder)
 
 
 def test_what_is_withheld_is_said_once_and_is_the_exit_code(folder: Path, own_server: MysqlServer) -> None:
@@ -145,7 +145,7 @@ def test_what_is_withheld_is_said_once_and_is_the_exit_code(folder: Path, own_se
         own_server.run_sql("INSERT INTO shop.a VALUES (2, 2)")
         wait_until(lambda: mirrored(folder) == [(1, 1), (2, 2)])
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 1
+        assert process.wait(PATIENCE_SECONDS) == 1
     assert said(folder).count("of shop.b are not published") == 2, "when it was found, and at the end"
     assert "the problem is over" not in said(folder)
 
@@ -162,7 +162,7 @@ def test_what_is_published_after_all_is_no_problem_any_more(folder: Path, own_se
         wait_until(lambda: run(["run", "--failed"]) == 0)
         wait_until(lambda: "the problem is over" in said(folder))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, said(folder)
+        assert process.wait(PATIENCE_SECONDS) == 0, said(folder)
 
 
 @pytest.mark.parametrize(
