@@ -6,6 +6,7 @@ PYTHON := .venv/bin/python
 FLAVOUR ?= mysql
 export STRATA_FLAVOUR = $(FLAVOUR)
 SOURCES := include dags plugins scripts demo bench tests
+EXTRAS := --extra airflow --extra spark --extra checks --extra sql
 COMPILE := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes
 # Beside the other state, not in the system's folder for temporary files, which others clean.
 export PYTEST_DEBUG_TEMPROOT = $(CURDIR)/.strata/tests
@@ -71,8 +72,8 @@ pictures: setup ## Pictures of the pages for docs/, from the test of the demo, w
 	@STRATA_PICTURES=docs/pictures $(PYTHON) -m pytest -q tests/airflow/test_demo.py
 
 lock: ## Compile pyproject.toml to the locked requirements
-	@$(COMPILE) pyproject.toml -o requirements.txt
-	@$(COMPILE) pyproject.toml --extra cache --extra lineage --group dev -c requirements.txt -o requirements-dev.txt
+	@$(COMPILE) pyproject.toml $(EXTRAS) -o requirements.txt
+	@$(COMPILE) pyproject.toml $(EXTRAS) --extra cache --extra lineage --group dev -c requirements.txt -o requirements-dev.txt
 	@$(COMPILE) --group pyproject.toml:containers -c requirements.txt -o requirements-containers.txt && $(COMPILE) --group pyproject.toml:s3 -o requirements-s3.txt
 
 clean: down ## Remove all state of the demo and of `make up`; the environment stays

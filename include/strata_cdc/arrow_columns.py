@@ -30,15 +30,22 @@ def to_numbers(
     """A column of numbers; it is null where `nulls` is true."""
     known = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
     content = pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(_TYPES[values.dtype], len(values), [known, content])
+    count = 0 if nulls is None else int(np.count_nonzero(nulls))
+    return pa.Array.from_buffers(_TYPES[values.dtype], len(values), [known, content], count)
 
 
 def to_texts(texts: Sequence[str | None]) -> pa.Array:
     """A column of texts."""
     encoded = [(text or "").encode() for text in texts]
     ends = np.array([0, *accumulate(map(len, encoded))], np.int32)
-    known = pa.py_buffer(np.packbits(np.array([text is not None for text in texts], np.bool_), bitorder="little"))
-    return pa.Array.from_buffers(pa.string(), len(texts), [known, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))])
+    is_known = np.array([text is not None for text in texts], np.bool_)
+    buffers = [
+        pa.py_buffer(np.packbits(is_known, bitorder="little")),
+        pa.py_buffer(ends),
+        pa.py_buffer(b"".join(encoded)),
+    ]
+    # Arrow before 26 takes an unknown number of nulls in the keys of a map for nulls, and ends the process.
+    return pa.Array.from_buffers(pa.string(), len(texts), buffers, len(texts) - int(np.count_nonzero(is_known)))
 
 
 def repeated_text(text: str, count: int) -> pa.Array:
@@ -50,7 +57,7 @@ def repeated_number(number: int | None, count: int, kind: pa.DataType) -> pa.Arr
     """A column of `count` times the same number, which `kind` keeps in 64 bits; None is null."""
     if number is None:
         return pa.nulls(count, kind)
-    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(np.full(count, number, np.int64))])
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(np.full(count, number, np.int64))], 0)
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:

@@ -163,6 +163,10 @@ class Permanent(StrataError):
     exit_code = 3
 
 
+class MissingExtraError(Permanent):
+    """A package is not installed that an extra of the distribution brings."""
+
+
 class Transient(StrataError):
     """Something outside of Strata is not available now; the same call may succeed later. Exit code 3."""
 

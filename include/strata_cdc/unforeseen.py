@@ -8,6 +8,7 @@ import traceback
 from pathlib import Path
 
 from strata_cdc.errors import StrataError, Transient, UnforeseenError
+from strata_cdc.extras import missing_extra
 
 _HERE = Path(__file__).parent
 
@@ -22,7 +23,8 @@ def as_told(error: Exception, table: str | None = None) -> StrataError:
     only the kind and the position in the code: the text may contain a value that must not be shown."""
     if isinstance(error, StrataError):
         return error
-    return UnforeseenError(
+    missing = missing_extra(error) if isinstance(error, ImportError) else None
+    return missing or UnforeseenError(
         what_happened(error),
         table=table,
         remedy="All other tables go on; the setting `exclude` does without this one.",

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from scripts.ports import free_port
+from tests.as_new import make_as_new
 from tests.redis_server import start_redis
 
 if TYPE_CHECKING:
@@ -39,6 +40,14 @@ finally:
     assert not loaded, loaded
 """
 TOKEN = "correct-horse-battery-staple"
+SETTINGS = """lake = "lake"
+store = "sqlite:///s.db"
+[sources.shop]
+connection = "x"
+tables = ["shop.*"]
+mirrors = ["shop.*"]
+"""
+OWN_CHECK = '{"expectations": [{"type": "expect_column_values_to_be_unique", "kwargs": {"column": "id"}}]}'
 SHAPES = '[shapes.item]\n"shop.items" = ["id"]\n'
 
 
@@ -50,35 +59,33 @@ def tracked() -> list[Path]:
 
 
 class Installed:
-    """The wheel's files in a folder of their own, and a user's settings in another."""
+    """A user's settings in a folder, and how the command is called there."""
 
-    def __init__(self, folder: Path, url: str) -> None:
-        self.site, self.home = folder / "site", folder / "home"
-        self.home.mkdir()
-        (self.home / "strata.toml").write_text(
-            f'lake = "lake"\nstore = "sqlite:///{self.home}/s.db"\n[sources.shop]\nconnection = "x"\n'
-            'tables = ["shop.*"]\nmirrors = ["shop.*"]\n'
-        )
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("STRATA", "AIRFLOW"))},
-            "PYTHONPATH": str(self.site),
+    def __init__(self, folder: Path, url: str, command: Sequence[str], **variables: str) -> None:
+        self.home, self._command = folder / "home", command
+        self.home.mkdir(parents=True)
+        (self.home / "strata.toml").write_text(SETTINGS)
+        kept = ("STRATA", "AIRFLOW", "PYTHONPATH")
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(kept)},
             "STRATA_SETTINGS": str(self.home / "strata.toml"),
             "AIRFLOW_CONN_X": url,
+            **variables,
         }
 
     def start(self, words: Sequence[str], **variables: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", COMMAND.format(site=str(self.site)), *words],
+            [*self._command, *words],
             cwd=self.home,
-            env={**self.environment, **variables},
+            env={**self._environment, **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
 
-    def run(self, *words: str, **variables: str) -> str:
+    def run(self, *words: str, code: int = 0, **variables: str) -> str:
         said, _ = (process := self.start(words, **variables)).communicate(timeout=120)
-        assert process.returncode == 0, said
+        assert process.returncode == code, said
         return said
 
 
@@ -108,20 +115,66 @@ def test_every_file_of_the_package_is_in_it(wheel: Path) -> None:
 
 
 def test_its_commands_work_outside_of_the_repository(wheel: Path, server: MysqlServer, tmp_path: Path) -> None:
+    site = str(tmp_path / "site")
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "site")
-    server.run_sql("CREATE DATABASE shop; CREATE TABLE shop.items (id INT PRIMARY KEY, v JSON)")
-    server.run_sql("INSERT INTO shop.items VALUES (1, '[]'), (2, NULL); ALTER TABLE shop.items ADD n DECIMAL(8, 2)")
-    installed = Installed(tmp_path, server.url)
-    installed.run("doctor")
-    assert "2 rows of 1 table" in installed.run("run")
-    binlog = server.binlogs()[0]
-    assert '"id": 1' in installed.run("decode", str(binlog), "--out", "-")
-    check_pages(installed)
+        archive.extractall(site)
+    installed = Installed(tmp_path, server.url, [sys.executable, "-c", COMMAND.format(site=site)], PYTHONPATH=site)
+    check_commands(installed, server)
     (installed.home / "cache.toml").write_text(f'source = "shop"\n{SHAPES}')
     with start_redis(tmp_path / "redis") as redis:
         words = ("cache", "follow", "--once", "--shapes", str(installed.home / "cache.toml"), "--name", "c")
         installed.run(*words, STRATA_CACHE_URL=redis.url)
+
+
+@pytest.mark.parametrize("versions", ["locked", "lowest"])
+def test_alone_with_what_it_needs(versions: str, wheel: Path, server: MysqlServer, tmp_path: Path) -> None:
+    """No extra is installed: no Airflow, no Spark, no Great Expectations."""
+    python = tmp_path / "env" / "bin" / "python"
+    uv("venv", "--python", sys.executable, str(tmp_path / "env"))
+    chosen = ["--resolution", "lowest-direct"] if versions == "lowest" else ["-c", str(REPOSITORY / "requirements.txt")]
+    uv("pip", "install", "--python", str(python), *chosen, str(wheel))
+    installed = Installed(tmp_path, server.url, [str(python.with_name("strata"))])
+    check_commands(installed, server)
+    (installed.home / "checks").mkdir()
+    (installed.home / "checks" / "shop.items.json").write_text(OWN_CHECK)
+    shapes = installed.home / "cache.toml"
+    shapes.write_text(f'source = "shop"\n{SHAPES}')
+    for extra, lacking in {
+        "sql": ("views",),
+        "cache": ("cache", "follow", "--once", "--shapes", str(shapes), "--name", "c"),
+        "checks": ("run",),
+        "spark": ("run", "--engine", "spark", "--from", "2026-01-01"),
+    }.items():
+        (installed.home / "strata.toml").write_text(SETTINGS + ('checks = "checks"\n' if extra == "checks" else ""))
+        said = installed.run(*lacking, code=3, STRATA_CACHE_URL="redis://127.0.0.1:1")
+        assert f"strata-cdc[{extra}]" in said
+        assert said.count("\n") <= 12, "no traceback"
+
+
+def uv(*words: str) -> None:
+    """By the index that pip is set to, as the set-up does."""
+    listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
+    index = re.findall(r"^(?:global|site|user|:env:)\.index-url='(.*)'$", listed.stdout, re.MULTILINE)
+    settings = {"UV_DEFAULT_INDEX": index[-1]} if index else {}
+    program = Path(sys.executable).with_name("uv")
+    done = subprocess.run(
+        [program, "-q", *words], env={**settings, **os.environ}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def check_commands(installed: Installed, server: MysqlServer) -> None:
+    """What a user does first, on a server with a DDL among its rows."""
+    make_as_new(server)
+    server.run_sql("CREATE DATABASE shop; CREATE TABLE shop.items (id INT PRIMARY KEY, v JSON)")
+    server.run_sql("INSERT INTO shop.items VALUES (1, '[]'), (2, NULL); ALTER TABLE shop.items ADD n DECIMAL(8, 2)")
+    installed.run("doctor")
+    assert "2 rows of 1 table" in installed.run("run")
+    assert "shop.items" in installed.run("mirror", "list")
+    assert "2" in installed.run("reconcile")
+    binlog = server.binlogs()[-1]
+    assert '"id": 1' in installed.run("decode", str(binlog), "--out", "-")
+    check_pages(installed)
 
 
 def check_pages(installed: Installed) -> None:

@@ -14,6 +14,7 @@ from strata_cdc.files.storage import delete_file
 from strata_cdc.pipeline.decode.decode_slice import store_decoded
 from strata_cdc.pipeline.publish.publish_interval import Publication, publish_interval
 from strata_cdc.pipeline.publish.stored_verdicts import stored_verdicts
+from strata_cdc.quality.check import data_docs
 from strata_cdc.quality.check.check_interval import CheckReport, check_interval
 from strata_cdc.quality.check.data_docs import complete_docs
 from strata_cdc.quality.check.progress import CheckProgress
@@ -24,6 +25,7 @@ from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.verdicts import VerdictOutcome
 from strata_cdc.tables.quarantine import quarantined
 from strata_cdc.tables.read import published_tables
+from tests.interposed import interposed
 from tests.quality.checked_run import FIELDS, RUN, write_run
 from tests.tables.changes import INTERVAL, SOURCE, inserts, stage
 
@@ -44,6 +46,15 @@ def test_any_lake_is_judged(lake: str) -> None:
     checked(lake).raise_if_failed()
     assert read_verdicts(folder)[INTERVAL].passed
     assert not folder.folder("docs").exists("index.html"), "those of the check before are no longer true"
+
+
+def test_without_great_expectations_there_is_a_verdict_and_no_page(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [{"id": 1, "status": "new"}, {"id": 2, "status": "lost"}])
+    with interposed(lambda *_: False, (data_docs, "is_installed")):
+        report = checked(tmp_path)
+    assert (report.errors, report.docs) == (1, "")
+    assert read_verdicts(folder)[INTERVAL].errors
+    assert not folder.folder("docs").exists("index.html")
 
 
 def test_tables_whose_names_read_alike_are_told_apart(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from strata_cdc.cache.shapes import state_key
-from strata_cdc.errors import CacheRefusedError, CacheUnavailableError, Permanent, Usage
+from strata_cdc.errors import CacheRefusedError, CacheUnavailableError, Usage
 from strata_cdc.position.executed import parse_executed
 
 if TYPE_CHECKING:
@@ -98,14 +98,10 @@ class CacheServer:
 
         Raises:
             Usage: The URL or the name is not valid.
-            Permanent: The client is not installed.
+            ModuleNotFoundError: The client is not installed (the extra `cache`).
         """
-        try:
-            import redis  # noqa: PLC0415  an extra: caches only need it
-        except ImportError:
-            raise Permanent(
-                "the client of Redis is not installed", remedy="Run `pip install 'redis==8.1.0'`."
-            ) from None
+        import redis  # noqa: PLC0415  an extra: caches only need it
+
         self._redis = redis
         self.state_key = state_key(name)
         try:

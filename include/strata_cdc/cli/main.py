@@ -9,12 +9,13 @@ import importlib.metadata
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from strata_cdc.environment import LIBRARIES
-from strata_cdc.errors import ErrorFacts, StrataError, Usage
+from strata_cdc.errors import StrataError, Usage
+from strata_cdc.extras import missing_extra
 from strata_cdc.startup.switch import QuickStart, is_on
 from strata_cdc.values import to_plain
 
@@ -104,9 +105,8 @@ def run(arguments: Sequence[str], build: Callable[[Sequence[str]], typer.Typer] 
     try:
         # The flag is known to all commands through the context's object.
         outcome = command.main(words, prog_name="strata", standalone_mode=False, obj={"json": as_json})
-    except StrataError as error:
-        _print_error(error.facts(), str(error), as_json=as_json)
-        return error.exit_code
+    except (StrataError, ImportError) as error:
+        return _refuse(_refusal_of(error), as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("stopped", err=True)
         return INTERRUPTED
@@ -117,21 +117,36 @@ def run(arguments: Sequence[str], build: Callable[[Sequence[str]], typer.Typer] 
         # The reader went away (`strata decode ... | head`); Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
-    except typer.TyperException as error:
-        # A word of the command line that typer refuses.
+    except _refusal_of_typer() as error:
         message = error.format_message().removesuffix(".")
         help_of = " ".join(["strata", *named, "-h"])
         wrong = Usage(message[:1].lower() + message[1:], remedy=f"`{help_of}` shows what there is.")
-        _print_error(wrong.facts(), str(wrong), as_json=as_json)
-        return Usage.exit_code
+        return _refuse(wrong, as_json=as_json)
     return outcome if isinstance(outcome, int) else 0
 
 
-def _print_error(facts: ErrorFacts, text: str, *, as_json: bool) -> None:
+def _refusal_of(error: StrataError | ImportError) -> StrataError:
+    if isinstance(error, StrataError):
+        return error
+    missing = missing_extra(error)
+    if missing is None:
+        raise error
+    return missing
+
+
+def _refusal_of_typer() -> Any:
+    """What typer raises for a word of the command line that it refuses: click's exception before version 0.28."""
+    own = getattr(typer, "TyperException", None)
+    return importlib.import_module("click").ClickException if own is None else own
+
+
+def _refuse(error: StrataError, *, as_json: bool) -> int:
+    text = str(error)
     if as_json:
-        typer.echo(json.dumps(to_plain(facts), ensure_ascii=not text.isprintable()), err=True)
+        typer.echo(json.dumps(to_plain(error.facts()), ensure_ascii=not text.isprintable()), err=True)
     else:
         typer.echo(f"strata: {text}", err=True)
+    return error.exit_code
 
 
 def main() -> None:

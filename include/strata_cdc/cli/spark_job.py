@@ -9,9 +9,10 @@ import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.errors import Permanent
+from strata_cdc.errors import MissingExtraError, Permanent
+from strata_cdc.extras import how_to_install
 from strata_cdc.runs.spark_output import is_report, job_failure
-from strata_cdc.startup.spark import JOBS, SUBMIT, needed_by_spark, short_job, submit_environment, why_no_java
+from strata_cdc.startup.spark import JOBS, SUBMIT, needed_by_spark, short_job, submit_environment, why_no_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +45,7 @@ def run_job(
         StrataError: What the job itself has reported.
         Permanent: Spark cannot be started here, or it died.
     """
-    _refuse_without_spark(job)
+    _refuse_without_spark()
     environment = submit_environment(needed_by_spark(os.environ), JOBS.parents[1], alone=master.startswith("local"))
     options = ["--master", master, "--driver-java-options", short_job()]
     command = [str(SUBMIT), *options, str(JOBS / job), "--run-url", run_url, *arguments]
@@ -78,13 +79,13 @@ def _listen(lines: Iterable[str], progress: Callable[[int, int], None] | None, h
     return report
 
 
-def _refuse_without_spark(job: str) -> None:
-    if not SUBMIT.exists() or not (JOBS / job).exists():
-        raise Permanent(
-            "spark-submit or the Spark job is not where Strata is installed",
-            remedy="Run `make setup` in a checkout, and `strata` from its environment.",
+def _refuse_without_spark() -> None:
+    if not SUBMIT.exists():
+        raise MissingExtraError(
+            "pyspark is not installed",
+            remedy=f"{how_to_install('spark')} `--engine local` decodes without Spark.",
         )
-    missing = why_no_java()
+    missing = why_no_spark()
     if missing is not None:
         raise Permanent(
             missing,

@@ -48,20 +48,20 @@ class EngineChoice(Struct, frozen=True):
         return f"{self.engine} ({self.because})"
 
 
-def choose_engine(size_bytes: int, settings: EngineSettings, why_no_java: Callable[[], str | None]) -> EngineChoice:
+def choose_engine(size_bytes: int, settings: EngineSettings, why_no_spark: Callable[[], str | None]) -> EngineChoice:
     """The engine of a run.
 
     Args:
         size_bytes: How much binlog the run decodes.
         settings: The engine that is wanted, and up to which size `auto` does without Spark.
-        why_no_java: Says why Spark cannot be started on this machine; None if it can. Called only where it matters.
+        why_no_spark: Says why Spark cannot be started on this machine; None if it can. Called only where it matters.
     """
     if settings.engine is not Engine.AUTO:
         return EngineChoice(settings.engine, "requested")
     shown = f"{max(1, round(size_bytes / 1e6)):,} MB of binlog; local_mb is {settings.local_mb:,}"
     if size_bytes <= settings.local_mb << 20:
         return EngineChoice(Engine.LOCAL, shown)
-    missing = why_no_java()
+    missing = why_no_spark()
     if missing is not None:
         return EngineChoice(Engine.LOCAL, missing)
     return EngineChoice(Engine.SPARK, shown)

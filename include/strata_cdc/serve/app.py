@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
 from strata_cdc.errors import StrataError, Transient, UnknownSourceError, Usage
+from strata_cdc.extras import missing_extra
 from strata_cdc.schema.answers.changes import changes
 from strata_cdc.schema.answers.positions import position_of
 from strata_cdc.schema.answers.search import search
@@ -102,6 +103,7 @@ class _Pages:
     def add_to(self, app: FastAPI) -> None:
         """Adds the routes. Files are served by a route, since a mounted folder has no dependencies, and so no guard."""
         app.exception_handler(StrataError)(self.refuse)
+        app.exception_handler(ImportError)(self.refuse_import)
         app.exception_handler(HTTPException)(self.refuse_request)
         files = StaticFiles(directory=FOLDER / "static")
 
@@ -153,6 +155,13 @@ class _Pages:
         if "/api/" in request.url.path:
             return JSONResponse(to_plain(error.facts()), status)
         return self._show("error.html", status, error=error)
+
+    async def refuse_import(self, request: Request, error: ImportError) -> HTMLResponse | JSONResponse:
+        """What needs a package that is not installed."""
+        missing = missing_extra(error)
+        if missing is None:
+            raise error
+        return await self.refuse(request, missing)
 
     async def refuse_request(self, request: Request, error: HTTPException) -> Any:
         """Who must not read, or asks for what is not there: a page for a browser, JSON for programs."""

@@ -59,8 +59,10 @@ def needed_by_spark(given: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in given.items() if NEEDED.fullmatch(name)}
 
 
-def why_no_java() -> str | None:
-    """Why Spark cannot be started in this environment, in half a sentence; None if there is a Java."""
+def why_no_spark() -> str | None:
+    """Why Spark cannot be started in this environment, in half a sentence; None if it can."""
+    if not SUBMIT.exists():
+        return "pyspark is not installed"
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").exists():
         return f"JAVA_HOME names a folder without Java, which Spark needs: {home}"

@@ -103,13 +103,14 @@ class Client(pymysql.Connection):  # type: ignore[misc]  # PyMySQL has no types
             count: int = super()._read_query_result(unbuffered)
             return count
 
-    def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
+    def _process_auth(self, plugin_name: bytes, auth_packet: Any, *handler: Any) -> Any:
+        # A handler from PyMySQL 1.2 on.
         if plugin_name in _REVEALING and not self._secure and not self.may_reveal_password:
             raise OperationalError(
                 CR.CR_AUTH_PLUGIN_ERR,
                 f"the server asks for the password by {plugin_name.decode()}, over a connection without TLS",
             )
-        return super()._process_auth(plugin_name, auth_packet, handler)
+        return super()._process_auth(plugin_name, auth_packet, *handler)
 
 
 class TrustingClient(Client):

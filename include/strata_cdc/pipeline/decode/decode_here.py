@@ -12,7 +12,7 @@ from strata_cdc.changes.binlog_changes import read_slice
 from strata_cdc.config.engines import Engine, choose_engine
 from strata_cdc.errors import Transient
 from strata_cdc.pipeline.decode.decode_slice import decode_table_by_table, planned_tasks, store_outcomes
-from strata_cdc.startup.spark import why_no_java
+from strata_cdc.startup.spark import why_no_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -58,7 +58,7 @@ def decode_here(
         DamagedFileError: The plan is not whole.
     """
     tasks = planned_tasks(run_url)
-    choice = choose_engine(sum(task.piece.size_bytes for task in tasks), settings, why_no_java)
+    choice = choose_engine(sum(task.piece.size_bytes for task in tasks), settings, why_no_spark)
     chosen(choice)
     if choice.engine is Engine.SPARK:
         return None

@@ -16,7 +16,7 @@ from strata_cdc.counted import counted
 from strata_cdc.errors import ChecksFailedError
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import parse_executed
-from strata_cdc.quality.check.data_docs import docs_url, forget_docs, write_docs, write_judged
+from strata_cdc.quality.check.data_docs import can_write_docs, docs_url, forget_docs, write_docs, write_judged
 from strata_cdc.quality.check.earlier_files import DEFAULT_KEYS, EarlierImages, sampling_of, totals
 from strata_cdc.quality.check.progress import CheckProgress
 from strata_cdc.quality.check.run_pass import is_small, pass_in_spark, pass_in_threads
@@ -199,9 +199,10 @@ def check_interval(
         read_staged(folder)
     write_judged(folder, engine.suites)
     write_verdicts(folder, verdicts)
-    report = _report(source, run, verdicts, docs_url(folder) if decoded.files else "")
+    has_docs = bool(decoded.files) and can_write_docs()
+    report = _report(source, run, verdicts, docs_url(folder) if has_docs else "")
     progress.end(report.checks, report.errors, report.warnings)
-    if decoded.files and (judging.judge is not None or report.errors):
+    if has_docs and (judging.judge is not None or report.errors):
         write_docs(folder, judging.judge)
     return report
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from strata_cdc.extras import is_installed
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.quality.checks.judged import FORMAT, JudgedRun
 from strata_cdc.quality.checks.suite import Judge
@@ -61,6 +62,11 @@ def forget_docs(folder: Folder) -> None:
         LakeUnavailableError: The storage refuses.
     """
     folder.folder(DOCS).delete(INDEX)
+
+
+def can_write_docs() -> bool:
+    """Whether Great Expectations is installed, which makes them."""
+    return is_installed("great_expectations")
 
 
 def write_docs(folder: Folder, judge: Judge | None = None) -> str:

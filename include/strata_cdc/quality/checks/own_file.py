@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from strata_cdc.errors import MissingExtraError, Usage
+from strata_cdc.extras import how_to_install
 from strata_cdc.fields import Mistakes, nearest, path_text, read_fields
 from strata_cdc.quality.checks.own_text import UnreadableFileError, compose, lines_of, read_json, yaml_values
 
@@ -144,7 +146,6 @@ def _check_where(good: dict[str, Any], path: tuple[str | int, ...], mistakes: Mi
         return
     # Imported here: few have conditions, and sqlglot takes a third of a second.
     from strata_cdc.dialects.conditions.condition import check_condition
-    from strata_cdc.errors import Usage
 
     if "row_condition" in good.get("kwargs", {}):
         mistakes.add((*path, "where"), f"{path_text(path)} has a row_condition, too: one of them is enough")
@@ -161,10 +162,14 @@ def _no_such(name: str) -> str:
 
 @cache
 def known_types() -> tuple[str, ...]:
-    """Names of the expectations that Great Expectations has, without loading it, which takes seconds."""
+    """Names of the expectations that Great Expectations has, without loading it, which takes seconds.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
     package = find_spec("great_expectations")
-    if package is None or package.origin is None:  # pragma: no cover - it is a dependency
-        return ()
+    if package is None or package.origin is None:
+        raise MissingExtraError("great_expectations is not installed", remedy=how_to_install("checks"))
     imports = Path(package.origin).parent / "expectations" / "core" / "__init__.py"
     return tuple(
         sorted(set(re.findall(r"from (?:[\w.]*\.)(\w*expect\w+) import", imports.read_text(encoding="utf-8"))))
