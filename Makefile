@@ -72,7 +72,7 @@ pictures: setup ## Pictures of the pages for docs/, from the test of the demo, w
 	@STRATA_PICTURES=docs/pictures $(PYTHON) -m pytest -q tests/airflow/test_demo.py
 
 lock: ## Compile pyproject.toml to the locked requirements
-	@$(COMPILE) pyproject.toml $(EXTRAS) -o requirements.txt
+	@$(COMPILE) pyproject.toml $(EXTRAS) -c scripts/lock.txt -o requirements.txt
 	@$(COMPILE) pyproject.toml $(EXTRAS) --extra cache --extra lineage --group dev -c requirements.txt -o requirements-dev.txt
 	@$(COMPILE) --group pyproject.toml:containers -c requirements.txt -o requirements-containers.txt && $(COMPILE) --group pyproject.toml:s3 -o requirements-s3.txt
 
