@@ -343,14 +343,31 @@ def load_settings(environ: Mapping[str, str], find_connection: Callable[[str], s
         )
     try:
         text = Path(path).read_text(encoding="utf-8")
-        raw = tomllib.loads(text)
     except OSError as error:
         raise SettingsError(
             f"the settings cannot be read: {error.strerror}",
             file=path,
             remedy=f"{SETTINGS_VARIABLE} names the file; docs/settings.md shows one.",
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"the settings are no TOML: {error}", file=path) from None
+    return parse_settings(text, path, find_connection or (lambda name: environ.get(connection_variable(name))))
+
+
+def parse_settings(text: str, path: str, find_connection: Callable[[str], str | None]) -> Settings:
+    """The settings in a text.
+
+    Args:
+        text: TOML.
+        path: Of its file, which need not be there: relative paths begin in its folder.
+        find_connection: As of `load_settings`.
+
+    Raises:
+        SettingsError: It has mistakes; all of them are in the message.
+    """
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"the settings are no TOML: {error}", file=path) from None
     mistakes = Mistakes("the settings have", lambda: key_lines(text))
     folder = Path(path).parent
@@ -366,7 +383,7 @@ def load_settings(environ: Mapping[str, str], find_connection: Callable[[str], s
         fresh_within_minutes=top.get("fresh_within_minutes"),
         clock_bound=micros_of(top["clock_bound"]) if "clock_bound" in top else None,
         folder=folder,
-        find_connection=find_connection or (lambda name: environ.get(connection_variable(name))),
+        find_connection=find_connection,
     )
 
 
