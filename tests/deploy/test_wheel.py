@@ -173,7 +173,7 @@ def check_commands(installed: Installed, server: MysqlServer) -> None:
     server.run_sql("UPDATE shop.items SET n = id; DELETE FROM shop.items WHERE id = 2")
     assert "3 rows of 1 table" in installed.run("run")
     assert "shop.items" in installed.run("mirror", "list")
-    assert "1 row" in installed.run("reconcile")
+    assert "1 match, 0 mismatch" in installed.run("reconcile")
     binlog = server.binlogs()[-1]
     assert '"id": 1' in installed.run("decode", str(binlog), "--out", "-")
     check_pages(installed)
