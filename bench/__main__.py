@@ -36,7 +36,8 @@ NAMES = (
 INTRODUCTION = """# What was measured
 
 By `make bench`, in one run on one machine, tools in turn, medians of five. `times` is how much faster than
-`mysqlbinlog -v` on the same file; `mysqlbinlog` prints text without names and knows no schema.
+the server's own tool on the same file (`mysqlbinlog -v`, `mariadb-binlog -vv`), which prints text without names and
+knows no schema.
 """
 
 

@@ -12,13 +12,14 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import psutil
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+Name = TypeVar("Name")
 LOG = Path(__file__).resolve().parents[1] / ".strata" / "bench.log"
 """Standard error of all commands: Spark's warnings must not stand between the tables."""
 
@@ -123,9 +124,9 @@ class ChildrenCpu(threading.Thread):
                 self._seen[child.pid] = used.user + used.system
 
 
-def interleaved(runs: Mapping[str, Callable[[], Run]], rounds: int) -> dict[str, list[Run]]:
+def interleaved(runs: Mapping[Name, Callable[[], Run]], rounds: int) -> dict[Name, list[Run]]:
     """Each in turn, so that a noisy moment meets all of them."""
-    found: dict[str, list[Run]] = {name: [] for name in runs}
+    found: dict[Name, list[Run]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, once in runs.items():
             found[name].append(once())

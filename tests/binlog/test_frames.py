@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from strata_cdc.binlog.bytes import frames
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.bytes.format import parse_format_description
-from strata_cdc.binlog.bytes.frames import index_events, verify_checksums
+from strata_cdc.binlog.bytes.frames import index_events, next_of_types, verify_checksums
 from strata_cdc.binlog.kernels import status
 from strata_cdc.binlog.kernels.crc import CRC_TABLES, crc32
+from strata_cdc.binlog.kernels.end_positions import fill_end_positions
 from strata_cdc.errors import ChecksumError, CorruptEventError, TruncatedEventError
 from tests.binlog.binlogs import Binlog
 
@@ -118,3 +119,58 @@ def test_checksums_of_very_large_events(tmp_path):
             damaged = bytearray(binlog.data)
             damaged[at] ^= 1
             assert frames.count_sound(np.frombuffer(damaged, np.uint8), index, large_bytes=100) == number
+
+
+KINDS = st.sampled_from(["plain", "made", "lacking", "lacking"])
+
+
+def filled_by_hand(lengths: list[int], headers: list[int], made: list[bool], end: int) -> list[int]:
+    """Ends in the server's file, from those in headers, of events that begin at 4."""
+    behind = [4 + sum(lengths[: number + 1]) for number in range(len(lengths))]
+    shifts = {(header - own) % (1 << 32) for header, own in zip(headers, behind, strict=True) if header}
+    if len(shifts) == 1 and not any(made):
+        return [header or (own + min(shifts)) % (1 << 32) for header, own in zip(headers, behind, strict=True)]
+    filled = []
+    for length, header, is_made in zip(lengths, headers, made, strict=True):
+        end = header or (end if end < 0 or is_made else (end + length) % (1 << 32))
+        filled.append(0 if is_made else max(end, 0))
+    return filled
+
+
+@given(
+    st.lists(st.tuples(st.integers(19, 90), KINDS), min_size=1, max_size=12),
+    st.integers(0, 1 << 33),
+    st.booleans(),
+    st.none() | st.integers(0, 11),
+)
+def test_end_positions_that_the_server_leaves_out(events, begin, is_known, gap):
+    """Events that were made for a connection are not in the server's file; others may be missing before the event
+    `gap`."""
+    lengths, made = [length for length, _ in events], [kind == "made" for _, kind in events]
+    ends, at = [], begin
+    for number, length in enumerate(lengths):
+        at += (1000 if number == gap else 0) + (0 if made[number] else length)
+        ends.append(at % (1 << 32))
+    headers = [end if kind == "plain" else 0 for end, (_, kind) in zip(ends, events, strict=True)]
+    positions = np.cumsum([4, *lengths])[:-1]
+    end, filled = begin % (1 << 32) if is_known else -1, np.array(headers, np.int64)
+    lacking = fill_end_positions(positions, np.array(lengths), np.array(made, np.uint8), end, filled)
+    assert lacking == sum(kind == "lacking" for _, kind in events)
+    assert filled.tolist() == filled_by_hand(lengths, headers, made, end)
+    if gap is None and is_known:
+        assert filled.tolist() == [0 if is_made else end for end, is_made in zip(ends, made, strict=True)]
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+def test_the_next_event_of_some_types(checksum):
+    buffer, form, positions = some_binlog(checksum=checksum)
+    types = buffer[np.array(positions) + 4]
+    for kind in sorted(set(types.tolist())):
+        wanted = (np.arange(256) == kind).astype(np.uint8)
+        for at, begin in enumerate(positions):
+            found = [position for position, one in zip(positions[at:], types[at:], strict=True) if one == kind]
+            assert next_of_types(buffer, begin, form, wanted) == (found[0] if found else len(buffer))
+    nothing = np.zeros(256, np.uint8)
+    for cut in range(positions[-2], len(buffer)):
+        whole = max(end for end in [*positions, len(buffer)] if end <= cut)
+        assert next_of_types(buffer[:cut], 4, form, nothing) == whole

@@ -190,10 +190,11 @@ class HistoryWriter(RowsWriter):
             yield self._base(self._history.base)
         for branch in [branch for branch in self._source.branches if branch.stage == stage]:
             inside = exp.and_(is_in("_schema_version", branch.versions), *self._bounds())
-            is_put = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
-            is_taken = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
             put, taken = self._relations(branch)
-            events = ((self._put(branch), put, is_put), (self._taken(branch), taken, is_taken))
+            events = (
+                (self._put(branch), put, self._is_put(branch)),
+                (self._taken(branch), taken, self._is_taken(branch)),
+            )
             for values, relation, which in events:
                 # `_put` and `_taken` begin with `put`, `seq` and `row`.
                 event = [*values[:3], *self._happened(), *self._nulls(self._ended()), *values[3:]]

@@ -28,8 +28,10 @@ class RowsWriter(Writer):
     """Writes the view of the rows; it follows them through changes of their keys if the source asks for it."""
 
     def _follows(self, stage: int) -> bool:
-        """Whether rows are followed in a stage; without a key, all images have the whole row."""
-        return stage in self._source.follows and stage not in self._source.without_key
+        """Whether rows are followed in a stage: without a key, all images have the whole row, and a sequence has one
+        row."""
+        has_key = stage not in self._source.without_key | self._source.of_one_row
+        return stage in self._source.follows and has_key
 
     def _stage(self, stage: int) -> list[exp.CTE]:
         if not self._follows(stage):

@@ -86,6 +86,15 @@ class ColumnSource(Struct, frozen=True):
         return bool(self.missing) and not self.physical
 
 
+class RowEnd(Struct, frozen=True):
+    """Which rows of a system-versioned table are current: those whose end is one of some moments, or is in no image."""
+
+    physical: tuple[str, ...]
+    """Columns of the change table with the ends; at most one of them has a value. Empty if nothing was published."""
+    of_current: tuple[pa.Scalar, ...]
+    """The ends of current rows."""
+
+
 class Branch(Struct, frozen=True):
     """Rows of some versions in one change table."""
 
@@ -95,6 +104,8 @@ class Branch(Struct, frozen=True):
     """For each column of the view; those of earlier stages are not used."""
     stage: int = 0
     """The stage to which the versions belong."""
+    end: RowEnd | None = None
+    """Of a system-versioned table: its changes also have rows of the past, which are not the table's."""
 
 
 class ViewColumn(Struct, frozen=True):
@@ -150,6 +161,8 @@ class ViewSource(Struct, frozen=True):
     """The error message if there are rows of a version that is newer than the view."""
     without_key: frozenset[int] = frozenset()
     """The stages whose rows no key identifies."""
+    of_one_row: frozenset[int] = frozenset()
+    """The stages in which the table is a sequence: it has one row, and each insert replaces it."""
     follows: frozenset[int] = frozenset()
     """The stages in which rows are followed through changes of their keys whose images lack the rest of the row."""
 

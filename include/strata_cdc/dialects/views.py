@@ -35,7 +35,7 @@ from strata_cdc.dialects.view_source import ColumnSource, ViewColumn
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from strata_cdc.dialects.view_source import Branch, MadeValues, ViewSource
+    from strata_cdc.dialects.view_source import Branch, MadeValues, RowEnd, ViewSource
 
 BEFORE: Final = "_before"
 SHARED: Final = ("_op", "_source", "_gtid", "_seq", "_row", "_committed_at", "_binlog_file", "_binlog_pos")
@@ -214,11 +214,32 @@ class Writer:
         for branch in [branch for branch in self._source.branches if branch.stage == stage]:
             is_left = exp.GT(this=column_of("_seq"), expression=exp.Literal.number(self._source.removed_until))
             own = exp.and_(is_in("_schema_version", branch.versions), is_left)
-            is_put = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
-            is_taken = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
             put, taken = self._relations(branch)
-            yield exp.select(*self._put(branch)).from_(put).where(own, is_put)
-            yield exp.select(*self._taken(branch)).from_(taken).where(own.copy(), is_taken)
+            yield exp.select(*self._put(branch)).from_(put).where(own, self._is_put(branch))
+            yield exp.select(*self._taken(branch)).from_(taken).where(own.copy(), self._is_taken(branch))
+
+    def _is_put(self, branch: Branch) -> exp.Expr:
+        """Whether a change puts a row."""
+        has_image = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("delete"))
+        return has_image if branch.end is None else exp.and_(has_image, self._is_current(branch, branch.end))
+
+    def _is_taken(self, branch: Branch) -> exp.Expr:
+        """Whether a change removes a row."""
+        has_image = exp.NEQ(this=column_of("_op"), expression=exp.Literal.string("insert"))
+        return has_image if branch.end is None else exp.and_(has_image, self._is_current(branch, branch.end, BEFORE))
+
+    def _is_current(self, branch: Branch, end: RowEnd, inside: str = "") -> exp.Expr:
+        """Whether an image of a system-versioned table is of a current row. An image that lacks its end has not changed
+        it: only current rows are ever updated."""
+        if not end.physical:
+            # Conditions may be tested in any order, and rows of other versions are no mistake.
+            fail = exp.Cast(this=self._call("fail", exp.Literal.string(_NEW_ROW)), to=exp.DataType.build("BOOLEAN"))
+            is_own = is_in("_schema_version", branch.versions)
+            return exp.Case(ifs=[exp.If(this=is_own, true=fail)], default=exp.false())
+        moments = [self._typed(_literal(moment, self._dialect), moment.type) for moment in end.of_current]
+        ends = [column_of(name, inside) for name in end.physical]
+        value = ends[0] if len(ends) == 1 else exp.Coalesce(this=ends[0], expressions=ends[1:])
+        return exp.or_(exp.Is(this=value, expression=exp.null()), exp.In(this=value.copy(), expressions=moments))
 
     def _relations(self, branch: Branch) -> tuple[exp.Expr, exp.Expr]:
         """The rows of a branch with the results of lookups: for `_put`, and for `_taken`."""
@@ -271,7 +292,8 @@ class Writer:
             for column, place in keys
             if column.has_texts
         ]
-        return exp.and_(*(exp.NullSafeEQ(this=after, expression=before) for after, before in same))
+        equal_pairs = [exp.NullSafeEQ(this=after, expression=before) for after, before in same]
+        return exp.and_(*equal_pairs) if equal_pairs else exp.true()
 
     def _taken(self, branch: Branch) -> list[exp.Expr]:
         selected = [exp.alias_(exp.Literal.number(0), "put", quoted=True), *_order()]
@@ -313,7 +335,9 @@ class Writer:
         that of the earlier image. This never fails: the row may have changed since."""
         is_missing = self._lists("_missing", place.missing)
         given = self._placed(self._lacking(place), column)
-        branches = [exp.If(this=exp.and_(is_missing, is_insert()), true=given)]
+        # An insert of a sequence changes its row.
+        is_new = exp.false() if stage in self._source.of_one_row else is_insert()
+        branches = [exp.If(this=exp.and_(is_missing, is_new), true=given)]
         if place.in_key:
             is_before = exp.not_(self._lists("_missing", f"{BEFORE}.{place.missing}"))
             old = self._placed(place, column, BEFORE)

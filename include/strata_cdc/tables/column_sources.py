@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from strata_cdc.changes.arrow import arrow_type, has_many_forms, is_calendar, is_labelled, may_be_invalid
 from strata_cdc.dialects.view_source import ColumnSource, ViewColumn
 from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.row_times import ROW_TIMES
 from strata_cdc.schema.model.types import parse_column_type
 from strata_cdc.tables.continued import plain_name
-from strata_cdc.tables.current_rows import ROW_TIMES
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.lifetimes import left_out
 from strata_cdc.tables.origins import ValueOrigin, given_since

@@ -13,16 +13,15 @@ import pyarrow.compute as pc
 from strata_cdc.arrow_columns import to_numbers
 from strata_cdc.changes.arrow import TIMESTAMP_UTC
 from strata_cdc.errors import BadData
+from strata_cdc.schema.model.row_times import FOREVER, ROW_END
 from strata_cdc.tables.layout import column_name
 
 if TYPE_CHECKING:
-    from strata_cdc.schema.model.definition import TableDefinition
+    from strata_cdc.schema.model.definition import Column, TableDefinition
 
-_ROW_END: Final = "ROW END"
-ROW_TIMES: Final = frozenset({"ROW START", _ROW_END})
-"""What generates the columns with a row's time."""
-_FOREVER: Final = to_numbers(np.array([2**31 * 10**6 - 1, 2**32 * 10**6 - 1])).view(TIMESTAMP_UTC)
-"""The end of rows that are current: the last moment that a TIMESTAMP(6) has before MariaDB 11.5, and from then on."""
+_FOREVER: Final = to_numbers(np.array(FOREVER)).view(TIMESTAMP_UTC)
+ENDS_OF_CURRENT: Final = tuple(_FOREVER)
+"""The end of rows that are current, in any version."""
 
 NO_SEQUENCE_ROW: Final = (
     "CREATE SEQUENCE and ALTER SEQUENCE log no row: the sequence's row is known again when it is used and logged"
@@ -34,13 +33,23 @@ def end_column(definition: TableDefinition) -> str | None:
     """The column with the end of a row's time, as the change table calls it; None for a table that is not versioned.
 
     Raises:
+        BadData: See `column_of_end`.
+    """
+    column = column_of_end(definition)
+    return None if column is None else column_name(column.name)
+
+
+def column_of_end(definition: TableDefinition) -> Column | None:
+    """The column with the end of a row's time; None for a table that is not versioned.
+
+    Raises:
         BadData: The table is versioned and has no such column.
     """
     if not definition.versioned:
         return None
     for column in definition.columns:
-        if column.generation_expression == _ROW_END:
-            return column_name(column.name)
+        if column.generation_expression == ROW_END:
+            return column
     raise BadData("a system-versioned table has no column with the end of a row's time")
 
 

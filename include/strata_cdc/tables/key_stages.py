@@ -45,6 +45,8 @@ class KeyStages(Struct, frozen=True):
     """The columns that tell the rows of each stage apart, in order: all of them in a stage without a key."""
     without_key: frozenset[int] = frozenset()
     """The stages in which only whole rows are different: there may be equal rows."""
+    of_one_row: frozenset[int] = frozenset()
+    """The stages in which the table is a sequence: it has one row, and no column tells it apart."""
 
     def last_of(self, stage: int) -> int:
         """The index of the last version of a stage."""
@@ -72,12 +74,16 @@ def key_stages(
         for stage, last in lasts
         for column in key_of_row(versions[last].definition, key_of)
     ]
-    without = frozenset(stage for stage, last in lasts if not key_of(versions[last].definition))
-    return KeyStages(stages.of_eras, tuple(keys), without)
+    of_one_row = frozenset(stage for stage, last in lasts if versions[last].definition.sequence)
+    without = frozenset(stage for stage, last in lasts if not key_of(versions[last].definition)) - of_one_row
+    return KeyStages(stages.of_eras, tuple(keys), without, of_one_row)
 
 
 def key_of_row(definition: TableDefinition, key_of: KeyOf) -> list[Column]:
-    """The columns that tell rows apart: those of the key; without a key, all of them."""
+    """The columns that tell rows apart: those of the key; without a key, all of them; none of a sequence, which has one
+    row."""
+    if definition.sequence:
+        return []
     key = key_of(definition)
     return [column for column in definition.columns if not key or fold_name(column.name) in key]
 
@@ -99,6 +105,8 @@ def stage_column(versions: Sequence[VersionSpan], stage: int, column: Column) ->
 def _ends(era: VersionSpan, following: VersionSpan, key_of: KeyOf) -> bool:
     """Whether other columns identify rows after a statement, or rows that were never there together may be equal."""
     if bool(key_of(era.definition)) != bool(key_of(following.definition)):
+        return True
+    if era.definition.sequence != following.definition.sequence:
         return True
     after = key_of_row(following.definition, key_of)
     origins = [earlier_origin(ValueOrigin(column), era.definition, following.effect) for column in after]

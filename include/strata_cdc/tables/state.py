@@ -13,7 +13,8 @@ from strata_cdc.changes.partial_json import differences_of, rebuilt
 from strata_cdc.errors import Usage
 from strata_cdc.schema.history.fills import NoFill, fill_of
 from strata_cdc.schema.model.folding import fold_name
-from strata_cdc.tables.current_rows import ROW_TIMES, end_column, is_current
+from strata_cdc.schema.model.row_times import ROW_TIMES
+from strata_cdc.tables.current_rows import end_column, is_current
 from strata_cdc.tables.distinct import distinct
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.values.constants import constant

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewColumn
+from strata_cdc.dialects.view_source import Branch, ColumnSource, RowEnd, ViewColumn
 from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.column_sources import converted_place_of, kinds_of, place_of, view_column, view_columns
+from strata_cdc.tables.current_rows import ENDS_OF_CURRENT, column_of_end
 from strata_cdc.tables.key_stages import KeyOf, KeyStages, StageColumn, key_of_row, key_stages, stage_column
-from strata_cdc.tables.lifetimes import keeps_shown, shows_some
+from strata_cdc.tables.lifetimes import Value, keeps_shown, shows_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from strata_cdc.schema.model.definition import TableName
-    from strata_cdc.tables.lifetimes import TableLifetime, Value, VersionSpan
+    from strata_cdc.tables.lifetimes import TableLifetime, VersionSpan
 
     Place = Callable[[Value, ViewColumn, Sequence[pa.Field], Mapping[str, pa.DataType]], ColumnSource]
 
@@ -58,7 +59,17 @@ class ViewLayout(Struct, frozen=True):
         for column, then in self.in_stages:
             is_over = at >= len(then.origins)
             places.append(ColumnSource() if is_over else converted_place_of(then.origins[at], column, there, kinds))
-        return tuple(replace(place, in_key=_is_in_key(place, key)) for place in places)
+        is_one_row = era.definition.sequence
+        return tuple(replace(place, in_key=not is_one_row and _is_in_key(place, key)) for place in places)
+
+    def _end(self, at: int, there: Sequence[pa.Field]) -> RowEnd | None:
+        """Where rows of one version have the end of their time, if the table is system-versioned then."""
+        definition = self.life.eras[at].definition
+        column = column_of_end(definition)
+        if column is None:
+            return None
+        place = place_of(Value(column), view_column(column, is_key=False), there, kinds_of(definition))
+        return RowEnd(place.physical, ENDS_OF_CURRENT)
 
     def branches(self, fields: Mapping[TableName, Sequence[pa.Field]]) -> tuple[Branch, ...]:
         """The branches of the view; versions whose values are in the same columns are one branch.
@@ -66,12 +77,15 @@ class ViewLayout(Struct, frozen=True):
         Args:
             fields: The columns of each change table that exists.
         """
-        found: dict[tuple[str, int, tuple[ColumnSource, ...]], list[int]] = {}
+        found: dict[tuple[str, int, tuple[ColumnSource, ...], RowEnd | None], list[int]] = {}
         for at, (era, stage) in enumerate(zip(self.life.eras, self.stages.of_eras, strict=True)):
             if era.name in fields:
-                places = self.places(at, fields[era.name])
-                found.setdefault((str(era.name), stage, places), []).append(era.version_id)
-        return tuple(Branch(name, tuple(versions), places, stage) for (name, stage, places), versions in found.items())
+                there = fields[era.name]
+                alike = str(era.name), stage, self.places(at, there), self._end(at, there)
+                found.setdefault(alike, []).append(era.version_id)
+        return tuple(
+            Branch(name, tuple(versions), places, stage, end) for (name, stage, places, end), versions in found.items()
+        )
 
 
 def changes_layout(life: TableLifetime, columns: Sequence[ViewColumn]) -> ViewLayout:

@@ -183,6 +183,7 @@ class _Table:
             columns=layout.columns,
             branches=layout.branches(self._fields()),
             without_key=layout.stages.without_key,
+            of_one_row=layout.stages.of_one_row,
         )
         tables = {str(name): table for name, table in self._tables.items()}
         # Spark computes all that a recursive query reads once for each of its steps; DuckDB computes it once, so that
@@ -211,10 +212,6 @@ class _Table:
 
     def _refusal(self) -> str | None:
         """Why the rows cannot be known."""
-        if any(era.definition.sequence for era in self._life.eras):
-            return "it is a sequence: each of its changes is an insert that replaces its row"
-        if any(era.definition.versioned for era in self._life.eras):
-            return "the table is system-versioned: its changes have rows of the past under the keys of current ones"
         for removal in self._removals:
             if not removal.effect.is_whole:
                 return f"`{removal.statement}` removed rows, and no log says which"

@@ -19,6 +19,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from strata_cdc.binlog.bytes.codes import EXECUTED_LISTS, HEADER_BYTES, EventFlag, EventType
+from strata_cdc.binlog.kernels.end_positions import fill_end_positions
 from strata_cdc.errors import MisplacedEventError
 from strata_cdc.flavour import Vendor
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 _MASK: Final = 0xFFFFFFFF
 _HEAD: Final = (EventType.FORMAT_DESCRIPTION, *EXECUTED_LISTS)
+_MADE: Final = np.isin(np.arange(256), (EventType.FORMAT_DESCRIPTION, EventType.GTID_LIST))
+"""Events without an end position that a server makes for a connection, besides those with the flag."""
+_ARTIFICIAL: Final = int(EventFlag.ARTIFICIAL)
 _FIRST_WITH_POSITIONS: Final = (5, 1, 17)
 """Before that, positions in a transaction counted from its start (bug 22540)."""
 
@@ -91,30 +95,11 @@ class EventChain:
 
     def _filled(self, index: EventIndex) -> EventIndex:
         """The index with the end positions that the server does not write, as far as others show them."""
-        without = index.log_positions == 0
-        is_made = (index.flags & EventFlag.ARTIFICIAL != 0) | (index.types == EventType.FORMAT_DESCRIPTION)
-        made = without & (is_made | (index.types == EventType.GTID_LIST))
-        left_out = without & ~made
-        if not left_out.any():
-            return index
-        ends = index.positions + index.lengths
-        placed = np.flatnonzero(~without)
-        shifts = (index.log_positions[placed] - ends[placed]) & _MASK
-        if not len(placed) or made.any() or (shifts != shifts[0]).any():
-            return self._filled_one_by_one(index, without, made)
-        # All lie in the file as in the buffer.
-        return replace(index, log_positions=np.where(left_out, (ends + shifts[0]) & _MASK, index.log_positions))
-
-    def _filled_one_by_one(
-        self, index: EventIndex, without: npt.NDArray[np.bool_], made: npt.NDArray[np.bool_]
-    ) -> EventIndex:
-        """As `_filled`, each by the last event before it that has an end position."""
-        # Where each event would end if the first began at 0.
-        ends = np.cumsum(np.where(made, 0, index.lengths))
-        last = np.maximum.accumulate(np.where(without, -1, np.arange(len(index))))
-        shifts = np.where(last >= 0, index.log_positions[last] - ends[last], self._end or 0)
-        known = ~made & ((last >= 0) | (self._end is not None))
-        return replace(index, log_positions=np.where(without & known, (ends + shifts) & _MASK, index.log_positions))
+        ends = index.log_positions.copy()
+        made = _MADE[index.types] | (index.flags & _ARTIFICIAL != 0)
+        before = -1 if self._end is None else self._end
+        lacking = fill_end_positions(index.positions, index.lengths, made.view(np.uint8), before, ends)
+        return replace(index, log_positions=ends) if lacking else index
 
     def _specials(self, index: EventIndex) -> list[int]:
         """Events whose end position is not that of an event in the stream."""

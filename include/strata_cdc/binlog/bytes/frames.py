@@ -13,7 +13,7 @@ from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, HEADER_BYTES
 from strata_cdc.binlog.kernels import status as codes
 from strata_cdc.binlog.kernels.crc import CRC_TABLES, crc32, verify_events
 from strata_cdc.binlog.kernels.layout import Events
-from strata_cdc.binlog.kernels.scan import scan_events
+from strata_cdc.binlog.kernels.scan import find_event, scan_events
 from strata_cdc.errors import ChecksumError, CorruptEventError, TruncatedEventError
 
 if TYPE_CHECKING:
@@ -123,6 +123,21 @@ def _index(buffer: npt.NDArray[np.uint8], begin: int, end: int, least: int, max_
         int(status),
         int(following),
     )
+
+
+def next_of_types(
+    buffer: npt.NDArray[np.uint8], begin: int, form: FormatDescription, wanted: npt.NDArray[np.uint8]
+) -> int:
+    """Offset of the first event of some types, from byte `begin` on, where one starts; if there is none, of the end of
+    the last whole event.
+
+    Args:
+        buffer: The bytes of a file.
+        begin: Where an event starts.
+        form: Of the file.
+        wanted: For each of the 256 type codes, whether it is one of these types.
+    """
+    return int(find_event(buffer, begin, len(buffer), form.least_length, wanted))
 
 
 def count_sound(buffer: npt.NDArray[np.uint8], index: EventIndex, large_bytes: int = _LARGE_BYTES) -> int:

@@ -134,6 +134,9 @@ class QueryContext(Struct, frozen=True):
     session's default for that charset. Only of statements that name a charset without a collation."""
     time_zone: str | None = None
     """Of the session; only of statements that used it (`THD::time_zone_used`)."""
+    microseconds: int | None = None
+    """Of MariaDB: the part of a second at which the statement began; only of statements that used it, and not if it is
+    zero."""
     invoker: str | None = None
     """`user@host`; only of statements that need it to give their object a definer (`THD::need_binlog_invoker`: views,
     triggers, routines, events, accounts), never of what is done to tables."""
@@ -154,6 +157,8 @@ class Query(Struct, frozen=True):
     looked at."""
     server_id: int | None = None
     """Of the server that ran it first, by its event's header; None where that was not looked at."""
+    began_at: int | None = None
+    """When it began, seconds UTC, by its event's header; None where that was not looked at."""
     ends_transaction: bool | None = None
     """Whether it is the last event of its transaction, as DDL without rows is; None where that was not looked at."""
 

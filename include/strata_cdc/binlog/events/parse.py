@@ -125,11 +125,16 @@ def parse_event(
 def with_header(query: Query, buffer: npt.NDArray[np.uint8], position: int) -> Query:
     """The statement with the fields in the header of its event, at byte `position` of `buffer`."""
     is_specific = bool(_flags(buffer, position) & EventFlag.THREAD_SPECIFIC)
-    return replace(query, thread_specific=is_specific, server_id=_server_id(buffer, position))
+    server_id, began_at = _server_id(buffer, position), _number(buffer, position)
+    return replace(query, thread_specific=is_specific, server_id=server_id, began_at=began_at)
 
 
 def _server_id(buffer: npt.NDArray[np.uint8], position: int) -> int:
-    return int.from_bytes(buffer[position + 5 : position + 9].tobytes(), "little")
+    return _number(buffer, position + 5)
+
+
+def _number(buffer: npt.NDArray[np.uint8], position: int) -> int:
+    return int.from_bytes(buffer[position : position + 4].tobytes(), "little")
 
 
 def _flags(buffer: npt.NDArray[np.uint8], position: int) -> int:

@@ -170,7 +170,7 @@ _READERS: dict[int, Callable[[ByteCursor, dict[str, Any]], None]] = {
     _Variable.DEFAULT_COLLATION_FOR_UTF8MB4: _number(2, "utf8mb4_collation"),
     _Variable.SQL_REQUIRE_PRIMARY_KEY: _skip(1),
     _Variable.DEFAULT_TABLE_ENCRYPTION: _skip(1),
-    _Variable.HRNOW: _skip(3),
+    _Variable.HRNOW: _number(3, "microseconds"),
     _Variable.XID: _number(8, "ddl_xid"),
     _Variable.GTID_FLAGS3: _alter_phase,
     _Variable.CHARACTER_SET_COLLATIONS: _charset_collations,

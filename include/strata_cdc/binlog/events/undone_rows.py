@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from strata_cdc.binlog.bytes.codes import COMPRESSED_EVENTS, HEADER_BYTES, ROW_EVENTS, EventType
-from strata_cdc.binlog.bytes.frames import EventIndex, index_events
+from strata_cdc.binlog.bytes.frames import EventIndex, index_events, next_of_types
 from strata_cdc.binlog.events.model import Query
 from strata_cdc.binlog.events.parse import parse_event
 from strata_cdc.errors import StrataError
@@ -35,6 +35,10 @@ _OF_ROWS: Final = tuple(
     | {EventType.TABLE_MAP, EventType.PARTIAL_ROW_DATA}
     | (COMPRESSED_EVENTS.keys() - {EventType.QUERY_COMPRESSED})
 )
+_MATTERS: Final = np.isin(np.arange(256), (EventType.DOMAIN_GTID, EventType.QUERY, EventType.QUERY_COMPRESSED)).astype(
+    np.uint8
+)
+"""Which types of events end a group, or may say that its rows are undone."""
 _FIRST_LOOK: Final = 16
 """Events; most transactions have fewer. The look ahead is doubled each time."""
 
@@ -164,15 +168,20 @@ class UndoneRows:
         self._follow(index, count)
         self._look_ahead()
         ranges = [(begin, end) for begin, end in self._ranges if end > at and begin < index.next]
+        if not ranges:
+            return None
         undone = np.zeros(len(index), np.bool_)
         for begin, end in ranges:
             undone |= (index.positions >= begin) & (index.positions < end)
-        return undone & np.isin(index.types, _OF_ROWS) if ranges else None
+        return undone & np.isin(index.types, _OF_ROWS)
 
     def _follow(self, index: EventIndex, count: int) -> None:
         """Follows the first `count` events, as far as they have not been followed."""
         first = int(np.searchsorted(index.positions[:count], self._followed_to))
         if first == count:
+            return
+        self._followed_to = int(index.positions[count - 1] + index.lengths[count - 1])
+        if not _MATTERS[index.types[first:count]].any():
             return
         groups = index.positions[first:count][index.types[first:count] == EventType.DOMAIN_GTID]
         for statement in undo_statements(self._binlog.buffer, index, count, self._binlog.format):
@@ -181,7 +190,6 @@ class UndoneRows:
                 self._apply(statement, int(index.positions[statement.event]))
         if len(groups):
             self._enter(groups, int(groups[-1]) + 1)
-        self._followed_to = int(index.positions[count - 1] + index.lengths[count - 1])
 
     def _enter(self, groups: Ints, position: int) -> None:
         """Enters the group that has an offset."""
@@ -203,8 +211,12 @@ class UndoneRows:
             self._ranges.append((position if begin is None else begin, position))
 
     def _look_ahead(self) -> None:
-        """Follows the events up to the end of the open group."""
+        """Follows the events up to the end of the open group; most groups have no statement that undoes rows."""
         buffer, form, size = self._binlog.buffer, self._binlog.format, _FIRST_LOOK
+        self._followed_to = next_of_types(buffer, self._followed_to, form, _MATTERS)
+        is_whole = self._followed_to + HEADER_BYTES <= len(buffer)
+        if is_whole and buffer[self._followed_to + 4] == EventType.DOMAIN_GTID:
+            return
         while self._followed_to < len(buffer):
             index = index_events(buffer, self._followed_to, len(buffer), form, size)
             heads = np.flatnonzero(index.types == EventType.DOMAIN_GTID)

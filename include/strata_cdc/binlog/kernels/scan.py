@@ -93,3 +93,28 @@ def scan_events(  # noqa: PLR0913, PLR0917 - a struct of arrays has no other for
         count += 1
         at += length
     return DONE, count, at
+
+
+@kernel
+def find_event(buffer: Bytes, begin: Int, end: Int, least: Int, wanted: Bytes) -> Int:
+    """Where the first event of some types starts, from byte `begin` on.
+
+    Args:
+        buffer: The bytes of a file.
+        begin: Where a header starts.
+        end: Nothing is read from here on.
+        least: As for `scan_events`.
+        wanted: For each type code, whether it is one of them; 256 bytes.
+
+    Returns:
+        Its offset; if there is none, where the last whole event before `end` ends.
+    """
+    at = np.int64(begin)
+    if wanted.shape[0] != 256:
+        return at
+    while end - at >= HEADER_BYTES and wanted[buffer[at + 4]] == 0:
+        length = read_u32(buffer, at + 9)
+        if length < least or length > end - at:
+            return at
+        at += length
+    return at

@@ -184,6 +184,7 @@ class MirrorHistory(Struct, frozen=True):
             0,
             f"{self.mirror.table} has rows of a version that is newer than this view: make it anew",
             layout.stages.without_key,
+            layout.stages.of_one_row,
         )
         changes: dict[str, TableWithValues] = {str(name): table for name, table in self.tables.items()}
         view = replace(view, follows=stages_with_moves(view, changes))
@@ -325,32 +326,11 @@ def history_of(
             "the store does not have the versions of the mirror's table", source=mirror.source, table=str(mirror.table)
         )
     life = _since(life, beginning)
-    _refuse_own_versions(mirror, life)
     outputs = {
         name: open_changes(lake, mirror.source, name, commits.get(name)) for name in {span.name for span in life.eras}
     }
     tables = {name: table for name, table in outputs.items() if table is not None}
     return _opened(lake, mirror, beginning, life, tables, table_changes, removals)
-
-
-def _refuse_own_versions(mirror: Mirror, life: TableLifetime) -> None:
-    """Refuses tables whose changes are not one row after the other under each key.
-
-    Raises:
-        Usage: The table is system-versioned, or a sequence.
-    """
-    if any(span.definition.versioned for span in life.eras):
-        why = "it is system-versioned: its change table has the rows of the past, with the times of the server"
-    elif any(span.definition.sequence for span in life.eras):
-        why = "it is a sequence: each of its changes is an insert that replaces its row"
-    else:
-        return
-    raise Usage(
-        f"there is no history of this table: {why}",
-        source=mirror.source,
-        table=str(mirror.table),
-        remedy="Read its change table.",
-    )
 
 
 def _life(mirror: Mirror, table_changes: Sequence[TableChange]) -> TableLifetime | None:

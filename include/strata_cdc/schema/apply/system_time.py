@@ -3,21 +3,18 @@ Not here: reading them (`schema/ddl/`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from strata_cdc.schema.model.definition import Column, Generated, KeyKind
 from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.row_times import ROW_END, ROW_START
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from strata_cdc.schema.model.definition import ApplicationPeriod, Key
-
-ROW_START: Final = "ROW START"
-ROW_END: Final = "ROW END"
-"""The generation expressions of the columns with the time of a row, as information_schema has them."""
 
 
 def with_row_times(columns: Sequence[Column], *, versioned: bool) -> tuple[Column, ...]:

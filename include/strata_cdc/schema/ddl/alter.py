@@ -188,7 +188,7 @@ class _Steps:
     def drop(self) -> None:
         cursor = self.cursor
         if cursor.word == "PARTITION":
-            self.remove_partition()
+            self.remove_partition(RowsGone.DROPPED)
         elif cursor.take_all("SYSTEM", "VERSIONING"):
             self.found.append(SetVersioning(versioned=False))
         elif cursor.sees("PERIOD", "FOR") or cursor.sees("PERIOD", "IF", "EXISTS"):
@@ -377,9 +377,13 @@ class _Steps:
         self.exchanged.append(cursor.table_name())
         self.skip_partition_step()
 
-    def remove_partition(self) -> None:
+    def truncate_partition(self) -> None:
+        """TRUNCATE PARTITION."""
+        self.remove_partition(RowsGone.PARTITIONS)
+
+    def remove_partition(self, gone: RowsGone) -> None:
         """DROP, TRUNCATE PARTITION."""
-        self.remove_rows(RowsGone.PARTITIONS)
+        self.remove_rows(gone)
         self.skip_partition_step()
 
     def remove_rows(self, gone: RowsGone) -> None:
@@ -392,7 +396,7 @@ class _Steps:
         if cursor.word == "ALL":
             self.gone = RowsGone.ALL
             return
-        self.gone = gone if gone is RowsGone.EXCHANGED else RowsGone.PARTITIONS
+        self.gone = gone if gone in {RowsGone.EXCHANGED, RowsGone.DROPPED} else RowsGone.PARTITIONS
         names = []
         while not cursor.at_end() and cursor.sees_name():
             names.append(cursor.name())
@@ -436,7 +440,7 @@ _READERS: dict[str, Callable[[_Steps], None]] = {
     "WITHOUT": _Steps.step_without_effect,
     "SECONDARY_LOAD": _Steps.step_without_effect,
     "SECONDARY_UNLOAD": _Steps.step_without_effect,
-    "TRUNCATE": _Steps.remove_partition,
+    "TRUNCATE": _Steps.truncate_partition,
     "COALESCE": _Steps.skip_partition_step,
     "REORGANIZE": _Steps.skip_partition_step,
     "EXCHANGE": _Steps.exchange_partition,

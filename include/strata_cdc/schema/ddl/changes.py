@@ -387,8 +387,10 @@ class RowsGone(StrEnum):
 
     ALL = "all"
     """TRUNCATE, TRUNCATE PARTITION ALL, DISCARD TABLESPACE, ALTER SEQUENCE."""
+    DROPPED = "dropped"
+    """DROP PARTITION."""
     PARTITIONS = "partitions"
-    """DROP, TRUNCATE and DISCARD PARTITION."""
+    """TRUNCATE and DISCARD PARTITION, CONVERT PARTITION ... TO TABLE."""
     EXCHANGED = "exchanged"
     """EXCHANGE PARTITION: the rows of the partition and those of the other table are exchanged."""
     IMPORTED = "imported"

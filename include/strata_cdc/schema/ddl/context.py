@@ -68,6 +68,9 @@ class DdlContext(Struct, frozen=True):
     only the next statement of the client resets)."""
     time_zone: str | None = None
     """Of the session, in the form of SET time_zone; None if the statement did not use it, or if it is not known."""
+    began_at: int | None = None
+    """Of MariaDB: when the statement began, microseconds UTC; exact only if the statement used its microseconds. None
+    if there is no event."""
     committed_by_engine: bool = False
     """A storage engine committed the statement (`Q_DDL_LOGGED_WITH_XID`, since 8.0): it altered no temporary table."""
     charset_collations: tuple[tuple[str, str], ...] = ()
@@ -229,6 +232,7 @@ def context_of(
         thread_id=query.thread_id,
         uses_temporary=query.thread_specific,
         time_zone=carried.time_zone,
+        began_at=_began_at(query) if flavour.is_mariadb() else None,
         # MariaDB numbers statements on temporary tables, too.
         committed_by_engine=carried.ddl_xid is not None and flavour.is_mysql(),
         sql_if_exists=flavour.is_mariadb() and bool((carried.flags2 or 0) & _IF_EXISTS_FLAG),
@@ -236,6 +240,12 @@ def context_of(
         failed=flavour.is_mariadb() and query.error_code != 0,
         takes_effect=carried.alter_phase in {None, AlterPhase.COMMIT},
     )
+
+
+def _began_at(query: Query) -> int | None:
+    if query.began_at is None:
+        return None
+    return query.began_at * 1_000_000 + (query.context.microseconds or 0)
 
 
 def _charset_collations(pairs: tuple[tuple[int, int], ...], flavour: Flavour) -> tuple[tuple[str, str], ...]:

@@ -5,6 +5,7 @@ Not here: the effect as a value (`schema/model/row_effects.py`), which conversio
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from strata_cdc.schema.ddl.changes import (
 )
 from strata_cdc.schema.ddl.context import STRICT_TRANS_TABLES
 from strata_cdc.schema.ddl.fitting import fitting
-from strata_cdc.schema.history.fills import NoFill, fill_of
+from strata_cdc.schema.history.fills import NoFill, fill_of, times_of_rows
 from strata_cdc.schema.model.conversions import (
     PAD_CHAR_TO_FULL_LENGTH,
     TIME_TRUNCATE_FRACTIONAL,
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
 
 _NO_AUTO_VALUE_ON_ZERO: Final = 0x80000
 _STRICT_ALL_TABLES: Final = 0x400000
+_BY_SYSTEM_TIME: Final = re.compile(r"\s*PARTITION\s+BY\s+SYSTEM_TIME\b", re.IGNORECASE)
+_UNKNOWN: Mapping[str, str] = MappingProxyType({})
 
 
 def effect_of(
@@ -104,6 +107,7 @@ def effect_of(
         origins=origins,
         sql_mode=context.sql_mode,
         time_zone=context.time_zone,
+        row_times=times_of_rows(context),
         came_from=came_from,
     )
     return _beside_columns(effect, before, alters)
@@ -117,6 +121,7 @@ def effect_of_columns(
     origins: Sequence[int | None] | None = None,
     sql_mode: int = 0,
     time_zone: str | None = None,
+    row_times: Mapping[str, str] = _UNKNOWN,
     came_from: TableName | None = None,
 ) -> RowEffect:
     """Like `effect_of`, for an ALTER TABLE that changes columns.
@@ -129,6 +134,7 @@ def effect_of_columns(
             columns give it (`ColumnIds.origins_in`); by default, columns of the same name are the same column.
         sql_mode: Of the session.
         time_zone: Of the session, if the statement used it.
+        row_times: See `times_of_rows`.
         came_from: The table's name before, if it was another name.
     """
     places = origins_by_name(before, after) if origins is None else origins
@@ -141,6 +147,7 @@ def effect_of_columns(
         {fold_name(step.column.name): step for step in steps if isinstance(step, AddColumn)},
         is_strict=_is_strict(after, sql_mode),
         time_zone=time_zone,
+        row_times=row_times,
     )
     columns.run(sql_mode)
     kept = [place for place in places if place is not None]
@@ -183,6 +190,17 @@ def _keys_of(change: CreateTable | AlterTable) -> Iterable[WrittenKey]:
     if isinstance(change, CreateTable):
         return change.keys
     return [step.key for step in change.steps if isinstance(step, AddKey)]
+
+
+def removes_current_rows(change: RemoveRows, table: TableDefinition) -> bool:
+    """Whether a statement may remove rows that a SELECT of the table gives. PARTITION BY SYSTEM_TIME has one partition
+    for all current rows, which the server refuses to drop (MariaDB's error 4128).
+
+    Args:
+        change: The statement.
+        table: The table that it alters.
+    """
+    return change.gone is not RowsGone.DROPPED or not _BY_SYSTEM_TIME.match(table.options)
 
 
 def effect_of_removal(change: RemoveRows, name: TableName, partitioning: Partitioning | str = "") -> RowEffect:
@@ -230,7 +248,9 @@ class _Columns:
         *,
         is_strict: bool,
         time_zone: str | None,
+        row_times: Mapping[str, str],
     ) -> None:
+        self.row_times = row_times
         self.is_strict = is_strict
         self.time_zone = time_zone
         self.kept = [(old, new) for new, old in pairs if old is not None]
@@ -253,7 +273,7 @@ class _Columns:
     def add(self, column: Column) -> None:
         step = self.written.get(fold_name(column.name))
         literal = step.column.default if step is not None else None
-        fill = fill_of(column, literal)
+        fill = self.row_times.get(column.generation_expression or "") or fill_of(column, literal)
         if isinstance(fill, NoFill):
             self.reasons.append(fill.reason)
         else:

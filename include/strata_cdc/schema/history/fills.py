@@ -4,6 +4,7 @@ Not here: the whole statement (`effects.py`), the values in Arrow (`tables/conve
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -11,9 +12,11 @@ from msgspec import Struct
 from strata_cdc.schema.ddl.literals import Literal, LiteralKind
 from strata_cdc.schema.model.binary_defaults import filled, known_bytes
 from strata_cdc.schema.model.charsets import MANY_TO_ONE
+from strata_cdc.schema.model.row_times import FOREVER, ROW_END, ROW_START, WIDER_SINCE
 from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
+    from strata_cdc.schema.ddl.context import DdlContext
     from strata_cdc.schema.model.definition import Column
 
 
@@ -52,6 +55,22 @@ def fill_of(column: Column, literal: object = None) -> str | NoFill | None:
     if column.default is None:
         return None if column.nullable else _implicit(column, kind)
     return _stored(column, kind, literal if isinstance(literal, Literal) else None)
+
+
+def times_of_rows(context: DdlContext) -> dict[str, str]:
+    """What a statement that makes a table system-versioned gives to the rows that are there, by the generation
+    expressions of the columns: their time begins with the statement (11.8 and 10.11, also with COMMIT ALTER). Empty if
+    it is not known when that was."""
+    if context.began_at is None:
+        return {}
+    end = FOREVER[context.flavour.is_mariadb(*WIDER_SINCE)]
+    return {ROW_START: _moment(context.began_at), ROW_END: _moment(end)}
+
+
+def _moment(microseconds: int) -> str:
+    """A TIMESTAMP(6) as text, in UTC."""
+    then = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+    return f"{then:%Y-%m-%d %H:%M:%S.%f}"
 
 
 def _expression(column: Column, kind: ColumnType) -> str | NoFill:

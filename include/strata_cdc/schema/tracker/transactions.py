@@ -15,7 +15,7 @@ from strata_cdc.schema.ddl.context import context_of, statement_text
 from strata_cdc.schema.ddl.dml import tables_changed_by, without_values
 from strata_cdc.schema.ddl.ill_formed import as_one_looks_at
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
-from strata_cdc.schema.history.effects import effect_of_removal
+from strata_cdc.schema.history.effects import effect_of_removal, removes_current_rows
 from strata_cdc.schema.history.versions import (
     PartitionChange,
     RowRemoval,
@@ -173,7 +173,7 @@ def _removals(
     schema: SourceSchema,
     partitions: Mapping[TableName, Partitioning | str],
 ) -> tuple[RowRemoval, ...]:
-    """Rows that DDL removed without row events; temporary tables are ignored."""
+    """Rows that DDL removed without row events; temporary tables are ignored, and rows of the past."""
     temporary = schema.replay.catalog.temporary
     return tuple(
         RowRemoval(
@@ -185,10 +185,15 @@ def _removals(
             effect_of_removal(change, name, partitions.get(change.names[0], "")),
         )
         for change in changes
-        if isinstance(change, RemoveRows)
+        if isinstance(change, RemoveRows) and _removes_current(change, schema)
         for name in change.names
         if schema.is_of_users(name.database) and temporary.get(change.context, name) is None
     )
+
+
+def _removes_current(change: RemoveRows, schema: SourceSchema) -> bool:
+    table = schema.replay.state(change.names[0]).definition
+    return table is None or removes_current_rows(change, table)
 
 
 def _partition_changes(
