@@ -7,3 +7,9 @@ ALTER TABLE t ADD c INT;
 DROP TABLE u;
 ALTER TABLE u ADD c INT;
 RENAME TABLE t TO w, u TO t, w TO u;
+-- A temporary sequence is in the log all the same.
+CREATE SEQUENCE s;
+CREATE TEMPORARY SEQUENCE s;
+RENAME TABLE s TO s2;
+DROP SEQUENCE s2;
+RENAME TABLE s TO s3;
