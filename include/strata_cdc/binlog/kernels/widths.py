@@ -21,7 +21,7 @@ PARTIAL_JSON_UPDATES = 1
 MOST_COLUMNS = 4096
 """The most columns of a table (sql/sql_const.h, MAX_FIELDS)."""
 UNSIZED = -1
-"""In place of the number of JSON columns: the TABLE_MAP does not have the lengths of cells. An event counts as one row,
+"""Instead of the number of JSON columns: the TABLE_MAP does not have the lengths of cells. An event counts as one row,
 and its rows are numbered by their bytes: so the numbers of all rows of a transaction are known without the lengths."""
 PRESENT_COLUMNS = 2 * MOST_COLUMNS
 """The most columns of two images."""
