@@ -26,7 +26,7 @@ RECORDED = Path(__file__).with_name("recorded")
 FILES = ("many_rows", "every_type", "compressed", "no_checksum")
 
 
-def _records(binlog: BinlogFile, split_bytes: int):
+def records_of(binlog: BinlogFile, split_bytes: int):
     index = index_events(binlog.buffer, binlog.first_event, len(binlog.buffer), binlog.format)
     scanner = TransactionScanner(
         binlog.format, chain=chain_of(binlog, 4), binlog_file=binlog.name, split_bytes=split_bytes
@@ -52,7 +52,7 @@ class Versions:
         return SchemaVersion(version, self.definitions[table], "print", 0, None)
 
 
-def _rows(plan: Plan, binlog: BinlogFile):
+def rows_of(plan: Plan, binlog: BinlogFile):
     found = []
     for each in plan.slices:
         piece = msgspec.json.decode(msgspec.json.encode(each), type=Slice)
@@ -69,16 +69,16 @@ def test_slices_of_any_size_give_the_same_rows(file, target, split):
     path = RECORDED / f"{file}.binlog"
     definitions = _definitions(path)
     with open_binlog(path) as binlog:
-        whole = plan_slices(_records(binlog, 1 << 30), Versions(definitions), source="s", segment=str(path))
+        whole = plan_slices(records_of(binlog, 1 << 30), Versions(definitions), source="s", segment=str(path))
         assert len(whole.slices) == 1
         cut = plan_slices(
-            _records(binlog, split), Versions(definitions), source="s", segment=str(path), target_bytes=target
+            records_of(binlog, split), Versions(definitions), source="s", segment=str(path), target_bytes=target
         )
         assert [piece.begin for piece in cut.slices[1:]] >= [piece.end for piece in cut.slices[:-1]]
         assert target > 1000 or len(cut.slices) > 1
-        expected = _rows(whole, binlog)
+        expected = rows_of(whole, binlog)
         assert expected
-        assert _rows(cut, binlog) == expected
+        assert rows_of(cut, binlog) == expected
         assert len({piece.key for piece in cut.slices}) == len(cut.slices)
 
 
@@ -86,7 +86,7 @@ def test_large_transactions_are_cut_inside():
     path = RECORDED / "many_rows.binlog"
     with open_binlog(path) as binlog:
         plan = plan_slices(
-            _records(binlog, 1), Versions(_definitions(path)), source="s", segment=str(path), target_bytes=1
+            records_of(binlog, 1), Versions(_definitions(path)), source="s", segment=str(path), target_bytes=1
         )
     inside = [piece for piece in plan.slices if piece.inside is not None]
     assert any(piece.first_row > 0 and piece.table_maps for piece in inside)
@@ -97,14 +97,14 @@ def test_a_slice_ends_where_a_table_with_rows_changes():
     definitions = _definitions(path)
     many = next(name for name in definitions if name.table == "many")
     with open_binlog(path) as binlog:
-        records = _records(binlog, 1 << 30)
+        records = records_of(binlog, 1 << 30)
         last = records[-1].seq
         plan = plan_slices(records, Versions(definitions, {many: last}), source="s", segment=str(path))
         assert [[(table.table, table.version_id) for table in piece.tables] for piece in plan.slices] == [
             [("many", 1)],
             [("many", 2), ("other", 1)],
         ]
-        assert len(_rows(plan, binlog)) == 200 + 66 + 3 + 50
+        assert len(rows_of(plan, binlog)) == 200 + 66 + 3 + 50
 
 
 def test_tables_that_nobody_knows_are_refused_and_the_others_go_on():
@@ -113,11 +113,11 @@ def test_tables_that_nobody_knows_are_refused_and_the_others_go_on():
     many, other = sorted(definitions)
     with open_binlog(path) as binlog:
         plan = plan_slices(
-            _records(binlog, 1 << 30), Versions(definitions, unknown=many), source="s", segment=str(path)
+            records_of(binlog, 1 << 30), Versions(definitions, unknown=many), source="s", segment=str(path)
         )
         assert [(refusal.table, refusal.rows) for refusal in plan.refused] == [(many, 316)]
         assert plan.refused[0].error.table == str(many)
-        rows = _rows(plan, binlog)
+        rows = rows_of(plan, binlog)
     assert {row["table"] for row in rows} == {str(other)}
     # The rows of the refused table still count in the transaction.
     assert [row["_row"] for row in rows] == [66, 67, 68]
@@ -142,7 +142,7 @@ def test_definitions_of_maps_are_physical():
 def test_a_slice_ends_behind_the_transaction_that_makes_it_large_enough():
     path = RECORDED / "many_rows.binlog"
     with open_binlog(path) as binlog:
-        records = _records(binlog, 1 << 30)
+        records = records_of(binlog, 1 << 30)
         small = min(record.end - record.begin for record in records)
         plan = plan_slices(records, Versions(_definitions(path)), source="s", segment=str(path), target_bytes=small + 1)
     ends = {record.end: record.begin for record in records}

@@ -177,6 +177,10 @@ def test_an_index_of_form_1_is_of_a_landing_by_gtid():
     assert (summary.last_seq, summary.resume) == (2, Resume.GTID)
     by_file = replace(summary, resume=Resume.FILE)
     assert decode_summary(encode_summary(by_file), "x") == by_file
+    # Versions before this field read all indexes but those that need it, and those without its meaning.
+    assert (summary.uncounted, b"uncounted" in encode_summary(summary)) == ((), False)
+    uncounted = replace(summary, uncounted=(("shop", "old"),))
+    assert decode_summary(encode_summary(uncounted), "x") == uncounted
     with pytest.raises(StoreFormatError):
         decode_summary(FORM_1.replace('"format": 1', '"format": 9').encode(), "x")
 

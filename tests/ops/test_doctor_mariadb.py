@@ -26,8 +26,16 @@ WORST = (
     "--binlog-checksum=NONE",
     "--binlog-expire-logs-seconds=60",
     "--gtid-strict-mode=OFF",
+    "--old-mode=NO_PROGRESS_INFO",
 )
-SETTINGS = {"binlog_format", "binlog_row_image", "binlog_checksum", "binlog_expire_logs_seconds", "gtid_strict_mode"}
+SETTINGS = {
+    "binlog_format",
+    "binlog_row_image",
+    "binlog_checksum",
+    "binlog_expire_logs_seconds",
+    "gtid_strict_mode",
+    "old_mode",
+}
 GRANTS = {"REPLICATION SLAVE", "REPLICATION CLIENT", "SELECT"}
 
 
@@ -55,6 +63,26 @@ def test_each_statement_mends_what_it_is_for(badly_set: MariadbServer) -> None:
         for statement in re.findall(r"(?:SET GLOBAL|GRANT) [^;]*;", finding.mend or ""):
             badly_set.run_sql(statement)
     assert faults(as_app) == {}
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("mode", ["", "NO_PROGRESS_INFO", "NO_PROGRESS_INFO,ZERO_DATE_TIME_CAST"])
+def test_the_charset_utf8_of_new_sessions(badly_set: MariadbServer, mode: str) -> None:
+    """The statement adds the mode to those that are set, and new sessions then make utf8mb3 of utf8."""
+    badly_set.run_sql(f"SET GLOBAL old_mode = '{mode}'; CREATE OR REPLACE DATABASE doctor")
+    for charset in ("utf8mb4", "utf8mb3"):
+        finding = faults(badly_set).get("old_mode")
+        assert (finding is None) == (charset == "utf8mb3")
+        if finding is not None:
+            assert finding.severity is FindingSeverity.WARNING
+        with badly_set.connect("doctor") as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE OR REPLACE TABLE t (a CHAR(1) CHARSET utf8)")
+            cursor.execute("SELECT character_set_name FROM information_schema.columns WHERE table_schema = 'doctor'")
+            assert cursor.fetchall() == ((charset,),)
+            if finding is not None:
+                cursor.execute((finding.mend or "").partition(";")[0])
+                cursor.execute("SELECT @@GLOBAL.old_mode")
+                assert set(cursor.fetchone()[0].split(",")) == {*filter(None, mode.split(",")), "UTF8_IS_UTF8MB3"}
 
 
 @pytest.mark.mysql

@@ -12,12 +12,14 @@ import pymysql
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.events.transactions import ddl_events, read_transactions, table_maps
 from strata_cdc.changes.table_map_check import disagreements
+from strata_cdc.schema.apply.diff import facts_in_doubt
 from strata_cdc.schema.ddl.context import context_of, statement_text
 from strata_cdc.schema.ddl.read import read_ddl_or_gap
 from strata_cdc.schema.live.engine import LiveSchema
 from strata_cdc.schema.model.create_sql import quoted
 from strata_cdc.schema.model.definition import TableDefinition, TableName
 from strata_cdc.schema.replay.catalog import Catalog
+from strata_cdc.schema.tracker.reconcile import with_facts_of
 from tests.schema.differential import Recorded, Report
 from tests.schema.mariadb_shown import differences, read_shown
 from tests.schema.shown import SYSTEM_DATABASES
@@ -131,7 +133,8 @@ def _compare(catalog: Catalog, path: Path, recorded: Iterable[Recorded]) -> Repo
 
 
 def _snapshot_differences(replayed: Catalog, connection: pymysql.Connection) -> list[str]:
-    """What a snapshot says otherwise than information_schema, or than the replay where information_schema is silent."""
+    """What a snapshot says otherwise than information_schema, or than the replay where information_schema is silent;
+    and the replay, too, once the snapshot has given it what was in doubt."""
     shown, snapshot = read_shown(connection), Catalog()
     live = LiveSchema(connection)
     for name, definition in live.tables():
@@ -146,7 +149,11 @@ def _snapshot_differences(replayed: Catalog, connection: pymysql.Connection) -> 
                 found.append(f"{name}: {hidden[1]}, {theirs.period} != {hidden[0]}, {ours.period}")
             if not set(theirs.hash_columns) & set(ours.hash_columns):
                 found.append(f"{name}: {theirs.hash_columns} hashes != {ours.hash_columns}")
-    return found
+            completed = with_facts_of(ours, theirs)
+            replayed.put(name, completed)
+            if completed.in_doubt:
+                found.append(f"{name}: still in doubt: {facts_in_doubt(completed)}")
+    return found + differences(read_shown(connection), replayed)
 
 
 def _row_differences(replayed: Catalog, server: MariadbServer, connection: pymysql.Connection) -> list[str]:

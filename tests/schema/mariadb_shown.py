@@ -175,10 +175,21 @@ def _without_lengths_of_geometries(key: dict[str, Any], definition: TableDefinit
             part[1] = None
 
 
+def _leave_doubt(mine: dict[str, Any], their: dict[str, Any]) -> None:
+    """Takes from the server what a version leaves open: ON UPDATE CURRENT_TIMESTAMP, and such a default."""
+    now = their["on_update"]
+    if now is not None and now.startswith("CURRENT_TIMESTAMP"):
+        mine["on_update"] = now
+        if mine["default"] is None and their["default"] == now:
+            mine["default"], mine["default_is_expression"] = now, True
+
+
 def _make_comparable(column, mine: dict[str, Any], their: dict[str, Any]) -> None:
     kind = parse_column_type(column.column_type)
     if kind.compressed and not column.nullable and column.default is None and their["default"] == "":
         their["default"] = None  # the server shows it of each such column without a default
+    if column.on_update_in_doubt:
+        _leave_doubt(mine, their)
     if kind.kind.facts.family in _OF_BYTES and mine["default"] and not mine["default_is_expression"]:
         # MariaDB shows all bytes, as x'..' or as text.
         raw = column.default_bytes or column.default.removeprefix("0x").lower()

@@ -104,6 +104,8 @@ def test_stored_form_and_back():
             '{"end":"b","name":"p","start":"a"},"versioned":true}', (None,)),
         (4, '{"columns":[{"column_type":"bigint(21)","name":"cycle_count"}],"keys":[{"hashed":null,"kind":"unique",'
             '"name":"k","parts":[{"column":"cycle_count"}]}],"sequence":true}', (None,)),
+        (5, '{"columns":[{"column_type":"timestamp","name":"a","nullable":false,"on_update_in_doubt":true}],"keys":'
+            '[{"kind":"index","name":"k","parts":[{"column":"a"}]}]}', (None,)),
     ],
 )  # fmt: skip
 def test_every_stored_form_opens(stored_format: int, text: str, lengths: tuple[int | None, ...]):

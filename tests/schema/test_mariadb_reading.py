@@ -44,6 +44,34 @@ def replayed(*statements: str, context: DdlContext = D) -> Catalog:
     return catalog
 
 
+IMPLICIT = DdlContext("d", flavour=MARIADB, explicit_defaults_for_timestamp=False)
+
+
+@pytest.mark.parametrize(
+    ("alter", "in_doubt", "default"),
+    [
+        ("force", True, None),
+        ("rename column b to c", True, None),
+        ("alter b drop default", True, None),
+        ("modify b timestamp(3) not null", False, "CURRENT_TIMESTAMP(3)"),
+        ("alter b set default '2020-01-01'", False, "2020-01-01 00:00:00.000"),
+        ("add z timestamp null first", False, None),
+    ],
+)
+def test_only_a_timestamp_that_the_statement_does_not_define_may_be_promoted(alter: str, in_doubt: bool, default: str):
+    catalog = replayed("CREATE TABLE t (b TIMESTAMP(3) NOT NULL, i INT)")
+    catalog.apply(read_ddl(f"ALTER TABLE t {alter}", IMPLICIT))
+    definition = catalog.get(TableName("d", "t"))
+    assert isinstance(definition, TableDefinition)
+    column = definition.column("b") or definition.column("c")
+    assert (definition.in_doubt, column.on_update_in_doubt, column.default) == (in_doubt, in_doubt, default)
+    # Later statements of other sessions leave it so, or decide it.
+    catalog.apply(read_ddl("ALTER TABLE t ADD j INT", D))
+    assert catalog.get(TableName("d", "t")).in_doubt == in_doubt
+    catalog.apply(read_ddl(f"ALTER TABLE t MODIFY {column.name} TIMESTAMP(3) NOT NULL", D))
+    assert not catalog.get(TableName("d", "t")).in_doubt
+
+
 def test_variables_of_an_event():
     # As 11.8 has written them for CONVERT TO CHARACTER SET utf8mb4 in an ALTER with two phases.
     variables = bytes.fromhex("0000000011 0100002054000000000 4e000e0000900".replace(" ", ""))

@@ -11,22 +11,19 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.binlog.bytes.codes import HEADER_BYTES, EventType
+from strata_cdc.binlog.bytes.codes import EventType
 from strata_cdc.binlog.bytes.frames import post_headers
-from strata_cdc.binlog.events.cell_widths import CellWidths, count_fitting_rows
 from strata_cdc.binlog.events.faults import check_end, compare_format, fault_of
-from strata_cdc.binlog.events.hidden_fractions import fitting_widths
 from strata_cdc.binlog.events.parse import parse_incident
 from strata_cdc.binlog.events.query import parse_query
 from strata_cdc.binlog.events.registry import ServerRegistry
 from strata_cdc.binlog.events.table_map import parse_table_map
 from strata_cdc.binlog.kernels import status as codes
-from strata_cdc.binlog.kernels.grammar import read_table_id
 from strata_cdc.binlog.kernels.gtid import GTID_BYTES
 from strata_cdc.binlog.kernels.layout import Tables, WalkState
 from strata_cdc.binlog.kernels.records import records
 from strata_cdc.binlog.kernels.stream import walk_events
-from strata_cdc.binlog.kernels.words import Fault, Request, State, Word
+from strata_cdc.binlog.kernels.words import Request, State, Word
 from strata_cdc.changes.maps_in_force import MapsInForce
 from strata_cdc.changes.port import Hole, Watermark
 from strata_cdc.changes.row_buffers import RowBuffers
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.bytes.files import BinlogFile
     from strata_cdc.binlog.bytes.format import FormatDescription
-    from strata_cdc.binlog.events.model import TableMap
     from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.changes.decode_plans import DecodePlan, DecodePlans, MapPlan
     from strata_cdc.changes.plan import Range
@@ -145,10 +141,6 @@ class _PlannedBuffers:
             self._numbers[plan] = number
             self._plans.append(plan)
         return number
-
-    def unsized(self, number: int) -> TableMap | None:
-        """The TABLE_MAP of a row buffer, if it does not say how long cells are."""
-        return self._plans[number].unsized
 
     def blocks(self, servers: Sequence[Writer], number: int | None = None) -> Iterator[RowBlock]:
         """Takes the rows out of one row buffer, or out of all."""
@@ -301,34 +293,11 @@ class RowReader:
             refused = self._take_table_map(window.body(at))
             if refused is not None:
                 yield self._hole(refused)
-        elif status == Fault.BAD_ROWS and self._refit(window, at):
-            pass
         else:
             yield from self._pass(status, window, at)
             state = self._place.state
             state.place = state.following
             state.event = at + 1
-
-    def _refit(self, window: Window, at: int) -> bool:
-        """Finds how long the cells of rows that are only counted are, if their TABLE_MAP does not say it; false if
-        nothing fits."""
-        buffer, (position, length) = window.region.buffer, window.place(at)
-        kind, form = int(buffer[position + 4]), self._file.form
-        table_id = read_table_id(buffer, position + HEADER_BYTES, int(self._file.post_headers[kind]))
-        number = self._maps.buffer_of(table_id)
-        table_map = None if number is None else self._buffers.unsized(number)
-        if number is None or table_map is None:
-            return False
-        if window.payload is not None:
-            form = replace(form, has_checksum=False)
-        widths, found = self._buffers.arrays.widths(number), fitting_widths(table_map, buffer, position, length, form)
-        if found is not None:
-            tried = CellWidths(widths, json_columns=0)
-            # The walk has counted the rows before the one that did not fit.
-            rows, _ = count_fitting_rows(buffer, position, position + length, kind, tried, form)
-            self._place.state.row -= rows
-            widths[:] = found
-        return found is not None
 
     def _pass(self, status: int, window: Window, at: int) -> Iterator[Hole]:
         """Handles an event that is not repeated. The inner events of a payload are the next windows."""

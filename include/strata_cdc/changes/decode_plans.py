@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from strata_cdc.arrow_columns import repeated_number
 from strata_cdc.binlog.events.cell_widths import CellWidths
-from strata_cdc.binlog.events.hidden_fractions import has_hidden_fractions, unknown_widths
+from strata_cdc.binlog.events.hidden_fractions import cell_widths, has_hidden_fractions
 from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
 from strata_cdc.changes.column_plans import ColumnPlan, plan_columns
-from strata_cdc.changes.old_times import with_fractions
+from strata_cdc.changes.old_times import sized, with_fractions
 from strata_cdc.changes.physical import physical_definition
 from strata_cdc.changes.row_buffers import BATCH_ROWS
 from strata_cdc.changes.table_map_check import differing_values, disagreements
@@ -73,8 +73,6 @@ class MapPlan(Struct, frozen=True, eq=False):
     """For each column of the TABLE_MAP the number of the wanted column, -1 if it is not wanted."""
     decode: DecodePlan | None
     """None if the rows are only counted."""
-    unsized: TableMap | None = None
-    """The TABLE_MAP of rows that are only counted, if it does not say how long their cells are."""
     refused: StrataError | None = None
     """Why rows that are wanted are only counted."""
 
@@ -152,7 +150,7 @@ class DecodePlans:
         found = disagreements(definition, table_map)
         complete = with_fractions(table_map, definition)
         if not found:
-            cells = CellWidths.of(complete)
+            cells = sized(table_map, complete)
             columns = plan_columns(definition.columns, complete, cells, wanted)
             return _map_plan(cells, _decode_plan(name, version.version_id, definition, columns))
         more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
@@ -165,7 +163,7 @@ class DecodePlans:
         if self._on_mismatch is OnMismatch.FAIL:
             raise error
         if self._on_mismatch is OnMismatch.LENIENT and not differing_values(definition, table_map):
-            cells = CellWidths.of(complete)
+            cells = sized(table_map, complete)
             columns = plan_columns(definition.columns, complete, cells, wanted)
             return _map_plan(cells, _decode_plan(name, version.version_id, definition, columns, tolerated=error))
         if has_hidden_fractions(table_map):
@@ -176,9 +174,8 @@ class DecodePlans:
 
 def _counted(table_map: TableMap, refused: StrataError | None) -> MapPlan:
     """The plan for rows that are only counted."""
-    is_unsized = has_hidden_fractions(table_map)
-    plan = _map_plan(unknown_widths(table_map) if is_unsized else CellWidths.of(table_map), None)
-    return MapPlan(plan.cells, plan.targets, None, table_map if is_unsized else None, refused)
+    plan = _map_plan(cell_widths(table_map), None)
+    return MapPlan(plan.cells, plan.targets, None, refused)
 
 
 def _unknown_lengths(name: TableName) -> UnsupportedEventError:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from strata_cdc.binlog.events.cell_widths import CellWidths
 from strata_cdc.binlog.events.hidden_fractions import OLD_TIMES, has_hidden_fractions
+from strata_cdc.binlog.kernels.widths import UNSIZED
 from strata_cdc.schema.model.types import parse_column_type
 
 if TYPE_CHECKING:
@@ -30,3 +32,14 @@ def with_fractions(table_map: TableMap, definition: TableDefinition) -> TableMap
         if table_map.types[at] in OLD_TIMES:
             metadata[at] = parse_column_type(column.column_type).length or 0
     return replace(table_map, metadata=tuple(metadata))
+
+
+def sized(table_map: TableMap, complete: TableMap) -> CellWidths:
+    """The widths of a table's cells.
+
+    Args:
+        table_map: As the log has it: whether rows are numbered by their bytes depends on it alone.
+        complete: The same, from `with_fractions`.
+    """
+    cells = CellWidths.of(complete)
+    return replace(cells, json_columns=UNSIZED) if has_hidden_fractions(table_map) else cells

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from strata_cdc.cli.terminal import Terminal
 from strata_cdc.clock import from_micros
-from strata_cdc.schema.apply.diff import lengths_in_doubt
+from strata_cdc.schema.apply.diff import facts_in_doubt
 from strata_cdc.schema.history.historian import Gap
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _print_effect(console: Terminal, effect: RowEffect | None) -> None:
 
 
 def _print_doubts(console: Terminal, definition: TableDefinition) -> None:
-    for text in lengths_in_doubt(definition):
+    for text in facts_in_doubt(definition):
         console.print(f"  [yellow]{escape(text)}[/yellow]", highlight=False)
 
 

@@ -127,6 +127,7 @@ class SegmentRecorder:
         self._clock = CommitClock(after.clock)
         self._executed = ExecutedBuilder(after.executed)
         self._undecided = Undecided(after.prepared or ())
+        self._uncounted: frozenset[tuple[str, str]] = frozenset()
         self._scanner = TransactionScanner(
             head.form,
             chain=arriving_chain(head.form, offset),
@@ -202,6 +203,7 @@ class SegmentRecorder:
                     self._shift = int(batch.positions[-1] - batch.begins[-1])
                     batch.add_to(self._executed)
                     batch.decide(self._undecided)
+                    self._uncounted |= batch.uncounted
                     self.transactions += len(batch)
                     self._numbered += int((batch.sid_numbers >= 0).sum())
             except StrataError as error:
@@ -259,6 +261,7 @@ class SegmentRecorder:
             executed=str(executed),
             resume=self._sender.resume(self._head.binlog_file),
             prepared=self._undecided.prepared(),
+            uncounted=tuple(sorted(self._uncounted)),
         )
         with storage_errors(self._folder):
             self._index.close(summary)

@@ -216,7 +216,7 @@ def _write_index(
         tempfile.TemporaryDirectory(prefix="strata-") as temporary,
     ):
         executed, clock = ExecutedBuilder(after.executed), CommitClock(after.clock)
-        undecided = Undecided(after.prepared or ())
+        undecided, uncounted = Undecided(after.prepared or ()), set[tuple[str, str]]()
         path, transactions, resume = f"{temporary}/index", 0, after.resume
         writer = IndexWriter(path)
         try:
@@ -226,6 +226,7 @@ def _write_index(
                 writer.write(batch)
                 batch.add_to(executed)
                 batch.decide(undecided)
+                uncounted |= batch.uncounted
                 transactions += len(batch)
                 if (batch.sid_numbers < 0).any():
                     resume = Resume.FILE
@@ -243,6 +244,7 @@ def _write_index(
                 executed=str(executed.build()),
                 resume=known.resume if known else resume,
                 prepared=None if after.prepared is None else undecided.prepared(),
+                uncounted=tuple(sorted(uncounted)),
             )
             writer.close(summary)
         finally:

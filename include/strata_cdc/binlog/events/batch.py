@@ -56,6 +56,7 @@ class TransactionBatch(Struct, frozen=True):
     entry_tables: Numbers
     entry_events: Numbers
     entry_rows: Numbers
+    """Rows; the row events of `uncounted` tables instead."""
     statements_end: Numbers
     statements: Numbers
     splits_end: Numbers
@@ -63,6 +64,9 @@ class TransactionBatch(Struct, frozen=True):
     split_rows: Numbers
     split_maps_end: Numbers
     split_maps: Numbers
+    uncounted: frozenset[tuple[str, str]] = frozenset()
+    """Tables whose rows cannot be counted without a schema version (`hidden_fractions.py`), perhaps also of other
+    batches of their scan."""
 
     def __len__(self) -> int:
         return len(self.begins)

@@ -79,30 +79,13 @@ def count_rows(
     Raises:
         CorruptEventError: The rows do not fit the widths or the event; `offset` is the event's.
     """
-    rows, is_complete = count_fitting_rows(buffer, event_begin, event_end, event_type, widths, format)
-    if not is_complete:
-        raise CorruptEventError("the rows of the event do not fit its TABLE_MAP", offset=event_begin)
-    return rows
-
-
-def count_fitting_rows(
-    buffer: NDArray[np.uint8],
-    event_begin: int,
-    event_end: int,
-    event_type: int,
-    widths: CellWidths,
-    format: FormatDescription,  # noqa: A002 -- as above
-) -> tuple[int, bool]:
-    """As `count_rows`: how many rows lie in the event, and whether the last of them ends where the event does.
-
-    Raises:
-        CorruptEventError: The event ends before its rows.
-    """
     end = event_end - (CHECKSUM_BYTES if format.has_checksum else 0)
     body = rows_body(buffer, event_begin, end, event_type, format)
     present = np.empty(PRESENT_COLUMNS, np.int64)
     status, rows = count_image_rows(buffer, body, end, widths.widths, widths.json_columns, event_type, present)
-    return int(rows), bool(status == DONE)
+    if status != DONE:
+        raise CorruptEventError("the rows of the event do not fit its TABLE_MAP", offset=event_begin)
+    return int(rows)
 
 
 def rows_body(

@@ -105,6 +105,9 @@ class SegmentSummary(Struct, frozen=True):
     """How a landing continues after it."""
     prepared: tuple[Prepared, ...] | None = None
     """XA transactions that are prepared and undecided after it; None if that is not known yet (forms before 4)."""
+    uncounted: tuple[tuple[str, str], ...] = ()
+    """Tables of which the index has the number of row events instead of that of rows, as `TransactionBatch.uncounted`.
+    Indexes that were made before this field have a number of rows that fits the events, which may be wrong."""
 
     @property
     def last_seq(self) -> int:
@@ -114,7 +117,10 @@ class SegmentSummary(Struct, frozen=True):
 
 def encode_summary(summary: SegmentSummary) -> bytes:
     """The form that the footer of an index has."""
-    return json.dumps({"format": FORMAT, **to_plain(summary)}).encode()
+    content = to_plain(summary)
+    if not summary.uncounted:
+        del content["uncounted"]  # hardly any index has them, and all others stay as they were
+    return json.dumps({"format": FORMAT, **content}).encode()
 
 
 def decode_summary(content: bytes, url: str) -> SegmentSummary:

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import numpy as np
 
-from strata_cdc.binlog.events.cell_widths import CellWidths
-from strata_cdc.binlog.events.hidden_fractions import has_hidden_fractions, unknown_widths
+from strata_cdc.binlog.events.hidden_fractions import cell_widths
 from strata_cdc.binlog.events.scan_buffers import grown
 from strata_cdc.binlog.kernels.gtid import IS_DOMAIN, KEY_BYTES, TAG_LENGTH
 from strata_cdc.binlog.kernels.layout import KnownMap
 from strata_cdc.binlog.kernels.records import records
 from strata_cdc.binlog.kernels.table_maps import free_place
+from strata_cdc.binlog.kernels.widths import UNSIZED
 from strata_cdc.position.sets import DomainWriter, Sid
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class TableMapRegistry:
         self.table_maps = records(KnownMap, 1 << 4)
         self.places: npt.NDArray[np.int64] = np.zeros(1 << 6, np.int64)
         self.widths: npt.NDArray[np.int64] = np.zeros(1 << 8, np.int64)
-        self.unsized: dict[int, TableMap] = {}
-        """Those with cells whose length they do not say, by number."""
+        self.uncounted: set[tuple[str, str]] = set()
+        """Tables with cells whose length some TABLE_MAP does not say: each of their row events counts as one row."""
         self._numbers: dict[tuple[str, str], int] = {}
         self._count = 0
         self._body_end = self._widths_end = 0
@@ -87,8 +87,7 @@ class TableMapRegistry:
         Raises:
             CorruptEventError: A column has a type that no server writes.
         """
-        is_unsized = has_hidden_fractions(table_map)
-        cells = unknown_widths(table_map) if is_unsized else CellWidths.of(table_map)
+        cells = cell_widths(table_map)
         name = (table_map.database, table_map.table)
         table = self._numbers.setdefault(name, len(self.tables))
         if table == len(self.tables):
@@ -104,19 +103,14 @@ class TableMapRegistry:
         self.widths[first : self._widths_end] = cells.widths
         self.table_maps[at] = begin, first, table, cells.json_columns
         self.table_maps[at + 1] = self._body_end, self._widths_end, 0, 0
-        if is_unsized:
-            self.unsized[at] = table_map
+        if cells.json_columns == UNSIZED:
+            self.uncounted.add(name)
         self._count += 1
         if len(self.places) < 2 * self._count:
             self.places = np.zeros(2 * len(self.places), np.int64)
             for known in range(at):
                 self._place(known, int(self.table_maps[known].body), int(self.table_maps[known + 1].body))
         self._place(at, begin, self._body_end)
-
-    def set_widths(self, number: int, widths: npt.NDArray[np.int64]) -> None:
-        """Sets the widths of the cells of a TABLE_MAP that does not say them."""
-        first = int(self.table_maps[number].widths)
-        self.widths[first : first + len(widths)] = widths
 
     def _place(self, number: int, begin: int, end: int) -> None:
         self.places[free_place(self.places, self.bodies, begin, end)] = number + 1

@@ -14,7 +14,6 @@ from strata_cdc.binlog.bytes.frames import EventIndex, index_payload, post_heade
 from strata_cdc.binlog.bytes.payload import read_payload
 from strata_cdc.binlog.events.batch import TransactionBatch
 from strata_cdc.binlog.events.faults import check_end, compare_format, fault_of
-from strata_cdc.binlog.events.hidden_fractions import fitting_widths
 from strata_cdc.binlog.events.parse import event_body, parse_event, parse_incident, parse_table_map
 from strata_cdc.binlog.events.registry import ServerRegistry, TableMapRegistry
 from strata_cdc.binlog.events.scan_buffers import OpenMark, ScanBuffers
@@ -22,10 +21,9 @@ from strata_cdc.binlog.events.soundness import count_right
 from strata_cdc.binlog.events.undone_rows import Savepoints, Undo, has_undone_rows, undo_statements
 from strata_cdc.binlog.events.xa import mark_of
 from strata_cdc.binlog.kernels import status as codes
-from strata_cdc.binlog.kernels.grammar import read_table_id
 from strata_cdc.binlog.kernels.layout import Form, Known
 from strata_cdc.binlog.kernels.transactions import close_transaction, group_events
-from strata_cdc.binlog.kernels.words import Fault, Request, State, Word
+from strata_cdc.binlog.kernels.words import Request, State, Word
 from strata_cdc.errors import CorruptEventError, StrataError
 from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.sets import Gtid
@@ -220,27 +218,7 @@ class TransactionScanner:
                 compare_format(buffer, position, length, self._format)
                 return at + 1
             case _:
-                self._refit(status, buffer, position, length, packed=packed)
-                return at
-
-    def _refit(self, status: int, buffer: npt.NDArray[np.uint8], position: int, length: int, *, packed: bool) -> None:
-        """Finds how long the cells of a row event are if its TABLE_MAP does not say it; else raises the fault."""
-        if status != Fault.BAD_ROWS or not self._set_widths(buffer, position, length, packed=packed):
-            raise fault_of(status, buffer, position, length, self._format, packed=packed)
-
-    def _set_widths(self, buffer: npt.NDArray[np.uint8], position: int, length: int, *, packed: bool) -> bool:
-        """False if no widths fit the event."""
-        form = replace(self._format, has_checksum=False) if packed else self._format
-        post_header = int(self._post_headers[buffer[position + 4]])
-        table_id = read_table_id(buffer, position + HEADER_BYTES, post_header)
-        maps = self._buffers.maps[: self._state.maps]
-        for number in maps["table_map"][maps["table_id"] == table_id].tolist():
-            table_map = self._table_maps.unsized.get(number)
-            widths = None if table_map is None else fitting_widths(table_map, buffer, position, length, form)
-            if widths is not None:
-                self._table_maps.set_widths(number, widths)
-                return True
-        return False
+                raise fault_of(status, buffer, position, length, self._format, packed=packed)
 
     def _walk_payload(self, buffer: npt.NDArray[np.uint8], position: int, length: int) -> None:
         try:
@@ -325,6 +303,7 @@ class TransactionScanner:
             entry_tables=entries["table"],
             entry_events=entries["events"],
             entry_rows=entries["rows"],
+            uncounted=frozenset(self._table_maps.uncounted),
             statements_end=ended["statements_end"],
             statements=taken.statements,
             splits_end=ended["splits_end"],

@@ -113,6 +113,7 @@ class KnownMap(Record):
     table: Int
     """Number of its table."""
     json_columns: Int
+    """`UNSIZED` if the TABLE_MAP does not say how long cells are."""
 
 
 class Form(NamedTuple):

@@ -11,7 +11,7 @@ from strata_cdc.binlog.kernels.jit import kernel, part
 from strata_cdc.binlog.kernels.layout import ABSENT_CELL, MOST_BYTES, NULL_CELL, Fact, Has, Op
 from strata_cdc.binlog.kernels.memory import load_u8
 from strata_cdc.binlog.kernels.status import CORRUPT, DONE, FULL
-from strata_cdc.binlog.kernels.widths import PARTIAL_JSON_UPDATES, packed_length, prefix_value
+from strata_cdc.binlog.kernels.widths import PARTIAL_JSON_UPDATES, UNSIZED, packed_length, prefix_value
 from strata_cdc.binlog.kernels.words import EventCode
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def partial_bits(buf: Bytes, at: Int, end: Int, buffer: RowBuffer) -> tuple[Int,
 
 @kernel
 def note_facts(facts: Ints, buffer: RowBuffer, state: WalkState, op: Int, first: Int, first_row: Int) -> None:
-    """Writes what the rows of one event have besides their images, from row `first` of the buffer on."""
+    """Writes what the rows of one event have besides their images, from row `first` of the buffer on; not the numbers
+    of those that are numbered by their bytes."""
     out, stride = buffer.facts_at + first, buffer.stride
     count = buffer.count - first
     fill(facts, out + Fact.SEQ * stride, count, state.seq)
@@ -115,9 +116,10 @@ def note_facts(facts: Ints, buffer: RowBuffer, state: WalkState, op: Int, first:
     fill(facts, out + Fact.SID * stride, count, state.sid)
     fill(facts, out + Fact.GNO * stride, count, state.gno)
     fill(facts, out + Fact.OP * stride, count, op)
-    rows = facts[out + Fact.ROW * stride : out + Fact.ROW * stride + count]
-    for i in range(count):
-        rows[i] = first_row + i
+    if buffer.json_columns != UNSIZED:
+        rows = facts[out + Fact.ROW * stride : out + Fact.ROW * stride + count]
+        for i in range(count):
+            rows[i] = first_row + i
 
 
 @kernel
@@ -270,7 +272,8 @@ def keep_row(images: Images, op: Int, flags: Int, partial: Int, size: Int, buffe
 def walk_rows(rows: RowBytes, body: Int, buffer: RowBuffer, tables: Tables) -> Int:
     """Notes the rows of one event from `state.at` on; DONE, FULL (empty the buffer, then continue) or CORRUPT.
 
-    A row is counted only if it lies completely in the event.
+    A row is counted only if it lies completely in the event. Rows of a TABLE_MAP without lengths are numbered by their
+    bytes, whether they are wanted or not.
 
     Args:
         rows: The rows.
@@ -285,8 +288,12 @@ def walk_rows(rows: RowBytes, body: Int, buffer: RowBuffer, tables: Tables) -> I
     empty = images.in_first + images.in_second == 0 and rows.event_type != EventCode.PARTIAL_UPDATE
     if at < 0 or (empty and at < end):
         return np.int64(CORRUPT)
+    is_sized, wanted = buffer.json_columns != UNSIZED, buffer.wanted != 0
+    if not is_sized and not wanted:
+        state.row += max(end - at, 1)
+        return np.int64(DONE)
     at = state.at or at
-    flags, wanted = image_flags(images, op, buffer.columns), buffer.wanted != 0
+    flags = image_flags(images, op, buffer.columns)
     first, first_row, status = buffer.count, state.row, np.int64(DONE)
     while at < end or empty:
         if wanted and not begin_row(cells, buffer, op, flags):
@@ -297,10 +304,12 @@ def walk_rows(rows: RowBytes, body: Int, buffer: RowBuffer, tables: Tables) -> I
         if behind > end:
             status = np.int64(CORRUPT)
             break
+        if not is_sized:
+            facts[buffer.facts_at + Fact.ROW * buffer.stride + buffer.count] = state.row
         if wanted:
             keep_row(images, op, flags, partial, behind - at, buffer, tables)
+        state.row += 1 if is_sized else max(behind - at, 1)
         at, empty = behind, False
-        state.row += 1
     if wanted:
         note_facts(facts, buffer, state, op, first, first_row)
     return status

@@ -22,9 +22,9 @@ from strata_cdc.binlog.kernels.gtid import KEY_NUMBER, read_head
 from strata_cdc.binlog.kernels.jit import kernel, part
 from strata_cdc.binlog.kernels.memory import borrowed
 from strata_cdc.binlog.kernels.scan import HEADER_BYTES, read_i64
-from strata_cdc.binlog.kernels.status import DONE, FULL
+from strata_cdc.binlog.kernels.status import CORRUPT, DONE, FULL
 from strata_cdc.binlog.kernels.table_maps import NO_MAP, find_equal
-from strata_cdc.binlog.kernels.widths import count_image_rows
+from strata_cdc.binlog.kernels.widths import UNSIZED, count_image_rows, numbers_of_unsized
 from strata_cdc.binlog.kernels.words import FAULT_SHIFT, Fault, Request, State, Step, Word
 
 if TYPE_CHECKING:
@@ -199,12 +199,17 @@ def _take_rows(buf: Bytes, position: Int, end: Int, post_header: Int, known: Kno
         if first < 0:
             return np.int64(Fault.BAD_ROWS)
         json_columns = table_maps[table_map].json_columns
-        status, rows = count_image_rows(buf, first, end, widths, json_columns, kind, notes.present)
+        if json_columns == UNSIZED:
+            rows, numbers = np.int64(1), numbers_of_unsized(buf, first, end, widths.shape[0], kind)
+            status = np.int64(DONE) if numbers > 0 else np.int64(CORRUPT)
+        else:
+            status, rows = count_image_rows(buf, first, end, widths, json_columns, kind, notes.present)
+            numbers = rows
         if status != DONE:
             return np.int64(Fault.BAD_ROWS)
         entries[maps[at].entry].events += 1
         entries[maps[at].entry].rows += rows
-        state.row += rows
+        state.row += numbers
     elif not is_last or not is_dummy(table_id, post_header):
         return np.int64(Fault.NO_TABLE_MAP)
     if is_last:

@@ -20,6 +20,9 @@ PARTIAL_JSON_UPDATES = 1
 
 MOST_COLUMNS = 4096
 """The most columns of a table (sql/sql_const.h, MAX_FIELDS)."""
+UNSIZED = -1
+"""Instead of the number of JSON columns: the TABLE_MAP does not have the lengths of cells. An event counts as one row,
+and its rows are numbered by their bytes: so the numbers of all rows of a transaction are known without the lengths."""
 PRESENT_COLUMNS = 2 * MOST_COLUMNS
 """The most columns of two images."""
 
@@ -125,6 +128,27 @@ def skip_value_options(buf: Bytes, at: Int, end: Int, json_columns: Int) -> Int:
     if at > end:
         return np.int64(-1)
     return np.int64(at)
+
+
+@kernel
+def numbers_of_unsized(buf: Bytes, body: Int, end: Int, columns: Int, event_type: Int) -> Int:
+    """How many numbers the rows of one event take if the lengths of cells are not known: their bytes, at least 1; -1 if
+    its columns are not those of the table, or run past its end.
+
+    Args:
+        buf: The event's buffer, to which `end` belongs.
+        body: Offset of the column count.
+        end: Offset after the rows (before the checksum).
+        columns: Of the table.
+        event_type: Type code of the row event.
+    """
+    count, at = packed_length(buf, body, end)
+    bitmap = (columns + 7) >> 3
+    update = event_type in (EventCode.UPDATE_V1, EventCode.UPDATE_V2)
+    begin = at + (bitmap + bitmap if update else bitmap)
+    if at < 0 or count != columns or begin > end:
+        return np.int64(-1)
+    return max(np.int64(end - begin), np.int64(1))
 
 
 @kernel

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OLDEST_MARIADB: Final = (10, 6, 0)
+_UTF8: Final = "UTF8_IS_UTF8MB3"
 
 
 def judge_version(variables: Mapping[str, str]) -> Finding:
@@ -31,6 +32,23 @@ def judge_strict_mode(variables: Mapping[str, str]) -> Finding:
         "OFF: a session may number its transactions below what the server has already; landing stops there, since a "
         "position has all numbers below its newest",
         "SET GLOBAL gtid_strict_mode = ON; and the same in my.cnf under [mysqld].",
+    )
+
+
+def judge_old_mode(variables: Mapping[str, str]) -> Finding | None:
+    """Whether the charset `utf8` is utf8mb3 in new sessions, as a replay of their DDL takes it: no event has it."""
+    value = variables.get("old_mode")
+    if value is None:
+        return None
+    modes = [mode for mode in value.split(",") if mode]
+    if _UTF8 in (mode.upper() for mode in modes):
+        return ok("old_mode", value)
+    return warning(
+        "old_mode",
+        f"{value!r} is without {_UTF8}: the charset utf8 in DDL is utf8mb4 then, which no event has, and is taken for "
+        "utf8mb3; rows of such CHAR and VARCHAR columns are quarantined until `strata snapshot`",
+        f"SET GLOBAL old_mode = '{','.join([*modes, _UTF8])}'; and the same in my.cnf under [mysqld]; sessions that "
+        "are connected keep the old one until they reconnect. Or name utf8mb4 in DDL.",
     )
 
 

@@ -13,6 +13,7 @@ from strata_cdc.ops.doctor.check_mariadb import (
     judge_binlog_encryption,
     judge_binlog_storage,
     judge_former_replica,
+    judge_old_mode,
     judge_strict_mode,
     judge_version,
 )
@@ -237,6 +238,7 @@ _JUDGES_OF_MARIADB: tuple[Callable[[Mapping[str, str]], Finding | None], ...] = 
     _log_bin,
     _server_id,
     judge_strict_mode,
+    judge_old_mode,
     _binlog_format,
     _row_image,
     _checksum,

@@ -19,6 +19,7 @@ from strata_cdc.landing.place_prepared import UNNAMED, lost_rows, statement_chan
 from strata_cdc.landing.prepared import PreparedPlacement
 from strata_cdc.pipeline.plan.pasts import table_pasts
 from strata_cdc.pipeline.plan.pending import MEGABYTE, PlannedWork, RunRequest, Work, take
+from strata_cdc.pipeline.plan.recount import recounted_rows
 from strata_cdc.pipeline.plan.runs import records_in_runs
 from strata_cdc.runs.run_folder import run_folder, write_plan
 from strata_cdc.runs.run_name import RunKind, RunName
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.binlog.events.model import TableRows, TransactionRecord
+    from strata_cdc.changes.plan import Slice
     from strata_cdc.config.settings import Source
     from strata_cdc.errors import ErrorFacts
     from strata_cdc.landing.landed import LandedSegment, LandedStream
@@ -170,6 +172,10 @@ class _Draft:
         self._removed: list[RowsRemoved] = []
         self._statements: list[StatementLogged] = []
         self._breaks: dict[str, str] = {}
+        self._uncounted = {
+            segment.url: [TableName(*names) for names in segment.summary.uncounted] for segment in stream.segments
+        }
+        """By segment: tables whose rows its index could not count."""
         self._clock = 0
         """The commit clock after the last transaction that was planned."""
 
@@ -190,8 +196,10 @@ class _Draft:
         self._statements += statements
         self._removed += self._removed_rows(work)
         for name in sorted(work.tables):
-            rows = counted.rows.get(name, 0)
-            left = 0 if name in held else rows - refused.get(name, 0)
+            rows, without = counted.rows.get(name, 0), refused.get(name, 0)
+            if name in counted.exact:
+                rows = counted.exact[name] + without
+            left = 0 if name in held else rows - without
             self._tables.append(PlannedTable(interval.start, name.database, name.table, rows, left, held.get(name)))
 
     def plan(self, taken: PlannedWork) -> RunPlan:
@@ -224,6 +232,7 @@ class _Draft:
         clock = stream.clock_at(interval.first_seq)
         line = Continuity(stream.record_at(interval.first_seq)[1] if interval.first_seq >= stream.first_seq else None)
         owned = records_in_runs(stream, interval.first_seq + 1, interval.last_seq, self._is_alike(wanted))
+        slices: list[Slice] = []
         for segment, records in groupby(owned, key=itemgetter(0)):
             cut = plan_slices(
                 self._followed(counted.follow(placement.place(segment, line.follow(record for _, record in records)))),
@@ -235,6 +244,7 @@ class _Draft:
                 target_bytes=_even(_bytes_of(interval, segment), self._source.settings.slice_mb * MEGABYTE),
                 lasts=self._history.lasts,
             )
+            slices += cut.slices
             for piece in cut.slices:
                 self._slices.append(PlannedSlice(**asdict(piece), interval_start=interval.start))
                 for table in piece.tables:
@@ -244,6 +254,9 @@ class _Draft:
                 refused[refusal.table] = refused.get(refusal.table, 0) + refusal.rows
                 why = refusal.error.facts()
                 self._refused.append(Refused(interval.start, str(refusal.table), refusal.rows, why))
+        uncounted = {name for piece in slices for name in self._uncounted.get(piece.segment, ())}
+        rows = recounted_rows(slices, uncounted)
+        counted.exact = {name: rows[name] for name in uncounted & wanted}
         if line.broken_at:
             self._breaks[str(interval.start)] = line.broken_at
         return refused
@@ -319,6 +332,8 @@ class _Counted(Struct):
 
     tables: frozenset[TableName]
     rows: dict[TableName, int] = field(default_factory=dict)
+    exact: Mapping[TableName, int] = field(default_factory=dict)
+    """Rows in slices, of tables of which the index has the number of row events (`recount.py`)."""
     _named: dict[TableRows, TableName | None] = field(default_factory=dict)
 
     def follow(self, records: Iterable[TransactionRecord]) -> Iterable[TransactionRecord]:

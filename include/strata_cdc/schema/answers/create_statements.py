@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from strata_cdc.schema.answers.written import written_after
+from strata_cdc.schema.apply.diff import facts_in_doubt
 from strata_cdc.schema.ddl.changes import CreateTableLike
 from strata_cdc.schema.history.statements import changes_asked
 from strata_cdc.schema.history.versions import VersionOrigin
@@ -129,6 +130,5 @@ def _notes_of(definition: TableDefinition) -> list[str]:
         notes.append("ENGINE=InnoDB: no statement names the engine, so it was the session's default")
     if definition.collation is None:
         notes.append("the default charset of the table, which no binlog holds")
-    if definition.in_doubt:
-        notes.append("the length of a key's prefix, which no binlog holds")
+    notes += facts_in_doubt(definition)
     return notes

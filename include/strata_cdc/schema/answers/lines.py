@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from strata_cdc.schema.apply.diff import lengths_in_doubt
+from strata_cdc.schema.apply.diff import facts_in_doubt
 from strata_cdc.schema.model.types import shown_text
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def table_line(executed: str, name: TableName, known: TableDefinition | str | No
         return line
     if isinstance(known, str):
         return replace(line, gap=known)
-    doubts = lengths_in_doubt(known)
+    doubts = facts_in_doubt(known)
     return replace(
         line,
         columns=tuple(_column_line(column) for column in known.columns),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from strata_cdc.errors import DdlError
 from strata_cdc.schema.apply.charset import charset_of, collation_for
-from strata_cdc.schema.apply.columns import WIDTHS_HIDDEN_SINCE, column_from, column_text, with_default
+from strata_cdc.schema.apply.columns import WIDTHS_HIDDEN_SINCE, column_from, column_text, with_changed_default
 from strata_cdc.schema.apply.convert import Conversion, conversion_of
 from strata_cdc.schema.apply.create import with_primary_not_null
 from strata_cdc.schema.apply.keys import MariadbKeys, primary_columns, with_keys, with_period_columns
@@ -354,7 +354,7 @@ class _Touch:
             if isinstance(step, SetVisibility):
                 column = replace(column, invisible=step.invisible)
             else:
-                column = with_default(column, step.default, self.context)
+                column = with_changed_default(column, step.default, self.context)
         return replace(column, name=self.new_name) if self.new_name is not None else column
 
 

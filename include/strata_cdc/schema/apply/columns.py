@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from strata_cdc.schema.ddl.changes import WrittenType
     from strata_cdc.schema.ddl.context import DdlContext
 
+WrittenDefault = Literal | CurrentTimestamp | NullDefault | ExpressionDefault
+"""A default as a statement has it."""
 # Display widths are not shown since 8.0.19, except for tinyint(1) and ZEROFILL.
 WIDTHS_HIDDEN_SINCE = (8, 0, 19)
 
@@ -216,11 +218,16 @@ def _nullable(written: WrittenColumn, context: DdlContext) -> bool:
     return written.type.kind is not TypeKind.TIMESTAMP or context.explicit_defaults_for_timestamp
 
 
-def with_default(
-    column: Column,
-    default: Literal | CurrentTimestamp | NullDefault | ExpressionDefault | None,
-    context: DdlContext,
-) -> Column:
+def with_changed_default(column: Column, default: WrittenDefault | None, context: DdlContext) -> Column:
+    """The column after ALTER COLUMN ... SET DEFAULT, or DROP DEFAULT (None). In MariaDB, ON UPDATE goes with a default
+    of CURRENT_TIMESTAMP (sql/sql_table.cc, `mysql_prepare_alter_table`)."""
+    is_now = column.on_update_in_doubt or (column.default or "").startswith("CURRENT_TIMESTAMP")
+    if is_now and context.flavour.is_mariadb():
+        column = replace(column, on_update=None, on_update_in_doubt=False)
+    return with_default(column, default, context)
+
+
+def with_default(column: Column, default: WrittenDefault | None, context: DdlContext) -> Column:
     """The column with the default that a statement gives it; None for no default."""
     if (default is None and column.default is None) or column.generated is not None:
         return column  # MariaDB accepts ALTER COLUMN ... SET DEFAULT for a generated column, and ignores it

@@ -123,6 +123,7 @@ _SWITCHES: Final = {
     "invisible": ("VISIBLE", "INVISIBLE"),
     "auto_increment": ("no AUTO_INCREMENT", "AUTO_INCREMENT"),
     "default_is_expression": ("default is a constant", "default is an expression"),
+    "on_update_in_doubt": ("ON UPDATE is known", "ON UPDATE is in doubt"),
 }
 """The words for a fact of a column that is true or false: if it is false, and if it is true."""
 _TABLE_FACTS = tuple(name for name in TableDefinition.__struct_fields__ if name not in {"columns", "keys"})
@@ -255,13 +256,18 @@ def _described_part(part: KeyPart) -> str:
     return f"{text} desc" if part.descending else text
 
 
-def lengths_in_doubt(definition: TableDefinition) -> list[str]:
-    """The lengths of keys that no binlog has, in sentences."""
-    return [
+def facts_in_doubt(definition: TableDefinition) -> list[str]:
+    """What no binlog has of keys and columns, in sentences."""
+    lengths = [
         f"the length of key `{key.name}`'s part `{part.column}` is not in the binlog: {described_lengths(part)}"
         for key in definition.keys
         for part in key.parts
         if part.lengths_in_doubt
+    ]
+    return lengths + [
+        f"whether column `{column.name}` has DEFAULT and ON UPDATE CURRENT_TIMESTAMP is not in the binlog"
+        for column in definition.columns
+        if column.on_update_in_doubt
     ]
 
 

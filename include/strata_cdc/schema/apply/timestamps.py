@@ -27,8 +27,13 @@ def with_implicit_timestamps(
 
     If the first TIMESTAMP is NOT NULL and has no default, it gets CURRENT_TIMESTAMP on insert and on update. Further
     ones get the zero timestamp (sql/sql_table.cc, `promote_first_timestamp_column`), except those of the primary key.
+    In MariaDB these get it, too, and so does a TIMESTAMP that is NOT NULL only by the primary key.
     An expression of ALTER COLUMN ... SET DEFAULT does not count as a default there, unless it replaces another
     expression: such a column gets CURRENT_TIMESTAMP on update, and keeps its expression on insert (9.7).
+
+    Whether MariaDB gives CURRENT_TIMESTAMP to a column that an ALTER TABLE does not define is in doubt: its copy of
+    the column leaves `Column_definition::period` without a value (sql/field.cc, 10.11; 11.8 does the same), and a
+    column with a period does not get it. So the same statement does one or the other, also on a replica.
 
     Args:
         placed: All columns, in their order.
@@ -43,23 +48,46 @@ def with_implicit_timestamps(
         column = placed_column.column
         if not column.column_type.startswith(TypeKind.TIMESTAMP):
             continue
-        is_bare = column.default is None
-        if column.nullable or column.generated is not None:
-            pass
-        elif first and column.on_update is None and (is_bare or _gets_expression(placed_column)):
-            now = _now(column)
-            current = replace(column, default=now, default_is_expression=True) if is_bare else column
-            columns[number] = replace(current, on_update=now)
-        elif is_bare and placed_column.written is not None and fold_name(column.name) not in primary:
-            columns[number] = replace(column, default=_zero(column))
+        if column.generated is None:
+            is_primary = fold_name(column.name) in primary
+            promoted = _promoted(placed_column, context) if first and not column.nullable else None
+            columns[number] = promoted or _with_zero(placed_column, context, is_primary=is_primary)
         first = False
     return columns
 
 
-def _gets_expression(placed: Placed) -> bool:
-    """Whether ALTER COLUMN gives an expression to a column that has none."""
+def _promoted(placed: Placed, context: DdlContext) -> Column | None:
+    """The first TIMESTAMP, which is NOT NULL, with CURRENT_TIMESTAMP; None if it does not get it."""
+    column = placed.column
+    is_bare = column.default is None
+    if column.on_update is not None or not (is_bare or _gets_expression(placed, context)):
+        return None
+    if _is_copied(placed, context):
+        return replace(column, on_update_in_doubt=True)
+    now = _now(column)
+    current = replace(column, default=now, default_is_expression=True) if is_bare else column
+    return replace(current, on_update=now)
+
+
+def _with_zero(placed: Placed, context: DdlContext, *, is_primary: bool) -> Column:
+    """A TIMESTAMP with the zero timestamp as its default, if it gets that."""
+    column = placed.column
+    if context.flavour.is_mariadb():
+        gets_zero = is_primary if column.nullable else placed.written is not None
+    else:
+        gets_zero = not column.nullable and placed.written is not None and not is_primary
+    return replace(column, default=_zero(column)) if gets_zero and column.default is None else column
+
+
+def _is_copied(placed: Placed, context: DdlContext) -> bool:
+    """Whether MariaDB takes a column from the old table as it is."""
+    return context.flavour.is_mariadb() and placed.written is None
+
+
+def _gets_expression(placed: Placed, context: DdlContext) -> bool:
+    """Whether ALTER COLUMN gives an expression to a column of MySQL that has none."""
     old = placed.old
-    if old is None or placed.written is not None:
+    if old is None or placed.written is not None or context.flavour.is_mariadb():
         return False
     return _has_expression(placed.column) and not _has_expression(old)
 

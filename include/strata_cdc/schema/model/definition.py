@@ -17,9 +17,10 @@ from strata_cdc.schema.model.folding import fold_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FORMAT = 4
+FORMAT = 5
 """Newest number of the stored form of a definition. Every older form stays readable; 2 has lengths in doubt, 3 has
-bytes of defaults, 4 has what only MariaDB has: hidden columns, hashed keys, versioning, periods, sequences."""
+bytes of defaults, 4 has what only MariaDB has: hidden columns, hashed keys, versioning, periods, sequences; 5 has
+ON UPDATE in doubt."""
 
 
 class TableName(Struct, frozen=True, order=True):
@@ -77,6 +78,9 @@ class Column(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     auto_increment: bool = False
     on_update: str | None = None
     """`CURRENT_TIMESTAMP(6)` and the like."""
+    on_update_in_doubt: bool = False
+    """The binlog does not show whether a TIMESTAMP of MariaDB has both DEFAULT and ON UPDATE CURRENT_TIMESTAMP, or
+    neither; both are None then. No row depends on it: an INSERT always logs the time that it gives to a column."""
     generated: Generated | None = None
     generation_expression: str | None = None
     invisible: bool = False
@@ -216,13 +220,16 @@ class TableDefinition(Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the length of some part of a key is not known."""
-        return any(part.lengths_in_doubt for key in self.keys for part in key.parts)
+        """Whether the binlog does not have some length of a key's part, or some ON UPDATE of a column."""
+        has_lengths = any(part.lengths_in_doubt for key in self.keys for part in key.parts)
+        return has_lengths or any(column.on_update_in_doubt for column in self.columns)
 
     @property
     def stored_format(self) -> int:
         """The oldest format that can express all of it, so that an older version of Strata can open as much as
         possible."""
+        if any(column.on_update_in_doubt for column in self.columns):
+            return 5
         if self.has_facts_of_mariadb:
             return 4
         if any(column.default_bytes is not None for column in self.columns):

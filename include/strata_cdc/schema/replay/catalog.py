@@ -40,6 +40,8 @@ from strata_cdc.schema.replay.temporary import TemporaryTables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from strata_cdc.schema.ddl.context import DdlContext
+
 
 class Coverage(StrEnum):
     """How much of the server is in a catalog."""
@@ -297,9 +299,11 @@ class Catalog:
         touched: dict[TableName, TableDefinition | Unknown | None] = {}
         origin: dict[TableName, TableName] = {}
         for old, new in change.pairs:
+            if self.temporary.rename(change.context, old, new):
+                continue
             for name in (old, new):
                 touched.setdefault(name, self.get(name))
-            if self._rename_view(old, new):
+            if self._rename_view(old, new) or self._is_taken(new, change.context):
                 continue
             moved = self.get(old)
             # MariaDB logs it for a temporary table, too, of which the log has nothing else.
@@ -317,6 +321,11 @@ class Catalog:
             for after, source in [(self.get(name), origin.get(name))]
             if after is not before or source not in {None, name}
         ]
+
+    def _is_taken(self, new: TableName, context: DdlContext) -> bool:
+        """Whether a table has the name to which MariaDB has renamed another one: that is a temporary table then, of
+        which the log has nothing else (`binlog_format = ROW`). No other table could get this name."""
+        return context.flavour.is_mariadb() and isinstance(self.get(new), TableDefinition)
 
     def _rename_view(self, old: TableName, new: TableName) -> bool:
         if self.get(old) is not None or not self._is_view(old):

@@ -78,6 +78,15 @@ class TemporaryTables:
         """Removes a table from the session; False if it is not known."""
         return self._tables.get(context.thread_id, {}).pop(name, None) is not None
 
+    def rename(self, context: DdlContext, old: TableName, new: TableName) -> bool:
+        """Renames a table of the session by RENAME TABLE; False if it is not known. Only MariaDB has this statement for
+        temporary tables, and its event has no flag for them."""
+        session = self._tables.get(context.thread_id, {})
+        if not context.flavour.is_mariadb() or context.thread_id is None or old not in session:
+            return False
+        session[new] = session.pop(old)
+        return True
+
     def rule_out(self, context: DdlContext, names: Iterable[TableName]) -> None:
         """The session has just used base tables with these names: it has no temporary tables with these names."""
         for name in names:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.history.snapshot import SchemaSnapshot
     from strata_cdc.schema.history.version_store import VersionStore
     from strata_cdc.schema.history.versions import DatabaseEntry, StoredEntry
-    from strata_cdc.schema.model.definition import KeyPart, TableDefinition, TableName
+    from strata_cdc.schema.model.definition import Column, KeyPart, TableDefinition, TableName
 
 
 class Reconciliation(Struct, frozen=True):
@@ -93,9 +93,9 @@ def as_shown(definition: TableDefinition) -> TableDefinition:
     return replace(definition, columns=columns)
 
 
-def with_lengths_of(replayed: TableDefinition, definition: TableDefinition) -> TableDefinition:
-    """A replayed definition with facts that only the server has, and no binlog: lengths of keys, engine, default
-    charset."""
+def with_facts_of(replayed: TableDefinition, definition: TableDefinition) -> TableDefinition:
+    """A replayed definition with facts that only the server has, and no binlog: lengths of keys, ON UPDATE of a
+    TIMESTAMP, engine, default charset."""
     lengths = {key.name: key.parts for key in definition.keys}
     keys = tuple(
         replace(key, parts=tuple(map(_with_length_of, key.parts, lengths[key.name])))
@@ -103,7 +103,20 @@ def with_lengths_of(replayed: TableDefinition, definition: TableDefinition) -> T
         else key
         for key in replayed.keys
     )
-    return replace(replayed, keys=keys).with_defaults_of(definition)
+    columns = tuple(_with_on_update_of(column, definition.column(column.name)) for column in replayed.columns)
+    return replace(replayed, keys=keys, columns=columns).with_defaults_of(definition)
+
+
+def _with_on_update_of(column: Column, shown: Column | None) -> Column:
+    if shown is None or not column.on_update_in_doubt:
+        return column
+    return replace(
+        column,
+        default=shown.default,
+        default_is_expression=shown.default_is_expression,
+        on_update=shown.on_update,
+        on_update_in_doubt=False,
+    )
 
 
 def _with_length_of(part: KeyPart, key_part: KeyPart) -> KeyPart:
@@ -296,10 +309,10 @@ class _Reconciling:
         elif essential(replayed) != essential(definition):
             self._drift(name, replayed, definition)
         elif replayed.in_doubt or replayed.collation is None:
-            self._take_lengths(name, newest, with_lengths_of(replayed, definition))
+            self._take_facts(name, newest, with_facts_of(replayed, definition))
 
-    def _take_lengths(self, name: TableName, newest: StoredEntry, completed: TableDefinition) -> None:
-        """Facts about keys that no binlog has are valid since the last change of the table."""
+    def _take_facts(self, name: TableName, newest: StoredEntry, completed: TableDefinition) -> None:
+        """Facts that no binlog has are valid since the last change of the table."""
         if completed.fingerprint != newest.fingerprint:
             self._reloads[_place(newest)].append(TableChange(name, completed))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.schema.apply.diff import lengths_in_doubt
+from strata_cdc.schema.apply.diff import facts_in_doubt
 from strata_cdc.schema.history.versions import EVERY_TABLE
 from strata_cdc.schema.model.row_effects import EffectKind
 from strata_cdc.schema.tracker.notices import MISSING_NUMBERS, NoticeKind, name_for_people, worst_first
@@ -90,7 +90,7 @@ class Reporter:
             if entry.gap is not None:
                 self._note_gap(version, entry)
             elif entry.definition is not None and entry.definition.in_doubt:
-                self._note_lengths(entry)
+                self._note_doubts(entry)
 
     def _note_gap(self, version: Version, entry: TableChange) -> None:
         # A stream that starts without a baseline is not an error of a statement: it is reported, but not counted.
@@ -99,11 +99,11 @@ class Reporter:
         name = name_for_people(entry.name)
         self.report.note(NoticeKind.GAP, name, f"gap: {name}: {where}: {entry.gap}")
 
-    def _note_lengths(self, entry: TableChange) -> None:
+    def _note_doubts(self, entry: TableChange) -> None:
         if entry.definition is None or entry.name in self._in_doubt:
             return
         self._in_doubt.add(entry.name)
-        for text in lengths_in_doubt(entry.definition):
+        for text in facts_in_doubt(entry.definition):
             self.report.note(NoticeKind.LENGTH, "", f"{entry.name}: {text}; `strata snapshot` tells it")
 
     def _note_row_change(self, change: StatementChange) -> None:

@@ -1,0 +1,27 @@
+-- RENAME TABLE of a temporary table is logged as that of another one. Under MIXED and STATEMENT the log has the
+-- temporary table, too; no event of the RENAME has a flag for it.
+SET binlog_format = MIXED;
+CREATE TABLE t (a INT);
+CREATE TABLE u (b INT);
+CREATE TEMPORARY TABLE t (x INT);
+RENAME TABLE t TO w;
+ALTER TABLE t ADD c INT;
+CREATE TABLE like_it LIKE w;
+RENAME TABLE u TO u2, w TO u;
+RENAME TABLE u TO t;
+RENAME TABLE IF EXISTS t TO u2, missing TO nothing;
+DROP TABLE u2;
+RENAME TABLE u2 TO u;
+CREATE TEMPORARY TABLE t (y INT);
+CREATE OR REPLACE TEMPORARY TABLE t (z INT);
+RENAME TABLE t TO v, t TO t1;
+DROP TEMPORARY TABLE v;
+RENAME TABLE t1 TO v;
+SET binlog_format = STATEMENT;
+CREATE TEMPORARY TABLE v (z INT);
+RENAME TABLE v TO t1;
+ALTER TABLE v ADD d INT;
+ALTER TABLE t1 RENAME TO v;
+ALTER TABLE v ADD e INT;
+DROP TABLE v;
+ALTER TABLE v ADD f INT;
