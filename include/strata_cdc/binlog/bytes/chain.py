@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from strata_cdc.flavour import Flavour
 
 _MASK: Final = 0xFFFFFFFF
+_NONE: Final = -1
 _HEAD: Final = (EventType.FORMAT_DESCRIPTION, *EXECUTED_LISTS)
 _FIRST_WITH_POSITIONS: Final = (5, 1, 17)
 """Before that, positions in a transaction counted from its start (bug 22540)."""
@@ -90,12 +91,13 @@ class EventChain:
         return len(index), None
 
     def _filled(self, index: EventIndex) -> EventIndex:
-        """The index with the end positions that the server does not write, as far as others show them."""
+        """The index with the end positions that the server does not write, as far as others show them; `_NONE` where
+        none is known. A position of 0 is then that of an event that ends at a multiple of 2**32."""
         without = index.log_positions == 0
         is_made = (index.flags & EventFlag.ARTIFICIAL != 0) | (index.types == EventType.FORMAT_DESCRIPTION)
         made = without & (is_made | (index.types == EventType.GTID_LIST))
         left_out = without & ~made
-        if not left_out.any():
+        if not without.any():
             return index
         ends = index.positions + index.lengths
         placed = np.flatnonzero(~without)
@@ -114,11 +116,12 @@ class EventChain:
         last = np.maximum.accumulate(np.where(without, -1, np.arange(len(index))))
         shifts = np.where(last >= 0, index.log_positions[last] - ends[last], self._end or 0)
         known = ~made & ((last >= 0) | (self._end is not None))
-        return replace(index, log_positions=np.where(without & known, (ends + shifts) & _MASK, index.log_positions))
+        filled = np.where(known, (ends + shifts) & _MASK, _NONE)
+        return replace(index, log_positions=np.where(without, filled, index.log_positions))
 
     def _specials(self, index: EventIndex) -> list[int]:
         """Events whose end position is not that of an event in the stream."""
-        special = index.log_positions == 0
+        special = index.log_positions == (_NONE if self._leaves_out_positions else 0)
         if self._kind is ChainKind.SEGMENT:
             special |= np.isin(index.types, _HEAD)
         if self._kind is ChainKind.RELAY_LOG:
@@ -149,7 +152,7 @@ class EventChain:
         if self._kind is not ChainKind.RELAY_LOG:
             # Made for a connection and copied with the others, as by `mysqlbinlog --raw`.
             return None
-        position, end = int(index.positions[at]), int(index.log_positions[at])
+        position, end = int(index.positions[at]), max(0, int(index.log_positions[at]))
         if index.flags[at] & EventFlag.RELAY_LOG:
             is_here = (end - int(index.lengths[at])) & _MASK == position & _MASK
             return None if is_here or not end or not self._is_whole else at
