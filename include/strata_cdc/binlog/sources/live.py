@@ -153,7 +153,7 @@ class _OpenFile:
         self._form, self._binlog_file, self._clock = form, binlog_file, clock
         self._memory_bytes = memory_bytes
         self.server_pos = offset
-        """Where the last transaction that was yielded ends; before the first one, an offset that is not behind it."""
+        """Where the last transaction that was yielded ends; before the first one, at most where that begins."""
         self._chain = arriving_chain(form, None)
         """Offset before the bytes that are kept."""
         self._kept = _Kept(memory_bytes)
