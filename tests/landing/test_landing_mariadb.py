@@ -12,6 +12,7 @@ import pytest
 from strata_cdc.binlog.bytes.files import open_binlog
 from strata_cdc.binlog.events.transactions import read_transactions
 from strata_cdc.errors import SourceDivergedError, Usage
+from strata_cdc.landing.first_landing import FirstMoment
 from strata_cdc.landing.land_files import land_files
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.domains import DomainSet
@@ -105,6 +106,16 @@ def test_numbers_that_go_back(pair, tmp_path):
         land(primary, tmp_path)
     assert between.value.gtid == "0-1-50"
     assert gtids(tmp_path)[-1] == "0-1-100"
+
+
+def test_a_number_that_the_binlog_lacks(pair, tmp_path):
+    """The server would begin at the next number of the same writer, and leave out what another one wrote before it."""
+    primary, _ = pair
+    for server_id, number in ((1, 99), (2, 101), (1, 102)):
+        primary.run_sql(f"SET server_id = {server_id}, gtid_seq_no = {number}; INSERT INTO d.t (a) VALUES ('a')")
+    with pytest.raises(SourceDivergedError, match="missing the GTID 0-1-100"):
+        land(primary, tmp_path, begins=[FirstMoment(DomainSet.parse("0-1-100"))])
+    assert land(primary, tmp_path, begins=[FirstMoment(DomainSet.parse("0-1-99"))]).transactions == 2
 
 
 def test_a_server_without_transactions(pair, tmp_path):

@@ -20,6 +20,7 @@ from strata_cdc.landing.first_landing import FirstMoment
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.landing.last_transaction import NEW_NAME
+from strata_cdc.landing.resume_landing import still_has
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
@@ -130,7 +131,7 @@ def _begin(source: Source, engine: sa.Engine) -> FirstMoment:
             return begin_with_file(source.name, files, server.uuid, stream.files())
     for place in LakeLedger(engine).places(source.name):
         executed = parse_executed(place.gtid_executed)
-        if server.purged <= executed:
+        if still_has(source.address, server, executed):
             return FirstMoment(executed, seq=place.seq, clock=place.clock)
     raise OtherLakeError(
         "the server has purged all that the store knows of",

@@ -15,7 +15,7 @@ from strata_cdc.binlog.bytes.codes import (
     MAGIC,
     EventType,
 )
-from strata_cdc.binlog.bytes.files import open_bytes, server_name
+from strata_cdc.binlog.bytes.files import open_bytes, refuse_engine_file, server_name
 from strata_cdc.binlog.bytes.format import parse_format_description
 from strata_cdc.binlog.events.parse import unsupported
 from strata_cdc.errors import (
@@ -61,6 +61,7 @@ def read_archive(url: str) -> list[ArchivedFile]:
     Raises:
         Usage: The folder has no binlogs.
         EncryptedBinlogError: A file is encrypted at rest.
+        UnsupportedEventError: A file is of a binlog in MariaDB's storage engine.
         CorruptEventError: The first events of a file are damaged.
         LakeUnavailableError: The folder cannot be read.
     """
@@ -90,6 +91,7 @@ def _read_head(url: str) -> ArchivedFile | None:
     try:
         with open_bytes(url) as stream:
             magic = stream.read(len(MAGIC))
+            refuse_engine_file(magic)
             if magic == ENCRYPTED_MAGIC:
                 raise EncryptedBinlogError(
                     "the binlog is encrypted at rest",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SEGMENT_BYTES = 256 << 20
 _SCAN_BYTES = 16 << 20
-_SCAN_SECONDS = 5.0
+SCAN_SECONDS = 5.0
 _LARGE_EVENT_BYTES = 32 << 20
 _HEADER_OFFSETS = 1 << 32
 """An event's header has only the low 32 bits of its offset."""
@@ -136,7 +136,7 @@ class _ArrivingFile(Struct, frozen=True):
     head: FileHead
     sender: Sender
     published_to: int = 0
-    """Offset up to which something of it is published."""
+    """Offset before which nothing of it comes any more."""
 
     def previous(self) -> Executed:
         """What its PREVIOUS_GTIDS say, which it has."""
@@ -288,12 +288,13 @@ class SegmentCutter:
             return self._landed.position
         return self._open.recorder.name.binlog_file, self._open.recorder.server_end
 
-    def start_file(self, head: FileHead, sender: Sender) -> None:
+    def start_file(self, head: FileHead, sender: Sender, offset: int = 0) -> None:
         """What comes next is from this file.
 
         Args:
             head: The file's first events.
             sender: Where it comes from.
+            offset: Nothing that comes is before this byte of the file.
 
         Raises:
             StreamHoleError: More had been executed before the file than has landed.
@@ -301,7 +302,7 @@ class SegmentCutter:
         """
         self.finish()
         refuse_other_family(self.end.executed, head.form.flavour.vendor)
-        self._file = _ArrivingFile(head, sender)
+        self._file = _ArrivingFile(head, sender, offset)
         if head.previous_event:
             self._check_previous(self._file)
 
@@ -374,7 +375,7 @@ class SegmentCutter:
         if self._open is not None:
             self._open.recorder.append(event)
 
-    def scan(self, max_seconds: float = _SCAN_SECONDS) -> bool:
+    def scan(self, max_seconds: float = SCAN_SECONDS) -> bool:
         """Looks at what arrived, if that is much or the last look is so long ago; whether it did so."""
         is_due = self._open is not None and self._open.is_scan_due(min(_SCAN_BYTES, self._segment_bytes), max_seconds)
         if is_due and self._open is not None:

@@ -15,7 +15,7 @@ from strata_cdc.schema.history.snapshot_ledger import snapshot_moments
 from strata_cdc.store.database import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from strata_cdc.binlog.protocol.replication import ServerState
     from strata_cdc.binlog.protocol.server_files import ServerFiles
@@ -69,10 +69,17 @@ def allowed_begins(source: Source) -> tuple[FirstMoment, ...]:
     return tuple(FirstMoment(parse_executed(moment.gtid_before), moment.position) for moment in moments)
 
 
-def begin_by_gtid(begins: Sequence[FirstMoment], server: ServerState) -> FirstMoment:
+def begin_by_gtid(
+    begins: Sequence[FirstMoment], server: ServerState, still_has: Callable[[Executed], bool]
+) -> FirstMoment:
     """Where a stream begins: after the GTID set of the oldest moment since which the server still has everything.
 
     The set is what had been executed before the snapshot began: a DDL during the snapshot has to be in the stream.
+
+    Args:
+        begins: Moments, oldest first; empty: with the oldest binlog that the server has.
+        server: The server's state.
+        still_has: Whether it has everything that it executed after a position.
 
     Raises:
         BinlogPurgedError: The server purged transactions after each of them.
@@ -80,9 +87,9 @@ def begin_by_gtid(begins: Sequence[FirstMoment], server: ServerState) -> FirstMo
     if not begins:
         return FirstMoment(server.purged)
     for begin in begins:
-        if server.purged <= begin.executed:
+        if still_has(begin.executed):
             return begin
-    raise _purged(str(server.purged - begins[-1].executed))
+    raise _purged(str(server.purged - begins[-1].executed) or None)
 
 
 def begin_by_file(begins: Sequence[FirstMoment], files: ServerFiles) -> FileBegin:

@@ -11,9 +11,9 @@ from strata_cdc.binlog.bytes.codes import EXECUTED_LISTS, HEADER_BYTES, EventFla
 from strata_cdc.binlog.bytes.format import parse_format_description
 from strata_cdc.binlog.protocol.replication import BinlogStream, Control, EventBytes, Quiet, Until
 from strata_cdc.binlog.protocol.source_lock import SourceLock
-from strata_cdc.binlog.sources.live import rotate_name
+from strata_cdc.binlog.sources.live import rotate_name, rotate_offset
 from strata_cdc.errors import SourceUnavailableError
-from strata_cdc.landing.cut_segments import SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
+from strata_cdc.landing.cut_segments import SCAN_SECONDS, SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
 from strata_cdc.landing.recorder import FileHead
 from strata_cdc.landing.resume_landing import open_resume
@@ -82,10 +82,12 @@ class Landing:
         """Continues at the cutter's position; needs the locks of the landing."""
         self._address, self._begins = address, begins
         self._cutter, self._notes = cutter, notes
-        self._binlog_file = ""
+        self._binlog_file, self._offset = "", 0
         self.resume: ByGtid | ByFile
         """Where the connection continued, and what the server had executed when it was made."""
         self._has_arrived = False
+        self._until = Until.END_OF_BINLOG
+        """Where a stream ends that lands what the server has executed by now."""
         self._server_now = 0
         self._expire_seconds: int | None = None
         self._server_asked = self._reported = time.monotonic()
@@ -99,7 +101,7 @@ class Landing:
         stream = self._open()
         try:
             if not self._is_done():
-                self._receive(stream, Until.END_OF_BINLOG, lambda _: self._is_done())
+                self._receive(stream, self._until, self._is_enough)
         finally:
             stream.close()
         self.resume.check_complete()
@@ -128,6 +130,12 @@ class Landing:
         finally:
             stream.close()
 
+    def _is_enough(self, item: EventBytes | Control | Quiet) -> bool:
+        if self._until is Until.ENOUGH and not isinstance(item, EventBytes):
+            # Silence or a heartbeat: nothing may follow, and the server does not say so.
+            self._look(0.0)
+        return self._is_done() or (self._has_arrived and self._cutter.seq > self._cutter.end.seq)
+
     def _is_done(self) -> bool:
         return self._has_arrived and self._cutter.has_begun
 
@@ -139,6 +147,8 @@ class Landing:
         except BaseException:
             stream.close()
             raise
+        # A storage engine sends only what is durable, which may be less than what the server has executed.
+        self._until = Until.ENOUGH if server.binlog_engine else Until.END_OF_BINLOG
         self._server_now, self._server_asked = server.now, time.monotonic()
         self._expire_seconds = server.expire_seconds
         self._note_arrival()
@@ -150,7 +160,7 @@ class Landing:
     ) -> None:
         cutter = self._cutter
         try:
-            for item in stream.read(self.resume.start(), until):
+            for item in stream.read(self.resume.start(), until, after=self.resume.after()):
                 if isinstance(item, Control):
                     self._take_control(item.event)
                 elif isinstance(item, EventBytes):
@@ -169,8 +179,8 @@ class Landing:
         self._note_arrival()
         self._tell(is_idle=self._has_arrived)
 
-    def _look(self) -> None:
-        if self._cutter.scan():
+    def _look(self, max_seconds: float = SCAN_SECONDS) -> None:
+        if self._cutter.scan(max_seconds):
             self._note_arrival()
             self._tell()
             self._cutter.cut()
@@ -181,7 +191,7 @@ class Landing:
         if kind == EventType.ROTATE:
             if flags & EventFlag.ARTIFICIAL:
                 self._cutter.finish()
-                self._binlog_file = rotate_name(event)
+                self._binlog_file, self._offset = rotate_name(event), rotate_offset(event)
             else:
                 self._cutter.append_last(event)
                 self._cutter.finish()
@@ -189,7 +199,7 @@ class Landing:
         elif kind == EventType.FORMAT_DESCRIPTION:
             event = self.resume.format_event(self._binlog_file, event)
             head = FileHead(self._binlog_file, parse_format_description(event[HEADER_BYTES:]), event)
-            self._cutter.start_file(head, self.resume.sender)
+            self._cutter.start_file(head, self.resume.sender, self._offset)
         elif kind in EXECUTED_LISTS:
             # MariaDB makes a list for the connection, of what the stream continues after.
             if not flags & EventFlag.ARTIFICIAL:

@@ -15,7 +15,10 @@ from msgspec import Struct
 from strata_cdc.binlog.bytes.codes import CHECKSUM_BYTES, GTID_EVENTS, HEADER_BYTES, MAGIC, EventType
 from strata_cdc.binlog.events.domain_gtid import parse_domain_gtid
 from strata_cdc.binlog.events.gtid import parse_gtid, stream_request
-from strata_cdc.binlog.protocol.replication import BinlogStream, Control, EventBytes
+from strata_cdc.binlog.protocol.engine_file import is_in_engine_file
+from strata_cdc.binlog.protocol.replication import BinlogStream, Control, EventBytes, Gaps
+from strata_cdc.binlog.sources.live import LiveSource
+from strata_cdc.binlog.sources.port import Transactions
 from strata_cdc.errors import (
     BinlogPurgedError,
     BinlogUnreadableError,
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
     from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.binlog.protocol.connection import ServerAddress
     from strata_cdc.binlog.protocol.replication import ServerState
-    from strata_cdc.binlog.sources.port import Transactions
     from strata_cdc.landing.landed import LandedSegment
     from strata_cdc.position.port import Executed
     from strata_cdc.position.sets import Gtid
@@ -209,10 +211,11 @@ def prove_history(
 ) -> str | None:
     """Whether a server with GTIDs has the history of which `executed` was read.
 
-    The server that it was read from has the last transaction at its position, with the same bytes. Another server has
-    written the transaction again, at other positions, with its own times and other events; what stays the same is the
-    time of the first commit (`original_commit_timestamp`, since 8.0.1; on MariaDB the second in the header). Of a
-    second, equal times prove little: a MariaDB server with other bytes at the position has another history.
+    The server that it was read from has the last transaction at its position, with the same bytes; if its binlog is in
+    its storage engine, under the same GTID. Another server has written the transaction again, at other positions, with
+    its own times and other events; what stays the same is the time of the first commit (`original_commit_timestamp`,
+    since 8.0.1; on MariaDB the second in the header). Of a second, equal times prove little: a MariaDB server with
+    other bytes at the position has another history.
 
     Args:
         address: The server.
@@ -231,8 +234,8 @@ def prove_history(
     if not last.head:
         _prove_begin(address, server, last)
         return None
-    is_same = last.is_of(server)
-    difference = _difference(address, last) if is_same else None
+    is_same = last.is_of(server) and is_in_engine_file(last.begin) == bool(server.binlog_engine)
+    difference = _difference(address, server, executed, last) if is_same else None
     if is_same and difference is None:
         return None
     if difference is not None and server.vendor is Vendor.MARIADB and not difference.is_unreadable:
@@ -240,7 +243,7 @@ def prove_history(
     mine = {commit.gtid: commit for commit in numbered() if commit.gtid and not server.purged.contains(commit.gtid)}
     if _has_equal_times(address, server, executed, last, mine):
         return None
-    if difference is not None and last.gtid in mine:
+    if difference is not None and last.gtid in mine and not server.binlog_engine:
         raise last.diverged(difference.text)
     return (
         f"whether the server has the same transactions as were landed up to {last.gtid} ({last.end}) could not be "
@@ -271,7 +274,7 @@ def _has_equal_times(
 def _prove_begin(address: ServerAddress, server: ServerState, last: LastTransaction) -> None:
     """As `prove_history`, if only the head of a file was read so far; many idle servers have purged that file by
     then."""
-    if not last.is_of(server):
+    if not last.is_of(server) or server.binlog_engine or is_in_engine_file(last.begin):
         return
     with closing(BinlogStream.open(address)) as stream:
         if stream.files().size(last.begin.file) is None:
@@ -289,7 +292,11 @@ class _Difference(Struct, frozen=True):
     """Whether it cannot show what it has: purged, or after the first 4 GiB of a file."""
 
 
-def _difference(address: ServerAddress, last: LastTransaction) -> _Difference | None:
+def _difference(
+    address: ServerAddress, server: ServerState, executed: Executed, last: LastTransaction
+) -> _Difference | None:
+    if server.binlog_engine:
+        return _difference_by_gtid(address, server, executed, last)
     try:
         text = last.difference(address, with_gtid=True)
     except (BinlogPurgedError, SourceSettingsError) as error:
@@ -300,6 +307,43 @@ def _difference(address: ServerAddress, last: LastTransaction) -> _Difference | 
         # MariaDB does not say that it has purged a file; after RESET MASTER, its first file has the number 1 again.
         is_purged = last.begin.file_number < stream.files().begin.file_number
     return _Difference(text, is_unreadable=is_purged)
+
+
+def _difference_by_gtid(
+    address: ServerAddress, server: ServerState, executed: Executed, last: LastTransaction
+) -> _Difference | None:
+    """As `_difference`, for a server without positions: the bytes of the transaction with the same GTID, apart from the
+    end positions, which each connection counts anew."""
+    before = _position_before(executed, [last.gtid] if last.gtid else [])
+    try:
+        with closing(BinlogStream.open(address)) as stream:
+            items = stream.read(stream_request(before, server.vendor), gaps=Gaps.ALLOWED)
+            sent = _first_bytes(LiveSource(items, before, server.uuid), last)
+    except BinlogPurgedError as error:
+        return _Difference(error.message, is_unreadable=True)
+    if sent is None:
+        return _Difference("it does not have this transaction")
+    is_equal = _without_positions(sent) == _without_positions(last.head)
+    return None if is_equal else _Difference("another transaction has its GTID")
+
+
+def _first_bytes(source: LiveSource, last: LastTransaction) -> bytes | None:
+    """As many bytes as are known of a transaction, of the transaction with its GTID; None if there is none."""
+    for item in source.read():
+        if isinstance(item, Transactions):
+            for record in item.records():
+                if record.gtid == last.gtid:
+                    return item.bytes().buffer[record.begin : record.begin + len(last.head)].tobytes()
+    return None
+
+
+def _without_positions(events: bytes) -> bytes:
+    """Events, of which the last may be cut off, with 0 as their end positions."""
+    plain, at = bytearray(events), 0
+    while at + HEADER_BYTES <= len(plain):
+        plain[at + 13 : at + 17] = bytes(4)
+        at += max(_length(plain[at : at + HEADER_BYTES]), HEADER_BYTES)
+    return bytes(plain[: max(0, min(at, len(plain)))])
 
 
 def _other_transaction(last: LastTransaction, mine: NumberedCommit, theirs: NumberedCommit) -> SourceDivergedError:
@@ -319,13 +363,18 @@ def _commits_there(
     """A server's commits for some GTIDs of a position; nothing else is requested. Only those with a time."""
     commits: dict[Gtid, NumberedCommit] = {}
     request = stream_request(_position_before(executed, wanted), server.vendor)
-    with closing(BinlogStream.open(address)) as stream:
-        for raw in _events_sent(stream.read(request)):
-            commit = NumberedCommit.of(raw)
-            if commit.gtid in wanted and commit.committed_at:
-                commits[commit.gtid] = commit
-            if len(commits) == len(wanted):
-                break
+    try:
+        with closing(BinlogStream.open(address)) as stream:
+            for raw in _events_sent(stream.read(request, gaps=Gaps.ALLOWED)):
+                commit = NumberedCommit.of(raw)
+                if commit.gtid in wanted and commit.committed_at:
+                    commits[commit.gtid] = commit
+                if len(commits) == len(wanted):
+                    break
+    except BinlogPurgedError:
+        # Such a server does not say before what it has purged.
+        if not server.binlog_engine:
+            raise
     return commits
 
 
@@ -409,7 +458,7 @@ def first_commit(last: LastTransaction) -> tuple[NumberedCommit, ...]:
     return (NumberedCommit.of(last.head[: _length(last.head)]),) if last.begins_with_gtid else ()
 
 
-def _length(header: bytes) -> int:
+def _length(header: bytes | bytearray) -> int:
     return int.from_bytes(header[9:13], "little")
 
 

@@ -197,6 +197,7 @@ class SegmentRecorder:
                 index = replace(index, status=codes.DONE)
             try:
                 for batch in self._scanner.scan(buffer, index):
+                    batch.refuse_unnumbered(self._head.form.flavour.vendor)
                     self._refuse_steps_back(batch)
                     with storage_errors(self._folder):
                         self._index.write(batch)

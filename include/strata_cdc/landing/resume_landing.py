@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
@@ -83,9 +84,10 @@ class ByGtid:
         self._unseen = cutter.last
         """The segment after which the server may skip some of its files."""
         if cutter.is_first:
-            begin = begin_by_gtid(begins, server)
+            begin = begin_by_gtid(begins, server, partial(still_has, address, server))
             cutter.begin_at(begin.executed, seq=begin.seq, clock=begin.clock)
         check_sets(cutter.end.executed, server)
+        self._after = LastTransaction.landed(cutter.last).end if cutter.last else None
         if cutter.last:
             self._prove(cutter.last, server)
         self.executed = server.executed
@@ -101,6 +103,10 @@ class ByGtid:
     def start(self) -> bytes | str:
         """What to ask for."""
         return stream_request(self._cutter.end.executed, self._vendor)
+
+    def after(self) -> BinlogPosition | None:
+        """Where the last landed transaction ends; None if nothing has landed."""
+        return self._after
 
     def has_arrived(self) -> bool:
         """Whether everything that the server had executed has arrived."""
@@ -147,7 +153,7 @@ class ByGtid:
                 GTID.
         """
         last, self._unseen = self._unseen, None
-        if last and last.summary.server_uuid == self.sender.server_uuid:
+        if self._vendor is Vendor.MYSQL and last and last.summary.server_uuid == self.sender.server_uuid:
             _refuse_passed_over(self._address, LastTransaction.landed(last).end, BinlogPosition.of(binlog_file, 0))
         return sent
 
@@ -174,6 +180,24 @@ def _refuse_passed_over(address: ServerAddress, begin: BinlogPosition, first: Bi
         return
     finally:
         stream.close()
+
+
+def still_has(address: ServerAddress, server: ServerState, executed: Executed) -> bool:
+    """Whether a server has everything that it executed after a position.
+
+    A server that keeps its binlog in its storage engine does not say what it has purged: it is requested from there.
+
+    Raises:
+        StrataError: As `BinlogStream.read`, except that of purged events.
+    """
+    if not server.binlog_engine:
+        return server.purged <= executed
+    with closing(BinlogStream.open(address)) as stream:
+        try:
+            next(iter(stream.read(stream_request(executed, server.vendor))), None)
+        except BinlogPurgedError:
+            return False
+    return True
 
 
 def check_sets(landed: Executed, server: ServerState) -> None:
@@ -231,6 +255,9 @@ class ByFile:
     def start(self) -> BinlogPosition:
         """What to ask for."""
         return self._begin.position
+
+    def after(self) -> None:
+        """None: the server has positions."""
 
     def has_arrived(self) -> bool:
         """Whether everything that the server had written has arrived."""
@@ -294,7 +321,8 @@ class LandingGoal(Struct, frozen=True):
 
     address: ServerAddress
     server: ServerState
-    files: ServerFiles
+    files: ServerFiles | None
+    """None: its binlog is in its storage engine, and each transaction has a GTID."""
 
     @classmethod
     def read(cls, address: ServerAddress) -> Self:
@@ -304,7 +332,8 @@ class LandingGoal(Struct, frozen=True):
             StrataError: As `BinlogStream.open`.
         """
         with closing(BinlogStream.open(address)) as stream:
-            return cls(address, stream.state(), stream.files())
+            server = stream.state()
+            return cls(address, server, None if server.binlog_engine else stream.files())
 
     def is_reached(self, landed: LandedStream) -> bool:
         """Whether it has landed.
@@ -312,7 +341,7 @@ class LandingGoal(Struct, frozen=True):
         Raises:
             StrataError: The server or the lake does not answer.
         """
-        if is_by_gtid(self.server, landed.resume):
+        if self.files is None or is_by_gtid(self.server, landed.resume):
             return self.server.executed <= landed.executed()
         reached = LastTransaction.landed(landed.segments[-1]).end if landed.segments else self.files.begin
         return reached >= self.files.end or not self._follows(reached)

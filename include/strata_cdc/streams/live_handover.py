@@ -116,10 +116,16 @@ class LiveServer(Struct, frozen=True):
         """Returns where its binlog begins; None if nothing of its binlog was ever purged.
 
         Raises:
+            BinlogPurgedError: It has purged a part of it, and does not say which, as its binlog is in its storage
+                engine.
             StrataError: It does not answer.
         """
         with closing(BinlogStream.open(self.address)) as stream:
             state = stream.state()
+            if state.binlog_engine:
+                # It does not say what it has purged, and refuses this request if it has purged anything.
+                next(iter(stream.read(stream_request(state.purged, state.vendor))), None)
+                return None
             begin = stream.files().begin
             is_whole = not state.purged if state.numbers_all else file_number(begin.file) <= 1
             if is_whole:
@@ -283,7 +289,7 @@ class LiveHandover:
             start = self._start(stream, server)
             self._opened = self._connected = True
             reached = self._reached
-            items = stream.read(start, Until.CLOSED)
+            items = stream.read(start, Until.CLOSED, after=reached.at)
             live = LiveSource(items, reached.executed, server.uuid, after_seq=reached.seq, clock=reached.clock).read()
             for item in live:
                 given = time.monotonic()

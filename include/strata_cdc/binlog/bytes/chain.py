@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from strata_cdc.flavour import Flavour
 
 _MASK: Final = 0xFFFFFFFF
+_NONE: Final = -1
 _HEAD: Final = (EventType.FORMAT_DESCRIPTION, *EXECUTED_LISTS)
 _MADE: Final = np.isin(np.arange(256), (EventType.FORMAT_DESCRIPTION, EventType.GTID_LIST))
 """Events without an end position that a server makes for a connection, besides those with the flag."""
@@ -94,16 +95,17 @@ class EventChain:
         return len(index), None
 
     def _filled(self, index: EventIndex) -> EventIndex:
-        """The index with the end positions that the server does not write, as far as others show them."""
+        """The index with the end positions that the server does not write, as far as others show them; `_NONE` where
+        none is known. A position of 0 is then that of an event that ends at a multiple of 2**32."""
         ends = index.log_positions.copy()
         made = _MADE[index.types] | (index.flags & _ARTIFICIAL != 0)
-        before = -1 if self._end is None else self._end
+        before = _NONE if self._end is None else self._end
         lacking = fill_end_positions(index.positions, index.lengths, made.view(np.uint8), before, ends)
         return replace(index, log_positions=ends) if lacking else index
 
     def _specials(self, index: EventIndex) -> list[int]:
         """Events whose end position is not that of an event in the stream."""
-        special = index.log_positions == 0
+        special = index.log_positions == (_NONE if self._leaves_out_positions else 0)
         if self._kind is ChainKind.SEGMENT:
             special |= np.isin(index.types, _HEAD)
         if self._kind is ChainKind.RELAY_LOG:
@@ -134,7 +136,7 @@ class EventChain:
         if self._kind is not ChainKind.RELAY_LOG:
             # Made for a connection and copied with the others, as by `mysqlbinlog --raw`.
             return None
-        position, end = int(index.positions[at]), int(index.log_positions[at])
+        position, end = int(index.positions[at]), max(0, int(index.log_positions[at]))
         if index.flags[at] & EventFlag.RELAY_LOG:
             is_here = (end - int(index.lengths[at])) & _MASK == position & _MASK
             return None if is_here or not end or not self._is_whole else at

@@ -10,6 +10,8 @@ MAGIC: Final = b"\xfebin"
 """The first four bytes of a binlog."""
 ENCRYPTED_MAGIC: Final = b"\xfdbin"
 """The first four bytes of a binlog that is encrypted at rest (8.0.14, sql/rpl_log_encryption.h)."""
+ENGINE_MAGIC: Final = b"\xfe\xfe\x0d\x01"
+"""The first four bytes of a file of MariaDB's binlog in its storage engine (client/mysqlbinlog-engine.cc)."""
 HEADER_BYTES: Final = 19
 CHECKSUM_BYTES: Final = 4
 LARGEST_EVENT_BYTES: Final = (1 << 30) + HEADER_BYTES + CHECKSUM_BYTES

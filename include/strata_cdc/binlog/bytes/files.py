@@ -18,7 +18,7 @@ import numpy as np
 import zstandard
 from msgspec import Struct
 
-from strata_cdc.binlog.bytes.codes import ENCRYPTED_MAGIC, HEADER_BYTES, MAGIC, EventType
+from strata_cdc.binlog.bytes.codes import ENCRYPTED_MAGIC, ENGINE_MAGIC, HEADER_BYTES, MAGIC, EventType
 from strata_cdc.binlog.bytes.format import FormatDescription, names_checksum, parse_format_description
 from strata_cdc.binlog.bytes.frames import index_events, verify_checksums
 from strata_cdc.binlog.bytes.segment import SegmentName
@@ -84,7 +84,8 @@ def open_binlog(path: str | os.PathLike[str]) -> Iterator[BinlogFile]:
     Raises:
         NotABinlogError: The file does not start as a binlog.
         EncryptedBinlogError: It is encrypted at rest.
-        UnsupportedEventError: A MySQL before 5.0 or a MariaDB before 10.6 wrote it.
+        UnsupportedEventError: A MySQL before 5.0 or a MariaDB before 10.6 wrote it, or it is of a binlog in MariaDB's
+            storage engine.
         CorruptEventError: Its first event is damaged.
         Usage: There is no such file.
         LakeUnavailableError: It cannot be read.
@@ -184,8 +185,22 @@ def _read_format(buffer: npt.NDArray[np.uint8]) -> FormatDescription:
     return form
 
 
+def refuse_engine_file(magic: bytes) -> None:
+    """Checks the first four bytes of a file.
+
+    Raises:
+        UnsupportedEventError: It is a file of a binlog in MariaDB's storage engine.
+    """
+    if magic == ENGINE_MAGIC:
+        raise UnsupportedEventError(
+            "the file is of a binlog in the storage engine of MariaDB (`.ibb`), which has pages and no events",
+            remedy="Land it from the server, which sends the events: `strata land`.",
+        )
+
+
 def _check_magic(buffer: npt.NDArray[np.uint8]) -> None:
     magic = buffer[: len(MAGIC)].tobytes()
+    refuse_engine_file(magic)
     if magic == ENCRYPTED_MAGIC:
         raise EncryptedBinlogError(
             "the binlog is encrypted at rest",

@@ -12,6 +12,8 @@ import numpy as np
 from msgspec import Struct
 
 from strata_cdc.binlog.events.model import SplitPoint, TableRows, TransactionRecord
+from strata_cdc.errors import CorruptEventError
+from strata_cdc.flavour import Vendor
 from strata_cdc.position.executed import executed_of
 from strata_cdc.position.sets import DomainWriter, Gtid, Span, Writer
 
@@ -118,6 +120,23 @@ class TransactionBatch(Struct, frozen=True):
                 back = np.concatenate(([0], back))
             found += rows[back[:1]].tolist()
         return min(found, default=None)
+
+    def refuse_unnumbered(self, vendor: Vendor) -> None:
+        """Checks that each transaction of a MariaDB server has a GTID; what is lost (INCIDENT) has none.
+
+        Raises:
+            CorruptEventError: One has none: the event that has it is missing.
+        """
+        if vendor is not Vendor.MARIADB:
+            return
+        lost = {row for row, _ in self.incidents}
+        for row in (self.sid_numbers < 0).nonzero()[0].tolist():
+            if row not in lost:
+                raise CorruptEventError(
+                    "a transaction of MariaDB has no GTID: an event is missing",
+                    file=self.binlog_file,
+                    offset=int(self.positions[row]),
+                )
 
     def decide(self, undecided: Undecided) -> None:
         """Adds its XA steps to the undecided transactions."""

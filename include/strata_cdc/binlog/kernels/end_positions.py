@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @kernel
 def fill_end_positions(positions: Ints, lengths: Ints, made: Bytes, end: Int, log_positions: Ints) -> Int:
-    """Writes the end of each event in the server's file where its header has 0, as far as others show it.
+    """Writes the end of each event in the server's file where its header has 0, as far as others show it; else -1.
 
     If all events lie in the buffer as in the file, any header that has its end shows all others. If not, the last one
     before an event does.
@@ -28,16 +28,15 @@ def fill_end_positions(positions: Ints, lengths: Ints, made: Bytes, end: Int, lo
         log_positions: The ends in the headers, modulo 2**32; changed.
 
     Returns:
-        The number of events that lacked their end.
+        The number of events whose header has 0.
     """
     mask, count = np.int64(0xFFFFFFFF), min(positions.shape[0], lengths.shape[0], made.shape[0], log_positions.shape[0])
     lacking, shift, lies_alike = np.int64(0), np.int64(-1), True
     for i in range(count):
         if log_positions[i] == 0:
+            lacking += 1
             if made[i]:
                 lies_alike = False
-            else:
-                lacking += 1
         else:
             own = (log_positions[i] - positions[i] - lengths[i]) & mask
             if shift >= 0 and own != shift:
@@ -49,10 +48,12 @@ def fill_end_positions(positions: Ints, lengths: Ints, made: Bytes, end: Int, lo
     for i in range(count):
         if log_positions[i] != 0:
             at = log_positions[i]
-        elif not made[i]:
+        elif made[i]:
+            log_positions[i] = np.int64(-1)
+        else:
             if lies_alike and shift >= 0:
                 at = (positions[i] + lengths[i] + shift) & mask
             elif at >= 0:
                 at = (at + lengths[i]) & mask
-            log_positions[i] = max(at, np.int64(0))
+            log_positions[i] = at
     return lacking

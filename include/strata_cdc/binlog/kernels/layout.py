@@ -330,3 +330,6 @@ class PacketState(Record):
     """Bytes of the current event that are still to come."""
     largest: Int
     """The most bytes that an event may have; set by the caller."""
+    log_pos: Int
+    """Where the next event begins, bytes, if its end position is to be written into its header; 0 if each event keeps
+    what the server wrote there."""

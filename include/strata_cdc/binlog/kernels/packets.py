@@ -41,6 +41,8 @@ PACKET_HEADER_BYTES = 4
 _LARGEST = 0xFFFFFF
 """A packet of this length is continued in the next one (manual, "Sending More Than 16Mb")."""
 _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
+_LOG_POSITION = 13
+"""Offset in an event's header of its end position, four bytes."""
 CONTROLS = (4, 15, 27, 35, 41, 161, 163, 164)
 """ROTATE, FORMAT_DESCRIPTION, HEARTBEAT, PREVIOUS_GTIDS, HEARTBEAT_V2; of MariaDB BINLOG_CHECKPOINT, GTID_LIST and
 START_ENCRYPTION."""
@@ -73,6 +75,10 @@ def _begin_event(data: Bytes, event: Int, length: Int, whole: bool, state: Packe
         return np.int64(Packet.CONTROL)
     if size > state.largest:
         return np.int64(Packet.TOO_LARGE)
+    if state.log_pos > 0:
+        state.log_pos += size
+        for byte in range(4):
+            data[event + _LOG_POSITION + byte] = (state.log_pos >> (8 * byte)) & 255
     state.event_left = size
     return np.int64(DONE)
 
@@ -100,7 +106,8 @@ def split_packets(data: Bytes, begin: Int, end: Int, out: Bytes, states: Records
     An event is copied as it arrives, so neither buffer must have space for a whole event, except for those of CONTROL.
 
     Args:
-        data: The bytes that were read from the socket.
+        data: The bytes that were read from the socket; the end positions of events are changed if `PacketState.log_pos`
+            is set.
         begin: The first byte that was not used yet.
         end: Offset after the last byte.
         out: At least as long as `data`.

@@ -4,6 +4,7 @@ Not here: what is done with them (`landing/recorder.py`), connecting (`connectio
 from __future__ import annotations
 
 import random
+import re
 import socket
 import struct
 import time
@@ -22,6 +23,8 @@ from strata_cdc.binlog.kernels.packets import PACKET_HEADER_BYTES, UNNUMBERED, P
 from strata_cdc.binlog.kernels.records import records
 from strata_cdc.binlog.protocol.binlog_expiry import VARIABLES, expire_seconds
 from strata_cdc.binlog.protocol.connection import ProtocolCompression, as_strata_error, connect, server_errors
+from strata_cdc.binlog.protocol.engine_binlog import EngineBinlog
+from strata_cdc.binlog.protocol.engine_file import ENGINE_BEGIN, STORAGE_ENGINE, is_in_engine_file, refuse_positions
 from strata_cdc.binlog.protocol.server_files import FIRST_OFFSET, ServerFiles, begins_at
 from strata_cdc.errors import (
     AccessDeniedError,
@@ -75,10 +78,8 @@ _MIXED = "Cannot replicate"
 (sql/rpl_binlog_sender.cc, `check_event_type`)."""
 
 
-_STORAGE = "binlog_storage_engine"
-"""MariaDB, from 12.3 on; empty if the binlog lies in files."""
-_DIVERGED = "not in the master's binlog"
-"""Part of MariaDB's message if it has never written a GTID of the requested position (sql/sql_repl.cc)."""
+_DIVERGED = re.compile("not in the master's binlog|is missing the GTID")
+"""Part of MariaDB's message if its binlog does not have a GTID of the requested position (sql/sql_repl.cc)."""
 
 
 class ServerState(Struct, frozen=True):
@@ -97,13 +98,16 @@ class ServerState(Struct, frozen=True):
     """Seconds after a binlog's last event until the server may delete the file; None: not by itself."""
     server_id: int = 0
     """MariaDB: its number among the servers that replicate from each other."""
+    binlog_engine: str = ""
+    """MariaDB: the storage engine that keeps the binlog; empty if it lies in files. Such a server does not say what it
+    has purged: `purged` is empty, and a request for what is gone is refused."""
 
     @classmethod
     def read(cls, connection: pymysql.Connection[Any]) -> Self:
         """Queries the server.
 
         Raises:
-            SourceSettingsError: The server writes no binlog, or keeps it in its storage engine.
+            SourceSettingsError: The server writes no binlog.
         """
         if is_mariadb(connection):
             return cls._read_mariadb(connection)
@@ -129,14 +133,15 @@ class ServerState(Struct, frozen=True):
             )
             identity, server_id, version, log_bin, executed, now = cursor.fetchone()
             _require_binlog(log_bin)
-            cursor.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", ((*VARIABLES, _STORAGE),))
+            cursor.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", ((*VARIABLES, STORAGE_ENGINE),))
             variables = {str(name): str(value) for name, value in cursor.fetchall()}
-            _require_files(variables.pop(_STORAGE, ""))
-            files = ServerFiles.read(connection)
-            cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (files.begin.file, FIRST_OFFSET))
-            [purged] = cursor.fetchone()
+            engine, purged = variables.pop(STORAGE_ENGINE, ""), None
+            if not engine:
+                files = ServerFiles.read(connection)
+                cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (files.begin.file, FIRST_OFFSET))
+                [purged] = cursor.fetchone()
         sets = parse_executed(str(executed)), parse_executed(str(purged or ""))
-        return cls(identity, version, "ON", *sets, int(now * 1_000_000), expire_seconds(variables), server_id)
+        return cls(identity, version, "ON", *sets, int(now * 1_000_000), expire_seconds(variables), server_id, engine)
 
     @property
     def vendor(self) -> Vendor:
@@ -173,18 +178,9 @@ def _require_binlog(log_bin: object) -> None:
         )
 
 
-def _require_files(storage_engine: str) -> None:
-    if storage_engine:
-        raise SourceSettingsError(
-            f"the server keeps its binlog in its storage engine ({_STORAGE} is {storage_engine}): it sends events "
-            "without positions, so nothing shows whether an event is missing",
-            remedy=f"In my.cnf under [mysqld], remove {_STORAGE}; restart the server, and land it under another source "
-            "name.",
-        )
-
-
 class EventBytes(Struct, frozen=True):
-    """Bytes of events as they lie in the server's file, in order; an event may continue in the next chunk."""
+    """Bytes of events as they lie in the server's file, in order; an event may continue in the next chunk. A server
+    without files has none of their end positions: they are made here (`engine_binlog.py`)."""
 
     data: memoryview
     """Only valid until the next chunk is requested."""
@@ -207,6 +203,15 @@ class Until(Enum):
 
     END_OF_BINLOG = "the server has sent all that it has"
     CLOSED = "the reader closes it; transactions that the server executes in the meantime follow"
+    ENOUGH = "the reader closes it as soon as it has what it wants; a server that sends only heartbeats is an error"
+
+
+class Gaps(Enum):
+    """What a MariaDB server does if its binlog lacks the GTID of the requested position, and has later ones of the same
+    writer. It would then begin at the first of these, and leave out what others wrote before it."""
+
+    REFUSED = "it ends the stream with an error"
+    ALLOWED = "it begins there: for a request whose GTID is only a bound"
 
 
 class BinlogStream:
@@ -217,6 +222,7 @@ class BinlogStream:
         self._address = address
         self._connection = connection
         self._silent_seconds = 0.0
+        self._engine: EngineBinlog | None = None
 
     @classmethod
     def open(cls, address: ServerAddress) -> Self:
@@ -265,7 +271,12 @@ class BinlogStream:
         self._connection._force_close()  # noqa: SLF001 - `close` would send COM_QUIT into the stream
 
     def read(
-        self, start: bytes | str | BinlogPosition, until: Until = Until.END_OF_BINLOG
+        self,
+        start: bytes | str | BinlogPosition,
+        until: Until = Until.END_OF_BINLOG,
+        *,
+        after: BinlogPosition | None = None,
+        gaps: Gaps = Gaps.REFUSED,
     ) -> Iterator[EventBytes | Control | Quiet]:
         """Requests the stream from a position on, and yields it.
 
@@ -273,16 +284,22 @@ class BinlogStream:
             start: A position in the form of the server's protocol (`events.gtid.stream_request`), for all transactions
                 that are not in it; or the position of an event in the server's files, for everything from there on.
             until: Where it ends.
+            after: Where the last transaction before it ends. Only a server that has no positions is counted from there,
+                if that is a place in such a stream.
+            gaps: Of MariaDB.
 
         Raises:
             AccessDeniedError: The grant REPLICATION SLAVE is missing.
             BinlogPurgedError: What comes next was purged meanwhile.
-            SourceSettingsError: The server may not send what comes next because of its gtid_mode.
+            SourceDivergedError: MariaDB's binlog does not have what the stream continues after.
+            SourceSettingsError: The server may not send what comes next because of its gtid_mode, or has no files.
             SourceUnavailableError: The connection broke, or the server ended the stream with an error.
             CorruptEventError: What arrives does not follow the protocol.
         """
         with server_errors(self._address):
-            self._negotiate(start)
+            self._negotiate(start, gaps)
+            if is_mariadb(self._connection):
+                self._engine = self._engine_binlog(start, after)
             self._ask(start, _NON_BLOCKING if until is Until.END_OF_BINLOG else 0)
             received = self._receive(self._connection._sock)  # noqa: SLF001 - PyMySQL reads packet by packet, too slow
             yield from received if until is Until.CLOSED else self._unless_idle(received)
@@ -303,7 +320,21 @@ class BinlogStream:
                 )
             yield item
 
-    def _negotiate(self, start: bytes | str | BinlogPosition) -> None:
+    def _engine_binlog(self, start: bytes | str | BinlogPosition, after: BinlogPosition | None) -> EngineBinlog | None:
+        """How the stream is counted if the server has no files; None if it has."""
+        with self._connection.cursor() as cursor:
+            cursor.execute("SHOW GLOBAL VARIABLES LIKE %s", (STORAGE_ENGINE,))
+            if not any(engine for _, engine in cursor.fetchall()):
+                return None
+            if not isinstance(start, str):
+                raise refuse_positions("it sends nothing from a file and an offset on")
+            # The server takes what the session says for the form of its events, which have no checksums.
+            cursor.execute("SET @master_binlog_checksum = 'NONE'")
+            cursor.execute("SELECT UNIX_TIMESTAMP()")
+            [now] = cursor.fetchone()
+        return EngineBinlog(after if after is not None and is_in_engine_file(after) else ENGINE_BEGIN, int(now))
+
+    def _negotiate(self, start: bytes | str | BinlogPosition, gaps: Gaps) -> None:
         heartbeat = _HEARTBEAT_SECONDS * 1_000_000_000
         with self._connection.cursor() as cursor:
             # Each variable under both of its names: 8.0.26 renamed them, 8.4 reads the new ones only.
@@ -314,8 +345,8 @@ class BinlogStream:
                 )
             if is_mariadb(self._connection):
                 cursor.execute(
-                    f"SET @mariadb_slave_capability = {_MARIADB_CAPABILITY}, @slave_gtid_strict_mode = 0,"
-                    " @slave_gtid_ignore_duplicates = 0"
+                    f"SET @mariadb_slave_capability = {_MARIADB_CAPABILITY},"
+                    f" @slave_gtid_strict_mode = {int(gaps is Gaps.REFUSED)}, @slave_gtid_ignore_duplicates = 0"
                 )
             if isinstance(start, str):
                 cursor.execute("SET @slave_connect_state = %s", (start,))
@@ -346,15 +377,18 @@ class BinlogStream:
         is_plain = self._address.compression is ProtocolCompression.UNCOMPRESSED
         states[0].number = 1 if is_plain else UNNUMBERED
         states[0].largest = LARGEST_EVENT_BYTES
+        states[0].log_pos = self._engine.begin if self._engine else 0
         begin = end = 0
         while True:
             received = self._fill(sock, data[end:].data)
             if received == 0:
+                yield from self._head(None)
                 yield Quiet()
                 continue
             end += received
             status, begin = yield from self._split(data, begin, end, out, states)
             if status == Packet.END_OF_STREAM:
+                yield from self._head(None)
                 return
             if status != Packet.MORE:
                 raise self._error(self._packet(data, begin)) if status == Packet.ERROR_PACKET else self._fault(status)
@@ -375,12 +409,24 @@ class BinlogStream:
         while True:
             status, count, at = split_packets(data, begin, end, out, states)
             if count:
+                yield from self._head(out)
                 yield EventBytes(out[:count].data, int(states[0].event_left))
             if status != Packet.CONTROL:
                 return int(status), int(at)
             event = self._packet(data, int(at))
             begin = int(at) + PACKET_HEADER_BYTES + len(event)
-            yield Control(event[1:])
+            yield from self._controls(event[1:], int(states[0].log_pos))
+
+    def _controls(self, event: bytes, at: int) -> Iterator[Control]:
+        """An event between transactions; `at` is where the next one begins, if positions are counted here."""
+        return map(Control, (event,) if self._engine is None else self._engine.take(event, at))
+
+    def _head(self, following: npt.NDArray[np.uint8] | None) -> Iterator[Control]:
+        """The head of a file that a server without files does not send, before the first event after it."""
+        if self._engine is None:
+            return iter(())
+        seconds = None if following is None else int.from_bytes(following[:4].tobytes(), "little")
+        return map(Control, self._engine.head(seconds))
 
     def _fill(self, sock: socket.socket | CompressedSocket, room: memoryview) -> int:
         """Reads what has arrived, waiting at most half a second; 0 if nothing arrives.
@@ -449,12 +495,18 @@ class BinlogStream:
         said = one_line(text.decode("utf-8", "replace"))
         if code != _CANNOT_SEND:
             return as_strata_error(RuntimeError(code, said), self._address)
+        if "purge" in said and self._engine:
+            return BinlogPurgedError(
+                f"{self._address} has purged what comes next: {said}",
+                remedy="Land it from a replica that still has it. Otherwise land the server under another source name, "
+                'with `land_from = "snapshot"`: it begins with a snapshot, and not with the oldest binlog.',
+            )
         if "purge" in said:
             return BinlogPurgedError(
                 f"{self._address} purged the next events while they were requested: {said}",
                 remedy="Run the same again: it says from where on the server still has its binlog.",
             )
-        if _DIVERGED in said:
+        if _DIVERGED.search(said):
             return SourceDivergedError(
                 f"{self._address} does not have what the stream continues after: {said}",
                 remedy="Its binlog was reset, or it is another server than the one that was read. Point the connection "

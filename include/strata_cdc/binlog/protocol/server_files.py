@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec import Struct
 
 from strata_cdc.binlog.bytes.codes import HEADER_BYTES
+from strata_cdc.binlog.protocol.engine_file import ENGINE_SUFFIX, refuse_positions
 from strata_cdc.errors import CorruptEventError, one_line
 from strata_cdc.position.binlog_position import BinlogPosition
 
@@ -27,8 +28,11 @@ def server_file_name(text: str) -> str:
     """The name that a server gives to one of its files, which becomes part of a segment's name.
 
     Raises:
+        SourceSettingsError: It is a file of a binlog in the storage engine, in which no event has a position.
         CorruptEventError: No server names a file so.
     """
+    if text.endswith(ENGINE_SUFFIX):
+        raise refuse_positions(f"{one_line(text)[:100]} has pages, and no events at offsets")
     if not _NAME.fullmatch(text):
         raise CorruptEventError(
             f"the server names a binlog file {one_line(text)[:100]!r}",

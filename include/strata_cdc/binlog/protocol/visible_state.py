@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from strata_cdc.binlog.protocol.engine_file import ENGINE_SUFFIX, STORAGE_ENGINE, refuse_positions
 from strata_cdc.errors import SourceUnavailableError
 from strata_cdc.position.binlog_position import BinlogPosition
 
@@ -52,6 +53,7 @@ class VisibleState(NamedTuple):
     """MariaDB: what it has applied as a replica, also where its own binlog does not have that; else empty."""
     is_logging: bool
     """Whether it writes a binlog."""
+    is_mariadb: bool = False
 
     @property
     def numbers_all(self) -> bool:
@@ -68,13 +70,36 @@ def read_visible_state(rows: Rows, *, commit_seconds: float = 10) -> VisibleStat
 
     Raises:
         SourceUnavailableError: A MariaDB server wrote a transaction to its binlog, and does not finish its commit.
+        SourceSettingsError: A MariaDB server keeps its binlog in its storage engine.
     """
-    [row] = rows(_STATE)
-    identity, mode, executed, replicated, is_logging, version = map(as_text, row)
-    now = VisibleState(identity, mode.upper(), executed.replace("\n", ""), replicated, is_logging == "1")
-    if "mariadb" in version.lower() and now.is_logging:
+    now = _written(rows)
+    if now.is_mariadb and now.is_logging:
         _await_commits(rows, commit_seconds)
     return now
+
+
+def read_schema_state(rows: Rows) -> VisibleState:
+    """What a server has executed; a reading of its schema that begins after the call sees all DDL of it.
+
+    Of a MariaDB server that keeps its binlog in its storage engine, too: DDL is logged when it is done.
+
+    Args:
+        rows: As of `read_visible_state`.
+
+    Raises:
+        SourceUnavailableError: As `read_visible_state`.
+    """
+    now = _written(rows)
+    if now.is_mariadb and any(as_text(engine) for _, engine in rows(f"SHOW GLOBAL VARIABLES LIKE '{STORAGE_ENGINE}'")):
+        return now
+    return read_visible_state(rows)
+
+
+def _written(rows: Rows) -> VisibleState:
+    [row] = rows(_STATE)
+    identity, mode, executed, replicated, is_logging, version = map(as_text, row)
+    is_mariadb = "mariadb" in version.lower()
+    return VisibleState(identity, mode.upper(), executed.replace("\n", ""), replicated, is_logging == "1", is_mariadb)
 
 
 def _await_commits(rows: Rows, commit_seconds: float) -> None:
@@ -106,8 +131,14 @@ def _prepared(rows: Rows) -> frozenset[tuple[object, ...]]:
 
 
 def binlog_end(rows: Rows) -> BinlogPosition:
-    """Where the binlog of a MariaDB server ends."""
+    """Where the binlog of a MariaDB server ends.
+
+    Raises:
+        SourceSettingsError: The server keeps its binlog in its storage engine, which has no positions.
+    """
     [[file, offset, *_]] = rows("SHOW MASTER STATUS")
+    if as_text(file).endswith(ENGINE_SUFFIX):
+        raise refuse_positions("which of its transactions a SELECT sees is not known")
     return BinlogPosition.of(as_text(file), int(offset))
 
 

@@ -76,7 +76,7 @@ class LiveSource:
         """
         self._items, self._uuid, self._memory_bytes = items, server_uuid, memory_bytes
         self._executed = ExecutedBuilder(executed)
-        self._binlog_file = ""
+        self._binlog_file, self._offset = "", _FIRST_OFFSET
         self._open: _OpenFile | None = None
         self._seq, self._clock = after_seq, CommitClock(clock)
 
@@ -100,11 +100,13 @@ class LiveSource:
         if kind == EventType.ROTATE:
             is_artificial = int.from_bytes(event[_FLAGS], "little") & EventFlag.ARTIFICIAL
             yield from self._end(None if is_artificial else int.from_bytes(event[_LOG_POSITION], "little"))
-            self._binlog_file = rotate_name(event)
+            self._binlog_file, self._offset = rotate_name(event), max(_FIRST_OFFSET, rotate_offset(event))
         elif kind == EventType.FORMAT_DESCRIPTION:
             yield from self._end(None)
             form = parse_format_description(event[HEADER_BYTES:])
-            self._open = _OpenFile(self._binlog_file, form, self._seq + 1, self._clock, self._memory_bytes)
+            self._open = _OpenFile(
+                self._binlog_file, self._offset, form, self._seq + 1, self._clock, self._memory_bytes
+            )
             written = int.from_bytes(event[:4], "little")
             yield FileStart(
                 binlog_file=self._binlog_file,
@@ -140,12 +142,18 @@ class _OpenFile:
     """A file of the server as it arrives: the bytes after the last transaction that was yielded."""
 
     def __init__(
-        self, binlog_file: str, form: FormatDescription, first_seq: int, clock: CommitClock, memory_bytes: int
+        self,
+        binlog_file: str,
+        offset: int,
+        form: FormatDescription,
+        first_seq: int,
+        clock: CommitClock,
+        memory_bytes: int,
     ) -> None:
         self._form, self._binlog_file, self._clock = form, binlog_file, clock
         self._memory_bytes = memory_bytes
-        self.server_pos = _FIRST_OFFSET
-        """Where the last transaction that was yielded ends."""
+        self.server_pos = offset
+        """Where the last transaction that was yielded ends; before the first one, at most where that begins."""
         self._chain = arriving_chain(form, None)
         """Offset before the bytes that are kept."""
         self._kept = _Kept(memory_bytes)
@@ -176,6 +184,7 @@ class _OpenFile:
             self._scanned = index.next
             before, first_seq = copy(self._chain), self._scanner.next_seq
             for batch in self._scanner.scan(buffer, index):
+                batch.refuse_unnumbered(self._form.flavour.vendor)
                 self.server_pos = int(batch.positions[-1] + batch.ends[-1] - batch.begins[-1])
                 binlog = BinlogFile(self._binlog_file, buffer, self._form, None)
                 yield Transactions(batch, partial(_same, binlog), partial(copy, before))
@@ -282,3 +291,8 @@ def rotate_name(event: bytes) -> str:
     """
     has_checksum = zlib.crc32(event[:-CHECKSUM_BYTES]) == int.from_bytes(event[-CHECKSUM_BYTES:], "little")
     return server_file_name(parse_rotate(event[HEADER_BYTES : -CHECKSUM_BYTES if has_checksum else None]).file)
+
+
+def rotate_offset(event: bytes) -> int:
+    """The offset that a ROTATE names: nothing that follows lies before it."""
+    return int.from_bytes(event[HEADER_BYTES : HEADER_BYTES + 8], "little")

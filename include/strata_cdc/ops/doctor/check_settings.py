@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from strata_cdc.binlog.protocol.binlog_expiry import DAYS, SECONDS, expire_seconds
+from strata_cdc.binlog.protocol.engine_file import STORAGE_ENGINE
 from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.ops.doctor.check_mariadb import (
     judge_binlog_encryption,
@@ -147,7 +148,8 @@ def _partial_json(variables: Mapping[str, str]) -> Finding | None:
 
 def _checksum(variables: Mapping[str, str]) -> Finding | None:
     value = variables.get("binlog_checksum", "").upper()
-    if not value:
+    if not value or variables.get(STORAGE_ENGINE):
+        # A binlog in MariaDB's storage engine never has any.
         return None
     if value == "CRC32":
         return ok("binlog_checksum", "CRC32")

@@ -12,7 +12,7 @@ import pymysql
 from msgspec import Struct
 
 from strata_cdc.binlog.protocol.server_files import ServerFiles
-from strata_cdc.binlog.protocol.visible_state import read_visible_state
+from strata_cdc.binlog.protocol.visible_state import read_schema_state
 from strata_cdc.errors import AccessDeniedError, SchemaGapError, SourceSettingsError, SourceUnavailableError
 from strata_cdc.flavour import Flavour
 from strata_cdc.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, NamePresence
@@ -300,7 +300,7 @@ class LiveSchema(_Dictionary):
             return ServerFiles.read(self._connection).end
 
     def _executed(self) -> str:
-        return read_visible_state(self._rows).executed
+        return read_schema_state(self._rows).executed
 
 
 def read_definition(connection: pymysql.Connection[Any], name: TableName) -> TableDefinition | None:
@@ -339,7 +339,7 @@ def _read_server(connection: pymysql.Connection[Any], rows: Rows) -> ServerTrait
     with _server_errors(), connection.cursor() as cursor:
         cursor.execute("SELECT VERSION(), @@GLOBAL.lower_case_table_names")
         [[version, lower_case]] = cursor.fetchall()
-    state = read_visible_state(rows)
+    state = read_schema_state(rows)
     return ServerTraits(Flavour.parse(str(version)), int(lower_case), state.identity, state.numbers_all)
 
 
