@@ -91,9 +91,9 @@ def test_a_server_that_does_not_answer_leaves_the_rest_to_be_looked_at(tmp_path)
 
 
 @pytest.fixture
-def shop(mysql_server, tmp_path, monkeypatch):
+def shop(server, tmp_path, monkeypatch):
     """Settings of a source on the shared server, with a relative folder of checks; returns the settings' path."""
-    mysql_server.run_sql("CREATE DATABASE IF NOT EXISTS words; CREATE TABLE IF NOT EXISTS words.orders (id INT)")
+    server.run_sql("CREATE DATABASE IF NOT EXISTS words; CREATE TABLE IF NOT EXISTS words.orders (id INT)")
     path = tmp_path / "conf" / "strata.toml"
     (path.parent / "checks").mkdir(parents=True)
     path.write_text(
@@ -101,7 +101,7 @@ def shop(mysql_server, tmp_path, monkeypatch):
         'checks = "checks"\n'
     )
     monkeypatch.setenv("STRATA_SETTINGS", str(path))
-    monkeypatch.setenv("AIRFLOW_CONN_C", mysql_server.url)
+    monkeypatch.setenv("AIRFLOW_CONN_C", server.url)
     return path
 
 

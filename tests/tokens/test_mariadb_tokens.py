@@ -109,7 +109,7 @@ def test_what_is_read_next_has_what_the_token_covers(pair: tuple[MariadbServer, 
         writer.start()
     readings = []
     with primary.connect() as connection, connection.cursor() as cursor:
-        while len(readings) < 300:
+        while len(readings) < 300 or len(gtids) <= 100:
             [place] = tokens.include(connection).places
             cursor.execute("SELECT a FROM d.t WHERE a LIKE %s ORDER BY id DESC LIMIT 500", (f"{is_xa}-%",))
             readings.append((place.position, {row for (row,) in cursor.fetchall()}))
@@ -117,7 +117,6 @@ def test_what_is_read_next_has_what_the_token_covers(pair: tuple[MariadbServer, 
     for writer in writers:
         writer.join()
     order = sorted(gtids, key=lambda row: gtids[row].gno)
-    assert len(order) > 100
     for position, rows in readings:
         covered = [row for row in order if position.contains(gtids[row])]
         # Rows that are older than those that were read are there, too.
