@@ -54,31 +54,20 @@ make_environment() {
     "$python" -m venv .venv
 }
 
-# pip's index becomes uv's where uv has none of its own; uv reads SSL_CERT_FILE, pip also PIP_CERT.
-adopt_pip_settings() {
-    local index certificate
-    index=$(.venv/bin/pip config list | sed -nE "s/^(global|site|user|:env:)\.index-url='(.*)'$/\2/p" | tail -n 1)
-    certificate=$(.venv/bin/pip config list | sed -nE "s/^(global|site|user|:env:)\.cert='(.*)'$/\2/p" | tail -n 1)
-    if [ -n "$index" ]; then export UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-${UV_INDEX_URL:-$index}}"; fi
-    if [ -n "$certificate" ]; then export SSL_CERT_FILE="${SSL_CERT_FILE:-$certificate}"; fi
-}
-
 install_requirements() {
     .venv/bin/pip install -qq --disable-pip-version-check --require-hashes --no-deps -r scripts/uv.txt
-    adopt_pip_settings
     # --no-deps: the lock is the whole closure, but for pyspark-client, which pyproject.toml keeps out.
-    if ! .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --require-hashes -r requirements-dev.txt; then
+    if ! scripts/uv.sh pip install -q --python .venv/bin/python --no-deps --require-hashes -r requirements-dev.txt; then
         say "uv could not; trying again with pip, which is slower and reads all of its own settings"
         .venv/bin/pip install -qq --disable-pip-version-check --require-hashes --no-deps -r requirements-dev.txt
     fi
-    .venv/bin/uv pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .
+    scripts/uv.sh pip install -q --python .venv/bin/python --no-deps --no-build-isolation -e .
 }
 
 # The S3-speaking server of the tests: it wants older packages than Airflow does.
 make_s3_server() {
-    adopt_pip_settings
-    .venv/bin/uv venv -q --clear --python .venv/bin/python .strata/s3
-    .venv/bin/uv pip install -q --python .strata/s3/bin/python --no-deps --require-hashes -r requirements-s3.txt
+    scripts/uv.sh venv -q --clear --python .venv/bin/python .strata/s3
+    scripts/uv.sh pip install -q --python .strata/s3/bin/python --no-deps --require-hashes -r requirements-s3.txt
 }
 
 # pytest makes its folders only below one that is there.

@@ -153,13 +153,8 @@ def test_alone_with_what_it_needs(versions: str, wheel: Path, server: MysqlServe
 
 def uv(*words: str) -> None:
     """By the index that pip is set to, as the set-up does."""
-    listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
-    index = re.findall(r"^(?:global|site|user|:env:)\.index-url='(.*)'$", listed.stdout, re.MULTILINE)
-    settings = {"UV_DEFAULT_INDEX": index[-1]} if index else {}
-    program = Path(sys.executable).with_name("uv")
-    done = subprocess.run(
-        [program, "-q", *words], env={**settings, **os.environ}, capture_output=True, text=True, check=False
-    )
+    command = [str(REPOSITORY / "scripts" / "uv.sh"), "-q", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -23,18 +23,18 @@ _SOURCE, _TABLE, _LAKE = "shop", "*.*", "lake"
 def init(
     context: typer.Context,
     source: Annotated[
-        str | None, typer.Option(help=f"What to call the server.  [default: {_SOURCE}]", show_default=False)
+        str | None, typer.Option(help=f"What to call the server; by default {_SOURCE}.", show_default=False)
     ] = None,
     table: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"Patterns of database.table, as in 'shop.*'; may be repeated.  [default: {_TABLE}]",
+            help=f"Patterns of database.table, as in 'shop.*'; may be repeated. By default {_TABLE}.",
             show_default=False,
         ),
     ] = None,
     lake: Annotated[
         str | None,
-        typer.Option(help=f"A folder, or a URL as in s3://bucket/folder.  [default: {_LAKE}]", show_default=False),
+        typer.Option(help=f"A folder, or a URL as in s3://bucket/folder; by default {_LAKE}.", show_default=False),
     ] = None,
     store: Annotated[
         str | None,
@@ -50,8 +50,9 @@ def init(
 ) -> int:
     """Writes a settings file; asks for what is not given, in a terminal.
 
-    It prints the statements that make the account, and the variables to set. If the connection is set already, the
-    doctor looks at the server at the end.
+    It prints the statements that make the account, and the variables to set.
+
+    If the connection is set already, the doctor looks at the server at the end.
     """
     as_json = context.obj["json"]
     asks = sys.stdin.isatty() and not as_json
