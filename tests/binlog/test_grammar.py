@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from strata_cdc.binlog.bytes.codes import EventFlag, EventType
 from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.bytes.frames import index_events
 from strata_cdc.binlog.events.transactions import read_transactions
+from strata_cdc.binlog.protocol.replication import Control, EventBytes
 from strata_cdc.binlog.sources.files import FileSource
+from strata_cdc.binlog.sources.live import LiveSource
+from strata_cdc.binlog.sources.port import Transactions
 from strata_cdc.changes.port import ChangeBatch, Hole
-from strata_cdc.errors import StrataError, Usage
+from strata_cdc.errors import StrataError, UnsupportedEventError, Usage
 from strata_cdc.pipeline.decode.decode_files import decode_files, decode_files_physically, track_in_memory
+from strata_cdc.position.executed import NOTHING
 from strata_cdc.schema.history.memory_store import MemoryStore
 from strata_cdc.schema.tracker.track import Tracker
 from strata_cdc.tracking.feed_tracker import feed
@@ -166,7 +174,21 @@ def test_numbers_of_mariadb_only_grow_within_a_file(files, tmp_path):
     path = tmp_path / "binlog.000001"
     path.write_bytes(binlog.data)
     seq, fault_ = tracked(str(path))
-    assert (seq, fault_ and fault_[0]) == ((2, None) if "7" in files[1][0] else (0, "UnsupportedEventError"))
+    grows = "7" in files[1][0]
+    assert (seq, fault_ and fault_[0]) == ((2, None) if grows else (0, "UnsupportedEventError"))
+    with nullcontext() if grows else pytest.raises(UnsupportedEventError, match="is not above those before it"):
+        assert sum(len(item.batch) for item in sent(path) if isinstance(item, Transactions)) == 2
+
+
+def sent(path):
+    """The items of a live server that sends the events of a file."""
+    with open_binlog(path) as binlog:
+        begin = int(index_events(binlog.buffer, 4, len(binlog.buffer), binlog.format, 1).next)
+        data = binlog.buffer.tobytes()
+    name = b"binlog.000001"
+    rotate = struct.pack("<IBIIIHQ", 0, EventType.ROTATE, 1, 27 + len(name), 0, EventFlag.ARTIFICIAL, 4) + name
+    items = [Control(rotate), Control(data[4:begin]), EventBytes(memoryview(data)[begin:], 0)]
+    yield from LiveSource(items, NOTHING, "uuid").read()
 
 
 def test_files_of_two_kinds_of_servers(tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from strata_cdc.binlog.events.model import SplitPoint, TableRows, TransactionRecord
-from strata_cdc.errors import CorruptEventError
+from strata_cdc.errors import CorruptEventError, UnsupportedEventError
 from strata_cdc.flavour import Vendor
 from strata_cdc.position.executed import executed_of
 from strata_cdc.position.sets import DomainWriter, Gtid, Span, Writer
@@ -120,6 +120,28 @@ class TransactionBatch(Struct, frozen=True):
                 back = np.concatenate(([0], back))
             found += rows[back[:1]].tolist()
         return min(found, default=None)
+
+    def refuse_step_back(self, executed: ExecutedBuilder, file: str) -> None:
+        """Checks that numbers of MariaDB grow in each domain: by a position, one that was set back has come before, and
+        its rows would be skipped.
+
+        Args:
+            executed: What the stream has before these rows.
+            file: For the error.
+
+        Raises:
+            UnsupportedEventError: One does not.
+        """
+        row = self.first_step_back(executed)
+        if row is not None:
+            raise UnsupportedEventError(
+                "the sequence number of a transaction is not above those before it in its domain",
+                gtid=str(self.record(row).gtid),
+                file=file,
+                offset=int(self.positions[row]),
+                remedy="Set `gtid_strict_mode=ON` on the server, so that numbers only grow; begin with a file after "
+                "this.",
+            )
 
     def refuse_unnumbered(self, vendor: Vendor) -> None:
         """Checks that each transaction of a MariaDB server has a GTID; what is lost (INCIDENT) has none.

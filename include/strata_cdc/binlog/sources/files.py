@@ -20,7 +20,7 @@ from strata_cdc.binlog.events.salvage import find_stretches
 from strata_cdc.binlog.events.transactions import BATCH_EVENTS, scan_transactions
 from strata_cdc.binlog.sources.file_start import FileStart
 from strata_cdc.binlog.sources.port import FileEnd, Lost, Transactions
-from strata_cdc.errors import UnsupportedEventError, Usage
+from strata_cdc.errors import Usage
 from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.position.executed import NOTHING, ExecutedBuilder
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from strata_cdc.binlog.bytes.files import BinlogFile
-    from strata_cdc.binlog.events.batch import TransactionBatch
     from strata_cdc.binlog.sources.port import Item
     from strata_cdc.position.port import Executed
 
@@ -92,7 +91,9 @@ class FileSource:
         for stretch in find_stretches(binlog) if self._skip_corrupt else (None,):
             begin, end = (stretch.begin, stretch.end) if stretch else (None, None)
             for batch in scan_transactions(binlog, begin=begin, end=end, batch_events=self._batch_events):
-                _refuse_step_back(binlog, batch, executed)
+                batch.refuse_step_back(executed, binlog.path)
+                if batch.counts_domains:
+                    batch.add_to(executed)
                 shift = int(batch.positions[0] - batch.begins[0])
                 yield Transactions(batch, lambda: binlog, partial(chain_of, binlog, int(batch.begins[0])))
                 self._tell(binlog.name, int(batch.ends[-1]), size)
@@ -104,23 +105,6 @@ class FileSource:
     def _tell(self, name: str, done: int, size: int) -> None:
         if self._progress is not None:
             self._progress(name, done, size)
-
-
-def _refuse_step_back(binlog: BinlogFile, batch: TransactionBatch, executed: ExecutedBuilder) -> None:
-    """Refuses a number of MariaDB that is not above those before it in its domain, in the same file: by a position it
-    would have come before, and its rows would be skipped."""
-    row = batch.first_step_back(executed)
-    if row is not None:
-        record = batch.record(row)
-        raise UnsupportedEventError(
-            "the sequence number of a transaction is not above those before it in its domain",
-            gtid=str(record.gtid),
-            file=binlog.path,
-            offset=record.begin,
-            remedy="Set `gtid_strict_mode=ON` on the server, so that numbers only grow; begin with a file after this.",
-        )
-    if batch.counts_domains:
-        batch.add_to(executed)
 
 
 def in_stream_order(paths: Sequence[str]) -> list[str]:

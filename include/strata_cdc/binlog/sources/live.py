@@ -81,7 +81,11 @@ class LiveSource:
         self._seq, self._clock = after_seq, CommitClock(clock)
 
     def read(self) -> Iterator[Item]:
-        """As `ChangeSource.read`; if the server sends nothing, or a part of a transaction, `Waiting`."""
+        """As `ChangeSource.read`; if the server sends nothing, or a part of a transaction, `Waiting`.
+
+        Raises:
+            UnsupportedEventError: A number of MariaDB was set back.
+        """
         try:
             for item in self._items:
                 if isinstance(item, Control):
@@ -124,6 +128,7 @@ class LiveSource:
     def _take(self, file: _OpenFile, data: memoryview) -> Iterator[Item]:
         found = 0
         for whole in file.feed(data):
+            whole.batch.refuse_step_back(self._executed, self._binlog_file)
             whole.batch.add_to(self._executed)
             self._seq, found = whole.batch.last_seq, found + 1
             yield whole
