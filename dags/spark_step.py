@@ -149,7 +149,11 @@ class SparkStep(SparkSubmitOperator):
             say("skipped: there are no rows to decode in this run, and Spark is not started")
             raise AirflowSkipException("no rows in this run")
         with saying(self.request(planned), following(self.step)) as tell:
-            report = self.do_here(planned) or self._on_spark(planned, context)
+            try:
+                report = self.do_here(planned) or self._on_spark(planned, context)
+            except RunClearedError as error:
+                # Another process has judged and published the run since it was decoded here.
+                raise AirflowSkipException(error.message) from None
             if report:
                 tell(self.result(report))
 
@@ -270,10 +274,7 @@ class CheckStep(SparkStep):
         """
         if planned.engine_settings.engine is Engine.SPARK:
             return None
-        try:
-            report = self.step.here(planned.run_url, planned.checks, planned.compare_keys, CheckProgress(say))
-        except RunClearedError as error:
-            raise AirflowSkipException(error.message) from None
+        report = self.step.here(planned.run_url, planned.checks, planned.compare_keys, CheckProgress(say))
         if report is None:
             return None
         report.raise_if_failed()

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowSkipException
 from msgspec.structs import asdict
 
 from dags.spark_step import CheckStep, DecodeStep
 from dags.xcom import PlannedRun
 from strata_cdc.errors import ChecksFailedError
 from strata_cdc.files.storage import Folder
+from strata_cdc.pipeline.housekeep.clean_runs import clear_staged
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.runs.run_folder import read_verdicts
 from strata_cdc.values import to_plain
@@ -64,3 +66,15 @@ def test_a_check_that_fails_fails_its_task(planned: dict[str, Any]) -> None:
     file.write_text(json.dumps({**decoded, "files": decoded["files"][1:]}))
     with pytest.raises(ChecksFailedError):
         CheckStep(task_id="step", planned=planned).execute({})
+
+
+def test_what_another_process_has_published_meanwhile_is_not_checked_again(planned: dict[str, Any]) -> None:
+    """Publishing, which follows in any case, reports what is published."""
+    for kind in (DecodeStep, CheckStep):
+        kind(task_id="step", planned=planned).execute({})
+    folder = Folder.open(planned["run_url"])
+    before = read_verdicts(folder)
+    clear_staged(folder)
+    with pytest.raises(AirflowSkipException, match="published"):
+        CheckStep(task_id="step", planned=planned).execute({})
+    assert read_verdicts(folder) == before

@@ -7,15 +7,17 @@ import os
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import pymysql
 import pytest
 
+from tests.accepted import is_accepted
 from tests.mirrors import history_check
 from tests.mirrors.test_exact_keys import assert_exact, dump
 from tests.mirrors.world import MirrorWorld
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pymysql
 
     from tests.mysql_server import MysqlServer
 
@@ -41,13 +43,7 @@ class _Life:
             self.run(f"CREATE TABLE {table} (k {kind}, n INT NOT NULL, v INT, {key})")
 
     def run(self, statement: str) -> bool:
-        """Whether the server took it."""
-        with self._connection.cursor() as cursor:
-            try:
-                cursor.execute(statement)
-            except pymysql.err.MySQLError:
-                return False
-        return True
+        return is_accepted(self._connection, statement)
 
     def step(self) -> None:
         random, table = self._random, self._random.choice(list(TABLES))

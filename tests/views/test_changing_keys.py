@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
-import pymysql
 import pytest
 
 from strata_cdc.dialects.engines import Dialect
@@ -20,6 +19,7 @@ from strata_cdc.quality.proof.compare_rows import compare_rows
 from strata_cdc.quality.proof.replay import TableState
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.views.make_views import ViewKind, make_views
+from tests.accepted import is_accepted
 from tests.mirrors import history_check
 from tests.mirrors.world import MirrorWorld, without_mirrors
 from tests.spark_session import spark
@@ -28,6 +28,8 @@ from tests.views.test_views import of_kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import pymysql
 
     from tests.mysql_server import MysqlServer
 
@@ -96,13 +98,7 @@ class Life:
             self.run(f"CREATE TABLE t{at} ({columns}{key}) COLLATE utf8mb4_bin")
 
     def run(self, statement: str) -> bool:
-        """Whether the server accepted it."""
-        with self._connection.cursor() as cursor:
-            try:
-                cursor.execute(statement)
-            except pymysql.err.MySQLError:
-                return False
-        return True
+        return is_accepted(self._connection, statement)
 
     def rows(self, at: int) -> None:
         random = self._random

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
-import pymysql
 import pytest
 from pyspark.errors import PySparkException
 
@@ -23,6 +22,7 @@ from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.current_rows import NO_SEQUENCE_ROW
 from strata_cdc.views.make_histories import make_histories
 from strata_cdc.views.make_views import ViewKind, make_views
+from tests.accepted import is_accepted
 from tests.mariadb_server import PREFIXES, start_mariadb
 from tests.mirrors import history_check
 from tests.mirrors.world import MirrorWorld, without_mirrors
@@ -32,6 +32,8 @@ from tests.views.test_views import load_delta, of_kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import pymysql
 
     from strata_cdc.schema.model.definition import TableDefinition
     from tests.mysql_server import MysqlServer
@@ -76,13 +78,7 @@ class Life:
         assert self.run("SET system_versioning_alter_history = KEEP")
 
     def run(self, statement: str) -> bool:
-        """Whether the server accepted it."""
-        with self._connection.cursor() as cursor:
-            try:
-                cursor.execute(statement)
-            except pymysql.err.MySQLError:
-                return False
-        return True
+        return is_accepted(self._connection, statement)
 
     def step(self) -> None:
         random = self._random

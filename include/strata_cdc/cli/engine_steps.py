@@ -13,12 +13,11 @@ from strata_cdc.cli.options import LOCAL
 from strata_cdc.cli.spark_job import run_job
 from strata_cdc.config.engines import Engine, EngineSettings
 from strata_cdc.errors import ChecksFailedError, Usage
-from strata_cdc.files.storage import delete_file
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.lake.known_lake import known_if_stored
 from strata_cdc.pipeline.steps import CHECK, DECODE
 from strata_cdc.quality.check.progress import CheckProgress
-from strata_cdc.runs.run_folder import VERDICT, read_plan, read_verdicts, run_folder
+from strata_cdc.runs.run_folder import read_plan, read_verdicts, run_folder
 from strata_cdc.runs.specs import DecodeReport
 
 if TYPE_CHECKING:
@@ -96,10 +95,9 @@ class EngineSteps:
         settings = self.source.settings
         own = ["--checks", settings.checks] if settings.checks else []
         arguments = ["--compare-keys", str(settings.compare_keys), *own]
-        # Its absence distinguishes a job that died from one that has judged.
-        delete_file(folder.join(VERDICT))
         try:
             run_job(CHECK.program, folder.url, self.master or LOCAL, arguments, heard=self.checking.hear)
         except ChecksFailedError:
+            # The job raises it when the verdicts are stored; they are returned.
             if not read_verdicts(folder):
                 raise

@@ -15,7 +15,7 @@ import typer
 
 from strata_cdc.environment import LIBRARIES
 from strata_cdc.errors import StrataError, Usage
-from strata_cdc.extras import missing_extra
+from strata_cdc.extras import DISTRIBUTION, missing_extra
 from strata_cdc.startup.switch import QuickStart, is_on
 from strata_cdc.values import to_plain
 
@@ -80,7 +80,7 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001  typer calls it so
     if wanted:
-        typer.echo(f"strata {importlib.metadata.version('strata-cdc')}")
+        typer.echo(f"strata {importlib.metadata.version(DISTRIBUTION)}")
         raise typer.Exit
 
 

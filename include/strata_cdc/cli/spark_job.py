@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.errors import MissingExtraError, Permanent
+from strata_cdc.errors import Permanent
 from strata_cdc.extras import how_to_install
 from strata_cdc.runs.spark_output import is_report, job_failure
 from strata_cdc.startup.spark import JOBS, SUBMIT, needed_by_spark, short_job, submit_environment, why_no_spark
@@ -80,14 +80,7 @@ def _listen(lines: Iterable[str], progress: Callable[[int, int], None] | None, h
 
 
 def _refuse_without_spark() -> None:
-    if not SUBMIT.exists():
-        raise MissingExtraError(
-            "pyspark is not installed",
-            remedy=f"{how_to_install('spark')} `--engine local` decodes without Spark.",
-        )
     missing = why_no_spark()
     if missing is not None:
-        raise Permanent(
-            missing,
-            remedy="Install Java 17 or later, or let JAVA_HOME name it. `--engine local` decodes without Spark.",
-        )
+        install = "Install Java 17 or later, or let JAVA_HOME name it." if SUBMIT.exists() else how_to_install("spark")
+        raise Permanent(missing, remedy=f"{install} `--engine local` decodes without Spark.")
