@@ -17,7 +17,6 @@ RUN pip install --no-cache-dir --require-hashes --no-deps -r uv.txt \
 COPY pyproject.toml README.md LICENSE ./
 COPY include include
 COPY dags dags
-COPY plugins plugins
 COPY scripts scripts
 RUN uv pip install --system --no-cache --no-deps --build-constraints requirements-dev.txt -e . \
     && python -m scripts.startup.link_kernels \

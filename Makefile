@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 # Whose server the demo and `make up` have: mysql or mariadb.
 FLAVOUR ?= mysql
 export STRATA_FLAVOUR = $(FLAVOUR)
-SOURCES := include dags plugins scripts demo bench tests
+SOURCES := include dags scripts demo bench tests
 EXTRAS := --extra airflow --extra spark --extra checks --extra sql
 COMPILE := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes
 # Beside the other state, not in the system's folder for temporary files, which others clean.

@@ -19,12 +19,12 @@ judge types mypy
 judge format ruff format --check "${folders[@]}"
 judge lint ruff check "${folders[@]}"
 # Kernels are loops over bytes: they may have 11 (pyproject.toml).
-judge complexity ruff check include dags plugins scripts demo --exclude include/strata_cdc/binlog/kernels \
+judge complexity ruff check include dags scripts demo --exclude include/strata_cdc/binlog/kernels \
     --select C901 --config lint.mccabe.max-complexity=7
 judge packages lint-imports --no-cache
 judge dead-code vulture
-judge dependencies deptry include dags plugins scripts demo
-judge spelling codespell include dags plugins scripts tests docs README.md CONTRIBUTING.md Makefile
+judge dependencies deptry include dags scripts demo
+judge spelling codespell include dags scripts tests docs README.md CONTRIBUTING.md Makefile
 wait
 failed=()
 for name in "${names[@]}"; do

@@ -58,7 +58,6 @@ def airflow_environment(state: FleetState) -> dict[str, str]:
     chosen = {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPOSITORY / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         # Each slot is a process that waits: 100 MB.

@@ -16,9 +16,9 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import AssetAny, AssetWatcher, dag, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from dags.assets import ddl_asset, table_asset
-from dags.task_logs import say
-from plugins.replication_watcher import ReplicationWatcher
+from strata_cdc.airflow.assets import ddl_asset, table_asset
+from strata_cdc.airflow.plugins.replication_watcher import ReplicationWatcher
+from strata_cdc.airflow.task_logs import say
 from strata_cdc.startup.spark import JOBS
 
 SOURCE, TABLE = "shop", "shop.orders"

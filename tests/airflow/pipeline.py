@@ -164,7 +164,7 @@ class Pipeline:
 
 def _test_command(dag: str, conf: dict[str, Any]) -> list[str]:
     """It reads the other DAGs, too, before it runs one: told where that is, it does so once."""
-    file = services.REPOSITORY / "dags" / f"{dag}.py"
+    file = services.REPOSITORY / "dags" / "strata.py"
     where = ("--bundle-name", "dags-folder", "--dagfile-path", str(file))
     return ["dags", "test", *where, dag, "--conf", json.dumps(conf)]
 

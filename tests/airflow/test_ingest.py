@@ -77,7 +77,7 @@ def test_a_late_reader_gets_every_row_under_its_own_schema_and_a_second_run_chan
 FOUND = """
 import json, sys
 from msgspec.structs import asdict
-from plugins.schema_history import _find_runs, _find_task
+from strata_cdc.airflow.plugins.schema_history import _find_runs, _find_task
 task = _find_task(sys.argv[1])
 runs = [_find_runs(task.dag_id, task.run_id, index) for index in (None, task.map_index, task.map_index + 1)]
 found = [[one.run for one in planned] for planned in runs]

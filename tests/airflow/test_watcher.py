@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from plugins import stored_events
 from scripts.services import WATCHER
+from strata_cdc.airflow.plugins import stored_events
 from strata_cdc.errors import AccessDeniedError
 from tests.airflow.live import API_PASSWORD, PASSWORDS, running
 from tests.airflow.pipeline import PASSWORD, make_account

@@ -16,8 +16,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.execution_time.comms import AssetEventDagRunReferenceResult
 from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor, set_current_context
 
-from dags.assets import PUBLISHED
 from dags.examples.read_changes import CHANGES, DDL, list_intervals
+from strata_cdc.airflow.assets import PUBLISHED
 
 
 def event(asset: Any, extra: dict[str, Any], *aliases: str) -> AssetEventDagRunReferenceResult:

@@ -9,7 +9,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowSkipException
 
-from dags.groups import source_at_cut
+from strata_cdc.airflow.groups import source_at_cut
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 SETTINGS = """
@@ -31,7 +31,7 @@ def loaded(tmp_path, monkeypatch, text):
     path = tmp_path / "settings.toml"
     path.write_text(text)
     monkeypatch.setenv("STRATA_SETTINGS", str(path))
-    bag = DagBag(dag_folder=str(DAGS / "ingest_binlog.py"))
+    bag = DagBag(dag_folder=str(DAGS / "strata.py"))
     assert bag.import_errors == {}
     return bag.dags["ingest_binlog"]
 

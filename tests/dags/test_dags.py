@@ -20,12 +20,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import FormatChecker
 
-from dags.assets import mirror_asset, table_asset
-from dags.forms import check_form, describe_request, run_form, source_field
-from dags.retries import SPARK_REFUSED, RetryTransient
-from dags.steps import BY_SOURCE
-from plugins.form_words import FormWordsPlugin
 from strata_cdc import errors
+from strata_cdc.airflow.assets import mirror_asset, table_asset
+from strata_cdc.airflow.forms import check_form, describe_request, run_form, source_field
+from strata_cdc.airflow.plugins.form_words import FormWordsPlugin
+from strata_cdc.airflow.retries import SPARK_REFUSED, RetryTransient
+from strata_cdc.airflow.steps import BY_SOURCE
 from strata_cdc.runs.form_fields import CHECKS
 from strata_cdc.spark_jobs import decode_slices
 
@@ -249,7 +249,7 @@ def test_a_source_is_chosen_from_those_of_the_settings(tmp_path, monkeypatch):
 
 
 def test_a_dag_may_be_for_one_source():
-    field = run_form("shop")["source"]
+    field = run_form(["shop"])["source"]
     assert field.resolve() == "shop", "by its schedule, too"
     with pytest.raises(ParamValidationError, match="'other' is not one of"):
         field.resolve("other")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import pytest
 
-from dags.docs_link import HISTORY, PAGES, ChangesLink, DataDocsLink, HistoryLink, VerdictLink
-from dags.spark_step import CheckStep, DecodeStep
-from plugins import data_docs, schema_history
+from strata_cdc.airflow.docs_link import HISTORY, PAGES, ChangesLink, DataDocsLink, HistoryLink, VerdictLink
+from strata_cdc.airflow.plugins import data_docs, schema_history
+from strata_cdc.airflow.spark_step import CheckStep, DecodeStep
 from strata_cdc.clock import to_micros
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from airflow.serialization.decoders import decode_deadline_reference
 from airflow.serialization.encoders import encode_deadline_alert
 from sqlalchemy.orm import Session
 
-from dags.freshness import freshness
-from plugins.deadline import SpanStart, tell_stale
-from plugins.freshness import Freshness
+from strata_cdc.airflow.freshness import freshness
+from strata_cdc.airflow.plugins.deadline import FreshnessPlugin, SpanStart, tell_stale
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,8 +62,8 @@ def test_a_scheduled_run_is_due_so_long_after_its_span_began(
     alert = freshness()
     assert alert is not None
     stored = encode_deadline_alert(alert)
-    [found] = Freshness.deadline_references
-    registered = {"plugins.deadline.SpanStart": found}
+    [found] = FreshnessPlugin.deadline_references
+    registered = {"strata_cdc.airflow.plugins.deadline.SpanStart": found}
     monkeypatch.setattr(plugins_manager, "get_deadline_references_plugins", lambda: registered)
     reference = decode_deadline_reference(stored["reference"])
     due = {
@@ -75,7 +74,7 @@ def test_a_scheduled_run_is_due_so_long_after_its_span_began(
     }
     assert due.pop("scheduled") == START + timedelta(minutes=30)
     assert set(due.values()) == {None}, "a backfill is about the past"
-    assert SpanStart.__module__ == "plugins.deadline", "that is how Airflow stores it"
+    assert SpanStart.__module__ == "strata_cdc.airflow.plugins.deadline", "that is how Airflow stores it"
 
 
 def test_what_is_said_when_it_was_missed(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 from openlineage.client.serde import Serde
 
-from dags import lineage, lineage_facets
+from strata_cdc.airflow import lineage, lineage_facets
 from strata_cdc.config.settings import Source, load_settings
 from strata_cdc.errors import LostTableError
 from strata_cdc.ops.lineage.describe import describe_emptied, describe_published

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dags.task_logs import show_failure
+from strata_cdc.airflow.task_logs import show_failure
 from strata_cdc.errors import BinlogPurgedError, StoreUnavailableError
 
 

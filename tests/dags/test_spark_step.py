@@ -14,11 +14,11 @@ import pytest
 from airflow.sdk.definitions.retry_policy import RetryAction
 from airflow.sdk.exceptions import AirflowSkipException
 
-from dags.docs_link import SparkLink
-from dags.retries import RetryTransient
-from dags.spark_step import CheckStep, DecodeStep, SparkDiedError
-from dags.task_logs import failure_lines
-from dags.xcom import PlannedRun
+from strata_cdc.airflow.docs_link import SparkLink
+from strata_cdc.airflow.retries import RetryTransient
+from strata_cdc.airflow.spark_step import CheckStep, DecodeStep, SparkDiedError
+from strata_cdc.airflow.task_logs import failure_lines
+from strata_cdc.airflow.xcom import PlannedRun
 from strata_cdc.errors import LakeUnavailableError, SchemaGapError
 from strata_cdc.runs.specs import RunRemainder
 from strata_cdc.values import to_plain

@@ -12,8 +12,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 from msgspec.structs import asdict
 
-from dags.spark_step import CheckStep, DecodeStep
-from dags.xcom import PlannedRun
+from strata_cdc.airflow.spark_step import CheckStep, DecodeStep
+from strata_cdc.airflow.xcom import PlannedRun
 from strata_cdc.errors import ChecksFailedError
 from strata_cdc.files.storage import Folder
 from strata_cdc.pipeline.housekeep.clean_runs import clear_staged

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dags.xcom import BRIEF_CHARACTERS, PlannedRun, brief, read_planned
+from strata_cdc.airflow.xcom import BRIEF_CHARACTERS, PlannedRun, brief, read_planned
 from strata_cdc.errors import DamagedFileError, StoreFormatError
 from strata_cdc.pipeline.ingest import LandStepReport
 from strata_cdc.pipeline.publish.publish_interval import PublishedTable, PublishReport

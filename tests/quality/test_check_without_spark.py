@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from plugins.data_docs import page_of
+from strata_cdc.airflow.plugins.data_docs import page_of
 from strata_cdc.errors import ChecksFailedError, DamagedFileError, StoreFormatError, Usage
 from strata_cdc.files.storage import delete_file
 from strata_cdc.pipeline.decode.decode_slice import store_decoded

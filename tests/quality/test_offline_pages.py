@@ -25,7 +25,7 @@ MILLISECONDS = 120_000
 
 
 class _AsAirflowServes(SimpleHTTPRequestHandler):
-    """With the sandbox of `plugins/data_docs.py`."""
+    """With the sandbox of `airflow/plugins/data_docs.py`."""
 
     def end_headers(self) -> None:
         self.send_header("Content-Security-Policy", "sandbox allow-scripts allow-popups")

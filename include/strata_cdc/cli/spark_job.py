@@ -1,5 +1,5 @@
 """Runs one of `spark_jobs/` on this machine's spark-submit, and turns its output into progress and errors.
-Not here: the jobs (`spark_jobs/`), how Spark is started (`startup/spark.py`), Airflow's way (`dags/spark_step.py`)."""
+Not here: the jobs (`spark_jobs/`), starting Spark (`startup/spark.py`), Airflow's way (`airflow/spark_step.py`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Final
 from strata_cdc.errors import Permanent
 from strata_cdc.extras import how_to_install
 from strata_cdc.runs.spark_output import is_report, job_failure
-from strata_cdc.startup.spark import JOBS, SUBMIT, needed_by_spark, short_job, submit_environment, why_no_spark
+from strata_cdc.startup.spark import (
+    JOBS,
+    SUBMIT,
+    how_to_fix,
+    mixed_spark,
+    needed_by_spark,
+    short_job,
+    submit_environment,
+    why_no_spark,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -80,7 +89,13 @@ def _listen(lines: Iterable[str], progress: Callable[[int, int], None] | None, h
 
 
 def _refuse_without_spark() -> None:
-    missing = why_no_spark()
-    if missing is not None:
-        install = "Install Java 17 or later, or let JAVA_HOME name it." if SUBMIT.exists() else how_to_install("spark")
-        raise Permanent(missing, remedy=f"{install} `--engine local` decodes without Spark.")
+    missing, mixed = why_no_spark(), mixed_spark()
+    if missing is None:
+        return
+    if not SUBMIT.exists():
+        install = how_to_install("spark")
+    elif mixed is not None:
+        install = how_to_fix(mixed)
+    else:
+        install = "Install Java 17 or later, or let JAVA_HOME name it."
+    raise Permanent(missing, remedy=f"{install} `--engine local` decodes without Spark.")

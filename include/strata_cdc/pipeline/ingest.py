@@ -1,5 +1,5 @@
 """The steps of a run by name, with the settings filled in: what the DAGs and the command line call.
-Not here: the steps themselves (beside this file), Airflow (`dags/`)."""
+Not here: the steps themselves (beside this file), Airflow (`airflow/`)."""
 
 from __future__ import annotations
 

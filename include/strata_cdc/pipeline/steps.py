@@ -1,5 +1,5 @@
 """The steps of a source as one value, in their order: the DAGs, `strata run`, the commands and the tests read it.
-Not here: the steps themselves (a folder each in `pipeline/`), their tasks (`dags/steps.py`), a whole run
+Not here: the steps themselves (a folder each in `pipeline/`), their tasks (`airflow/steps.py`), a whole run
 (`run_source.py`).
 
 Nothing heavy is imported before a step is done: Airflow parses what it imports."""

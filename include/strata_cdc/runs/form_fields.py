@@ -1,6 +1,6 @@
 """Checks of the single fields of a run's form: an error says what is wrong, with an example of a correct value.
-Not here: the forms, and checks of several fields together (`dags/forms.py`); checking before a run starts
-(`plugins/form_words.py`)."""
+Not here: the forms, and checks of several fields together (`airflow/forms.py`); checking before a run starts
+(`airflow/plugins/form_words.py`)."""
 
 from __future__ import annotations
 

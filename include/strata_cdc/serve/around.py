@@ -1,6 +1,6 @@
 """What the pages get from the program in which they run: Airflow's runs and Data Docs, the numbers that need the lake.
 `strata serve` alone has fewer of them, and what is missing is not shown.
-Not here: the routes (`app.py`), finding any of it in Airflow (`plugins/schema_history.py`)."""
+Not here: the routes (`app.py`), finding any of it in Airflow (`airflow/plugins/schema_history.py`)."""
 
 from __future__ import annotations
 

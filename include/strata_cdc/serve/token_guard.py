@@ -1,6 +1,6 @@
 """Access without a web server that checks it: everybody who has the token, in a header, or in a cookie that a link
 sets.
-Not here: Airflow's own guard (`plugins/schema_history.py`)."""
+Not here: Airflow's own guard (`airflow/plugins/schema_history.py`)."""
 
 from __future__ import annotations
 

@@ -59,10 +59,43 @@ def needed_by_spark(given: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in given.items() if NEEDED.fullmatch(name)}
 
 
+def mixed_spark(packages: Path | None = None) -> str | None:
+    """Whether the files of two versions of Spark lie over each other, in half a sentence; None if they do not.
+
+    Airflow's Spark provider brings `pyspark-client`, which has the folder `pyspark/` of the package `pyspark` in it: of
+    another version, Spark fails at whatever file was written last (a UnicodeDecodeError for each task, for example).
+
+    Args:
+        packages: The folder of installed packages; None: that of this environment.
+    """
+    if packages is None:
+        spec = find_spec("pyspark")
+        if spec is None or spec.origin is None:
+            return None
+        packages = Path(spec.origin).parents[1]
+    installed = {
+        name: {path.name.removesuffix(".dist-info").rpartition("-")[2] for path in packages.glob(f"{name}-*.dist-info")}
+        for name in ("pyspark", "pyspark_client")
+    }
+    spark, client = (" and ".join(sorted(versions)) for versions in installed.values())
+    if not spark or not client or spark == client:
+        return None
+    return f"pyspark {spark} and pyspark-client {client} are installed over each other"
+
+
+def how_to_fix(mixed: str) -> str:
+    """What to do where `mixed_spark` says so."""
+    version = mixed.partition(" pyspark-client ")[2].split(" ")[0]
+    return f"Install both again, each in version {version}, by pip with --force-reinstall and --no-deps."
+
+
 def why_no_spark() -> str | None:
     """Why Spark cannot be started in this environment, in half a sentence; None if it can."""
     if not SUBMIT.exists():
         return "pyspark is not installed"
+    mixed = mixed_spark()
+    if mixed is not None:
+        return mixed
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").exists():
         return f"JAVA_HOME names a folder without Java, which Spark needs: {home}"

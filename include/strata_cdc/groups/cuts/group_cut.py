@@ -1,5 +1,5 @@
 """What a run publishes of a group: its state, and the cut that all of its sources have passed.
-Not here: finding both (`common_cut.py`, `groups/status.py`), informing others (`dags/groups.py`)."""
+Not here: finding both (`common_cut.py`, `groups/status.py`), informing others (`airflow/groups.py`)."""
 
 from __future__ import annotations
 

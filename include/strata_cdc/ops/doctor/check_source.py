@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from strata_cdc.binlog.protocol.connection import connect, server_errors
 from strata_cdc.binlog.protocol.replication import ServerState
 from strata_cdc.binlog.protocol.server_files import ServerFiles
+from strata_cdc.config.engines import Engine
 from strata_cdc.counted import counted
 from strata_cdc.errors import AccessDeniedError, StrataError, Usage
 from strata_cdc.flavour import Flavour, Vendor
@@ -28,6 +29,7 @@ from strata_cdc.schema.live.grants import Grants
 from strata_cdc.schema.live.names import ServerTables
 from strata_cdc.selection.sensitive import unmatched_columns
 from strata_cdc.selection.wanted import folds_names, known_tables
+from strata_cdc.startup.spark import how_to_fix, mixed_spark
 from strata_cdc.store.database import DEFAULT_DATABASE, find_store
 from strata_cdc.store.lakes import LakeLedger
 from strata_cdc.store.own import own_database
@@ -84,6 +86,7 @@ def _check_rest(source: Source, server: ServerTables | None) -> Iterator[Finding
         # What was on the server counts, too: rows of tables that are gone may still be pending.
         server = _with_history(source, server) if store == _OPENS else server
     yield check_lake(source.lake, source.name)
+    yield from _check_spark(source)
     if store == _OPENS:
         yield _check_known(source)
         yield from _check_lost(source)
@@ -95,6 +98,16 @@ def _check_rest(source: Source, server: ServerTables | None) -> Iterator[Finding
         yield from check_own(
             source.settings.checks, server.names if server else (), _history_of(source) if server else None
         )
+
+
+def _check_spark(source: Source) -> Iterator[Finding]:
+    """A mixed installation of Spark, where runs of this source may be done by it."""
+    engine = source.settings.engine_settings.engine
+    mixed = None if engine is Engine.LOCAL else mixed_spark()
+    if mixed is not None and engine is Engine.SPARK:
+        yield error("spark", mixed, how_to_fix(mixed))
+    elif mixed is not None:
+        yield warning("spark", f"{mixed}: runs above local_mb are decoded without Spark", how_to_fix(mixed))
 
 
 def _check_known(source: Source) -> Finding:

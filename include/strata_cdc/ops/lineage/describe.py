@@ -1,6 +1,6 @@
 """What a run has read and written of each table, for lineage tools: columns as of the version that decoded the rows,
 which column came from which, what the checks found, which tables were emptied.
-Not here: the form that OpenLineage gives it (`dags/lineage_facets.py`), DDL (`versions.py`)."""
+Not here: the form that OpenLineage gives it (`airflow/lineage_facets.py`), DDL (`versions.py`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What is reported of lineage, as values: tables, columns, findings. Light: code that sends them loads nothing of the
 lake.
-Not here: finding them (`describe.py`, `versions.py`), their form in OpenLineage (`dags/lineage_facets.py`)."""
+Not here: finding them (`describe.py`, `versions.py`), their form in OpenLineage (`airflow/lineage_facets.py`)."""
 
 from __future__ import annotations
 

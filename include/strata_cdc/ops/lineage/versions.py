@@ -1,5 +1,5 @@
 """What schema versions changed in tables, for lineage tools: made, altered, renamed from what, dropped.
-Not here: the form that OpenLineage gives it (`dags/lineage_facets.py`), rows (`describe.py`)."""
+Not here: the form that OpenLineage gives it (`airflow/lineage_facets.py`), rows (`describe.py`)."""
 
 from __future__ import annotations
 

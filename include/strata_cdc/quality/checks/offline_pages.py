@@ -2,7 +2,8 @@
 (1.24, `js_script_imports.j2`, `page.j2`), which also learn when somebody looks at which run.
 
 All of that goes, and each page gets a style and a script of ours inside. They do not lie beside the pages: Airflow's
-web server gives these in a sandbox (`plugins/data_docs.py`), from which a browser sends no cookies for other files.
+web server gives these in a sandbox (`airflow/plugins/data_docs.py`), from which a browser sends no cookies for other
+files.
 Not here: names and values in the pages (`data_docs.py`).
 """
 

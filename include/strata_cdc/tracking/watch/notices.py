@@ -1,5 +1,5 @@
 """Notices for others: of a DDL statement on a live server, of a schema version. Airflow stores them with its events.
-Not here: finding what they report (`watch_ddl.py`, `notify_versions.py`), sending them (`dags/`, `plugins/`)."""
+Not here: finding what they report (`watch_ddl.py`, `notify_versions.py`), sending them (`airflow/`)."""
 
 from __future__ import annotations
 

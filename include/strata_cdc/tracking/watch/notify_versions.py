@@ -1,5 +1,5 @@
 """Notices of the schema versions that were not reported to others yet.
-Not here: sending them (`dags/steps.py`), DDL that has not landed (`watch_ddl.py`)."""
+Not here: sending them (`airflow/steps.py`), DDL that has not landed (`watch_ddl.py`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Follows the stream of a live server and reports its DDL: each statement once, also from times without a watcher.
 Not here: the stream's transactions (`binlog/sources/live.py`), Airflow's trigger
-(`plugins/replication_watcher.py`), versions (`tracking/track_schema.py`)."""
+(`airflow/plugins/replication_watcher.py`), versions (`tracking/track_schema.py`)."""
 
 from __future__ import annotations
 

@@ -15,15 +15,16 @@ from airflow.sdk import Connection, get_current_context, task
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 from msgspec.structs import asdict
 
-from dags.assets import MIRRORS, PUBLISHED, VERSIONS, mirror_asset, schema_asset, table_asset
-from dags.docs_link import data_docs_address
-from dags.forms import check_form, describe_request
-from dags.lineage import tell_mirrors, tell_published, tell_versions
-from dags.metrics import send_metrics
-from dags.retries import RetryTransient
-from dags.spark_step import CheckStep, DecodeStep, SparkStep
-from dags.task_logs import say, saying, show_failure
-from dags.xcom import PlannedRun, Xcom, brief, read_planned
+from strata_cdc.airflow.assets import MIRRORS, PUBLISHED, VERSIONS, mirror_asset, schema_asset, table_asset
+from strata_cdc.airflow.docs_link import data_docs_address
+from strata_cdc.airflow.forms import check_form, describe_request, request_of
+from strata_cdc.airflow.lineage import tell_mirrors, tell_published, tell_versions
+from strata_cdc.airflow.metrics import send_metrics
+from strata_cdc.airflow.older import IS_OLDER
+from strata_cdc.airflow.retries import RetryTransient
+from strata_cdc.airflow.spark_step import CheckStep, DecodeStep, SparkStep
+from strata_cdc.airflow.task_logs import say, saying, show_failure
+from strata_cdc.airflow.xcom import PlannedRun, Xcom, brief, read_planned
 from strata_cdc.clock import now_micros
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
@@ -48,7 +49,7 @@ RETRIES = {
     "retries": 3,
     "retry_delay": timedelta(seconds=20),
     "retry_exponential_backoff": True,
-    "retry_policy": RetryTransient(),
+    **({} if IS_OLDER else {"retry_policy": RetryTransient()}),
     "on_failure_callback": show_failure,
     "on_retry_callback": show_failure,
 }
@@ -83,17 +84,24 @@ def _step(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 @task(show_return_value_in_logs=False)
-def list_sources() -> list[str]:
-    """The sources of this run: the source that the form names, else all. It is the first step, and refuses a form
-    with fields that would be ignored. In a dry run it logs what would be done for each source, and returns none of
-    them to the steps after it."""
+def list_sources(only: list[str]) -> list[str]:
+    """The sources of this run: the source that the form names, else all of the DAG. It is the first step, and refuses
+    a form with fields that would be ignored. In a dry run it logs what would be done for each source, and returns none
+    of them to the steps after it.
+
+    Args:
+        only: The sources of the DAG; empty: all of the settings.
+    """
     context = get_current_context()
     now = now_micros()
     check_form({**context["params"], **(context["dag_run"].conf or {})}, context["dag"].params, now)
     wanted = context["params"]["source"]
-    with saying("the source of the form" if wanted else "all sources of the settings") as tell:
+    with saying(
+        "the source of the form" if wanted else f"all sources of {'this DAG' if only else 'the settings'}"
+    ) as tell:
         settings = task_settings()
-        sources = [settings.source(wanted).name] if wanted else sorted(settings.sources)
+        named = [wanted] if wanted else only
+        sources = [settings.source(name).name for name in named] if named else sorted(settings.sources)
         tell(", ".join(sources) or "the settings name none")
     if not context["params"].get("dry_run"):
         return sources
@@ -203,14 +211,14 @@ def plan(source: str) -> Xcom:
 
     context, settings = get_current_context(), task_settings()
     start, end = _span(context)
-    params = context["params"]
+    params = request_of(context["params"], now_micros())
     chosen = {name: params[name] or None for name in ("tables", "gtid_set")}
     if context["dag_run"].run_type not in {"manual", "backfill"}:
         chosen["take"] = Take.OWED
     with saying(describe_request(source, params, start, end), "decode, or publish where there are no rows") as tell:
         if end is not None and context["dag_run"].run_type == "manual":
             refuse_before_stream(source, end, settings=settings)
-        report = PLAN(source, start, end, settings=settings, failed=params["failed"], **chosen)
+        report = PLAN(source, start, end, settings=settings, failed=bool(params["failed"]), **chosen)
         tell(PLAN.line(report))
         left = report.left
         if left.owed or left.failed or left.held:
@@ -234,13 +242,19 @@ def plan(source: str) -> Xcom:
 
 def _span(context: Context) -> tuple[int | None, int | None]:
     """The run's span of commit time in microseconds UTC: from the form if started by hand, else the data interval."""
-    params = context["params"]
-    start, end = params["start"], params["end"]
-    if context["dag_run"].run_type != "manual":
-        # A run that an asset started has no data interval.
-        times = (context.get("data_interval_start"), context.get("data_interval_end"))
-        start, end = (str(time) if time else None for time in times)
-    return micros_of(start), micros_of(end)
+    params, run_type = context["params"], context["dag_run"].run_type
+    if run_type == "manual":
+        return micros_of(params.get("start")), micros_of(params.get("end"))
+    # A run that an asset started has no data interval, and that of a DAG with a plain cron expression is empty.
+    begin, end = context.get("data_interval_start"), context.get("data_interval_end")
+    if begin == end:
+        if run_type == "backfill":
+            raise Usage(
+                "the runs of this DAG have no span of time, so a backfill has nothing to process again",
+                remedy='Give the DAG schedule=CronDataIntervalTimetable("*/5 * * * *", timezone="UTC").',
+            )
+        return None, None
+    return micros_of(str(begin)), micros_of(str(end))
 
 
 def _on_spark(made: type[AnySparkStep], planned: Any) -> AnySparkStep:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
 from airflow.sdk.exceptions import AirflowException
 
+from strata_cdc.airflow.older import RetryDecision, RetryPolicy
 from strata_cdc.errors import Transient
 
 if TYPE_CHECKING:

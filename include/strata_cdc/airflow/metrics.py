@@ -7,9 +7,9 @@ import importlib
 import logging
 from typing import Any
 
-from airflow.sdk.observability import stats
 from msgspec.structs import asdict
 
+from strata_cdc.airflow.older import gauge
 from strata_cdc.clock import now_micros
 from strata_cdc.errors import StrataError
 
@@ -26,4 +26,4 @@ def send_metrics(source: str, settings: Any) -> None:
         return
     for name, value in asdict(numbers).items():
         if value is not None:
-            stats.gauge(f"strata.{name}", value, tags={"source": source})
+            gauge(f"strata.{name}", value, tags={"source": source})

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 PREFIX: Final = "/strata"
 DATA_DOCS: Final = "../strata-docs"
 """Where `data_docs.py` serves them, relative to the pages: Airflow's address may include a path."""
-_PLANS: Final = ("plan", "ingest.plan")
-"""Tasks that plan; their return value names the run."""
+_PLAN: Final = "plan"
+"""The task that plans, in a group or in none; its return value names the run."""
 
 
 class _Page:
@@ -95,7 +95,7 @@ def _find_runs(dag_id: str, run_id: str, map_index: int | None) -> list[Planned]
         XComModel.dag_id == dag_id,
         XComModel.run_id == run_id,
         XComModel.key == "return_value",
-        XComModel.task_id.in_(_PLANS),
+        _plans(XComModel.task_id),
     )
     if map_index is not None:
         planned = planned.where(XComModel.map_index == map_index)
@@ -103,7 +103,18 @@ def _find_runs(dag_id: str, run_id: str, map_index: int | None) -> list[Planned]
         if session.scalar(this_run) is None:
             return None
         values = session.scalars(planned.order_by(XComModel.map_index)).all()
-    return [Planned(value["source"], value["run"]) for value in values]
+    # A DAG of a user may have a task of his own of that name.
+    return [Planned(value["source"], value["run"]) for value in values if _is_plan(value)]
+
+
+def _plans(task_id: Any) -> Any:
+    from sqlalchemy import or_
+
+    return or_(task_id == _PLAN, task_id.endswith(f".{_PLAN}", autoescape=True))
+
+
+def _is_plan(value: object) -> bool:
+    return isinstance(value, dict) and {"source", "run"} <= value.keys()
 
 
 def _find_task(run: str) -> AirflowTask | None:
@@ -118,7 +129,7 @@ def _find_task(run: str) -> AirflowTask | None:
         select(XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.map_index)
         .where(
             XComModel.key == "return_value",
-            XComModel.task_id.in_(_PLANS),
+            _plans(XComModel.task_id),
             cast(XComModel.value, String).contains(f'"{run}"', autoescape=True),
         )
         .order_by(XComModel.timestamp.desc())

@@ -10,32 +10,37 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import AssetAlias, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
-from airflow.sdk.observability import stats
 
-from dags.assets import cut_asset
-from dags.steps import task_settings
-from dags.task_logs import say, saying
+from strata_cdc.airflow.assets import cut_asset
+from strata_cdc.airflow.older import gauge
+from strata_cdc.airflow.steps import task_settings
+from strata_cdc.airflow.task_logs import say, saying
 from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
 from strata_cdc.errors import StrataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from airflow.sdk import Asset
 
-    from dags.xcom import Xcom
+    from strata_cdc.airflow.xcom import Xcom
 
 CUTS = AssetAlias("strata_cuts")
 """The cuts of all groups."""
 
 
-def known_groups() -> dict[str, list[str]]:
-    """The groups of the settings, in order, with their sources; none if there are no settings yet."""
+def known_groups(sources: Sequence[str] = ()) -> dict[str, list[str]]:
+    """The groups of the settings, in order, with their sources; none if there are no settings yet.
+
+    Args:
+        sources: Only groups that have no other sources; empty: all groups.
+    """
     if not os.environ.get(SETTINGS_VARIABLE):
         return {}
     try:
         groups = load_settings(os.environ).groups
-        return {name: sorted(groups[name].sources) for name in sorted(groups)}
+        members = {name: sorted(groups[name].sources) for name in sorted(groups)}
+        return {name: names for name, names in members.items() if not sources or set(names) <= set(sources)}
     except StrataError:
         # The steps report what is wrong with the settings; a DAG that cannot be loaded would report less.
         return {}
@@ -92,18 +97,19 @@ def source_at_cut(group: str, source: str, groups: Iterable[Xcom]) -> None:
             tell(f"not complete: {', '.join(at_cut['lacking'])}")
 
 
-def publish_groups(behind: Any) -> None:
+def publish_groups(mirrors: Any, sources: Sequence[str] = ()) -> None:
     """Adds to a DAG a task instance for each group of the settings, and after it one for each of the group's sources.
 
     Args:
-        behind: The task, mapped over the sources, after which these run. It must not be one of a run's last tasks: a
+        mirrors: The task, mapped over the sources, after which these run. It must not be one of a run's last tasks: a
             task after them would hide from Airflow that one of them failed.
+        sources: The sources of the DAG; empty: all of the settings.
     """
-    known = known_groups()
+    known = known_groups(sources)
     if known:
         lines = publish_group.expand(group=list(known))
-        sources = [{"group": group, "source": source} for group, names in known.items() for source in names]
-        behind >> lines >> source_at_cut.partial(groups=lines).expand_kwargs(sources)
+        members = [{"group": group, "source": source} for group, names in known.items() for source in names]
+        mirrors >> lines >> source_at_cut.partial(groups=lines).expand_kwargs(members)
 
 
 def _newest_announced(asset: Asset) -> str | None:
@@ -124,4 +130,4 @@ def _send_metrics(status: Any) -> None:
     }
     for name, value in numbers.items():
         if value is not None:
-            stats.gauge(f"strata.group_{name}", value, tags={"group": status.group, "held_by": status.held_by})
+            gauge(f"strata.group_{name}", value, tags={"group": status.group, "held_by": status.held_by})

@@ -1,5 +1,5 @@
 """The task that starts the DAG `dump_tables` for tables that must be read again, because their rows are in no log.
-Not here: which tables these are (`mirrors/follow/`), dumping them (`dags/dump_tables.py`)."""
+Not here: which tables these are (`mirrors/follow/`), dumping them (`dump_tables.py`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 
-from dags.steps import task_settings
-from dags.task_logs import say
+from strata_cdc.airflow.steps import task_settings
+from strata_cdc.airflow.task_logs import say
 from strata_cdc.clock import now_micros
 from strata_cdc.pipeline.steps import READ_AGAIN
 
@@ -18,21 +18,20 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-DAG = "dump_tables"
-
 
 class ReadAgain(TriggerDagRunOperator):
     """Triggers a run for the tables that wait, if there are any; is skipped if such a run waits already.
 
     Args:
         source: The source's name.
+        dump_dag: The DAG that dumps tables.
     """
 
     template_fields: Sequence[str] = (*TriggerDagRunOperator.template_fields, "source")
 
-    def __init__(self, *, source: Any, **options: Any) -> None:
+    def __init__(self, *, source: Any, dump_dag: str, **options: Any) -> None:
         super().__init__(
-            trigger_dag_id=DAG,
+            trigger_dag_id=dump_dag,
             skip_when_already_exists=True,
             **READ_AGAIN.airflow,
             openlineage_inject_parent_info=False,

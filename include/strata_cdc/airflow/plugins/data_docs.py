@@ -1,5 +1,5 @@
 """Data Docs of runs as pages of Airflow's api-server, for those who are logged in and may see plugins.
-Not here: making them (`strata_cdc.quality.check.data_docs`), the link to them (`dags/docs_link.py`).
+Not here: making them (`strata_cdc.quality.check.data_docs`), the link to them (`airflow/docs_link.py`).
 
 Every Airflow process imports this file; what serves pages is imported with the first request.
 """

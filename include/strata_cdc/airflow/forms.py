@@ -16,24 +16,28 @@ from strata_cdc.fields import nearest
 from strata_cdc.runs.form_fields import CHECKS, COUNT, GTID_SET, SWITCH, TABLES, TIME, micros_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from airflow.sdk.definitions.param import ParamsDict
 
 _FORMER = {"gtid_range": "gtid_set"}
+_OF_A_REQUEST = ("tables", "start", "end", "gtid_set", "engine", "failed")
+"""The fields of `run_form` that are about one source; the others are read by `list_sources`."""
 
 
-def source_field(alone: str | None = None) -> Param:
-    """A source of the settings; empty: all of them.
+def source_field(sources: Sequence[str] = ()) -> Param:
+    """A source; empty: all that can be chosen.
 
     Args:
-        alone: The only source, for a DAG of one source.
+        sources: The sources of the DAG; empty: those of the settings.
     """
-    if alone is not None:
+    if len(sources) == 1:
+        (alone,) = sources
         return Param(alone, type="string", enum=[alone], title="Source", description="This DAG has only this source.")
-    known = _sources()
-    only: dict[str, Any] = {"enum": [None, *known], "values_display": {"null": "all of the settings"}} if known else {}
-    return Param(None, type=["null", "string"], title="Source", description="Empty: all of the settings.", **only)
+    known = sources or _sources()
+    every = "all of this DAG" if sources else "all of the settings"
+    only: dict[str, Any] = {"enum": [None, *known], "values_display": {"null": every}} if known else {}
+    return Param(None, type=["null", "string"], title="Source", description=f"Empty: {every}.", **only)
 
 
 def tables_field(otherwise: str = "all of the settings") -> Param:
@@ -68,15 +72,15 @@ def _in_words(kind: str) -> dict[str, Any]:
     return {"allOf": [{"format": kind}]}
 
 
-def run_form(alone: str | None = None) -> dict[str, Param]:
+def run_form(sources: Sequence[str] = ()) -> dict[str, Param]:
     """The form of `ingest_binlog`; left empty, it requests everything that is pending.
 
     Args:
-        alone: As for `source_field`.
+        sources: As for `source_field`.
     """
     time: dict[str, Any] = {"type": ["null", "string"], "format": "date-time", **_in_words(TIME)}
     return {
-        "source": source_field(alone),
+        "source": source_field(sources),
         "tables": tables_field(),
         "start": Param(
             None,
@@ -110,6 +114,27 @@ def run_form(alone: str | None = None) -> dict[str, Param]:
     }
 
 
+def request_fields() -> dict[str, Param]:
+    """The fields of `run_form` for a DAG whose author has chosen the source."""
+    form = run_form()
+    return {name: form[name] for name in _OF_A_REQUEST}
+
+
+def request_of(params: Mapping[str, Any], now: int) -> dict[str, Any]:
+    """What a run's parameters request of a source; fields that its DAG does not have are empty.
+
+    Args:
+        params: The run's parameters.
+        now: Microseconds UTC.
+
+    Raises:
+        Usage: Two fields contradict each other.
+    """
+    request = {**dict.fromkeys(_OF_A_REQUEST), **{name: params[name] for name in _OF_A_REQUEST if name in params}}
+    _check_together(request, now)
+    return request
+
+
 def _sources() -> list[str]:
     """Names of the settings' sources; none if the settings cannot be read here: the first step reports why."""
     if SETTINGS_VARIABLE not in os.environ:
@@ -139,6 +164,10 @@ def check_form(given: Mapping[str, Any], form: ParamsDict, now: int) -> None:
             raise Usage(f"{name} is no field of this form{nearest(name, fields)}", remedy="Start the run again.")
         for kind in form.get_param(name).schema.get("allOf", ()):
             CHECKS[kind["format"]](value)
+    _check_together(given, now)
+
+
+def _check_together(given: Mapping[str, Any], now: int) -> None:
     has_span = _check_span(given.get("start"), given.get("end"), now)
     if given.get("gtid_set") and has_span:
         raise Usage("a run takes a GTID set or a span of time, not both")

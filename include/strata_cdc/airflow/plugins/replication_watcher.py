@@ -1,6 +1,6 @@
 """The replication watcher: an Airflow event trigger that fires for each DDL in the stream of a live server.
 Not here: following and reading the stream (`strata_cdc.tracking.watch.watch_ddl`), who listens
-(`dags/watch_schemas.py`)."""
+(`airflow/watch_schemas.py`)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
-from airflow.triggers.shared_stream import SharedStreamProducer
 
-from plugins.stored_events import stored_payloads
+from strata_cdc.airflow.older import SharedStreamProducer
+from strata_cdc.airflow.plugins.stored_events import stored_payloads
 from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import StrataError, Transient
 from strata_cdc.tracking.watch.notices import read_notice
@@ -51,7 +51,7 @@ class ReplicationWatcher(BaseEventTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What Airflow keeps in its database."""
-        return "plugins.replication_watcher.ReplicationWatcher", {"source": self.source}
+        return "strata_cdc.airflow.plugins.replication_watcher.ReplicationWatcher", {"source": self.source}
 
     def shared_stream_key(self) -> Hashable:
         """One connection for each source; with it, Airflow reports which events it has stored."""

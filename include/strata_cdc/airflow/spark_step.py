@@ -17,18 +17,18 @@ import msgspec
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from dags.docs_link import ChangesLink, DataDocsLink, SparkLink, VerdictLink, data_docs_address
-from dags.task_logs import say, saying
-from dags.xcom import PlannedRun, read_planned
+from strata_cdc.airflow.docs_link import ChangesLink, DataDocsLink, SparkLink, VerdictLink, data_docs_address
+from strata_cdc.airflow.task_logs import say, saying
+from strata_cdc.airflow.xcom import PlannedRun, read_planned
 from strata_cdc.config.engines import Engine
 from strata_cdc.counted import counted
-from strata_cdc.errors import LakeUnavailableError, RunClearedError, Transient
+from strata_cdc.errors import LakeUnavailableError, Permanent, RunClearedError, Transient
 from strata_cdc.files.stored import decode_stored
 from strata_cdc.pipeline.steps import CHECK, DECODE, StepOnSpark, following
 from strata_cdc.quality.check.progress import CheckProgress
 from strata_cdc.runs.spark_output import is_progress, is_report, job_failure, pages_of
 from strata_cdc.runs.specs import DecodeReport
-from strata_cdc.startup.spark import JOBS, TASK_VARIABLE, needed_by_spark, short_job
+from strata_cdc.startup.spark import JOBS, TASK_VARIABLE, how_to_fix, mixed_spark, needed_by_spark, short_job
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
@@ -158,7 +158,14 @@ class SparkStep(SparkSubmitOperator):
                 tell(self.result(report))
 
     def _on_spark(self, planned: PlannedRun, context: Context) -> str:
-        """Submits the job and waits for it; its report, empty if it printed none."""
+        """Submits the job and waits for it; its report, empty if it printed none.
+
+        Raises:
+            Permanent: Two versions of Spark are installed over each other.
+        """
+        mixed = mixed_spark()
+        if mixed is not None:
+            raise Permanent(mixed, remedy=f"In the environment of Airflow's workers: {how_to_fix(mixed)}")
         self.application_args = ["--run-url", planned.run_url, *self.arguments(planned)]
         # The connection may be in one of the variables that Spark does not get.
         self._hook = self._get_hook()

@@ -1,12 +1,12 @@
 """When the readers' data gets too old: from when a run's deadline counts, and the message when it is missed.
-Not here: how old the data may get (`dags/freshness.py`), registering with Airflow (`freshness.py`: Airflow makes
-another module of a plugin's own file)."""
+Not here: how old the data may get (`airflow/freshness.py`)."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.plugins_manager import AirflowPlugin
 from airflow.sdk.definitions.deadline import BaseDeadlineReference
 
 from strata_cdc.counted import counted
@@ -51,3 +51,10 @@ async def tell_stale(minutes: int, context: dict[str, Any]) -> None:
         run["dag_run_id"],
         run["dag_id"],
     )
+
+
+class FreshnessPlugin(AirflowPlugin):
+    """Registers with Airflow from when a deadline counts."""
+
+    name = "strata_freshness"
+    deadline_references = [SpanStart]  # noqa: RUF012  Airflow's form

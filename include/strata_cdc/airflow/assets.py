@@ -10,7 +10,7 @@
 
 Names are escaped as in URLs: a raw `#`, `?` or `/` would name the asset of another table.
 
-Not here: who sends the events (`steps.py`, `plugins/replication_watcher.py`)."""
+Not here: who sends the events (`steps.py`, `airflow/plugins/replication_watcher.py`)."""
 
 from __future__ import annotations
 

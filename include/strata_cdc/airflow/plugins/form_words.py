@@ -1,6 +1,6 @@
 """What is wrong with a field of a form, in words: Airflow refuses a run before it starts, and shows the error raised
 here to the person who filled in the form, or called REST. Without this plugin the first task reports the same.
-Not here: the checks of fields (`strata_cdc.runs.form_fields`), the forms (`dags/forms.py`).
+Not here: the checks of fields (`strata_cdc.runs.form_fields`), the forms (`airflow/forms.py`).
 
 Airflow checks a form by its JSON schema. If a value does not match a pattern, Airflow shows the pattern and the schema
 around it; an error that the check of a format raises is shown as it is.
