@@ -78,8 +78,12 @@ from airflow.dag_processing.dagbag import DagBag
 bag = DagBag(FOLDER)
 assert bag.import_errors == {}, bag.import_errors
 print(json.dumps({
-    name: {"file": dag.fileloc, "tags": sorted(dag.tags), "tasks": len(dag.tasks),
-           "owners": sorted({task.owner for task in dag.tasks}), "timetable": str(getattr(dag.timetable, "summary", None))}
+    name: {
+        "file": dag.fileloc,
+        "tags": sorted(dag.tags),
+        "owners": sorted({task.owner for task in dag.tasks}),
+        "timetable": str(getattr(dag.timetable, "expression", None)),
+    }
     for name, dag in bag.dags.items()
 }))
 """

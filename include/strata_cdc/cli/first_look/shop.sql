@@ -1,0 +1,10 @@
+CREATE DATABASE shop;
+CREATE TABLE shop.items (id INT PRIMARY KEY, price INT, state ENUM('new', 'sold'));
+INSERT INTO shop.items VALUES (1, 100, 'new'), (2, 250, 'sold');
+ALTER TABLE shop.items ADD COLUMN tag VARCHAR(10) FIRST;
+INSERT INTO shop.items VALUES ('x', 3, 300, 'new');
+ALTER TABLE shop.items RENAME COLUMN price TO amount, MODIFY state ENUM('sold', 'new', 'gone');
+UPDATE shop.items SET amount = 120 WHERE id = 1;
+ALTER TABLE shop.items DROP COLUMN tag, ADD COLUMN note VARCHAR(20) AFTER amount;
+DELETE FROM shop.items WHERE id = 2;
+INSERT INTO shop.items VALUES (4, 400, 'first', 'gone');
