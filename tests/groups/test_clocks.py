@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 
 from strata_cdc.binlog.protocol.connection import ServerAddress
 from strata_cdc.binlog.protocol.server_clocks import Clocks, Server, ServerMoment, corrections, owned_gtids
-from strata_cdc.errors import SourceSettingsError
 from strata_cdc.position.sets import GtidSet
 
 if TYPE_CHECKING:
@@ -132,12 +132,17 @@ def test_what_a_server_owns():
 
 @pytest.mark.mysql
 def test_mariadb_logs_no_commit_times(mariadb_server: MariadbServer) -> None:
-    """A transaction has the time at which its last statement began, or any time that the session sets."""
+    """A transaction has the time at which its last statement began, or any time that the session sets: so the server's
+    clock and position prove nothing of what comes next."""
     with mariadb_server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("CREATE OR REPLACE DATABASE times")
         cursor.execute("CREATE TABLE times.t (a INT)")
         cursor.execute("SET timestamp = 1000000000")
         cursor.execute("INSERT INTO times.t VALUES (1)")
+        cursor.execute("SELECT @@GLOBAL.gtid_binlog_pos")
+        [[executed]] = cursor.fetchall()
     assert (1_000_000_000).to_bytes(4, "little") + b"\xa2" in mariadb_server.binlogs()[-1].read_bytes()
-    with pytest.raises(SourceSettingsError, match="does not log"):
-        Server(ServerAddress.from_url(mariadb_server.url)).ask()
+    found = Server(ServerAddress.from_url(mariadb_server.url)).measure()
+    assert not found.proves_idleness
+    assert (str(found.executed), found.server_uuid) == (executed, "gtid_domain_id 0, server_id 1")
+    assert abs(found.clock - time.time_ns() // 1000) < 10_000_000

@@ -10,6 +10,9 @@ from strata_cdc.errors import InvalidGtidSetError
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import NOTHING, ExecutedBuilder, parse_executed
 from strata_cdc.position.sets import Gtid, GtidSet
+from strata_cdc.position.source_position import PartialTransaction, SourcePosition
+from strata_cdc.position.token import Token
+from strata_cdc.position.token_text import from_text, to_text
 from tests.position.domain_positions import domain_gtids
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -98,3 +101,12 @@ def test_two_families_are_not_mixed():
 def test_what_is_no_position_is_refused(text):
     with pytest.raises(InvalidGtidSetError):
         DomainSet.parse(text)
+
+
+@given(domain_gtids)
+def test_a_token_inside_the_first_transaction_of_all_is_read(gtid):
+    """Former versions wrote the position before it as one of no family."""
+    for nothing in (NOTHING, DomainSet()):
+        part = PartialTransaction(gtid, 1)
+        token = Token((SourcePosition("s", nothing, parts=(part,)),))
+        assert from_text(to_text(token)) == token

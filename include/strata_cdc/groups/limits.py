@@ -22,4 +22,7 @@ class GroupLimits:
     least_bytes: int = 64 << 10
     """Everything smaller counts as this size: a silent reader also puts something in, again and again until it is
     taken."""
+    most_ahead: int = 3_600_000_000
+    """How far in the future a transaction of a source without commit times may be (microseconds): it waits until its
+    time, and so does all that follows it. Farther ones are an error."""
     decode: DecodeLimits = DECODE_LIMITS

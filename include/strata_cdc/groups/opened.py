@@ -9,9 +9,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, cast
 
 from strata_cdc.binlog.protocol.server_clocks import Clocks
-from strata_cdc.errors import BinlogPurgedError
+from strata_cdc.errors import BinlogPurgedError, SourceSettingsError
 from strata_cdc.groups.arrivals import Arrivals, EnteredHop
 from strata_cdc.groups.batch import GroupBatch
+from strata_cdc.groups.logged_times import error_ahead, refuse_ahead, refuse_unordered
 from strata_cdc.groups.merge import Merge
 from strata_cdc.groups.pieces import HopPiece, SpanTransactions
 from strata_cdc.groups.progress import GroupProgress
@@ -20,11 +21,13 @@ from strata_cdc.groups.rendering import GroupHeartbeat
 from strata_cdc.groups.twice import refuse_one_server
 from strata_cdc.groups.vector import GroupPosition
 from strata_cdc.groups.watch import Watch
+from strata_cdc.position.executed import has_commit_times
 from strata_cdc.streams.decoding import StreamBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
+    from strata_cdc.binlog.protocol.server_clocks import ServerMoment
     from strata_cdc.errors import StrataError
     from strata_cdc.groups.due import DueTransactions
     from strata_cdc.groups.hops import Hop
@@ -83,10 +86,7 @@ class OpenedGroup:
                 if (yield from self._batches(self._merge.due())):
                     last_heartbeat = time.monotonic()
                 self._raise_if_stuck()
-                placed = self._arrivals.placed
-                self._readers.go_on(
-                    [name for name in self._readers.names if name in placed or not self._merge.may_read(name)]
-                )
+                self._readers.go_on(self._paused())
                 self._watch.look(self._merge, time.time())
                 if time.monotonic() - last_heartbeat >= pause and self._is_placed():
                     yield self._heartbeat()
@@ -111,6 +111,9 @@ class OpenedGroup:
         refuse_one_server(self._request.group.name, self._clocks.servers(path.active))
 
     def _begin(self, name: str) -> None:
+        request = self._request
+        is_mariadb = not self._clocks.prove_idleness(name)
+        refuse_unordered(request.sources[name], request.path, is_mariadb=is_mariadb)
         start, until = self._request.starts.bounds(name, self._clocks)
         # A server that has stopped answering since then delays the group, but does not end its stream.
         self._readers.begin(name, start, until, has_answered=bool(self._clocks.servers([name])))
@@ -134,7 +137,7 @@ class OpenedGroup:
         try:
             for name in new:
                 self._begin(name)
-        except BinlogPurgedError as error:
+        except (BinlogPurgedError, SourceSettingsError) as error:
             # What the old sources have is yielded first.
             self._failed.update(dict.fromkeys(new, error))
 
@@ -156,8 +159,7 @@ class OpenedGroup:
 
     def _arrive(self, source: str, what: SpanTransactions | EnteredHop | FromReader) -> None:
         if isinstance(what, SpanTransactions):
-            self._progress = self._progress.with_begin(source, what.place(0).before)
-            self._merge.arrive(source, self._clocks.translate(source, what.times), what)
+            self._arrive_in_order(source, what)
         elif isinstance(what, EnteredHop):
             self._give(what.hop, what.places)
         elif isinstance(what, ReaderPosition):
@@ -165,11 +167,34 @@ class OpenedGroup:
         elif isinstance(what, Ended):
             self._take_end(source, what)
         elif isinstance(what, Proof):
-            self._clocks.note(source, what.moment)
-            self._merge.prove(source, self._clocks.in_group(source, what.moment.clock))
-            self._watch.answers(source)
+            self._take_answer(source, what.moment)
         elif isinstance(what, Unreachable):
             self._watch.is_gone(source, what.error, time.time())
+
+    def _take_answer(self, source: str, moment: ServerMoment) -> None:
+        self._clocks.note(source, moment)
+        self._watch.answers(source)
+        if moment.proves_idleness:
+            self._merge.prove(source, self._clocks.in_group(source, moment.clock))
+        else:
+            self._watch.waits_for_next(source)
+
+    def _arrive_in_order(self, source: str, piece: SpanTransactions) -> None:
+        times = self._clocks.translate(source, piece.times)
+        if not piece.has_commit_times and self._request.starts.asks_servers:
+            error = refuse_ahead(piece, times, self._latest)
+            if error is not None:
+                self._failed[source] = error.located(source=source)
+            times = times[: len(piece)]
+            self._watch.look_ahead(source, times, self._clocks.now())
+        if len(piece):
+            self._progress = self._progress.with_begin(source, piece.place(0).before)
+            self._merge.arrive(source, times, piece)
+
+    @property
+    def _latest(self) -> int:
+        """The last time that a transaction of a source without commit times may have (microseconds UTC)."""
+        return self._clocks.now() + self._request.limits.most_ahead
 
     def _take_end(self, source: str, end: Ended) -> None:
         if end.place is not None:
@@ -189,8 +214,15 @@ class OpenedGroup:
         if waits or place.source in self._progress.hidden:
             return
         self._progress = self._progress.with_place(place)
-        # If a clock has been set back, the commit clock of its stream is in the future for a while.
         reached = self._clocks.in_group(place.source, place.committed_at)
+        if not has_commit_times(place.position):
+            if self._request.starts.asks_servers and reached > self._latest:
+                self._failed[place.source] = error_ahead(reached).located(source=place.source)
+            else:
+                # Nothing that comes is before the largest time so far.
+                self._merge.prove(place.source, reached)
+            return
+        # If a clock has been set back, the commit clock of its stream is in the future for a while.
         if reached <= self._clocks.now():
             self._merge.prove(place.source, reached)
 
@@ -218,8 +250,8 @@ class OpenedGroup:
 
     def _paused(self) -> list[str]:
         """Sources that must not be read further for now."""
-        placed = self._arrivals.placed
-        return [name for name in self._readers.names if name in placed or not self._merge.may_read(name)]
+        stopped = self._arrivals.placed.union(self._failed)
+        return [name for name in self._readers.names if name in stopped or not self._merge.may_read(name)]
 
     def _raise_if_stuck(self) -> None:
         """Raises a source's fault when the watermark waits for that source: then everything before the fault has been

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.groups.vector import NOWHERE, inside_of
+from strata_cdc.position.sets import DomainWriter
 from strata_cdc.streams.decoding import StreamBatch, row_ordinals, row_seqs
 from strata_cdc.streams.places import Places
 from strata_cdc.streams.positions import Held, gtid_spans_of
@@ -67,9 +68,17 @@ class SpanTransactions:
         return self.seqs - self.own.batch.first_seq
 
     @property
+    def has_commit_times(self) -> bool:
+        """Whether the source's log has the times of commits (MySQL)."""
+        return not any(isinstance(sid, DomainWriter) for sid in self.own.batch.sids)
+
+    @property
     def times(self) -> Ints:
-        """The commit time of each transaction, by its server's clock."""
-        return self.own.batch.commit_timestamps[self.rows]
+        """The commit time of each transaction, by its server's clock; of a log without such times, by the commit clock
+        of the source's stream, so that the position alone decides it."""
+        batch = self.own.batch
+        times = batch.commit_timestamps if self.has_commit_times else batch.committed_at
+        return times[self.rows]
 
     def held_by(self, executed: Executed) -> Mask:
         """For each transaction, whether a GTID set has it."""

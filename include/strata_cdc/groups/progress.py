@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from strata_cdc.position.executed import NOTHING
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -42,7 +44,9 @@ class GroupProgress(Struct, frozen=True):
         known = self.vector.places.get(place.source)
         if known is not None and place.is_within(known):
             return self
-        return replace(self, vector=self.vector.moved(place if known is None else known.union(place)))
+        # Nothing, as a server without transactions reports it, is of no family (`NOTHING`).
+        is_begin = known is None or known.position == NOTHING
+        return replace(self, vector=self.vector.moved(place if known is None or is_begin else known.union(place)))
 
     def behind(self, vector: GroupPosition) -> GroupProgress:
         """Returns the progress after what is yielded."""

@@ -3,7 +3,7 @@ Not here: the merge (`merge.py`), what happens with its result (`stream.py`).
 
 A silent source proves by its position that nothing is missing. Its reader requests the server's time, and everything
 that the server has executed. When the stream has all of this, everything before that time has been read. A time alone
-proves nothing.
+proves nothing. Nor does MariaDB, whose next transaction may have an earlier time (`ServerMoment.proves_idleness`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ReaderPosition(Struct, frozen=True):
 
 
 class Proof(Struct, frozen=True):
-    """Everything that was committed before a time of the server's clock has been read."""
+    """Everything that the server had executed at a time of its clock has been read."""
 
     moment: ServerMoment
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from strata_cdc.errors import BinlogPurgedError, StrataError, Usage
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.position.executed import NOTHING, is_executed
+from strata_cdc.position.executed import NOTHING, has_commit_times, is_executed
 from strata_cdc.position.token_text import from_text
 from strata_cdc.streams.live_handover import LiveServer
 from strata_cdc.streams.positions import Edge, micros, parse_time, place_of
@@ -166,9 +166,14 @@ class Starts:
         return _in_its_time(self._until, source, clocks)
 
     def least(self, source: str, clocks: Clocks) -> int:
-        """Returns the least time of the group (microseconds UTC) at which a transaction of the source can come."""
+        """Returns the least time of the group (microseconds UTC) at which a transaction of the source can come.
+
+        Without commit times, the times of a source are those of its stream's commit clock, whatever a token has as its
+        time: tokens that were merged or made by hand have another one, or none.
+        """
         places = self._start if isinstance(self._start, dict) else {}
-        found = clocks.in_group(source, places[source].committed_at) if source in places else 0
+        is_known = source in places and has_commit_times(places[source].position)
+        found = clocks.in_group(source, places[source].committed_at) if is_known else 0
         hop = self._path.hop_to(source)
         # After a switchover, the old sources have the time of the switchover (`HopPlace`).
         ended = max((places[name].committed_at for name in hop.old if name in places), default=0) if hop else 0

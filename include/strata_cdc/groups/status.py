@@ -10,9 +10,10 @@ from msgspec import Struct
 from strata_cdc.binlog.protocol.server_clocks import Server, corrections
 from strata_cdc.clock import from_micros
 from strata_cdc.errors import StrataError
+from strata_cdc.groups.logged_times import ADVICE, WAITS
 from strata_cdc.groups.twice import refuse_one_server
 from strata_cdc.landing.landed import LandedStream
-from strata_cdc.position.executed import parse_executed
+from strata_cdc.position.executed import has_commit_times, parse_executed
 from strata_cdc.progress.status import source_status
 from strata_cdc.selection.wanted import unmatched_settings
 from strata_cdc.store.database import OnMissing, open_store
@@ -43,6 +44,9 @@ class MemberStatus(Struct, frozen=True):
     """Why its server does not answer."""
     unmatched: tuple[str, ...] = ()
     """Messages about patterns of its settings that match no table: nothing of these is published."""
+    proves_idleness: bool = True
+    """Whether its position proves that nothing from before is to come. Not of MariaDB: `until` is the time of its last
+    transaction, however long ago that was."""
 
 
 class GroupStatus(Struct, frozen=True):
@@ -62,6 +66,10 @@ class GroupStatus(Struct, frozen=True):
     held_since: int = 0
     """Since when the watermark waits for it: microseconds UTC, in the group's time; 0: the source has no interval."""
 
+    def of(self, source: str) -> MemberStatus:
+        """Returns the state of one of its sources."""
+        return next(member for member in self.members if member.source == source)
+
     def to_json(self) -> dict[str, Any]:
         """Returns the state as plain values."""
         return to_plain(self)
@@ -69,9 +77,10 @@ class GroupStatus(Struct, frozen=True):
     def line(self) -> str:
         """Returns the state in one line, for people and logs."""
         unmatched = "".join(f"; {member.source}: {what}" for member in self.members for what in member.unmatched)
-        why = next(
-            (f" ({member.error})" for member in self.members if member.source == self.held_by and member.error), ""
-        )
+        holder = self.of(self.held_by)
+        why = f" ({holder.error})" if holder.error else ""
+        if not why and not holder.proves_idleness:
+            why = f" ({WAITS}; {ADVICE})"
         if not self.watermark:
             return f"group {self.group}: no watermark yet: {self.held_by} has no interval{why}{unmatched}"
         return (
@@ -108,20 +117,24 @@ def group_status(group: Group, *, now: int) -> GroupStatus:
     for source in group.sources:
         engine = open_store(source.store_url, OnMissing.EMPTY)
         status = source_status(source, engine, now=now)
-        unmatched = unmatched_settings(source, engine, LandedStream.open(source.lake, source.name))
+        landed, moment = LandedStream.open(source.lake, source.name), measured.get(source.name)
+        unmatched = unmatched_settings(source, engine, landed)
         engine.dispose()
         correction = corrected.get(source.name)
         amount = correction.amount if correction else 0
+        proves = moment.proves_idleness if moment else has_commit_times(landed.executed())
+        until = _until(status, moment) if proves else _logged_until(status, landed)
         members.append(
             MemberStatus(
                 source.name,
-                max(0, _until(status, measured.get(source.name)) - amount),
+                max(0, until - amount),
                 max(0, status.landed_until - amount),
                 sum(table.owed_rows for table in status.tables),
                 correction.amount / 1e6 if correction else None,
                 correction.bound / 1e6 if correction else None,
                 errors.get(source.name),
                 tuple(unmatched),
+                proves,
             )
         )
     first = min(members, key=lambda member: (member.until, member.source))
@@ -138,6 +151,16 @@ def group_status(group: Group, *, now: int) -> GroupStatus:
 
 def _time(micros: int) -> str:
     return f"{from_micros(micros):%Y-%m-%d %H:%M:%S}"
+
+
+def _logged_until(status: SourceStatus, landed: LandedStream) -> int:
+    """The same of a source without commit times. What comes next may have an earlier time than the newest interval's
+    end, but none before the largest time that was logged so far."""
+    if not status.unowned:
+        return status.landed_until if status.owned_until else 0
+    first = max(status.owned_seq + 1, landed.first_seq)
+    reached = landed.record_at(first)[1].committed_at if first <= landed.last_seq else status.landed_until
+    return min(status.owned_until, reached)
 
 
 def _until(status: SourceStatus, moment: ServerMoment | None) -> int:

@@ -2,7 +2,8 @@
 Not here: what new sources of a switchover have of old sources; that is excluded (`copies.py`).
 
 A replica of another member has the member's transactions with the same GTIDs, but from another server and at other
-times. This is detected when the same GTID comes from both.
+times. This is detected when the same GTID comes from both. MariaDB's GTIDs name no server, but its number: servers
+that have one number in one domain are taken for one.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ def refuse_one_server(group: str, servers: Mapping[str, str]) -> None:
 
     Args:
         group: Name of the group.
-        servers: UUIDs of the servers, by source.
+        servers: `ServerMoment.server_uuid` of the servers, by source.
 
     Raises:
-        SettingsError: Two sources are the same server; both are named.
+        SettingsError: Two sources are the same server, or MariaDB servers with the same number in the same domain; both
+            are named.
     """
     known: dict[str, str] = {}
     for source, uuid in sorted(servers.items()):
@@ -41,7 +43,8 @@ def refuse_one_server(group: str, servers: Mapping[str, str]) -> None:
                 f"{other} and {source} of the group {group} are one server ({uuid}): each change would come twice",
                 source=source,
                 remedy=f"Leave one of them out of `sources` of groups.{group}, or let its connection name another "
-                "server.",
+                "server. MariaDB servers with one server_id and one gtid_domain_id give the same GTIDs: let each have "
+                "a server_id of its own.",
             )
 
 
@@ -76,7 +79,8 @@ class Given:
             gtid=gtid,
             remedy=f"If one is a replica of the other, or both are of a third server, leave one out of `sources` of "
             f"groups.{self._group}; if one took over from the other, write a journal (docs/groups.md); if only some "
-            "tables are copied to both, name the others: --table.",
+            "tables are copied to both, name the others: --table. MariaDB servers that had one server_id in one domain "
+            "have such GTIDs, too: give each a server_id of its own, and begin after that.",
         )
 
 

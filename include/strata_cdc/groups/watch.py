@@ -6,9 +6,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from strata_cdc.groups.logged_times import ADVICE, WAITS
 from strata_cdc.streams.transaction_texts import time_text
 
 if TYPE_CHECKING:
+    from strata_cdc.binlog.kernels.arrays import Ints
     from strata_cdc.errors import StrataError
     from strata_cdc.groups.merge import Merge
 
@@ -27,12 +29,16 @@ class Watch:
             group: Name of the group.
             max_skew: A delay is not logged until it is longer than this (microseconds), and longer than a few seconds.
         """
-        self._group = group
+        self._group, self._max_skew = group, max_skew
         self._patience = max(_LEAST_SECONDS, max_skew / 1e6)
         self._stands_at: int | None = None
         self.since = 0.0
         """When the watermark reached its present value: seconds, by this machine's clock; 0 before the first check."""
         self._said = 0.0
+        self._early: dict[str, int] = {}
+        """When the next line about times in the future may be logged, by source: microseconds UTC."""
+        self._waits: set[str] = set()
+        """Sources that prove nothing by being idle; everything that their servers had executed was read."""
         self.gone: dict[str, tuple[StrataError, float]] = {}
         """Sources whose servers do not answer, with the reason and the time since when."""
 
@@ -55,11 +61,38 @@ class Watch:
     def line(self, merge: Merge[Any]) -> str:
         """Returns the state of the group, in one line."""
         holder = merge.holder or "nobody"
-        why = f" ({self.gone[holder][0].message})" if holder in self.gone else ""
+        why = ""
+        if holder in self.gone:
+            why = f" ({self.gone[holder][0].message})"
+        elif holder in self._waits:
+            why = f" ({WAITS}; {ADVICE})"
         return (
             f"group {self._group}: the watermark is at {time_text(merge.watermark or 0)} since "
             f"{time_text(int(self.since * 1e6))}, held by {holder}{why}; skew {merge.skew / 1e6:.1f} s"
         )
+
+    def waits_for_next(self, source: str) -> None:
+        """Notes that a source is idle, and proves nothing by that."""
+        self._waits.add(source)
+
+    def look_ahead(self, source: str, times: Ints, now: int) -> None:
+        """Logs it if the newest transactions of a source are in the future.
+
+        Args:
+            source: The source.
+            times: Their times, which ascend (microseconds UTC, in the group's time).
+            now: The group's time.
+        """
+        ahead = int(times[-1]) - now if len(times) else 0
+        if ahead > self._max_skew and now >= self._early.get(source, 0):
+            self._early[source] = now + int(_AGAIN_SECONDS * 1e6)
+            _LOG.warning(
+                "group %s: the newest time of %s is %.0f s in the future: what has it, and all that follows in this "
+                "source, waits until then",
+                self._group,
+                source,
+                ahead / 1e6,
+            )
 
     def is_gone(self, source: str, error: StrataError, now: float) -> None:
         """Notes that a server does not answer."""
@@ -69,5 +102,6 @@ class Watch:
 
     def answers(self, source: str) -> None:
         """Notes that a server has answered."""
+        self._waits.discard(source)
         if self.gone.pop(source, None):
             _LOG.warning("group %s: %s answers again", self._group, source)

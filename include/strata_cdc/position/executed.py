@@ -34,6 +34,12 @@ def is_executed(position: object) -> TypeGuard[Executed]:
     return isinstance(position, GtidSet | DomainSet)
 
 
+def has_commit_times(position: object) -> bool:
+    """Whether the log of the servers that count so has the times of commits, by the clock of the server, which no
+    session can set. Not that of MariaDB."""
+    return not isinstance(position, DomainSet)
+
+
 def executed_of(spans: Iterable[tuple[Sid | DomainWriter, Span]]) -> Executed:
     """The position with these transactions alone.
 

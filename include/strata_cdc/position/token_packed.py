@@ -260,7 +260,9 @@ class _Reader:
     def _transaction(self, packed: PackedPart, position: Position) -> Gtid | BinlogPosition:
         if isinstance(position, FilePosition):
             return position.at
-        if packed.distance and isinstance(position, DomainSet) and not isinstance(packed.server, str):
+        # Before the first transaction of a MariaDB server, former versions wrote the empty GTID set of MySQL.
+        is_domains = isinstance(position, DomainSet) or position == GtidSet()
+        if packed.distance and is_domains and not isinstance(packed.server, str):
             return Gtid(DomainWriter(packed.server, packed.spans), packed.distance)
         if packed.distance == 0 or not isinstance(position, GtidSet):
             raise msgspec.DecodeError("a transaction of another kind than the position")

@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from strata_cdc.binlog.events.batch import add_gtids
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.executed import ExecutedBuilder
 from strata_cdc.position.file_position import FilePosition
-from strata_cdc.position.sets import Gtid
+from strata_cdc.position.sets import DomainWriter, Gtid
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.events.batch import TransactionBatch
@@ -23,7 +24,10 @@ class ExecutedAlong:
     """What is executed before each transaction of a batch: most readers request few of these sets, and in order."""
 
     def __init__(self, base: Executed, batch: TransactionBatch, first: int) -> None:
-        """Begins with what is executed before a row of the batch."""
+        """Begins with what is executed before a row of the batch. Nothing is of the batch's family, too: else tokens
+        before and after the first transaction of a MariaDB server would be of two families, and not compare."""
+        if not base and any(isinstance(sid, DomainWriter) for sid in batch.sids):
+            base = DomainSet()
         self._base, self._batch, self._first = base, batch, first
         self._built, self._builder = first, ExecutedBuilder(base)
         self._sets: dict[int, Executed] = {}
@@ -39,7 +43,7 @@ class ExecutedAlong:
             if row < self._built:
                 self._built, self._builder = self._first, ExecutedBuilder(self._base)
             self._grow(row)
-            executed = self._sets[row] = self._builder.build()
+            executed = self._sets[row] = self._builder.build() or self._base
         return executed
 
     def after(self, row: int) -> Executed:

@@ -6,6 +6,10 @@ set, or if another clock is the middle one after a switchover. Another server's 
 from the group's time, in whole steps of `clock_bound`: so clocks that agree are never corrected, and a clock that does
 not is corrected by the same amount whenever it is measured. The order of changes of two servers is right if their
 commit times differ by more than `Correction.bound`; of one server it is always right.
+
+MariaDB logs no reliable times of commits: a session may set the time, a replica logs that of its primary, and 10.11
+that at which the statement began. So its clock and its position prove nothing of what it commits later
+(`ServerMoment.proves_idleness`); the times of such a source are those of its stream's commit clock.
 """
 
 from __future__ import annotations
@@ -18,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from strata_cdc.binlog.protocol.connection import connect, server_errors
+from strata_cdc.binlog.protocol.replication import is_mariadb
 from strata_cdc.errors import SourceSettingsError, SourceUnavailableError, StrataError
-from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.position.executed import NOTHING, parse_executed
 from strata_cdc.position.sets import Gtid
 
@@ -39,6 +43,18 @@ _TIMES: Final = 3
 """How many times a clock is queried: the quickest answer is the most exact."""
 
 
+_MYSQL: Final = (
+    "SELECT CONCAT_WS(';', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), @@GLOBAL.gtid_mode,"
+    " @@GLOBAL.server_uuid, @@GLOBAL.gtid_owned)",
+    "SELECT @@GLOBAL.gtid_executed",
+)
+_MARIADB: Final = (
+    "SELECT CONCAT_WS(';', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), 'ON',"
+    " CONCAT('gtid_domain_id ', @@GLOBAL.gtid_domain_id, ', server_id ', @@GLOBAL.server_id), '')",
+    "SELECT @@GLOBAL.gtid_binlog_pos",
+)
+"""Clock, mode, identity and owned GTIDs; then what was executed. In one column: PyMySQL reads the description of a
+column as slowly as its value, twice a second for each server that is idle."""
 _BEGAN: Final = time.time_ns() - time.monotonic_ns()
 
 
@@ -54,13 +70,15 @@ class ServerMoment(Struct, frozen=True):
     clock: int
     """Its clock, microseconds UTC."""
     executed: Executed
-    """Holds each transaction that was committed before that time."""
+    """Holds each transaction that was committed before that time; of MariaDB, each that was in its binlog by then."""
     ahead: int
     """How far its clock is ahead of this machine's (microseconds)."""
     bound: int
     """By how much `ahead` may be wrong: half of the time that the query took."""
     server_uuid: str = ""
-    """UUID of the server."""
+    """UUID of the server; of MariaDB, what tells its GTIDs from those of other servers: its domain and its number."""
+    proves_idleness: bool = True
+    """Whether nothing that is not in `executed` has an earlier time than `clock`. Not of MariaDB."""
 
 
 class Correction(Struct, frozen=True):
@@ -151,6 +169,10 @@ class Clocks:
     def servers(self, sources: Iterable[str]) -> dict[str, str]:
         """The UUIDs of the servers of some sources, as far as these have answered."""
         return {name: self._measured[name].server_uuid for name in sources if name in self._measured}
+
+    def prove_idleness(self, source: str) -> bool:
+        """As `ServerMoment.proves_idleness`; True of a server that was not measured."""
+        return source not in self._measured or self._measured[source].proves_idleness
 
     def in_group(self, source: str, time_: int) -> int:
         """A time of a server in the group's time (both in microseconds UTC)."""
@@ -259,6 +281,7 @@ class Server:
         """Nothing is opened yet."""
         self._address = address
         self._connection: pymysql.Connection[Any] | None = None
+        self._is_mariadb = False
         self._executed = "", NOTHING
         """Its last GTID set, as a text and as a set: it is the same as long as the server executes nothing."""
 
@@ -293,21 +316,17 @@ class Server:
     def _ask(self) -> ServerMoment:
         if self._connection is None:
             self._connection = connect(self._address, read_seconds=_READ_SECONDS)
-            _refuse_without_commit_times(self._connection)
+            self._is_mariadb = is_mariadb(self._connection)
+        state, everything = _MARIADB if self._is_mariadb else _MYSQL
         with self._connection.cursor() as cursor:
             before = local_micros()
             # A transaction owns its GTID before the time of its commit is written into the binlog, and until it is in
             # gtid_executed (8.0 on, sql/binlog.cc, `process_flush_stage_queue`). So whatever was committed before the
             # first statement began is in one of the two, if they are read in this order.
-            # In one column: PyMySQL reads the description of a column as slowly as its value, twice a second for each
-            # server that is idle.
-            cursor.execute(
-                "SELECT CONCAT_WS(';', TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), @@GLOBAL.gtid_mode,"
-                " @@GLOBAL.server_uuid, @@GLOBAL.gtid_owned)"
-            )
+            cursor.execute(state)
             [said] = cursor.fetchone() or ("0;;;",)
             after = local_micros()
-            cursor.execute("SELECT @@GLOBAL.gtid_executed")
+            cursor.execute(everything)
             [executed] = cursor.fetchone() or ("",)
         clock, mode, uuid, owned = said.split(";")
         if mode != "ON":
@@ -320,19 +339,8 @@ class Server:
         with_owned = self._executed[1]
         for gtid in owned_gtids(owned):
             with_owned = with_owned.add(gtid)
-        return ServerMoment(int(clock), with_owned, int(clock) - (before + after) // 2, (after - before + 1) // 2, uuid)
-
-
-def _refuse_without_commit_times(connection: pymysql.Connection[Any]) -> None:
-    """Refuses MariaDB: the time in its GTID events is what the session has set as `timestamp`, on a replica that of the
-    primary, and in 10.11 when the last statement began. So a transaction may come with a time long past."""
-    version = str(connection.get_server_info())
-    if Flavour.parse(version).vendor is Vendor.MARIADB:
-        raise SourceSettingsError(
-            f"a group orders transactions by the times of their commits, which MariaDB ({version}) does not log "
-            "reliably",
-            remedy="Read this source by a stream of its own: `strata stream`.",
-        )
+        ahead, bound = int(clock) - (before + after) // 2, (after - before + 1) // 2
+        return ServerMoment(int(clock), with_owned, ahead, bound, uuid, not self._is_mariadb)
 
 
 def owned_gtids(text: str) -> list[Gtid]:

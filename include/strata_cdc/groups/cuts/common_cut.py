@@ -37,8 +37,12 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.config.settings import Group, Source
-    from strata_cdc.groups.status import GroupStatus
+    from strata_cdc.groups.status import GroupStatus, MemberStatus
 
+_LOGGED: Final = (
+    "MariaDB logs no times of commits: the cut has what was logged with a time before that of the cut, as the group's "
+    "stream has it"
+)
 _MOST_TRIED: Final = 1000
 """How many of the newest ends of intervals are tried as the time of a cut."""
 
@@ -146,49 +150,52 @@ def cut_of(group: Group, status: GroupStatus, at: int | None = None) -> Cut:
                 source=holder,
                 remedy=f"`strata run --source {holder}` publishes what has landed.",
             )
-        sources = [_Intervals(source, engines[source.name], _amount(status, source.name)) for source in group.sources]
+        sources = [_Intervals(source, engines[source.name], status.of(source.name)) for source in group.sources]
         time = _common_time(sources, ends[holder] if at is None else min(at, ends[holder]))
         cuts = [intervals.cut(time) for intervals in sources]
         places = {cut.source: intervals.place(cut.seq, time) for cut, intervals in zip(cuts, sources, strict=True)}
-        doubts = clock_doubts(places, group.clock_bound)
+        logged = [member.source for member in status.members if not member.proves_idleness]
+        doubts = clock_doubts({name: place for name, place in places.items() if name not in logged}, group.clock_bound)
+        doubts |= dict.fromkeys(logged, _LOGGED)
         return Cut(group.name, time, tuple(replace(cut, clock_doubt=doubts.get(cut.source, "")) for cut in cuts))
     finally:
         for engine in engines.values():
             engine.dispose()
 
 
-def _amount(status: GroupStatus, source: str) -> int:
+def _amount(member: MemberStatus) -> int:
     """How far a source's clock is past the group's, as far as it is known (microseconds)."""
-    member = next(member for member in status.members if member.source == source)
     return round((member.clock_correction_seconds or 0) * 1e6)
 
 
 def _published(engine: sa.Engine, source: str, status: GroupStatus) -> int:
     """The time up to which nothing of a source is pending, in the group's time."""
-    member = next(one for one in status.members if one.source == source)
+    member = status.of(source)
     owed = TableIntervalLedger(engine).select(source, [IntervalState.OWED])
     if not owed:
         return member.until
-    return min(member.until, min(piece.start for piece in owed) - _amount(status, source))
+    return min(member.until, min(piece.start for piece in owed) - _amount(member))
 
 
 class _Intervals:
     """The intervals of one source; times are the group's."""
 
-    def __init__(self, source: Source, engine: sa.Engine, amount: int) -> None:
-        self._source, self._engine, self._amount = source, engine, amount
+    def __init__(self, source: Source, engine: sa.Engine, member: MemberStatus) -> None:
+        self._source, self._engine, self._amount = source, engine, _amount(member)
+        self._has_commit_times = member.proves_idleness
         self._all = sorted(IntervalLedger(engine).all(source.name), key=lambda one: one.end)
-        self.ends = [interval.end - amount for interval in self._all]
+        self.ends = [interval.end - self._amount for interval in self._all]
 
     def is_whole(self, time: int) -> bool:
         """Whether everything that was committed before a time is in intervals that end at or before that time."""
         count = bisect_right(self.ends, time)
         # A change whose time is the end of an interval, and that came later, belongs to the next interval (decision 2).
-        if count and self.ends[count - 1] == time:
+        if count and self.ends[count - 1] == time and self._has_commit_times:
             return True
         first = self._all[count - 1].last_seq + 1 if count else self._landed.first_seq
         if first > self._landed.last_seq:
-            return True
+            # Without commit times, what comes next may be before the end of the interval.
+            return self._has_commit_times or self._landed.clock - self._amount >= time
         # The time of what has been deleted since is no longer known.
         is_here = first >= self._landed.first_seq
         return is_here and self._landed.record_at(first)[1].committed_at - self._amount >= time

@@ -3,11 +3,14 @@ Not here: each source by itself (`check_source.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import time
+from typing import TYPE_CHECKING, Final
 
 from strata_cdc.binlog.protocol.server_clocks import Server, corrections
 from strata_cdc.counted import counted
 from strata_cdc.errors import StrataError
+from strata_cdc.groups.logged_times import HEARTBEAT_SQL, WAITS
 from strata_cdc.groups.twice import refuse_one_server
 from strata_cdc.ops.doctor.findings import Finding, error, ok, warning
 from strata_cdc.schema.history.historian import Gap, History
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 
 _KEY = "PRIMARY KEY"
 _ABSENT = "not there"
+_IDLE_SECONDS: Final = 2.5
+_DISPLAY_WIDTH: Final = re.compile(r"(?<=int)\(\d+\)|(?<=^year)\(4\)")
+"""MariaDB shows it, and MySQL does not from 8.0.19 on; no value depends on it."""
 
 
 class Member:
@@ -61,9 +67,17 @@ class Member:
         return f"by {' '.join(statement.split())}{when}" if statement else f"as a {made.origin.value} found it"
 
 
-def check_group(group: Group) -> Iterator[Finding]:
-    """Findings on a group. What fails for one source is a finding."""
-    yield from _check_clocks(group)
+def check_group(group: Group, *, idle_seconds: float = _IDLE_SECONDS) -> Iterator[Finding]:
+    """Findings on a group. What fails for one source is a finding.
+
+    Args:
+        group: The group.
+        idle_seconds: How long a MariaDB source may write nothing.
+    """
+    measured: dict[str, ServerMoment] = {}
+    yield from _measure(group, measured)
+    yield from _check_clocks(group, measured)
+    yield from _check_heartbeats(group, measured, idle_seconds)
     members, failed = [], []
     for source in group.sources:
         try:
@@ -124,11 +138,12 @@ def parts_of(definition: TableDefinition) -> Mapping[str, str]:
 
 def _described(column: Column) -> str:
     charset = f" {column.character_set}" if column.character_set else ""
-    return f"{column.column_type}{charset}{'' if column.nullable else ' not null'}"
+    column_type = _DISPLAY_WIDTH.sub("", column.column_type)
+    return f"{column_type}{charset}{'' if column.nullable else ' not null'}"
 
 
-def _check_clocks(group: Group) -> Iterator[Finding]:
-    measured: dict[str, ServerMoment] = {}
+def _measure(group: Group, measured: dict[str, ServerMoment]) -> Iterator[Finding]:
+    """Measures all servers that answer."""
     for source in group.sources:
         server = Server(source.address)
         try:
@@ -137,6 +152,9 @@ def _check_clocks(group: Group) -> Iterator[Finding]:
             yield error("clocks", f"{source.name}: {failure.message}", failure.remedy)
         finally:
             server.close()
+
+
+def _check_clocks(group: Group, measured: Mapping[str, ServerMoment]) -> Iterator[Finding]:
     try:
         refuse_one_server(group.name, {name: moment.server_uuid for name, moment in measured.items()})
     except StrataError as failure:
@@ -151,3 +169,25 @@ def _check_clocks(group: Group) -> Iterator[Finding]:
             )
         else:
             yield ok("clocks", f"{name}: that of the group, {bound}")
+
+
+def _check_heartbeats(group: Group, measured: Mapping[str, ServerMoment], seconds: float) -> Iterator[Finding]:
+    """Whether the sources that prove nothing by being idle are never idle."""
+    waiting = [source for source in group.sources if source.name in measured]
+    waiting = [source for source in waiting if not measured[source.name].proves_idleness]
+    if not waiting:
+        return
+    time.sleep(seconds)
+    for source in waiting:
+        server = Server(source.address)
+        try:
+            is_idle = server.ask().executed == measured[source.name].executed
+        except StrataError as failure:
+            yield error("heartbeat", f"{source.name}: {failure.message}", failure.remedy)
+            continue
+        finally:
+            server.close()
+        if is_idle:
+            yield warning("heartbeat", f"{source.name}: nothing was written for {seconds} s; {WAITS}", HEARTBEAT_SQL)
+        else:
+            yield ok("heartbeat", f"{source.name}: it writes at least each {seconds} s")
