@@ -149,15 +149,8 @@ class PublishedLedger:
 
     def put(self, given: PublishedInterval) -> None:
         """Stores a note of a commit; publishing an interval again replaces its note."""
-        key = {"source": given.source, "start_at": given.interval_start, "table_name": given.table}
-        values = {
-            "delta_version": given.delta_version,
-            "rows": given.rows,
-            "published_at": given.published_at,
-            "details": to_column(given.details),
-        }
         with writing(self._engine) as connection:
-            _put(connection, published_interval, key, values)
+            store_note(connection, given)
 
     def get(self, source: str, interval_start: int, table: str) -> PublishedInterval | None:
         """The note of one table (`full_names.py`) in one interval."""
@@ -201,6 +194,18 @@ class PublishedLedger:
         query = sa.select(*published_interval.c).where(condition).order_by(*order)
         with reading(self._engine) as connection:
             return [_published(row) for row in connection.execute(query)]
+
+
+def store_note(connection: sa.Connection, given: PublishedInterval) -> None:
+    """Stores a note of a commit, in the transaction of the caller."""
+    key = {"source": given.source, "start_at": given.interval_start, "table_name": given.table}
+    values = {
+        "delta_version": given.delta_version,
+        "rows": given.rows,
+        "published_at": given.published_at,
+        "details": to_column(given.details),
+    }
+    _put(connection, published_interval, key, values)
 
 
 def _put(connection: sa.Connection, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:
