@@ -3,7 +3,9 @@ behind the table port."""
 
 from __future__ import annotations
 
+import os
 import random
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from strata_cdc.errors import AlreadyRunningError, DamagedFileError
 from strata_cdc.tables import commit as commit_module
 from strata_cdc.tables import merge_files as merge_module
 from strata_cdc.tables.commit import OwnedSpan, TableCommit, publish
+from strata_cdc.tables.delta.table import DeltaOutput
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.limits import FileLimits
 from strata_cdc.tables.merge_files import MergedFiles, MergeLimits, delete_merged, merge_files
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 FIELDS = {"id": pa.int32(), "name": pa.string()}
 END = INTERVAL + 6 * FIVE_MINUTES
 PER_INTERVAL = 10
+HOURS_AGO = time.time() - 3 * 3600
 
 
 class DiedError(BaseException):
@@ -234,3 +238,43 @@ def test_who_opened_the_table_before_reads_on_until_the_files_are_deleted(tmp_pa
         {path.split("/")[1] for path in output.open(url).files()}
     )
     assert delete_merged(str(tmp_path), SOURCE, ORDERS, INTERVAL, END, before=later) == 0
+
+
+def test_the_log_is_cut_and_the_table_stays(tmp_path: Path, output: Output) -> None:
+    for number in range(6):
+        put(tmp_path, output, number)
+    url = table_url(str(tmp_path), SOURCE, ORDERS)
+    if isinstance(output, DeltaOutput):
+        DeltaTable(url).create_checkpoint()
+    version, before = output.open(url).version, rows(tmp_path, output)
+    logs = [path for folder in ("_delta_log", "_manifests") for path in Path(url).glob(f"{folder}/*")]
+    for path in logs:
+        os.utime(path, (HOURS_AGO, HOURS_AGO))
+    put(tmp_path, output, 6)
+    trim = {"log_hours": 1, "removed_hours": 2}
+    assert output.open(url).trim(**trim, needed=version - 3) >= version - 3
+    commits = output.open(url).commits_since(version - 2)
+    assert commits is not None
+    assert [commit.added for commit in commits][:1] == [(INTERVAL + 4 * FIVE_MINUTES,)]
+    assert output.open(url).trim(**trim, needed=None) >= 2
+    table = output.open(url)
+    assert table.commits_since(0) is None
+    assert table.commits_since(table.version) == []
+    assert rows(tmp_path, output)[: len(before)] == before
+    put(tmp_path, output, 7)
+    assert merged(tmp_path, output) is not None
+    assert len(rows(tmp_path, output)) == 24
+    assert output.open(url).trim(**trim, needed=None) == 0
+
+
+def test_a_table_keeps_few_commits_and_files(tmp_path: Path) -> None:
+    """By the product's own checkpoints, and with files of former versions of a table that nobody reads any more."""
+    output = OUTPUTS["delta"]
+    url = table_url(str(tmp_path), SOURCE, ORDERS)
+    for number in range(120):
+        put(tmp_path, output, number, 1)
+    for path in Path(url).glob("_delta_log/*"):
+        os.utime(path, (HOURS_AGO, HOURS_AGO))
+    assert output.open(url).trim(log_hours=1, removed_hours=1, needed=None) >= 90
+    assert len(list(Path(url).glob("_delta_log/*.json"))) < 40
+    assert len(rows(tmp_path, output)) == 120
