@@ -54,7 +54,7 @@ def test_all_of_it(world: World) -> None:
 
 
 def test_a_little_at_a_time(world: World) -> None:
-    keeper = ChangesKeeper(world.name, world.settings, pause=3600)
+    keeper = ChangesKeeper(world.name, world.settings, pause=3600, least=0)
     keeper.keep(0)
     assert (intervals(world), len(MergeLedger(world.engine).pending(world.name))) == (1, 2)
     # Another process goes on from there.

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger(__name__)
 PAUSE_SECONDS: Final = 30.0
 """From the end of one upkeep to the next one, between the runs of a source that is followed."""
+LEAST_SECONDS: Final = 0.5
+"""Of an upkeep that has begun, after each run, even if the next run is due."""
 
 
 def keep_changes(source: str, *, settings: Settings, seconds: float | None = None) -> list[MergeStep]:
@@ -57,16 +59,19 @@ class ChangesKeeper:
         source: The source's name.
         settings: The settings.
         pause: Seconds from the end of one upkeep to the next one.
+        least: Seconds that it has after each run, whatever is left until the next one.
     """
 
-    def __init__(self, source: str, settings: Settings, pause: float = PAUSE_SECONDS) -> None:
-        self._source, self._settings, self._pause = source, settings, pause
+    def __init__(
+        self, source: str, settings: Settings, pause: float = PAUSE_SECONDS, least: float = LEAST_SECONDS
+    ) -> None:
+        self._source, self._settings, self._pause, self._least = source, settings, pause, least
         self._steps: Iterator[MergeStep] | None = None
         self._next = 0.0
 
     def keep(self, seconds: float) -> None:
         """Does steps, at least one, until some seconds are over; nothing while it pauses."""
-        began = time.monotonic()
+        began, seconds = time.monotonic(), max(seconds, self._least)
         if self._steps is None:
             if began < self._next:
                 return
