@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,9 +13,12 @@ from strata_cdc.pipeline.keep_changes import ChangesKeeper, keep_changes
 from strata_cdc.pipeline.plan.pending import RunRequest, Take
 from strata_cdc.store.ledgers import IntervalLedger
 from strata_cdc.store.merges import MergeLedger
+from strata_cdc.store.table_intervals import TableIntervalLedger
+from tests.interposed import interposed
 from tests.pipeline.owed_world import BEGIN, EAGER, MINUTE, World
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 PARTS = 8
@@ -93,6 +96,24 @@ def test_what_is_at_work_stays(world: World) -> None:
     world.publish(report)
     assert keep_changes(world.name, settings=world.settings)
     assert intervals(world) == 1
+    world.assert_intervals_are_whole()
+
+
+def test_a_merge_in_the_middle_of_a_plan(world: World) -> None:
+    known = IntervalLedger(world.engine).all(world.name)
+    world.now += 60 * MINUTE
+
+    def between(select: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        world.merge()
+        return select(*given, **named)
+
+    with interposed(between, (TableIntervalLedger, "of_interval")):
+        report = world.plan(RunRequest(known[2].start, known[5].end))
+    assert (report.intervals, report.tables, report.rows) == (1, 2, 2 * PARTS)
+    world.decode(report)
+    world.check(report)
+    world.publish(report)
+    world.assert_nothing_is_lost()
     world.assert_intervals_are_whole()
 
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class ClosedInterval(Struct, frozen=True):
-    """The marks of one interval: it owns the transactions with first_seq < seq <= last_seq, permanently."""
+    """The marks of one interval: it owns the transactions with first_seq < seq <= last_seq, or is part of a longer one
+    that does."""
 
     source: str
     start: int
@@ -68,7 +69,8 @@ class PublishedInterval(Struct, frozen=True):
 
 
 class IntervalLedger:
-    """Marks of closed intervals; those of one source are disjoint and are never changed."""
+    """Marks of closed intervals; those of one source are disjoint. They are never changed, but several may become one
+    (`merges.py`)."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
