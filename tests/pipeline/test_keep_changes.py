@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,11 +34,15 @@ def world(tmp_path: Path) -> World:
         for table in ("a", "b"):
             world.change(table, [number])
         world.now += 1
-        # Without its housekeeping: folders of runs stay.
-        steps = world.steps(RunRequest(end=world.now, take=Take.OWED))
-        for _ in ("land", "plan", "decode", "check", "publish"):
-            next(steps)
+        publish(world)
     return world
+
+
+def publish(world: World) -> None:
+    """A run without its housekeeping: folders of runs stay."""
+    steps = world.steps(RunRequest(end=world.now, take=Take.OWED))
+    for _ in ("land", "plan", "decode", "check", "publish"):
+        next(steps)
 
 
 def intervals(world: World) -> int:
@@ -50,10 +55,27 @@ def test_all_of_it(world: World) -> None:
     lines = [step.line for step in keep_changes(world.name, settings=world.settings)]
     assert lines[0].startswith(f"{PARTS} intervals from ")
     assert [line.rpartition(": ")[2] for line in lines[1:]] == [f"{PARTS} files made 1"] * 2
-    assert (intervals(world), world.runs()) == (1, set())
+    assert intervals(world) == 1
     assert {table: world.published(table) for table in ("a", "b")} == before
     world.assert_intervals_are_whole()
     assert keep_changes(world.name, settings=world.settings) == []
+
+
+def test_folders_of_runs_go(world: World) -> None:
+    """An hour after their last write, once their intervals are part of a longer one; others stay."""
+    world.change("b", [1])
+    world.now += 61 * MINUTE
+    publish(world)
+    others = world.runs()
+    assert len(others) == PARTS + 1
+    assert keep_changes(world.name, settings=world.settings)
+    assert world.runs() == others
+    for path in (world.folder / "lake" / "runs").glob("*/*/*"):
+        os.utime(path, (BEGIN / 1e6, BEGIN / 1e6))
+    (step,) = keep_changes(world.name, settings=world.settings)
+    assert step.line == f"deleted {PARTS} folders of runs whose intervals became part of longer ones"
+    assert world.runs() < others
+    assert len(world.runs()) == 1
 
 
 def test_a_little_at_a_time(world: World) -> None:

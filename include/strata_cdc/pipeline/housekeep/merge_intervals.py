@@ -8,6 +8,7 @@ before its files are merged, while they are, and after it: a process that dies i
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,7 @@ from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.selection.wanted import wanted_tables
 from strata_cdc.store.full_names import full_name
+from strata_cdc.store.ledgers import IntervalLedger
 from strata_cdc.store.merges import MergeLedger
 from strata_cdc.tables.lost import newest_commits, open_changes
 from strata_cdc.tables.merge_files import MergeLimits, delete_merged, merge_files
@@ -42,12 +44,14 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.config.settings import Source
+    from strata_cdc.files.storage import Folder
     from strata_cdc.store.ledgers import ClosedInterval
     from strata_cdc.store.merges import FileMerge, MergeCandidate
 
 _LOG: Final = logging.getLogger(__name__)
 _SECOND: Final = 1_000_000
 _HOUR: Final = 3600 * _SECOND
+_RUNS_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,8 @@ class IntervalMergeLimits:
     """A run that was not published is taken for one that is at work as long as its folder changed in these hours."""
     log_hours: int = 1
     """How long the commits of a table stay in its log, and those that its mirror has not followed: who has read the log
-    must find what follows."""
+    must find what follows. So long the folders of the runs of merged intervals stay, too: a task may still need them.
+    """
     files: MergeLimits = field(default_factory=MergeLimits)
     """Of the merge of one table's files."""
 
@@ -98,6 +103,7 @@ def merge_steps(
         LakeUnavailableError: The lake does not.
     """
     yield from _Merger(source, engine, limits, now()).merge_intervals()
+    yield from _delete_runs(source, engine, now() - limits.log_hours * _HOUR)
     ledger = MergeLedger(engine)
     pending = ledger.pending(source.name)
     known = newest_commits(source.name, engine) if pending else {}
@@ -129,7 +135,6 @@ class _Merger:
             for group in [group for group in groups if len(group) > 1]:
                 intervals = [candidate.interval for candidate in group]
                 if self._ledger.merge(intervals, self._is_wanted(group)):
-                    self._delete_runs(runs, intervals[0].start, intervals[-1].end)
                     made = counted(len(intervals), "interval")
                     yield MergeStep(f"{made} from {moment_key(intervals[0].start)} on became one")
 
@@ -141,7 +146,8 @@ class _Merger:
         rows, states = 0, dict[tuple[str, str], str]()
         for candidate in candidates:
             interval, last = candidate.interval, groups[-1][-1].interval if groups[-1] else None
-            if not candidate.is_settled or interval.end > before or any(run.needs(interval) for run in runs):
+            is_short = interval.end - interval.start < self._span
+            if not (candidate.is_settled and is_short) or self._is_needed(interval, runs, before):
                 groups.append([])
                 continue
             follows = last is None or (last.end, last.last_seq) == (interval.start, interval.first_seq)
@@ -154,6 +160,10 @@ class _Merger:
             rows += candidate.rows
             states |= candidate.states
         return groups
+
+    @staticmethod
+    def _is_needed(interval: ClosedInterval, runs: Sequence[_Run], before: int) -> bool:
+        return interval.end > before or any(run.needs(interval) for run in runs)
 
     def _is_wanted(self, group: Sequence[MergeCandidate]) -> Callable[[str, str], bool]:
         """Whether a table would be published in the interval that a group becomes."""
@@ -189,37 +199,61 @@ class _Merger:
 
     def _run(self, name: str, parsed: RunName) -> _Run:
         folder = run_folder(self._source.lake, self._source.name, name)
-        is_done = not folder.exists(PLAN) or (folder.exists(DECODED) and read_decoded(folder).cleared)
         recent = self._now - self._limits.run_hours * _HOUR
-        is_open = not is_done and any(changed // 1000 > recent for _, changed in folder.stamps().values())
-        return _Run(name, parsed.start, parsed.end + _SECOND, is_done, is_open)
+        is_open = not _is_done(folder) and any(changed // 1000 > recent for _, changed in folder.stamps().values())
+        return _Run(parsed.start, parsed.end + _SECOND, is_open)
 
-    def _delete_runs(self, runs: Sequence[_Run], start: int, end: int) -> None:
-        """Deletes the folders of published runs whose intervals are no more, unless their checks have something to
-        show."""
-        for run in runs:
-            folder = run_folder(self._source.lake, self._source.name, run.name)
-            is_inside = start - _SECOND < run.start and run.end <= end + 2 * _SECOND
-            if run.is_done and is_inside and not list_folders(folder.url):
-                delete_run(folder)
+
+def _is_done(folder: Folder) -> bool:
+    """Whether all of a run is published."""
+    return not folder.exists(PLAN) or (folder.exists(DECODED) and read_decoded(folder).cleared)
 
 
 class _Run(Struct, frozen=True):
     """A run folder."""
 
-    name: str
     start: int
     """Of its first interval, microseconds UTC; up to a second less."""
     end: int
     """Of its last one; up to a second more."""
-    is_done: bool
-    """Whether all of it is published."""
     is_open: bool
     """Whether somebody may be at work on it."""
 
     def needs(self, interval: ClosedInterval) -> bool:
         """Whether an interval must stay as it is for the run."""
         return self.is_open and self.start < interval.end and interval.start < self.end
+
+
+def _delete_runs(source: Source, engine: sa.Engine, before: int) -> Iterator[MergeStep]:
+    """Deletes the folders of published runs from before a time (microseconds UTC) whose intervals are part of longer
+    ones. Those whose checks have something to show stay."""
+    found = ((name, RunName.parse(name)) for name in list_folders(runs_url(source.lake, source.name)))
+    runs = [(name, run) for name, run in found if run is not None and run.end < before]
+    if not runs:
+        return
+    first, last = min(run.start for _, run in runs), max(run.end for _, run in runs)
+    marks = IntervalLedger(engine).overlapping(source.name, first, last + _SECOND)
+    starts = [interval.start for interval in marks]
+    count = 0
+    for name, run in runs:
+        # Names have whole seconds.
+        at = bisect_right(starts, run.start + _SECOND) - 1
+        is_part = (
+            at >= 0 and run.end <= marks[at].end and run.end - run.start + 2 * _SECOND < marks[at].end - starts[at]
+        )
+        folder = run_folder(source.lake, source.name, name)
+        if is_part and not list_folders(folder.url) and _is_done(folder) and not _is_younger(folder, before):
+            delete_run(folder)
+            count += 1
+            if count % _RUNS_AT_ONCE == 0:
+                yield MergeStep(f"deleted {_RUNS_AT_ONCE} folders of runs whose intervals became part of longer ones")
+    if count % _RUNS_AT_ONCE:
+        made = counted(count % _RUNS_AT_ONCE, "folder")
+        yield MergeStep(f"deleted {made} of runs whose intervals became part of longer ones")
+
+
+def _is_younger(folder: Folder, before: int) -> bool:
+    return any(changed // 1000 >= before for _, changed in folder.stamps().values())
 
 
 def _merge_files(
