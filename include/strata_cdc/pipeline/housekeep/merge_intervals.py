@@ -37,6 +37,7 @@ from strata_cdc.store.merges import MergeLedger
 from strata_cdc.tables.lost import newest_commits, open_changes
 from strata_cdc.tables.merge_files import MergeLimits, delete_merged, merge_files
 from strata_cdc.tables.port import CommitConflictError, OutputError
+from strata_cdc.unforeseen import as_told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -270,9 +271,10 @@ def _merge_files(
     span = waiting.start_at, waiting.end_at
     try:
         done = merge_files(source.lake, source.name, name, *span, known=known.get(name), limits=limits.files)
-    except StrataError as error:
-        _LOG.warning("files of %s could not be merged: %s", where, error)
-        return MergeStep(f"{where}: files stay as they are: {error}", is_problem=True)
+    except Exception as error:  # noqa: BLE001  one table's error must stop no other
+        told = as_told(error, str(name))
+        _LOG.warning("files of %s could not be merged: %s", where, told)
+        return MergeStep(f"{where}: files stay as they are: {told}", is_problem=True)
     version = None if done is None else done.version
     ledger.note_merged(waiting, full_name(name.database, name.table), version, now=now())
     if done is None:
