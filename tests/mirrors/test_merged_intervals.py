@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from strata_cdc.config.settings import SourceSettings
 from strata_cdc.pipeline.housekeep.merge_intervals import IntervalMergeLimits, merge_steps
 from strata_cdc.pipeline.plan.pending import RunRequest, Take
+from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.ledgers import IntervalLedger
+from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.read import published_tables, read_columns
 from tests.mirrors.world import MirrorWorld
 from tests.seeds import seeds
@@ -53,7 +56,7 @@ def merging(world: MirrorWorld, *, most: int = 1, rows: int = 1_000_000) -> Iter
         "",
         SourceSettings("unused", merge_minutes=60, keep_merged_hours=0),
     )
-    limits = IntervalMergeLimits(most=most, age_seconds=0, rows=rows, run_hours=-1_000_000)
+    limits = IntervalMergeLimits(most=most, age_seconds=0, rows=rows, run_hours=-1_000_000, log_hours=0)
     return merge_steps(world.source, world.engine, limits=limits, now=lambda: time.time_ns() // 1000 + HOUR)
 
 
@@ -125,6 +128,9 @@ def test_mirrors_go_on_and_changes_stay(world: MirrorWorld, tmp_path: Path, seed
             update(world)
         if chance.random() < 0.15:
             world.publish(a_past(world, chance))
+        if chance.random() < 0.2:
+            # Before it, the log may be cut, as far as the mirror has followed.
+            DeltaTable(table_url(world.lake, world.name, TableName("shop", chance.choice(TABLES)))).create_checkpoint()
         if steps is None and chance.random() < 0.5:
             steps = merging(world, rows=chance.choice([10, 50, 1_000_000]))
         # An upkeep ends anywhere, and others begin beside it.
