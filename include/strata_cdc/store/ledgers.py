@@ -98,6 +98,12 @@ class IntervalLedger:
         intervals = self._select((closed_interval.c.source == source) & (closed_interval.c.start_at == start))
         return intervals[0] if intervals else None
 
+    def at(self, source: str, time: int) -> ClosedInterval | None:
+        """The interval that has a commit time (microseconds UTC); None if there is none."""
+        columns = closed_interval.c
+        intervals = self._select((columns.source == source) & (columns.start_at <= time) & (columns.end_at > time))
+        return intervals[0] if intervals else None
+
     def close(self, interval: ClosedInterval, tables: Sequence[TableInterval] = ()) -> ClosedInterval:
         """Stores the marks, and what is pending between them, unless the interval's time is owned already.
 
