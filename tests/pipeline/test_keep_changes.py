@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
 from strata_cdc.cli.main import run
 from strata_cdc.pipeline.housekeep.merge_intervals import IntervalMergeLimits
@@ -15,8 +17,10 @@ from strata_cdc.pipeline.plan.pending import RunRequest, Take
 from strata_cdc.store.ledgers import IntervalLedger
 from strata_cdc.store.merges import MergeLedger
 from strata_cdc.store.table_intervals import TableIntervalLedger
+from strata_cdc.tables.layout import table_url
+from strata_cdc.tables.read import published_tables
 from tests.interposed import interposed
-from tests.pipeline.owed_world import BEGIN, EAGER, MINUTE, World
+from tests.pipeline.owed_world import BEGIN, EAGER, MINUTE, Died, World, dying_before_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,6 +165,39 @@ def test_a_damaged_file_comes_again_with_its_interval(world: World) -> None:
     assert not any(step.is_problem for step in keep_changes(world.name, settings=world.settings))
     world.assert_nothing_is_lost()
     world.assert_intervals_are_whole()
+
+
+@pytest.mark.slow
+def test_an_upkeep_that_died_before_any_of_its_writes(world: World, tmp_path: Path) -> None:
+    whole = tmp_path.with_name(f"{tmp_path.name}-whole")
+    tmp_path.rename(whole)
+    died = 0
+    for last in range(1, 100):
+        shutil.copytree(whole, tmp_path)
+        try:
+            with dying_before_write(last):
+                keep_changes(world.name, settings=world.settings)
+        except Died:
+            died += 1
+        else:
+            break
+        world.assert_nothing_is_lost()
+        world.assert_intervals_are_whole()
+        assert not any(step.is_problem for step in keep_changes(world.name, settings=world.settings))
+        assert (intervals(world), len(files(world))) == (1, 2)
+        world.assert_nothing_is_lost()
+        world.assert_intervals_are_whole()
+        shutil.rmtree(tmp_path)
+    assert died >= 8
+
+
+def files(world: World) -> list[str]:
+    """Of all change tables, those that readers see."""
+    return [
+        path
+        for table in published_tables(world.source.lake, world.name)
+        for path in DeltaTable(table_url(world.source.lake, world.name, table)).file_uris()
+    ]
 
 
 def test_long_ones_and_large_ones_stay(world: World) -> None:
