@@ -14,7 +14,6 @@ from deltalake import DeltaTable
 from strata_cdc.config.settings import SourceSettings
 from strata_cdc.pipeline.housekeep.merge_intervals import IntervalMergeLimits, merge_steps
 from strata_cdc.pipeline.plan.pending import RunRequest, Take
-from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.ledgers import IntervalLedger
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.read import published_tables, read_columns
@@ -130,7 +129,8 @@ def test_mirrors_go_on_and_changes_stay(world: MirrorWorld, tmp_path: Path, seed
             world.publish(a_past(world, chance))
         if chance.random() < 0.2:
             # Before it, the log may be cut, as far as the mirror has followed.
-            DeltaTable(table_url(world.lake, world.name, TableName("shop", chance.choice(TABLES)))).create_checkpoint()
+            name = chance.choice(published_tables(world.lake, world.name))
+            DeltaTable(table_url(world.lake, world.name, name)).create_checkpoint()
         if steps is None and chance.random() < 0.5:
             steps = merging(world, rows=chance.choice([10, 50, 1_000_000]))
         # An upkeep ends anywhere, and others begin beside it.

@@ -130,7 +130,8 @@ class PublishedChanges:
                 intervals may have become one since the caller read them.
         """
         if before is not None:
-            moved = self._after(before)
+            # Mostly the files are the same, and no commit need be read.
+            moved = before if before.still_holds(self._files) else self._after(before)
             first = before.first if moved is None else moved.first
         starts = [self._files[path] for path in self._bounds if self._may_have(path, applied)]
         return AppliedFiles.of(self._files, self.version, min([first, *starts]), max([last, *starts]))
