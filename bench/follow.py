@@ -1,7 +1,8 @@
 """How soon after its commit a change is published and in its mirror, while `strata run --follow` works beside writers.
 
-Run it: `python -m bench follow [SECONDS] [EVERY] [TABLES]` (defaults 120, 2s and 20); about 1,000 transactions a
-second, each of one row, if the machine can.
+Run it: `python -m bench follow [SECONDS] [EVERY] [TABLES] [MERGE_MINUTES]` (defaults 120, 2s, 20 and 10); about 1,000
+transactions a second, each of one row, if the machine can. With 1 minute, intervals are merged from the sixth minute
+on; with 0 they are not.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -21,6 +24,7 @@ from urllib.parse import unquote
 import numpy as np
 import psutil
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
 from strata_cdc import mirrors
 from tests.mysql_server import start_server
@@ -40,6 +44,7 @@ store = "sqlite:///{folder}/s.db"
 connection = "x"
 tables = ["shop.*"]
 mirrors = ["shop.*"]
+merge_minutes = {merge_minutes}
 """
 _STATEMENT_SECONDS = 0.0004
 _SHOWN = (("median", 50), ("99%", 99), ("most", 100))
@@ -50,10 +55,11 @@ def main(arguments: list[str]) -> None:
     seconds = float(arguments[0]) if arguments else 120.0
     every = arguments[1] if arguments[1:] else "2s"
     tables = int(arguments[2]) if arguments[2:] else 20
+    merge_minutes = int(arguments[3]) if arguments[3:] else 10
     with tempfile.TemporaryDirectory() as text, start_server(Path(text) / "server") as server:
         folder = Path(text)
         _make_tables(server, tables)
-        (folder / "strata.toml").write_text(_SETTINGS.format(folder=folder))
+        (folder / "strata.toml").write_text(_SETTINGS.format(folder=folder, merge_minutes=merge_minutes))
         memory = _follow(folder, server, seconds, every, tables)
         _report(folder, server, seconds, memory, tables)
 
@@ -101,6 +107,8 @@ def _follow(folder: Path, server: MysqlServer, seconds: float, every: str, table
         until = time.monotonic() + seconds + _SETTLE_SECONDS
         while time.monotonic() < until:
             memory.append(measured.memory_info().rss / 1e6)
+            if len(memory) % 6 == 0:
+                print(f"{memory[-1]:,.0f} MB; {_sizes(folder)}", flush=True)
             time.sleep(min(_MEMORY_SECONDS, max(0.0, until - time.monotonic())))
         for writer in writers:
             writer.join()
@@ -136,13 +144,29 @@ def _report(folder: Path, server: MysqlServer, seconds: float, memory: list[floa
     print(f"change tables: {commits:,} commits, {files:,} files; the mirrors equal the server's number of rows")
 
 
+def _sizes(folder: Path) -> str:
+    """What there is of change tables and intervals."""
+    tables = [DeltaTable(log.parent) for log in (folder / "lake" / "changes").glob("*/*/*/_delta_log")]
+    live = sum(len(table.file_uris()) for table in tables)
+    logs = sum(1 for _ in (folder / "lake" / "changes").glob("*/*/*/_delta_log/*.json"))
+    runs = sum(1 for _ in (folder / "lake" / "runs" / "shop").glob("*"))
+    with closing(sqlite3.connect(folder / "s.db")) as store:
+        rows = [
+            f"{store.execute(f'SELECT COUNT(*) FROM {name}').fetchone()[0]:,} {name}"
+            for name in ("closed_interval", "table_interval", "published_interval", "verdict", "file_merge")
+        ]
+    return f"{live:,} live files, {logs:,} commits, {runs:,} run folders; {', '.join(rows)}"
+
+
 def _commits(table: Path) -> list[tuple[int, list[str]]]:
     """The time of each commit of a Delta table (milliseconds) and the files that it added, in order."""
     found = []
     for path in sorted((table / "_delta_log").glob("*.json")):
         actions = [json.loads(line) for line in path.read_text().splitlines()]
         at = next(action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action)
-        found.append((at, [unquote(action["add"]["path"]) for action in actions if "add" in action]))
+        found.append(
+            (at, [unquote(action["add"]["path"]) for action in actions if action.get("add", {}).get("dataChange")])
+        )
     return found
 
 

@@ -80,7 +80,7 @@ def apply_large(lake: str) -> tuple[float, float]:
     mirror = Mirror.open(lake, "s", TABLE)
     assert mirror is not None
     begin, cpu, applier = time.perf_counter(), time.process_time(), Applier(mirror)
-    for batch in PublishedChanges(lake, "s", TABLE).batches(VersionRange(0, 1, 1, DEFINITION), lambda _: True):
+    for batch in PublishedChanges(lake, "s", TABLE).batches(VersionRange(0, 1, 1, DEFINITION)):
         applier.apply(batch.changes, MirrorPosition(batch.until, "", 0, 1), batch.rest)
     assert applier.mirror.snapshot.version == mirror.snapshot.version + 1
     return time.perf_counter() - begin, time.process_time() - cpu
@@ -96,7 +96,7 @@ def flushes(lake: str) -> Iterator[tuple[float, float]]:
         first = flush * UPDATES
         span = VersionRange(first, first + UPDATES, 1, DEFINITION)
         changes = PublishedChanges(lake, "s", TableName("shop", "items"))
-        for batch in changes.batches(span, lambda start, flush=flush: start == INTERVAL + flush):  # type: ignore[misc]
+        for batch in changes.batches(span):
             applier.apply(batch.changes, MirrorPosition(batch.until, "", 0, 1))
         yield time.perf_counter() - begin, time.process_time() - cpu
 

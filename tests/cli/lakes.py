@@ -4,8 +4,10 @@ Not here: tests."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata_cdc.cli.main import run
+from strata_cdc.config.settings import load_settings
+from strata_cdc.pipeline.housekeep.merge_intervals import IntervalMergeLimits, merge_steps
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import open_store
 from strata_cdc.tables.read import read_changes
 
 if TYPE_CHECKING:
@@ -47,6 +52,15 @@ def write(server, chance: random.Random) -> None:
         + f"INSERT INTO shop.b (id) VALUES ({chance.randrange(1000)});"
         + ("FLUSH BINARY LOGS;" if chance.random() < 0.5 else "")
     )
+
+
+def merge() -> None:
+    """Makes one interval of those that can be merged, by the clock of an hour later."""
+    source = load_settings(os.environ).source("shop")
+    limits = IntervalMergeLimits(most=1, age_seconds=0)
+    later = time.time_ns() // 1000 + 3_600_000_000
+    for _ in merge_steps(source, open_store(source.store_url), limits=limits, now=lambda: later):
+        pass
 
 
 def published(lake: Path) -> dict[str, Counter]:

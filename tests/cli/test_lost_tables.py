@@ -29,7 +29,7 @@ from strata_cdc.serve.sources import Sources
 from strata_cdc.store.database import open_store
 from strata_cdc.tables.layout import table_url
 from strata_cdc.tables.read import read_changes
-from tests.cli.lakes import assert_complete, lake, published, published_of, write
+from tests.cli.lakes import assert_complete, lake, merge, published, published_of, write
 from tests.waiting import wait_until
 
 __all__ = ["lake"]
@@ -66,6 +66,8 @@ def test_what_is_deleted_of_a_table_is_said_and_comes_again(server, lake, capsys
     for _ in range(chance.randint(2, 3)):
         write(server, chance)
         assert run(["run"]) == 0
+        if chance.random() < 0.5:
+            merge()
     # The mirrors are up to date, or behind what is deleted.
     table, other = chance.sample(["a", "b"], 2)
     before, folder = published(lake)[table].total(), Path(table_url(str(lake), "shop", TableName("shop", table)))
@@ -96,6 +98,7 @@ def test_what_is_deleted_of_a_table_is_said_and_comes_again(server, lake, capsys
         assert run(["lake", "rebuild"]) == 0
     assert run(["run"]) == 0
     assert_complete(server, lake)
+    merge()
     write(server, chance)
     assert run(["run"]) == 0
     assert_complete(server, lake)
@@ -103,6 +106,29 @@ def test_what_is_deleted_of_a_table_is_said_and_comes_again(server, lake, capsys
         mirror = mirrors.open(str(lake), "shop", f"shop.{name}")
         wanted = int(server.run_sql(f"SELECT COUNT(*) FROM shop.{name}").split("\n")[1])
         assert mirror.to_arrow().num_rows == wanted
+
+
+def test_a_backup_from_before_intervals_became_one(server, lake, capsys):
+    chance = random.Random(3)
+    for _ in range(3):
+        write(server, chance)
+        assert run(["run"]) == 0
+    folder, copy = Path(table_url(str(lake), "shop", TableName("shop", "a"))), lake.with_name("copy")
+    shutil.copytree(folder, copy)
+    merge()
+    write(server, chance)
+    assert run(["run"]) == 0
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder)
+    capsys.readouterr()
+    assert run(["run"]) != 0
+    assert "shop.a" in capsys.readouterr().err
+    merge()
+    assert run(["lake", "rebuild"]) == 0
+    assert run(["run"]) == 0
+    assert_complete(server, lake)
+    merge()
+    assert_complete(server, lake)
 
 
 @pytest.mark.parametrize("what", ["folder", "end of the log"])

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from strata_cdc import mirrors
 from strata_cdc.cli.main import run
 from strata_cdc.errors import StrataError, Transient
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.database import open_store
+from strata_cdc.store.ledgers import IntervalLedger
 from strata_cdc.tables.read import read_changes
 from tests.mysql_server import start_server
 from tests.waiting import PATIENCE_SECONDS, wait_until
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.mysql
 
+REPOSITORY = Path(__file__).parents[2]
 STRATA = Path(sys.executable).with_name("strata")
 SETTINGS = """lake = "lake"
 store = "sqlite:///{folder}/s.db"
@@ -104,6 +108,39 @@ def test_rows_come_while_it_follows_and_it_ends_when_it_is_asked_to(own_server: 
     changes = read_changes(str(folder / "lake"), "shop", TableName("shop", "a"))
     places = list(zip(changes["_gtid"].to_pylist(), changes["_row"].to_pylist(), strict=True))
     assert len(places) == len(set(places)) == 3 + 1 + 2 + 3 + 1 + 4
+
+
+def test_intervals_become_one_while_others_are_published(own_server: MysqlServer, folder: Path) -> None:
+    """Two processes merge all they can, the newest intervals, too, while the source is followed."""
+    text = (folder / "strata.toml").read_text()
+    (folder / "strata.toml").write_text(f"{text}merge_minutes = 60\nkeep_merged_hours = 0\n")
+    command = [sys.executable, "-m", "tests.cli.merging", "shop"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (REPOSITORY, REPOSITORY / "include")))}
+    with following(folder) as process:
+        own_server.run_sql("INSERT INTO shop.a VALUES (-1, 0)")
+        wait_until(lambda: (-1, 0) in mirrored(folder))
+        merging = [
+            subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            for _ in range(2)
+        ]
+        for number in range(20):
+            own_server.run_sql(f"INSERT INTO shop.a VALUES ({number}, 0); UPDATE shop.a SET n = n + 1 WHERE id < 3")
+            time.sleep(0.3)
+        wait_until(lambda: (19, 0) in mirrored(folder))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0, said(folder)
+    for one in merging:
+        one.terminate()
+    outputs = [one.communicate(timeout=PATIENCE_SECONDS)[0].decode() for one in merging]
+    assert [one.returncode for one in merging] == [0, 0], outputs
+    assert any(outputs), "at least one of them has merged something"
+    with own_server.connect("shop") as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT id, n FROM a ORDER BY id")
+        assert mirrored(folder) == list(cursor.fetchall())
+    changes = read_changes(str(folder / "lake"), "shop", TableName("shop", "a"))
+    places = list(zip(changes["_gtid"].to_pylist(), changes["_row"].to_pylist(), strict=True))
+    assert len(places) == len(set(places)) == 1 + 20 + sum(1 + min(number + 1, 3) for number in range(20))
+    assert len(IntervalLedger(open_store(f"sqlite:///{folder}/s.db")).all("shop")) <= 6
 
 
 def test_several_at_once_publish_each_row_once(own_server: MysqlServer, folder: Path) -> None:

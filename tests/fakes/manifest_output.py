@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.tables.port import CommitConflictError
+from strata_cdc.tables.port import CommitConflictError, FileCommit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ class Manifest(Struct, frozen=True):
     files: dict[str, int]
     marks: dict[str, int]
     about: dict[str, str]
+    changes_rows: bool = True
 
 
 class ManifestTable(Struct):
@@ -94,7 +96,35 @@ class ManifestTable(Struct):
         files = {path: interval for path, interval in self.manifest.files.items() if path not in removed}
         files |= {file.path: file.interval for file in added}
         about = {**(about or {}), "source": source}
-        self.manifest = self._next(files=files, marks={**self.manifest.marks, **(marks or {})}, about=about).manifest
+        marks = {**self.manifest.marks, **(marks or {})}
+        self.manifest = self._next(files=files, marks=marks, about=about, changes_rows=True).manifest
+
+    def rearrange(self, source: str, added: Sequence[DataFile], removed: Mapping[str, int]) -> None:
+        files = {path: interval for path, interval in self.manifest.files.items() if path not in removed}
+        files |= {file.path: file.interval for file in added}
+        self.manifest = self._next(files=files, about={"source": source}, changes_rows=False).manifest
+
+    def trim(self, *, log_hours: int, removed_hours: int, needed: int | None) -> int:
+        assert removed_hours
+        before = time.time() - log_hours * 3600
+        last = self.version - 1 if needed is None else min(needed, self.version - 1)
+        paths = [self.folder / FOLDER / f"{number:020}.json" for number in range(last + 1)]
+        gone = [path for path in paths if path.exists() and path.stat().st_mtime < before]
+        for path in gone:
+            path.unlink()
+        return len(gone)
+
+    def commits_since(self, version: int) -> Sequence[FileCommit] | None:
+        if not all((self.folder / FOLDER / f"{number:020}.json").exists() for number in range(version, self.version)):
+            return None
+        commits, before = [], stored(self.folder, version).files
+        for number in range(version + 1, self.version + 1):
+            manifest = stored(self.folder, number)
+            added = tuple(start for path, start in manifest.files.items() if path not in before)
+            removed = tuple(start for path, start in before.items() if path not in manifest.files)
+            commits.append(FileCommit(manifest.changes_rows, added, removed))
+            before = manifest.files
+        return commits
 
     def read(self, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
         paths = [
@@ -127,7 +157,7 @@ class ManifestOutput:
 
     def open(self, url: str) -> ManifestTable | None:
         newest = max((Path(url) / FOLDER).glob("*.json"), default=None)
-        return None if newest is None else ManifestTable(Path(url), Manifest(**json.loads(newest.read_bytes())))
+        return None if newest is None else ManifestTable(Path(url), stored(Path(url), int(newest.stem)))
 
     def with_commit(self, known: Mapping[str, int]) -> frozenset[str]:
         found = {url: self.open(url) for url in known}
@@ -147,6 +177,11 @@ class ManifestOutput:
 def encoded(columns: pa.Schema) -> str:
     """A schema as text."""
     return base64.b64encode(columns.serialize().to_pybytes()).decode()
+
+
+def stored(folder: Path, number: int) -> Manifest:
+    """The manifest with a number."""
+    return Manifest(**json.loads((folder / FOLDER / f"{number:020}.json").read_bytes()))
 
 
 def store(folder: Path, manifest: Manifest) -> None:

@@ -21,6 +21,7 @@ from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.position.token import Order
 from strata_cdc.position.token_text import from_text
 from strata_cdc.store.ledgers import IntervalLedger
+from strata_cdc.store.merges import MergeLedger
 from tests.mirrors.world import MirrorWorld
 
 if TYPE_CHECKING:
@@ -289,3 +290,27 @@ def test_the_doctor_names_what_differs_and_the_ddl_that_made_it(worlds: Worlds, 
     ), reported
     assert any("d.u: n is int in shard_a, by CREATE TABLE u" in one and "bigint in shard_b" in one for one in reported)
     assert {one["severity"] for one in mine if one["name"] == "clocks"} == {"ok"}
+
+
+def test_intervals_that_became_one(worlds: Worlds):
+    """A mirror whose table was quiet in the second part has a state for the end of the whole; another has not."""
+    worlds.publish()
+    ledgers = {name: IntervalLedger(worlds.worlds[name].engine) for name in MEMBERS}
+    begins = {name: ledger.all(name)[-1].end for name, ledger in ledgers.items()}
+    for number, server in enumerate(worlds.servers.values()):
+        server.run_sql(f"DELETE FROM whole; INSERT INTO whole VALUES ({60 + number})", "d")
+    worlds.publish()
+    for server in worlds.servers.values():
+        server.run_sql("INSERT INTO t (id) VALUES (160)", "d")
+    end = time.time_ns() // 1000
+    for name, ledger in ledgers.items():
+        worlds.worlds[name].publish(RunRequest(begins[name], end))
+        parts = [interval for interval in ledger.all(name) if interval.start >= begins[name]]
+        assert MergeLedger(worlds.worlds[name].engine).merge(parts, lambda *_: False)
+    cut = worlds.cut(end)
+    for server in worlds.servers.values():
+        server.run_sql("INSERT INTO t (id) VALUES (161)", "d")
+    worlds.publish()
+    assert rows(read_table(worlds.group, "d.whole", cut), "id") == [(60,), (61,)]
+    with pytest.raises(MirrorBehindError, match="and the table has changed in between"):
+        read_table(worlds.group, "d.t", cut)

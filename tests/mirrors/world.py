@@ -26,8 +26,9 @@ from strata_cdc.quality.proof.replay import TableState
 from strata_cdc.runs.run_folder import read_decoded, read_plan, run_folder
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.database import open_store
+from strata_cdc.store.ledgers import PublishedDetails, PublishedInterval, PublishedLedger
 from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
-from strata_cdc.tables.commit import publish
+from strata_cdc.tables.commit import OwnedSpan, publish
 from strata_cdc.tables.convert import state_schema
 from strata_cdc.tables.limits import FileLimits
 from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
@@ -92,10 +93,14 @@ class MirrorWorld:
         for one in plan.tables:
             table = TableName(one.database, one.table)
             mine = [file for file in staged if (file.name, file.interval) == (table, one.interval)]
-            publish(self.lake, self.name, table, one.interval, mine)
-            ledger.put(
-                [TableInterval(self.name, one.interval, one.database, one.table, one.counted, IntervalState.PUBLISHED)]
-            )
+            interval = plan.interval(one.interval)
+            span = OwnedSpan(interval.end, interval.first_seq, interval.last_seq)
+            commit = publish(self.lake, self.name, table, one.interval, mine, span=span)
+            state = (one.counted, IntervalState.PUBLISHED, None, commit.rows if commit else 0)
+            ledger.put([TableInterval(self.name, one.interval, one.database, one.table, *state)])
+            if commit is not None:
+                note = (one.full_name, commit.version, commit.rows, 0, PublishedDetails())
+                PublishedLedger(self.engine).put(PublishedInterval(self.name, one.interval, *note))
 
     def update(self) -> MirrorReport:
         """All mirrors of the database."""

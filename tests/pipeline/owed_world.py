@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +24,17 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.decode.decode_slice import decode_slice_to_files, planned_tasks, store_decoded
 from strata_cdc.pipeline.housekeep import clean_runs
+from strata_cdc.pipeline.housekeep.merge_intervals import IntervalMergeLimits, MergeStep, merge_steps
 from strata_cdc.pipeline.plan.plan_slices import plan_run
 from strata_cdc.runs.run_folder import read_decoded, read_plan, run_folder, write_verdicts
 from strata_cdc.runs.verdict import Failure, IntervalVerdict, Severity, TableVerdict, staged_digest
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.selection.wanted import wanted_tables
 from strata_cdc.store.database import open_store
+from strata_cdc.store.ledgers import IntervalLedger, PublishedLedger
+from strata_cdc.store.owned import owners
 from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
+from strata_cdc.store.tables import file_merge, published_interval, quarantine_decision, table_interval, verdict
 from strata_cdc.tables.delta import log
 from strata_cdc.tables.quarantine import put_in_quarantine
 from strata_cdc.tables.read import published_tables, read_changes
@@ -48,6 +53,8 @@ BEGIN = 1_789_999_800_000_000
 MINUTE = 60_000_000
 TABLES = ("a", "b", "c")
 CREATE = "CREATE TABLE {} (id INT)"
+EAGER = IntervalMergeLimits(most=1, age_seconds=0)
+"""Merges what can be merged."""
 
 
 class Died(BaseException):
@@ -68,6 +75,7 @@ class World:
     wanted: tuple[str, ...] = ("d.*",)
     sensitive: tuple[str, ...] = ()
     run_mb: int = 4096
+    merge_minutes: int = 60
     failing: frozenset[str] = frozenset()
     """Tables whose checks fail for now."""
     lake: str = "lake"
@@ -114,6 +122,7 @@ class World:
         text += f'[sources.{self.name}]\nconnection = "x"\n'
         text += f"sensitive = {list(self.sensitive)}\n".replace("'", '"')
         text += f"tables = {list(self.wanted)}\nrun_mb = {self.run_mb}\n".replace("'", '"')
+        text += f"merge_minutes = {self.merge_minutes}\nkeep_merged_hours = 1\n"
         path = self.folder / "strata.toml"
         path.write_text(text)
         return load_settings({"STRATA_SETTINGS": str(path), "AIRFLOW_CONN_X": "mysql://u@127.0.0.1/"})
@@ -183,6 +192,14 @@ class World:
         clean_runs.delete_due(self.source, due)
         return due
 
+    def merge(self, limits: IntervalMergeLimits = EAGER) -> list[MergeStep]:
+        """The upkeep of change tables, by the clock of the world."""
+        return list(self.merging(limits))
+
+    def merging(self, limits: IntervalMergeLimits = EAGER) -> Iterator[MergeStep]:
+        """The same, step by step."""
+        return merge_steps(self.source, self.engine, limits=limits, now=lambda: self.now)
+
     def runs(self) -> set[str]:
         return set(list_folders(f"{self.source.lake}/runs/{self.name}"))
 
@@ -248,6 +265,25 @@ class World:
             assert not seen - there, "twice, or never committed"
             missing = sum((there - seen).values())
             assert missing == sum(piece.rows - piece.published_rows for piece in listed), table
+
+    def assert_intervals_are_whole(self) -> None:
+        """Intervals follow each other, nothing is stored of others, and each has the rows that were noted of it."""
+        marks = IntervalLedger(self.engine).all(self.name)
+        for one, following in pairwise(marks):
+            assert one.end <= following.start
+            assert one.last_seq <= following.first_seq
+        owner = owners(marks)
+        starts = {interval.start for interval in marks}
+        with self.engine.connect() as connection:
+            for stored in (table_interval, published_interval, verdict, file_merge, quarantine_decision):
+                assert set(connection.execute(sa.select(stored.c.start_at)).scalars()) <= starts, stored.name
+        notes = PublishedLedger(self.engine).list(self.name)
+        noted = {(note.table, note.interval_start): note.rows for note in notes if note.rows}
+        found: Counter[tuple[str, int]] = Counter()
+        for name in published_tables(self.source.lake, self.name):
+            for start in read_changes(self.source.lake, self.name, name)["_interval"].cast("int64").to_pylist():
+                found[str(name), owner(start)] += 1
+        assert found == noted
 
 
 @contextmanager

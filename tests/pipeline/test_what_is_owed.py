@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from strata_cdc.runs.run_folder import read_plan, run_folder
 from strata_cdc.store.table_intervals import IntervalState
 from strata_cdc.store.tables import table_interval
 from tests.binlog.binlogs import SERVER
-from tests.pipeline.owed_world import BEGIN, MINUTE, TABLES, Died, World, dying_before_write
+from tests.pipeline.owed_world import BEGIN, EAGER, MINUTE, TABLES, Died, World, dying_before_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -240,6 +241,11 @@ def test_a_run_that_died_before_any_of_its_writes_is_made_up_for(tmp_path: Path)
         world.now += PERIOD
         world.run(scheduled(world))
         world.assert_nothing_is_lost()
+        world.assert_intervals_are_whole()
+        world.now += 120 * MINUTE
+        assert not [step for step in world.merge() if step.is_problem]
+        world.assert_nothing_is_lost()
+        world.assert_intervals_are_whole()
         assert (states(world), sum(world.published("a").values())) == ({}, 2), last
     assert died > 20
 
@@ -255,6 +261,8 @@ REQUESTS = st.one_of(
     st.builds(lambda span, tables: RunRequest(*span, tables=tables), SPANS, st.one_of(st.just(()), SOME)),
 )
 """None: the schedule's."""
+HOURS = st.sampled_from([24, -1_000_000])
+"""How long a run that was not published is taken for one that is at work; never."""
 STEPS = st.one_of(
     st.tuples(st.just("change"), st.sampled_from(TABLES), st.integers(1, 3)),
     st.tuples(st.just("wait"), st.integers(1, 7)),
@@ -265,6 +273,9 @@ STEPS = st.one_of(
     st.tuples(st.just("die"), REQUESTS, st.integers(1, 60)),
     st.tuples(st.just("decide"), st.sampled_from([decide.release, decide.discard]), st.integers(1, 20)),
     st.tuples(st.just("both"), REQUESTS, REQUESTS, st.permutations([0, 1] * 6)),
+    st.tuples(st.just("merge"), HOURS),
+    st.tuples(st.just("die merging"), HOURS, st.integers(1, 30)),
+    st.tuples(st.just("beside a merge"), REQUESTS, HOURS, st.permutations([0] * 6 + [1] * 4)),
 )
 
 
@@ -303,6 +314,25 @@ def step(world: World, action: tuple[Any, ...]) -> None:
             for number in order:
                 with suppress(StrataError):
                     next(runs[number], None)
+        case _:
+            merge_step(world, action)
+
+
+def merge_step(world: World, action: tuple[Any, ...]) -> None:
+    match action:
+        case "merge", hours:
+            world.merge(replace(EAGER, run_hours=hours))
+        case "die merging", hours, last:
+            with suppress(Died), dying_before_write(last):
+                world.merge(replace(EAGER, run_hours=hours))
+        case "beside a merge", request, hours, order:
+            works: list[Iterator[Any]] = [
+                world.steps(resolve(world, request)),
+                world.merging(replace(EAGER, run_hours=hours)),
+            ]
+            for number in order:
+                with suppress(StrataError):
+                    next(works[number], None)
 
 
 @pytest.mark.slow
@@ -320,3 +350,8 @@ def test_nothing_is_lost_and_nothing_comes_twice(actions: list[tuple[Any, ...]])
         world.now += 2 * PERIOD
         world.run(scheduled(world))
         world.assert_nothing_is_lost()
+        world.assert_intervals_are_whole()
+        world.now += 120 * MINUTE
+        assert not [step for step in world.merge() if step.is_problem]
+        world.assert_nothing_is_lost()
+        world.assert_intervals_are_whole()

@@ -309,7 +309,7 @@ def test_where_a_table_was_not_there_the_page_says_so(client):
         ("/table", {"source": "s", "database": "d", "table": "client"}, 400, "do you mean d.clients"),
         ("/table", {"source": "s", "database": "d", "table": "clients", "at": "noon"}, 400, "is no time"),
         ("/table", {"source": "s", "database": "d", "table": "clients", "before": 1, "after": 99}, 400, "version"),
-        ("/verdict", {"source": "s", "start": START + 1}, 400, "no closed interval starts at this time"),
+        ("/verdict", {"source": "s", "start": START - 1}, 400, "no closed interval has this time"),
         ("/verdict", {"source": "s", "start": 1 << 63}, 422, "start"),
         ("/verdicts", {"source": "s", "before": "now"}, 422, "before"),
         ("/run", {"dag_id": "d", "run_id": "unknown"}, 400, "there is no run 'unknown'"),
@@ -365,6 +365,8 @@ def test_what_the_checks_found_is_told_with_what_failed_first(client):
     assert "1 table failed 2 tables of" in text(client.get("/"))
     assert "2023-11-14 22:13:20 0 1 1 1 minute ago" in text(client.get("/verdicts", params={"source": "s"}))
     said = text(client.get("/verdict", params={"source": "s", "start": START}))
+    # As an interval is found that is part of a longer one by now.
+    assert text(client.get("/verdict", params={"source": "s", "start": START + 1})) == said
     assert said.index("d.lost checks: failed rows: failed") < said.index("d.clients checks: warned rows: published")
     assert "expect_column_values_to_not_be_null of id error id is NULL, beside <script>" in said
     assert '7 rows 1 example {"_seq": 12, "id": null}' in said

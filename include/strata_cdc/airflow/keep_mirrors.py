@@ -1,9 +1,10 @@
-"""Keeps the number of the mirrors' files small: merges small files and files with many deleted rows, deletes unneeded
-ones.
+"""Keeps the number of files of mirrors and change tables small: merges small files and files with many deleted rows,
+deletes unneeded ones.
 
 Every hour, the mirrors of each source that have `compact_files` small files or `compact_dead_percent` deleted rows are
 compacted, and files that only states older than `keep_mirror_hours` need are deleted. No row changes; readers and
-updates of a mirror continue meanwhile. The task's log says what was done.
+updates of a mirror continue meanwhile. Many short intervals of the past become one (`merge_minutes`), and their files
+in each change table become few. The task's log says what was done.
 """
 
 from __future__ import annotations

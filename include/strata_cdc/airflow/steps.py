@@ -353,13 +353,17 @@ def dump(source: str) -> Xcom:
 
 @_step()
 def keep_mirrors(source: str) -> Xcom:
-    """Compacts the mirrors that need it, and deletes files that no kept state needs."""
+    """Compacts the mirrors that need it, merges short intervals of change tables, and deletes files that no kept state
+    needs."""
     from strata_cdc.pipeline import keep_mirrors as upkeep
+    from strata_cdc.pipeline.keep_changes import keep_changes
 
-    with saying(f"keep the mirrors of {source}") as tell:
+    with saying(f"keep the tables of {source}") as tell:
         report = upkeep.keep_mirrors(source, settings=task_settings())
         for line in report.lines():
             tell(line)
+        for step in keep_changes(source, settings=task_settings()):
+            tell(step.line)
     return brief(report.sums())
 
 

@@ -44,6 +44,7 @@ def intervals(
     from strata_cdc.selection.wanted import unmatched_patterns, wanted_tables
     from strata_cdc.store.database import OnMissing, open_store
     from strata_cdc.store.ledgers import IntervalLedger
+    from strata_cdc.store.owned import owners
     from strata_cdc.store.table_intervals import TableIntervalLedger
 
     found = load_settings(os.environ).source(source)
@@ -63,10 +64,12 @@ def intervals(
         for entry in TableIntervalLedger(engine).select(found.name, states, starts=span)
         if wanted(TableName(entry.database, entry.table))
     ]
-    ends = {interval.start: interval.end for interval in IntervalLedger(engine).all(found.name)}
+    marks = IntervalLedger(engine).all(found.name)
+    # Some of the entries may have become part of a longer interval since they were read.
+    owner, ends = owners(marks), {interval.start: interval.end for interval in marks}
     if context.obj["json"]:
         for entry in entries:
-            typer.echo(json.dumps(to_plain(_line(entry, ends[entry.start])), ensure_ascii=False))
+            typer.echo(json.dumps(to_plain(_line(entry, ends[owner(entry.start)])), ensure_ascii=False))
         return
     _show(found, entries)
 

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from strata_cdc.pipeline.run_source import SourceRequest, WholeReport
 
 
+_UPKEEP_SECONDS = 1.0
+"""After a run: what is left of the upkeep of change tables is done after the next ones."""
+
+
 def run(  # noqa: PLR0913  one for each option
     context: typer.Context,
     source: SourceName = None,
@@ -106,11 +110,14 @@ def _run(
 
     keep_pandas_out()
     from strata_cdc.cli.engine_steps import EngineSteps
+    from strata_cdc.pipeline.keep_changes import keep_changes
     from strata_cdc.pipeline.run_source import run_source
 
     with StepLines(shown=not as_json) as lines:
         steps = EngineSteps(settings.source(wanted.source), engine, master, lines.decoded)
         report = run_source(wanted, steps, lines, settings=settings)
+        for step in keep_changes(wanted.source, settings=settings, seconds=_UPKEEP_SECONDS):
+            lines.end("keep", step.line)
     if as_json:
         print_report(to_plain(report), as_json=True)
     else:
@@ -142,6 +149,7 @@ def _follow(
     keep_pandas_out()
     from strata_cdc.cli.engine_steps import EngineSteps
     from strata_cdc.pipeline.follow_source import FollowPace, follow_source
+    from strata_cdc.pipeline.keep_changes import ChangesKeeper
     from strata_cdc.pipeline.run_source import run_source
     from strata_cdc.serve.memory import release_memory_often
 
@@ -157,7 +165,8 @@ def _follow(
     def run_once() -> WholeReport:
         return run_source(wanted, steps, StepLines(shown=False), settings=settings)
 
-    follow_source(run_once, FollowPace(every), ended, shown.show)
+    keeper = ChangesKeeper(wanted.source, settings)
+    follow_source(run_once, FollowPace(every), ended, shown.show, keep=keeper.keep)
 
 
 def _end(ended: Event, number: int, _frame: object) -> None:

@@ -85,6 +85,11 @@ class SourceSettings(Struct, frozen=True):
     keep_runs_days: _Number = 7
     """How long the folders of runs and quarantine are kept, and longer while their rows are pending, failed or
     blocked."""
+    merge_minutes: _Count = 10
+    """How long an interval is that upkeep makes of many shorter ones (minutes); 0: intervals stay as they are."""
+    keep_merged_hours: _Count = 6
+    """How long the files of change tables are kept that upkeep has merged into others: readers that opened a table
+    before still read them."""
     track_schema_versions: _Switch = True
     """Whether DDL becomes versions; if not, DDL is only reported, and no row after it can be decoded."""
     watch_replication_stream: _Switch = False

@@ -6,10 +6,12 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Self
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from strata_cdc.tables.port import FileCommit
 
 _PARTS = 4
 
@@ -42,6 +44,22 @@ class AppliedFiles(Struct, frozen=True):
     def still_holds(self, files: Mapping[str, int]) -> bool:
         """Whether a newer state of the change table has the same files in these intervals."""
         return AppliedFiles.of(files, self.version, self.first, self.last).digest == self.digest
+
+    def after(self, commits: Iterable[FileCommit]) -> Self | None:
+        """The same after commits that have not changed the rows of these intervals; None if one has.
+
+        Args:
+            commits: Those after `version`, in order. If files were merged with files of earlier intervals, those count,
+                too.
+        """
+        first = self.first
+        for commit in commits:
+            is_here = any(first <= start <= self.last for start in (*commit.removed, *commit.added))
+            if is_here and commit.changes_rows:
+                return None
+            if any(first <= start <= self.last for start in commit.removed):
+                first = min([first, *commit.added])
+        return structs.replace(self, first=first)
 
     @property
     def text(self) -> str:

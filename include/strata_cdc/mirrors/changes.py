@@ -41,6 +41,10 @@ _FEW_ROWS: Final = 1 << 14
 """In row groups with fewer rows, threads cost more than they save."""
 
 
+SeqRange = tuple[int, int]
+"""Transactions after < seq <= until."""
+
+
 class VersionRange(Struct, frozen=True):
     """A range of the stream in which a table has one definition."""
 
@@ -107,32 +111,53 @@ class PublishedChanges:
             )
         self.version = -1 if output is None else output.version
         """Version of the change table; -1 if there is no change table."""
+        self._output = output
         self._files = {} if output is None else output.files()
+        self._bounds = {} if output is None else output.bounds("_seq")
         self._columns = pa.schema([]) if output is None else output.columns
         self._files_of: dict[str, list[_Part]] = {}
         self._metadata: dict[str, pq.FileMetaData] = {}
         self._last: tuple[str, pq.ParquetFile] | None = None
 
-    def taken(self, first: int, last: int) -> AppliedFiles:
-        """The files of the intervals from one start to another, both inclusive."""
-        return AppliedFiles.of(self._files, self.version, first, last)
+    def taken(self, before: AppliedFiles | None, first: int, last: int, applied: SeqRange) -> AppliedFiles:
+        """The files that a mirror's rows come from once some changes are applied.
+
+        Args:
+            before: The files that its rows came from before; None if no changes were applied to it yet.
+            first: Start of the first interval that counts, if `before` is None.
+            last: Start of the interval with the last of the changes.
+            applied: The range of the changes. A file with one of them counts, whatever interval the caller knows it in:
+                intervals may have become one since the caller read them.
+        """
+        if before is not None:
+            # Mostly the files are the same, and no commit need be read.
+            moved = before if before.still_holds(self._files) else self._after(before)
+            first = before.first if moved is None else moved.first
+        starts = [self._files[path] for path in self._bounds if self._may_have(path, applied)]
+        return AppliedFiles.of(self._files, self.version, min([first, *starts]), max([last, *starts]))
 
     def still_has(self, taken: AppliedFiles) -> bool:
-        """Whether it still has the files that were applied."""
-        return taken.still_holds(self._files)
+        """Whether it still has the files that were applied, or others with the same rows."""
+        return taken.still_holds(self._files) or self._after(taken) is not None
 
-    def batches(self, span: VersionRange, is_in: Callable[[int], bool], at_once: int = 1) -> Iterator[MirrorBatch]:
+    def _after(self, taken: AppliedFiles) -> AppliedFiles | None:
+        """The applied files as they are now; None if their rows were changed, or nobody knows any more."""
+        if self._output is None or taken.version > self.version:
+            return None
+        commits = self._output.commits_since(taken.version)
+        return None if commits is None else taken.after(commits)
+
+    def batches(self, span: VersionRange, at_once: int = 1) -> Iterator[MirrorBatch]:
         """The changes of a range, in order; the last batch reaches the end of the range, and may be empty.
 
         Args:
-            span: The range.
-            is_in: Whether an interval, given by its start, may have changes of the range.
+            span: The range. All of its changes are published.
             at_once: How many tables share the memory of the process: batches are smaller by this factor.
 
         Raises:
             LakeUnavailableError: The storage does not answer.
         """
-        parts = deque(self._parts_of(span, is_in))
+        parts = deque(self._parts_of(span))
         held: list[pa.Table] = []
         while parts:
             held.append(self._read(parts.popleft(), span))
@@ -157,8 +182,14 @@ class PublishedChanges:
         rows, size = sum(one.num_rows for one in held), sum(int(one.nbytes) for one in held)
         return rows * at_once >= self._limits.batch_rows or size * at_once >= self._limits.batch_bytes
 
-    def _parts_of(self, span: VersionRange, is_in: Callable[[int], bool]) -> list[_Part]:
-        parts = (part for path, start in self._files.items() if is_in(start) for part in self._parts(path))
+    def _may_have(self, path: str, applied: SeqRange) -> bool:
+        """Whether a file has changes of a range, as far as the table's log knows."""
+        low, high = self._bounds.get(path, applied)
+        return high > applied[0] and low <= applied[1]
+
+    def _parts_of(self, span: VersionRange) -> list[_Part]:
+        range_ = span.after, span.until
+        parts = (part for path in self._files if self._may_have(path, range_) for part in self._parts(path))
         wanted = (part for part in parts if part.high > span.after and part.low <= span.until)
         return sorted(wanted, key=lambda part: (part.low, part.high, part.first_row))
 

@@ -58,6 +58,7 @@ def follow_source(
     ended: Event,
     show: Callable[[Round], None],
     now: Callable[[], int] = now_micros,
+    keep: Callable[[float], None] = lambda _: None,
 ) -> None:
     """Runs until `ended` is set; a run that has begun is finished.
 
@@ -70,6 +71,7 @@ def follow_source(
         ended: Set to end it.
         show: Called after each run.
         now: The time, microseconds UTC.
+        keep: Called after each run with the seconds that are left until the next one: does some upkeep.
 
     Raises:
         StrataError: A run has failed, and trying it again cannot help; or, after the end, rows that these runs have
@@ -89,6 +91,7 @@ def follow_source(
         pause = pace.every
         withheld = _what_is_withheld(report, withheld)
         show(_round_of(report, withheld, now(), time.monotonic() - began))
+        keep(max(0.0, began + pace.every - time.monotonic()))
         ended.wait(max(0.0, began + pace.every - time.monotonic()))
     if withheld is not None:
         raise withheld

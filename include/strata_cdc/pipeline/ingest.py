@@ -43,11 +43,12 @@ from strata_cdc.runs.run_folder import read_plan, run_folder
 from strata_cdc.schema.live.engine import ReadingMoment
 from strata_cdc.schema.model.patterns import matches
 from strata_cdc.selection.wanted import folds_names
-from strata_cdc.store.database import open_store
+from strata_cdc.store.database import open_store, writing
 from strata_cdc.store.decisions import DecisionLedger
-from strata_cdc.store.ledgers import PublishedDetails, PublishedInterval, PublishedLedger
-from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
-from strata_cdc.store.verdicts import VerdictLedger, VerdictOutcome
+from strata_cdc.store.ledgers import IntervalLedger, PublishedDetails, PublishedInterval, PublishedLedger, store_note
+from strata_cdc.store.owned import owners, require_closed
+from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger, store_piece
+from strata_cdc.store.verdicts import VerdictLedger, VerdictOutcome, store_verdicts
 from strata_cdc.tables.lost import newest_commits
 from strata_cdc.tracking.notice_ddl import track_source
 from strata_cdc.tracking.snapshot_schemas import snapshot_schemas
@@ -257,7 +258,10 @@ def _raise_if_done_elsewhere(engine: sa.Engine, publication: Publication) -> Non
 
 def _publish(engine: sa.Engine, publication: Publication) -> Iterator[TableOutcome]:
     # Before anything follows from them.
-    VerdictLedger(engine).put(stored_verdicts(publication, judged_at=now_micros()))
+    with writing(engine) as connection:
+        for interval in publication.plan.intervals:
+            require_closed(connection, publication.plan.source, interval)
+        store_verdicts(connection, stored_verdicts(publication, judged_at=now_micros()))
     for outcome in publication:
         decided = _decided(engine, publication.plan, outcome)
         if decided is None:
@@ -292,8 +296,9 @@ def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[T
         (verdict.start, verdict.table): verdict.outcome
         for verdict in VerdictLedger(engine).select(plan.source, set(ends))
     }
+    owner = owners(IntervalLedger(engine).all(plan.source))
     for planned in plan.tables:
-        piece = pieces.get(plan.source, planned.interval, planned.database, planned.table)
+        piece = pieces.get(plan.source, owner(planned.interval), planned.database, planned.table)
         if piece is None or piece.state is not IntervalState.PUBLISHED:
             raise Usage(
                 f"the run was published and its staged files were cleared; {planned.name} is "
@@ -302,7 +307,7 @@ def _published_before(engine: sa.Engine, publication: Publication) -> Iterator[T
                 table=planned.name,
                 remedy=f"`strata plan --source {plan.source} --failed` takes what is not published.",
             )
-        entry = published.get(plan.source, planned.interval, planned.full_name)
+        entry = published.get(plan.source, piece.start, planned.full_name)
         tables = () if entry is None else (_table_of(planned.name, entry, ends, verdicts),)
         yield TableOutcome(planned, IntervalState.PUBLISHED, tables)
 
@@ -316,7 +321,7 @@ def _table_of(
         delta_version=entry.delta_version,
         rows=entry.rows,
         schema_versions=entry.details.schema_versions,
-        gtid_executed=ends[entry.interval_start],
+        gtid_executed=ends.get(entry.interval_start, entry.details.gtid_executed),
         changed=0,
         verdict=verdicts.get((entry.interval_start, entry.table), VerdictOutcome.PASSED),
         by_version=entry.details.by_version,
@@ -343,16 +348,7 @@ def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
     """Stores an outcome in the ledgers. If the process dies before this, the rows stay pending, and are published
     again."""
     planned, now = outcome.planned, now_micros()
-    published = PublishedLedger(engine)
-    for table in outcome.published:
-        details = PublishedDetails(table.gtid_executed, plan.run, table.schema_versions, table.by_version)
-        published.put(
-            PublishedInterval(
-                plan.source, table.interval, planned.full_name, table.delta_version, table.rows, now, details
-            )
-        )
-    ledger = TableIntervalLedger(engine)
-    before = ledger.get(plan.source, planned.interval, planned.database, planned.table)
+    before = TableIntervalLedger(engine).get(plan.source, planned.interval, planned.database, planned.table)
     # Tables without a new commit are as they were.
     rows = outcome.published_rows if outcome.published or before is None else before.published_rows
     piece = TableInterval(
@@ -368,7 +364,13 @@ def _note(engine: sa.Engine, plan: RunPlan, outcome: TableOutcome) -> None:
         history=plan.history,
         changed_at=now,
     )
-    ledger.put([piece])
+    with writing(engine) as connection:
+        require_closed(connection, plan.source, plan.interval(planned.interval))
+        for table in outcome.published:
+            details = PublishedDetails(table.gtid_executed, plan.run, table.schema_versions, table.by_version)
+            version = (planned.full_name, table.delta_version, table.rows)
+            store_note(connection, PublishedInterval(plan.source, table.interval, *version, now, details))
+        store_piece(connection, piece)
 
 
 def mirror(source: str, patterns: Sequence[str] = (), *, settings: Settings, tell: Tell = warn) -> MirrorReport:

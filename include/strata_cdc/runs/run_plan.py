@@ -58,6 +58,10 @@ class RunPlan(Struct, frozen=True):
     """Columns whose values must not be shown, by `database.table`."""
     format: int = PLAN_FORMAT
 
+    def interval(self, start: int) -> Interval:
+        """The one of its intervals that starts then (microseconds UTC)."""
+        return next(interval for interval in self.intervals if interval.start == start)
+
     def of_interval(self, interval: Interval) -> tuple[PlannedTable, ...]:
         """The tables of one of its intervals."""
         return tuple(table for table in self.tables if table.interval == interval.start)

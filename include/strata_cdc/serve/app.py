@@ -31,6 +31,7 @@ from strata_cdc.serve.run_page import run_changes
 from strata_cdc.serve.table_page import Asked, kind_of, table_view
 from strata_cdc.serve.tables_page import tables_view
 from strata_cdc.serve.verdict_page import verdict_view, verdicts_view
+from strata_cdc.store.ledgers import IntervalLedger
 from strata_cdc.store.verdicts import VerdictLedger
 from strata_cdc.values import to_plain
 
@@ -254,5 +255,7 @@ class _Answers:
 
     def verdict(self, source: _Source, start: _Micros) -> JSONResponse:
         """What the checks found in one interval, table by table, as the store has it."""
-        verdicts = VerdictLedger(_store(self._sources, source)).select(source, [start])
+        engine = _store(self._sources, source)
+        interval = IntervalLedger(engine).at(source, start)
+        verdicts = VerdictLedger(engine).select(source, [start if interval is None else interval.start])
         return JSONResponse([to_plain(verdict) for verdict in verdicts])

@@ -73,16 +73,17 @@ def verdict_view(engine: sa.Engine, source: str, start: int, offset: int = 0) ->
     Args:
         engine: The store.
         source: The source's name.
-        start: Of the interval, microseconds UTC.
+        start: Of the interval, or of one that is part of it by now, microseconds UTC.
         offset: How many tables to skip.
 
     Raises:
-        Usage: No interval starts then.
+        Usage: No interval has this time.
         StoreUnavailableError: The database does not answer.
     """
-    interval = IntervalLedger(engine).get(source, start)
+    interval = IntervalLedger(engine).at(source, start)
     if interval is None:
-        raise Usage("no closed interval starts at this time", source=source)
+        raise Usage("no closed interval has this time", source=source)
+    start = interval.start
     verdicts = VerdictLedger(engine).of_interval(source, start, offset=offset, limit=TABLES_ON_A_PAGE + 1)
     pieces = {piece.full_name: piece for piece in TableIntervalLedger(engine).of_interval(source, start)}
     decisions = DecisionLedger(engine).select(source, start)

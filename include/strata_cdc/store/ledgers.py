@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class ClosedInterval(Struct, frozen=True):
-    """The marks of one interval: it owns the transactions with first_seq < seq <= last_seq, permanently."""
+    """The marks of one interval: it owns the transactions with first_seq < seq <= last_seq, or is part of a longer one
+    that does."""
 
     source: str
     start: int
@@ -68,7 +69,8 @@ class PublishedInterval(Struct, frozen=True):
 
 
 class IntervalLedger:
-    """Marks of closed intervals; those of one source are disjoint and are never changed."""
+    """Marks of closed intervals; those of one source are disjoint. They are never changed, but several may become one
+    (`merges.py`)."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -94,6 +96,12 @@ class IntervalLedger:
     def get(self, source: str, start: int) -> ClosedInterval | None:
         """The interval that begins exactly then."""
         intervals = self._select((closed_interval.c.source == source) & (closed_interval.c.start_at == start))
+        return intervals[0] if intervals else None
+
+    def at(self, source: str, time: int) -> ClosedInterval | None:
+        """The interval that has a commit time (microseconds UTC); None if there is none."""
+        columns = closed_interval.c
+        intervals = self._select((columns.source == source) & (columns.start_at <= time) & (columns.end_at > time))
         return intervals[0] if intervals else None
 
     def close(self, interval: ClosedInterval, tables: Sequence[TableInterval] = ()) -> ClosedInterval:
@@ -149,15 +157,8 @@ class PublishedLedger:
 
     def put(self, given: PublishedInterval) -> None:
         """Stores a note of a commit; publishing an interval again replaces its note."""
-        key = {"source": given.source, "start_at": given.interval_start, "table_name": given.table}
-        values = {
-            "delta_version": given.delta_version,
-            "rows": given.rows,
-            "published_at": given.published_at,
-            "details": to_column(given.details),
-        }
         with writing(self._engine) as connection:
-            _put(connection, published_interval, key, values)
+            store_note(connection, given)
 
     def get(self, source: str, interval_start: int, table: str) -> PublishedInterval | None:
         """The note of one table (`full_names.py`) in one interval."""
@@ -201,6 +202,18 @@ class PublishedLedger:
         query = sa.select(*published_interval.c).where(condition).order_by(*order)
         with reading(self._engine) as connection:
             return [_published(row) for row in connection.execute(query)]
+
+
+def store_note(connection: sa.Connection, given: PublishedInterval) -> None:
+    """Stores a note of a commit, in the transaction of the caller."""
+    key = {"source": given.source, "start_at": given.interval_start, "table_name": given.table}
+    values = {
+        "delta_version": given.delta_version,
+        "rows": given.rows,
+        "published_at": given.published_at,
+        "details": to_column(given.details),
+    }
+    _put(connection, published_interval, key, values)
 
 
 def _put(connection: sa.Connection, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:

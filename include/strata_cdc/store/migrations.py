@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from strata_cdc.errors import StoreFormatError
 from strata_cdc.store.tables import (
     METADATA,
+    file_merge,
     notified_position,
     partition_change,
     published_interval,
@@ -28,7 +29,7 @@ from strata_cdc.store.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FORMAT: Final = 11
+FORMAT: Final = 12
 """What this version of Strata reads and writes."""
 
 
@@ -96,6 +97,11 @@ def _add_effects_and_commit_index(connection: sa.Connection) -> None:
         next(index for index in published_interval.indexes if index.name == wanted).create(connection)
 
 
+def _add_file_merge(connection: sa.Connection) -> None:
+    # No interval has been merged with its neighbours yet.
+    file_merge.create(connection, checkfirst=True)
+
+
 def _add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:
     """Adds empty columns, except those that exist."""
     present = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
@@ -116,6 +122,7 @@ STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
     8: _add_source_lake,
     9: _add_column_ids,
     10: _add_effects_and_commit_index,
+    11: _add_file_merge,
 }
 """For each format, the step to the next one; a step may be run again after it was killed."""
 

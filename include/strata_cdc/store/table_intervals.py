@@ -164,6 +164,28 @@ class TableIntervalLedger:
         with reading(self._engine) as connection:
             return {(database, table): int(start) for database, table, start in connection.execute(query)}
 
+    def last_seq_published(self, source: str, table: tuple[str, str], before: int) -> int | None:
+        """Ordinal of the last transaction of the newest interval in which a table is published; None if there is none.
+
+        Args:
+            source: The source.
+            table: Database and table.
+            before: Only intervals that start before (microseconds UTC).
+        """
+        columns, marks = table_interval.c, closed_interval.c
+        same = (marks.source == columns.source) & (marks.start_at == columns.start_at)
+        query = (
+            sa.select(marks.last_seq)
+            .select_from(table_interval.join(closed_interval, same))
+            .where((columns.source == source) & (columns.state == str(IntervalState.PUBLISHED)))
+            .where((columns.database_name == table[0]) & (columns.table_name == table[1]))
+            .where(columns.start_at < before)
+            .order_by(columns.start_at.desc())
+            .limit(1)
+        )
+        with reading(self._engine) as connection:
+            return connection.execute(query).scalar_one_or_none()
+
     def get(self, source: str, start: int, database: str, table: str) -> TableInterval | None:
         """One table's part of one interval; None if it has no rows there, or they are not counted."""
         intervals = self.select(source, tuple(IntervalState), starts=(start, start + 1), table=(database, table))

@@ -357,6 +357,19 @@ published_interval = Table(
     **_OPTIONS,
 )
 
+file_merge = Table(
+    "file_merge",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("start_at", BigInteger, primary_key=True, comment="of the interval that was made of shorter ones"),
+    Column("database_name", _MYSQL_NAME, primary_key=True),
+    Column("table_name", _MYSQL_NAME, primary_key=True),
+    Column("end_at", BigInteger, nullable=False),
+    Column("merged_at", BigInteger, comment="when its files were merged; NULL: they are not yet"),
+    comment="tables with files of shorter intervals: to be merged, or merged and still to be deleted",
+    **_OPTIONS,
+)
+
 notified_position = Table(
     "notified_position",
     METADATA,

@@ -94,18 +94,7 @@ class VerdictLedger:
     def put(self, verdicts: Iterable[StoredVerdict]) -> None:
         """Replaces former verdicts by new ones, all or none."""
         with writing(self._engine) as connection:
-            for stored in verdicts:
-                key = {"source": stored.source, "start_at": stored.start, "table_name": stored.table}
-                values: dict[str, Any] = {
-                    "outcome": str(stored.outcome),
-                    "judged_at": stored.judged_at,
-                    "details": to_column(stored.details),
-                }
-                same = sa.and_(*(verdict.c[name] == value for name, value in key.items()))
-                if connection.execute(sa.select(verdict.c.outcome).where(same).with_for_update()).first() is None:
-                    connection.execute(verdict.insert().values({**key, **values}))
-                else:
-                    connection.execute(verdict.update().where(same).values(values))
+            store_verdicts(connection, verdicts)
 
     def select(self, source: str, starts: Iterable[int]) -> list[StoredVerdict]:
         """All verdicts on some intervals, by time and table."""
@@ -174,6 +163,22 @@ class VerdictLedger:
         )
         with reading(self._engine) as connection:
             return [_from_row(row) for row in connection.execute(query)]
+
+
+def store_verdicts(connection: sa.Connection, verdicts: Iterable[StoredVerdict]) -> None:
+    """Replaces former verdicts by new ones, in the transaction of the caller."""
+    for stored in verdicts:
+        key = {"source": stored.source, "start_at": stored.start, "table_name": stored.table}
+        values: dict[str, Any] = {
+            "outcome": str(stored.outcome),
+            "judged_at": stored.judged_at,
+            "details": to_column(stored.details),
+        }
+        same = sa.and_(*(verdict.c[name] == value for name, value in key.items()))
+        if connection.execute(sa.select(verdict.c.outcome).where(same).with_for_update()).first() is None:
+            connection.execute(verdict.insert().values({**key, **values}))
+        else:
+            connection.execute(verdict.update().where(same).values(values))
 
 
 def _outcome_of(start: int, counts: dict[str, tuple[int, int]]) -> IntervalOutcome:

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
 from strata_cdc.errors import LakeUnavailableError
-from strata_cdc.files.storage import list_files, write_file
+from strata_cdc.files.storage import arrow_file_system, list_files, write_file
+from strata_cdc.store.owned import merged_meanwhile
 from strata_cdc.tables.continued import place_columns
 from strata_cdc.tables.layout import data_path, interval_key, published_name, table_url
 from strata_cdc.tables.lost import open_changes
@@ -21,19 +23,31 @@ from strata_cdc.tables.outputs import OUTPUT
 from strata_cdc.tables.parquet_names import rename_columns
 from strata_cdc.tables.pinned import read_pinned
 from strata_cdc.tables.port import CommitConflictError, DataFile, OutputError
+from strata_cdc.tables.same_rows import same_rows
 from strata_cdc.tables.statistics import renamed_statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from strata_cdc.schema.model.definition import TableName
     from strata_cdc.tables.port import Output, OutputTable
     from strata_cdc.tables.write import StagedFile
 
+_Found = TypeVar("_Found")
 ATTEMPTS = 12
 """How often a publication is tried again because another commit came first."""
 FIRST_WAIT_SECONDS = 0.05
 """Wait before the second attempt; it doubles each time, up to a second."""
+
+
+class OwnedSpan(Struct, frozen=True):
+    """What an interval owns: its files begin in the span, and have the rows of its transactions and no others."""
+
+    end: int
+    """End of the interval (microseconds UTC, exclusive)."""
+    first_seq: int
+    """Ordinal of the last transaction before the interval."""
+    last_seq: int
 
 
 class TableCommit(Struct, frozen=True):
@@ -59,11 +73,12 @@ def publish(
     output: Output = OUTPUT,
     *,
     known: int | None = None,
+    span: OwnedSpan | None = None,
 ) -> TableCommit | None:
     """Makes these files, and no others, what readers see of a table and interval.
 
     It is safe to repeat this, and to run it twice at the same time. Earlier files of the interval that are not among
-    the staged ones are removed in the commit that adds these; if nothing differs, there is no commit. A published file
+    the staged ones are removed in the commit that adds these; if no row differs, there is no commit. A published file
     is a copy: later writes to a staged file do not change it.
 
     Args:
@@ -74,6 +89,7 @@ def publish(
         staged: All files of the table and interval; without files, the interval becomes empty.
         output: The kind of table.
         known: A version that the table is known to have had.
+        span: What the interval owns; None: only files that are known to be of the interval's start are replaced.
 
     Returns:
         None if the interval has no rows and had none.
@@ -81,16 +97,32 @@ def publish(
     Raises:
         DamagedFileError: A staged file does not have the bytes that were decoded; nothing of the table is committed.
         LostTableError: The table lacks the version `known`, or is damaged; nothing is committed to what is left of it.
+        AlreadyRunningError: The interval is part of a longer one by now; nothing is committed.
         LakeUnavailableError: The storage does not answer, or other publishers always came first.
     """
-    work = _Publication(output, lake, source, table, interval, tuple(staged), known, {}, {}, {})
+    work = _Publication(output, lake, source, table, interval, tuple(staged), known, span, {}, {}, {})
+    return committed(work.attempt, source, table, interval)
+
+
+def committed(attempt: Callable[[], _Found], source: str, table: TableName, interval: int) -> _Found:
+    """The result of an attempt to commit, which is made again as long as others commit first.
+
+    Args:
+        attempt: Opens the table and commits.
+        source: The source's name.
+        table: The table.
+        interval: Start of the interval (microseconds UTC).
+
+    Raises:
+        LakeUnavailableError: The storage does not answer, or other publishers always came first.
+    """
     wait = FIRST_WAIT_SECONDS
-    for attempt in range(ATTEMPTS):
-        if attempt:
+    for number in range(ATTEMPTS):
+        if number:
             time.sleep(wait)
             wait = min(2 * wait, 1.0)
         try:
-            return work.attempt()
+            return attempt()
         except CommitConflictError:
             continue
         except (OSError, OutputError) as error:
@@ -116,6 +148,7 @@ class _Publication(Struct, frozen=True):
     interval: int
     staged: tuple[StagedFile, ...]
     known: int | None
+    span: OwnedSpan | None
     schemas: dict[int, pa.Schema]
     """The columns of each version's files, once they have been read."""
     held: dict[str, bytes]
@@ -153,11 +186,17 @@ class _Publication(Struct, frozen=True):
 
     def _replace(self, table: OutputTable, wanted: dict[str, tuple[StagedFile, dict[str, str]]]) -> TableCommit | None:
         """Makes one commit: removes earlier files of the interval, and adds these."""
-        former = {path: interval for path, interval in table.files().items() if interval == self.interval}
+        end = self.interval + 1 if self.span is None else self.span.end
+        former = {path: start for path, start in table.files().items() if self.interval <= start < end}
         if not former and not wanted:
             return None
-        added = [self._place(path, *wanted[path]) for path in wanted if path not in former]
-        removed = {path: interval for path, interval in former.items() if path not in wanted}
+        self._refuse_merged(table, former)
+        removed = {path: start for path, start in former.items() if path not in wanted}
+        coming = [path for path in wanted if path not in former]
+        if removed and coming and self._has_rows(removed, [wanted[path] for path in coming]):
+            # Merged files have the same rows in other files. Replaced, they would be other rows to mirrors.
+            removed, coming = {}, []
+        added = [self._place(path, *wanted[path]) for path in coming]
         if added or removed:
             table.commit(self.source, added, removed, about={"strata.interval": interval_key(self.interval)})
         return TableCommit(
@@ -169,6 +208,23 @@ class _Publication(Struct, frozen=True):
             removed_files=len(removed),
         )
 
+    def _refuse_merged(self, table: OutputTable, former: Mapping[str, int]) -> None:
+        """Refuses to commit if files of the interval have rows of others, or the other way round: then it was merged
+        with its neighbours after the run was planned."""
+        if self.span is None:
+            return
+        first, last = self.span.first_seq, self.span.last_seq
+        for path, (low, high) in table.bounds("_seq").items():
+            is_within, is_outside = first < low and high <= last, high <= first or last < low
+            if not (is_within if path in former else is_outside):
+                raise merged_meanwhile(self.source, self.interval, self.span.end, table=str(self.table))
+
+    def _has_rows(self, removed: Mapping[str, int], coming: Sequence[tuple[StagedFile, dict[str, str]]]) -> bool:
+        """Whether published files have the same rows as staged ones; no if they cannot be read."""
+        with suppress(OSError, pa.ArrowException):
+            return same_rows([_opened(f"{self.url}/{path}") for path in removed], [_renamed(*one) for one in coming])
+        return False
+
     def _place(self, path: str, file: StagedFile, names: dict[str, str]) -> DataFile:
         """Copies a staged file to its path in the table, with the table's names of its columns."""
         if path not in self.placed:
@@ -178,6 +234,18 @@ class _Publication(Struct, frozen=True):
             stats = json.dumps(renamed_statistics(json.loads(file.stats), names))
             self.placed[path] = DataFile(path, self.interval, sum(map(len, parts)), stats)
         return self.placed[path]
+
+
+def _opened(url: str) -> pq.ParquetFile:
+    files, path = arrow_file_system(url)
+    return pq.ParquetFile(path, filesystem=files)
+
+
+def _renamed(file: StagedFile, names: dict[str, str]) -> pq.ParquetFile:
+    """A staged file with the table's names of its columns."""
+    if not names:
+        return _opened(file.url)
+    return pq.ParquetFile(pa.BufferReader(b"".join(rename_columns(read_pinned(file), names))))
 
 
 def unpublished_files(lake: str, source: str, table: TableName, output: Output = OUTPUT) -> list[str]:

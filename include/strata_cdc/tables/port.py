@@ -37,6 +37,16 @@ class DataFile(Struct, frozen=True):
     """Number of rows, bounds and NULLs by column, as JSON in the form of Delta's log. An output need not use them."""
 
 
+class FileCommit(Struct, frozen=True):
+    """What one commit did to the files of a table."""
+
+    changes_rows: bool
+    """False: readers see the same rows before and after it, in other files."""
+    added: tuple[int, ...]
+    """The interval of each file that it added."""
+    removed: tuple[int, ...]
+
+
 class OutputTable(Protocol):
     """A change table as it was when it was opened; a commit is refused if another process has committed since."""
 
@@ -102,6 +112,37 @@ class OutputTable(Protocol):
         Raises:
             CommitConflictError: Another process has committed since the table was opened; nothing is changed.
             OutputError: It cannot be done.
+        """
+
+    def rearrange(self, source: str, added: Sequence[DataFile], removed: Mapping[str, int]) -> None:
+        """As `commit`, where the added files have the rows of the removed files: who follows the table sees no change.
+
+        Raises:
+            CommitConflictError: Another process has committed since the table was opened; nothing is changed.
+            OutputError: It cannot be done.
+        """
+
+    def trim(self, *, log_hours: int, removed_hours: int, needed: int | None) -> int:
+        """Deletes commits that no reader needs, so that the log stays short. It is safe to repeat this, and to kill it.
+
+        Args:
+            log_hours: Younger commits stay, and what is needed to read the table as it was then.
+            removed_hours: How long the log remembers which files were removed.
+            needed: Commits after this version stay: `commits_since` is going to be called with it. None: it is not.
+
+        Returns:
+            The number of deleted files.
+
+        Raises:
+            CommitConflictError: Another process committed meanwhile; some files may be deleted.
+            LakeUnavailableError: The storage refuses.
+        """
+
+    def commits_since(self, version: int) -> Sequence[FileCommit] | None:
+        """The commits after a version, in order; None if the log does not have all of them any more.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
         """
 
     def read(self, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:

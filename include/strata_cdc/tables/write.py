@@ -112,7 +112,7 @@ class ChangeWriter:
         self._source = source
         self._interval = interval
         self._slice_key = _short(content_digest(slice_key.encode()))
-        self._open: dict[_Key, _OpenFile] = {}
+        self._open: dict[_Key, HeldFile] = {}
         self._files_of: dict[TableName, int] = {}
         self._reasons: dict[_Key, str] = {}
         self._staged: list[StagedFile] = []
@@ -142,7 +142,7 @@ class ChangeWriter:
             return
         file = self._open.get(key)
         if file is None:
-            file = self._open[key] = _OpenFile(self._limits)
+            file = self._open[key] = HeldFile(self._limits)
         file.add(self._with_own_columns(published(batch)))
         if file.is_full:
             del self._open[key]
@@ -176,7 +176,7 @@ class ChangeWriter:
         columns.append(repeated_number(self._interval, batch.num_rows, _TIMESTAMP))
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
-    def _finish(self, key: _Key, file: _OpenFile) -> None:
+    def _finish(self, key: _Key, file: HeldFile) -> None:
         table = key.table
         content = file.finish()
         ordinal = self._files_of.get(table, 0)
@@ -206,8 +206,12 @@ class ChangeWriter:
         )
 
 
-class _OpenFile:
-    """A Parquet file in memory, and facts about its rows."""
+class HeldFile:
+    """A Parquet file that is written in memory, and facts about its rows.
+
+    Args:
+        limits: How large its row groups become, and when it is full.
+    """
 
     def __init__(self, limits: FileLimits) -> None:
         self._most_bytes = limits.file_bytes
@@ -220,15 +224,18 @@ class _OpenFile:
 
     @property
     def is_full(self) -> bool:
+        """Whether no more rows should be added."""
         return bool(self._sink.tell() >= self._most_bytes)
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Adds rows; all batches have the same columns. Their buffers may be held until the row group is full."""
         self.partial_rows += _non_empty(batch.column("_missing"))
         self.invalid_rows += _non_empty(batch.column("_invalid"))
         self.rows += batch.num_rows
         self._write(self._row_groups.add(batch))
 
     def finish(self) -> pa.Buffer:
+        """The complete file."""
         self._write(self._row_groups.drain())
         if self._writer is not None:
             self._writer.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from strata_cdc.errors import DifferentRowsError, MirrorBehindError, SchemaMismatchError
 from strata_cdc.mirrors.opened import open_mirror
@@ -19,7 +20,9 @@ from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.schema.model.patterns import matches
 from strata_cdc.store.database import OnMissing, open_store
 from strata_cdc.store.ledgers import IntervalLedger
+from strata_cdc.store.owned import owners
 from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
+from strata_cdc.tables.read import read_changes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.settings import Group, Source
     from strata_cdc.groups.cuts.common_cut import Cut, SourceCut
+    from strata_cdc.store.ledgers import ClosedInterval
 
 SOURCE = "_source"
 
@@ -67,7 +71,7 @@ def read_table(group: Group, table: str, cut: Cut, columns: Sequence[str] | None
 def _at_cut(source: Source, engine: sa.Engine, table: TableName, cut: SourceCut, whole: Cut) -> pa.Table:
     naming = Naming(source.lineage, source.copied_from)
     opened = open_mirror(source.lake, source.name, str(table), whole.token, naming)
-    if opened.at.seq < cut.seq and _has_changed(engine, source.name, table, opened.at.seq, cut.seq):
+    if opened.at.seq < cut.seq and _has_changed(engine, source, table, opened.at.seq, cut.seq):
         raise MirrorBehindError(
             f"the mirror has a state after transaction {opened.at.seq} and none after {cut.seq}, where the cut is, "
             "and the table has changed in between",
@@ -78,20 +82,34 @@ def _at_cut(source: Source, engine: sa.Engine, table: TableName, cut: SourceCut,
     return opened.to_arrow()
 
 
-def _has_changed(engine: sa.Engine, source: str, table: TableName, after: int, until: int) -> bool:
+def _has_changed(engine: sa.Engine, source: Source, table: TableName, after: int, until: int) -> bool:
     """Whether a table changed after a transaction, up to another."""
     store = SchemaStore(engine)
-    if any(after < entry.seq <= until for entry in store.timeline(source, [table])):
+    if any(after < entry.seq <= until for entry in store.timeline(source.name, [table])):
         return True
-    if any(removal.name == table for removal in store.row_removals(source, after, until)):
+    if any(removal.name == table for removal in store.row_removals(source.name, after, until)):
         return True
-    inside = {
-        interval.start
-        for interval in IntervalLedger(engine).all(source)
-        if after < interval.last_seq and interval.first_seq < until
-    }
-    pieces = TableIntervalLedger(engine).select(source, list(IntervalState), table=(table.database, table.table))
-    return any(piece.rows and piece.start in inside for piece in pieces)
+    pieces = TableIntervalLedger(engine).select(source.name, list(IntervalState), table=(table.database, table.table))
+    with_rows = {piece.start: piece.state for piece in pieces if piece.rows}
+    # After them: intervals may become one meanwhile.
+    marks = IntervalLedger(engine).all(source.name)
+    owner = owners(marks)
+    states = {owner(start): state for start, state in with_rows.items()}
+    partly = []
+    for interval in marks:
+        if after < interval.last_seq and interval.first_seq < until and interval.start in states:
+            is_inside = after <= interval.first_seq and interval.last_seq <= until
+            if is_inside or states[interval.start] is not IntervalState.PUBLISHED:
+                return True
+            partly.append(interval)
+    return any(_has_rows(source, table, interval, after, until) for interval in partly)
+
+
+def _has_rows(source: Source, table: TableName, interval: ClosedInterval, after: int, until: int) -> bool:
+    """Whether a change of a table in an interval is after a transaction, and not after another."""
+    start, end = interval.start, interval.end
+    seqs = read_changes(source.lake, source.name, table, columns=["_seq"], start=start, end=end)["_seq"]
+    return bool(pc.any(pc.and_(pc.greater(seqs, after), pc.less_equal(seqs, until))).as_py())
 
 
 def united(found: Mapping[str, pa.Table], table: str) -> pa.Table:

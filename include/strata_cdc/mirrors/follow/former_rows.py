@@ -60,6 +60,7 @@ def _lacks(follower: Following, mirror: Mirror, event: SchemaEvent) -> bool:
     if follower.published.reach(name, seq).seq < event.before:
         return True
     span = VersionRange(seq, event.before, change.version_id, change.definition)
-    intervals = follower.published.intervals(name, seq, event.before)
+    if not follower.published.has_changes(name, seq, event.before):
+        return False
     changes = PublishedChanges(follower.lake, follower.source, name, follower.published.newest_commit(name))
-    return any(batch.changes.num_rows for batch in changes.batches(span, intervals.__contains__))
+    return any(batch.changes.num_rows for batch in changes.batches(span))

@@ -16,6 +16,7 @@ from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.store.full_names import full_name
 from strata_cdc.store.ledgers import IntervalLedger, PublishedLedger
+from strata_cdc.store.owned import owners
 from strata_cdc.store.table_intervals import UNPUBLISHED, IntervalState, TableIntervalLedger
 
 if TYPE_CHECKING:
@@ -56,12 +57,16 @@ class Published:
 
     def __init__(self, engine: sa.Engine, source: str, stream: LandedStream) -> None:
         ledger = TableIntervalLedger(engine)
-        closed = [interval for interval in IntervalLedger(engine).all(source) if interval.last_seq > interval.first_seq]
+        withheld, uncounted = ledger.select(source, _WITHHELD), ledger.uncounted(source)
+        # After them: intervals may become one meanwhile, and then this one has what was withheld of each.
+        marks = IntervalLedger(engine).all(source)
+        owner = owners(marks)
+        closed = [interval for interval in marks if interval.last_seq > interval.first_seq]
         self._closed = sorted(closed, key=lambda one: one.first_seq)
-        self._uncounted = frozenset(ledger.uncounted(source))
+        self._uncounted = frozenset(map(owner, uncounted))
         self._withheld: dict[tuple[str, str], dict[int, IntervalState]] = {}
-        for piece in ledger.select(source, _WITHHELD):
-            self._withheld.setdefault((piece.database, piece.table), {})[piece.start] = piece.state
+        for piece in withheld:
+            self._withheld.setdefault((piece.database, piece.table), {})[owner(piece.start)] = piece.state
         self._ledger, self._source, self._stream = ledger, source, stream
         self._commits = PublishedLedger(engine)
         self._newest: Mapping[str, int] | None = None
@@ -100,18 +105,16 @@ class Published:
             seq = interval.last_seq
         return MirrorReach(seq)
 
-    def intervals(self, table: TableName, after: int, until: int) -> frozenset[int]:
-        """Starts of the intervals that have published changes of a table, and transactions in after < seq <= until."""
-        first = bisect_right(self._closed, after, key=lambda one: one.last_seq)
+    def has_changes(self, table: TableName, after: int, until: int) -> bool:
+        """Whether changes of a table may be published in the transactions after < seq <= until; all that these have of
+        it are published."""
         last = bisect_left(self._closed, until, key=lambda one: one.first_seq)
-        starts = {interval.start for interval in self._closed[first:last]}
-        if not starts:
-            return frozenset()
-        span = min(starts), max(starts) + 1
-        name = table.database, table.table
+        if not last or self._closed[last - 1].last_seq <= after:
+            return False
         with self._asking:
-            intervals = self._ledger.select(self._source, [IntervalState.PUBLISHED], starts=span, table=name)
-        return frozenset(starts & {interval.start for interval in intervals})
+            end = self._closed[last - 1].end
+            newest = self._ledger.last_seq_published(self._source, (table.database, table.table), end)
+        return newest is not None and newest > after
 
     def start_behind(self, seq: int) -> int | None:
         """Start of the interval of the next transaction; None if that is in no closed interval."""

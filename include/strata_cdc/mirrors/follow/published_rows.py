@@ -57,15 +57,16 @@ class PublishedRows:
         """The changes of a range in which the table has one definition."""
         if discards_rows(span.definition):
             return
-        intervals = self._follower.published.intervals(self._table, span.after, span.until)
-        if intervals:
-            yield from self.changes.batches(span, intervals.__contains__, self._at_once)
+        if self._follower.published.has_changes(self._table, span.after, span.until):
+            yield from self.changes.batches(span, self._at_once)
 
     def applied(self, position: MirrorPosition, until: int) -> str:
         """The note of the applied files for a commit that brings a mirror from a position to a transaction."""
         known, start_behind = AppliedFiles.read(position.taken), self._follower.published.start_behind
         first, last = start_behind(position.seq) if known is None else known.first, start_behind(until - 1)
-        return position.taken if first is None or last is None else self.changes.taken(first, last).text
+        if first is None or last is None:
+            return position.taken
+        return self.changes.taken(known, first, last, (position.seq, until)).text
 
     def differ_from(self, mirror: Mirror) -> str | None:
         """The reason if an interval that the mirror has applied now has other rows; None if not."""
@@ -98,7 +99,8 @@ class PublishedRows:
         if reach.seq < event.seq:
             raise NotYetError(reach.withheld or "it is not published yet")
         span = VersionRange(event.before, event.seq, change.version_id, change.definition)
-        intervals = published.intervals(self._table, event.before, event.seq)
-        for batch in self.changes.batches(span, intervals.__contains__):
+        if not published.has_changes(self._table, event.before, event.seq):
+            return
+        for batch in self.changes.batches(span):
             for piece in chain([batch.changes], batch.rest()):
                 yield put_rows(piece, change.definition)

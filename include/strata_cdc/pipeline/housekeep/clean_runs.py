@@ -3,6 +3,7 @@ Not here: landed segments (`retain_landed.py`), data files that a commit replace
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -20,15 +21,20 @@ from strata_cdc.runs.run_folder import (
     runs_url,
 )
 from strata_cdc.runs.run_name import RunName
+from strata_cdc.store.ledgers import IntervalLedger
+from strata_cdc.store.owned import owners
 from strata_cdc.store.table_intervals import IntervalState, TableIntervalLedger
 from strata_cdc.tables.quarantine import in_quarantine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import sqlalchemy as sa
 
     from strata_cdc.config.settings import Source
     from strata_cdc.files.storage import Folder
     from strata_cdc.runs.run_plan import RunPlan
+    from strata_cdc.store.table_intervals import TableInterval
 
 _DAY_MICROS = 86_400 * 1_000_000
 _SETTLED = frozenset({IntervalState.PUBLISHED, IntervalState.DISCARDED})
@@ -51,6 +57,24 @@ class ExpiredRuns(Struct, frozen=True):
     """URLs of folders in quarantine."""
     kept: tuple[KeptRun, ...]
     """What is as old and stays."""
+
+
+class _Ledger:
+    """What is stored of a source's intervals, by the starts that plans have: an interval of a plan may be part of a
+    longer one by now."""
+
+    def __init__(self, engine: sa.Engine, source: str) -> None:
+        self._engine, self._source = engine, source
+
+    @cached_property
+    def owner(self) -> Callable[[int], int]:
+        """Start of the interval that has the start of another."""
+        return owners(IntervalLedger(self._engine).all(self._source))
+
+    def between(self, first: int, last: int) -> list[TableInterval]:
+        """All tables of the intervals from one to another, both inclusive."""
+        span = self.owner(first), self.owner(last) + 1
+        return TableIntervalLedger(self._engine).select(self._source, tuple(IntervalState), starts=span)
 
 
 def clear_staged(folder: Folder) -> None:
@@ -86,12 +110,12 @@ def find_due(source: Source, engine: sa.Engine, *, now: int) -> ExpiredRuns:
         LakeUnavailableError: The lake does not.
     """
     before = now - source.settings.keep_runs_days * _DAY_MICROS
-    ledger = TableIntervalLedger(engine)
+    ledger = _Ledger(engine, source.name)
     runs, kept = [], []
     for run in list_folders(runs_url(source.lake, source.name)):
         folder = run_folder(source.lake, source.name, run)
         if _may_be_older(run, before) and _is_older(folder, before):
-            reason = _needed_for(folder, source.name, run, ledger)
+            reason = _needed_for(folder, run, ledger)
             if reason is None:
                 runs.append(folder.url)
             else:
@@ -106,7 +130,7 @@ def delete_due(source: Source, due: ExpiredRuns) -> None:
         LakeUnavailableError: The storage refuses.
     """
     for url in due.runs:
-        _delete_run(run_folder(source.lake, source.name, url.rpartition("/")[2]))
+        delete_run(run_folder(source.lake, source.name, url.rpartition("/")[2]))
     for url in due.quarantine:
         delete_folder(url)
 
@@ -123,7 +147,7 @@ def _is_older(folder: Folder, before: int) -> bool:
     return 0 not in changed and max(changed, default=0) < before
 
 
-def _needed_for(folder: Folder, source: str, run: str, ledger: TableIntervalLedger) -> str | None:
+def _needed_for(folder: Folder, run: str, ledger: _Ledger) -> str | None:
     if not folder.exists(PLAN):
         # A deletion died, or the run before it had a plan.
         return None
@@ -131,20 +155,17 @@ def _needed_for(folder: Folder, source: str, run: str, ledger: TableIntervalLedg
         plan = read_plan(folder)
     except (DamagedFileError, StoreFormatError) as error:
         return error.message
-    return _unsettled(plan, source, run, ledger)
+    return _unsettled(plan, run, ledger)
 
 
-def _unsettled(plan: RunPlan, source: str, run: str, ledger: TableIntervalLedger) -> str | None:
+def _unsettled(plan: RunPlan, run: str, ledger: _Ledger) -> str | None:
     """Why a plan is not settled; None if it is."""
     starts = [planned.interval for planned in plan.tables]
     if not starts:
         return None
-    known = {
-        (piece.start, piece.database, piece.table): piece
-        for piece in ledger.select(source, tuple(IntervalState), starts=(min(starts), max(starts) + 1))
-    }
+    known = {(piece.start, piece.database, piece.table): piece for piece in ledger.between(min(starts), max(starts))}
     for planned in plan.tables:
-        piece = known.get((planned.interval, planned.database, planned.table))
+        piece = known.get((ledger.owner(planned.interval), planned.database, planned.table))
         where = f"{planned.name} in the interval of {moment_key(planned.interval)}"
         if piece is None:
             # A store that was made anew has nothing pending, and has published nothing.
@@ -156,18 +177,23 @@ def _unsettled(plan: RunPlan, source: str, run: str, ledger: TableIntervalLedger
     return None
 
 
-def _due_quarantine(source: Source, ledger: TableIntervalLedger, before: int) -> tuple[str, ...]:
+def _due_quarantine(source: Source, ledger: _Ledger, before: int) -> tuple[str, ...]:
     due = []
     for kept in in_quarantine(source.lake, source.name):
         if 0 < kept.changed_at < before:
-            pieces = ledger.of_interval(source.name, kept.interval)
+            pieces = ledger.between(kept.interval, kept.interval)
             settled = {(piece.database, piece.table) for piece in pieces if piece.state in _SETTLED}
             if kept.tables <= settled:
                 due.append(kept.folder)
     return tuple(due)
 
 
-def _delete_run(folder: Folder) -> None:
+def delete_run(folder: Folder) -> None:
+    """Deletes a run folder. Safe to repeat, and to be killed.
+
+    Raises:
+        LakeUnavailableError: The storage refuses.
+    """
     # The plan is deleted last: as long as anything else is here, it shows which run this was.
     for name in list_folders(folder.url):
         delete_folder(folder.join(name))

@@ -200,7 +200,13 @@ class _Taker:
 
     def _all_of(self, span: TimeSpan) -> list[Work]:
         """Every interval that shares time with the span, whole, with all wanted tables that have rows in it."""
-        return [Work(interval, self._rows_in(interval)) for interval in self._intervals(span)]
+        while True:
+            work = [Work(interval, self._rows_in(interval)) for interval in self._intervals(span)]
+            stored = self._marks.overlapping(self._source.name, span.start, span.end)
+            if {(one.interval.start, one.interval.end) for one in work} <= {(one.start, one.end) for one in stored}:
+                return work
+            # Upkeep has merged some of them meanwhile, so that their rows were not found.
+            self._known = None
 
     def _owed(self, span: TimeSpan) -> list[Work]:
         """What is pending before the span's end, oldest first, up to the size that one run processes."""

@@ -27,7 +27,7 @@ from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.decisions import Decision, DecisionLedger, Verb
 from strata_cdc.store.ledgers import IntervalLedger, PublishedDetails, PublishedInterval, PublishedLedger
 from strata_cdc.store.table_intervals import IntervalState
-from strata_cdc.tables.commit import publish
+from strata_cdc.tables.commit import OwnedSpan, publish
 from strata_cdc.tables.lost import newest_commits
 from strata_cdc.tables.pinned import find_damage
 
@@ -94,7 +94,9 @@ def release(source: Source, engine: sa.Engine, quarantined: InQuarantine, decide
     DecisionLedger(engine).begin(decision)
     name = TableName(piece.database, piece.table)
     known = newest_commits(source.name, engine).get(name)
-    commit = publish(source.lake, source.name, name, piece.start, files, known=known)
+    interval = IntervalLedger(engine).get(source.name, piece.start)
+    span = None if interval is None else OwnedSpan(interval.end, interval.first_seq, interval.last_seq)
+    commit = publish(source.lake, source.name, name, piece.start, files, known=known, span=span)
     rows, version = (commit.rows, commit.version) if commit else (0, 0)
     _note(engine, quarantined, files, rows, version, decided.at)
     reason = _left(source, quarantined, rest)

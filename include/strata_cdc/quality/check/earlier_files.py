@@ -184,7 +184,9 @@ class EarlierImages:
         published = self._published(subject, interval)
         if published is None:
             return None
-        files += [file for file in published if file.interval not in planned]
+        # Of an interval that was made of several, files may begin at the starts of these.
+        spans = [(one.start, one.end) for one in self._plan.intervals if one.start in planned]
+        files += [file for file in published if not any(start <= file.interval < end for start, end in spans)]
         return sorted(files, key=lambda file: -file.interval)
 
     def _published(self, subject: TableSubject, interval: int) -> list[EarlierFile] | None:

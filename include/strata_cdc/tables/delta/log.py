@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import msgspec
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import DeltaError
@@ -15,9 +16,9 @@ from deltalake.transaction import AddAction, RemoveAction, create_table_with_add
 from pyarrow.fs import FileType
 
 from strata_cdc.errors import LakeUnavailableError
-from strata_cdc.files.storage import arrow_file_system, lake_errors, object_store_options
-from strata_cdc.tables.layout import INTERVAL
-from strata_cdc.tables.port import CommitConflictError
+from strata_cdc.files.storage import arrow_file_system, lake_errors, object_store_options, read_file
+from strata_cdc.tables.layout import INTERVAL, interval_of_key
+from strata_cdc.tables.port import CommitConflictError, FileCommit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -103,6 +104,7 @@ def commit_files(
     *,
     marks: Mapping[str, int] | None = None,
     about: Mapping[str, str] | None = None,
+    changes_rows: bool = True,
 ) -> None:
     """Makes one commit that removes and adds files. Refused if another process committed since the table was opened.
 
@@ -113,6 +115,7 @@ def commit_files(
         removed: Path -> interval.
         marks: Ids of transactions that the commit notes, with their versions.
         about: More metadata of the commit, besides the source.
+        changes_rows: Whether readers see other rows afterwards (`dataChange` in Delta's log).
 
     Raises:
         CommitFailedError: Another process committed meanwhile.
@@ -125,7 +128,7 @@ def commit_files(
                 size=file.size_bytes,
                 partition_values={INTERVAL: partition_value(file.interval)},
                 modification_time=now_ms,
-                data_change=True,
+                data_change=changes_rows,
                 stats=file.stats,
             )
             for file in added
@@ -133,7 +136,7 @@ def commit_files(
         *(
             RemoveAction(
                 path=path,
-                data_change=True,
+                data_change=changes_rows,
                 deletion_timestamp=now_ms,
                 partition_values={INTERVAL: partition_value(interval)},
             )
@@ -157,6 +160,40 @@ def commit_files(
         ),
     )
     table.update_incremental()
+
+
+def file_commits(url: str, after: int, version: int) -> list[FileCommit] | None:
+    """What the commits with after < number <= version did to a table's files; None if the log lacks one of them.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    commits = []
+    for number in range(after + 1, version + 1):
+        content = read_file(f"{url}/_delta_log/{number:020d}.json")
+        if content is None:
+            return None
+        commits.append(_file_commit([msgspec.json.decode(line) for line in content.splitlines() if line]))
+    return commits
+
+
+def _file_commit(actions: Sequence[dict[str, Any]]) -> FileCommit:
+    added = [action["add"] for action in actions if "add" in action]
+    removed = [action["remove"] for action in actions if "remove" in action]
+    return FileCommit(
+        any(file["dataChange"] for file in (*added, *removed)),
+        tuple(map(_interval_of, added)),
+        tuple(map(_interval_of, removed)),
+    )
+
+
+def _interval_of(file: dict[str, Any]) -> int:
+    value = (file.get("partitionValues") or {}).get(INTERVAL)
+    # Another writer may leave the partition out where it removes a file; the path of Strata's own files has it, too.
+    if value is None:
+        return interval_of_key(file["path"].split("/")[1])
+    moment = datetime.fromisoformat(value)
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
 
 
 def live_files(table: DeltaTable) -> dict[str, int]:

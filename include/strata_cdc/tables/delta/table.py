@@ -18,12 +18,14 @@ from strata_cdc.tables.delta.log import (
     commit_files,
     create_table,
     existing_commits,
+    file_commits,
     live_files,
     open_table,
     stored,
     with_columns,
 )
 from strata_cdc.tables.delta.old_generations import fold_generations, later_generations
+from strata_cdc.tables.delta.trim import forget_removed, trim_log
 from strata_cdc.tables.layout import INTERVAL
 from strata_cdc.tables.port import CommitConflictError, OutputError
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from deltalake import DeltaTable
 
-    from strata_cdc.tables.port import DataFile
+    from strata_cdc.tables.port import DataFile, FileCommit
 
 _UTC = pa.timestamp("us", tz="UTC")
 
@@ -100,6 +102,21 @@ class DeltaChanges:
     ) -> None:
         """One Delta commit; marks are application transactions, `about` is custom metadata."""
         commit_files(self._table, source, added, removed, marks=marks, about=about)
+
+    @_as_the_port_says()
+    def rearrange(self, source: str, added: Sequence[DataFile], removed: Mapping[str, int]) -> None:
+        """One Delta commit whose actions have `dataChange` false: streams of other readers pass over it."""
+        commit_files(self._table, source, added, removed, changes_rows=False)
+
+    @_as_the_port_says()
+    def trim(self, *, log_hours: int, removed_hours: int, needed: int | None) -> int:
+        """Deletes files of `_delta_log`; checkpoints then forget removed files after `removed_hours`."""
+        forget_removed(self._table, removed_hours)
+        return trim_log(self._table, self._url, hours=log_hours, needed=needed)
+
+    def commits_since(self, version: int) -> Sequence[FileCommit] | None:
+        """From the log's files."""
+        return file_commits(self._url, version, self.version)
 
     def read(self, columns: Sequence[str] | None, start: int | None, end: int | None) -> pa.Table:
         """Rows as Arrow reads them."""

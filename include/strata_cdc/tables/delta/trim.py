@@ -1,0 +1,65 @@
+"""Keeps the log of a Delta table short to which many small commits are made.
+Not here: when (`pipeline/housekeep/merge_intervals.py`), the logs of mirrors (`mirrors/log_cut.py`)."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Final
+
+from strata_cdc.files.storage import delete_file, file_times
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_NAME: Final = re.compile(r"(?P<version>\d{20})\.(?P<kind>json|checkpoint\.parquet)")
+_HOUR_MICROS: Final = 3_600_000_000
+_FORGET_REMOVED: Final = "delta.deletedFileRetentionDuration"
+
+
+def trim_log(table: DeltaTable, url: str, *, hours: int, needed: int | None) -> int:
+    """Deletes the commits before a checkpoint that is so old; that checkpoint and what follows stay.
+
+    The oldest files go first: a process that dies leaves a log that can be read.
+
+    Args:
+        table: The table.
+        url: Its folder.
+        hours: The age.
+        needed: Commits after this version stay; None: all before the checkpoint may go.
+
+    Returns:
+        The number of deleted files.
+
+    Raises:
+        LakeUnavailableError: The storage does not answer.
+    """
+    log = f"{url}/_delta_log"
+    before = time.time_ns() // 1000 - hours * _HOUR_MICROS
+    times = file_times(log)
+    found = {(int(name["version"]), file): name["kind"] for file in times if (name := _named(file))}
+    old = [version for (version, file), kind in found.items() if kind != "json" and times[file] < before]
+    if not old:
+        return 0
+    last = min(max(old) - 1, table.version() if needed is None else needed)
+    gone = sorted(key for key in found if key[0] <= last)
+    for _, file in gone:
+        delete_file(file)
+    return len(gone)
+
+
+def forget_removed(table: DeltaTable, hours: int) -> bool:
+    """Sets after how many hours checkpoints no longer name removed files; a commit, unless it is set already.
+
+    Raises:
+        DeltaError: Another process committed meanwhile, or it cannot be done.
+    """
+    wanted = f"interval {hours} hours"
+    if table.metadata().configuration.get(_FORGET_REMOVED) == wanted:
+        return False
+    table.alter.set_table_properties({_FORGET_REMOVED: wanted})
+    return True
+
+
+def _named(file: str) -> re.Match[str] | None:
+    return _NAME.fullmatch(file.rpartition("/")[2])

@@ -1,0 +1,48 @@
+"""The rows of some files of one change table in the order of the stream, a row group at a time.
+Not here: which files (`merge_files.py`, `same_rows.py`); order within a row group, which is that of the stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+
+class _RowGroup(Struct, frozen=True, order=True):
+    """A row group, in the order of its rows."""
+
+    low: int
+    """Bounds of `_seq`."""
+    high: int
+    first_row: int
+    """Of `_row`: the order of the row groups of one transaction."""
+    file: int
+    group: int
+
+
+def ordered_groups(
+    metadata: Sequence[pq.FileMetaData], opened: Callable[[int], pq.ParquetFile]
+) -> Iterator[tuple[int, pa.Table]]:
+    """The row groups of files, each with the number of its file.
+
+    Args:
+        metadata: The footer of each file.
+        opened: Opens the file with a number.
+    """
+    groups = (group for number, footer in enumerate(metadata) for group in _groups_of(number, footer))
+    for group in sorted(groups):
+        yield group.file, opened(group.file).read_row_group(group.group, use_threads=False)
+
+
+def _groups_of(number: int, footer: pq.FileMetaData) -> Iterator[_RowGroup]:
+    leaves = range(footer.num_columns if footer.num_row_groups else 0)
+    names = {footer.row_group(0).column(leaf).path_in_schema: leaf for leaf in leaves}
+    for group in range(footer.num_row_groups):
+        seqs, rows = (footer.row_group(group).column(names[one]).statistics for one in ("_seq", "_row"))
+        yield _RowGroup(seqs.min, seqs.max, rows.min, number, group)
