@@ -8,7 +8,7 @@ import json
 import socketserver
 import sys
 import threading
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,8 +64,8 @@ def shared_spark(session: Any, folder: Path) -> Iterator[dict[str, str]]:
     (folder / "spark-submit").chmod(0o755)
     with pytest.MonkeyPatch.context() as patched, socketserver.TCPServer(("127.0.0.1", 0), _Handler) as server:
         patched.setattr(session, "stop", lambda: None)
-        for job in JOBS.values():
-            patched.setattr(job, "open_session", lambda _: session)
+        patched.setattr(check_interval, "open_session", lambda _: session)
+        patched.setattr(decode_slices, "spark_context", lambda _: nullcontext(session.sparkContext))
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
