@@ -80,7 +80,7 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
 def _show_version(wanted: bool) -> None:  # noqa: FBT001  typer calls it so
     if wanted:
         # Imported here: it brings archives and e-mail along, a twentieth of a short command.
-        import importlib.metadata  # noqa: PLC0415  see above
+        import importlib.metadata
 
         typer.echo(f"strata {importlib.metadata.version(DISTRIBUTION)}")
         raise typer.Exit
