@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strata_cdc.binlog.bytes import frames
-from strata_cdc.binlog.events import scanner
 from strata_cdc.changes.port import ChangeBatch, Watermark
 from strata_cdc.errors import StrataError
 from strata_cdc.pipeline.decode.decode_files import decode_files, track_in_memory
 from tests.binlog.binlogs import Binlog
+from tests.pipeline.walks import counted_walks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,38 +144,11 @@ def test_a_file_that_has_grown_is_read_again(tmp_path: Path) -> None:
     assert any(str(row).startswith("UndecidedRows") for row in rows)
 
 
-class Walks:
-    """Counts bytes by the kernel that walks over them."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.headers = self.checksums = self.transactions = 0
-        scan_events, verify_events, group_events = frames.scan_events, frames.verify_events, scanner.group_events
-
-        def scan(buffer: Any, begin: int, *rest: Any) -> Any:
-            found = scan_events(buffer, begin, *rest)
-            self.headers += int(found[2]) - begin
-            return found
-
-        def verify(tables: Any, buffer: Any, positions: Any, lengths: Any) -> Any:
-            self.checksums += int(lengths.sum())
-            return verify_events(tables, buffer, positions, lengths)
-
-        def group(buffer: Any, events: Any, first: int, *rest: Any) -> Any:
-            found = group_events(buffer, events, first, *rest)
-            self.transactions += int(events.lengths[first : found[1]].sum())
-            return found
-
-        monkeypatch.setattr(frames, "scan_events", scan)
-        monkeypatch.setattr(frames, "verify_events", verify)
-        monkeypatch.setattr(scanner, "group_events", group)
-
-
-def test_files_without_a_store_are_walked_over_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_without_a_store_are_walked_over_twice(tmp_path: Path) -> None:
     """Once to track them and once to decode them: headers and checksums each time, transactions the first time."""
     path = file_of(tmp_path, *["rows"] * 400)
-    size, walks = path.stat().st_size, Walks(monkeypatch)
-    tracked = track_in_memory([str(path)], "s", None)
-    assert sum(1 for _ in decode_files([str(path)], tracked.versions, "s", wanted=lambda _: True, plain=tracked.plain))
+    with counted_walks() as walks:
+        tracked = track_in_memory([str(path)], "s", None)
+        assert sum(1 for _ in decode_files([str(path)], tracked.versions, "s", wanted=bool, plain=tracked.plain))
     # Beside them the heads of files and single statements are read.
-    for walked, times in ((walks.headers, 2), (walks.checksums, 2), (walks.transactions, 1)):
-        assert times * 0.9 * size < walked < times * 1.1 * size
+    assert walks.of(path.stat().st_size) == pytest.approx((2, 2, 1), abs=0.1)
