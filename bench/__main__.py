@@ -1,7 +1,7 @@
 """All benchmarks, each beside what a user would take instead where there is such a thing.
 
-Run it: `python -m bench [NAME [ARGUMENT...]]`; without a name all of them, and what they print goes to the top of
-`bench/RESULTS.md`, too; the sections behind it stay, which say of what was measured by parts.
+Run it: `python -m bench [NAME [ARGUMENT...]]`; without a name all of them, and what they print goes to
+`bench/notes/last_run.md`, too. `bench/RESULTS.md` compares it with the goals.
 Every number is of one run on one machine: compare the ratios.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.timing import LOG
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
+LAST_RUN = Path(__file__).with_name("notes") / "last_run.md"
 NAMES = (
     "decode",
     "ddl",
@@ -33,7 +33,7 @@ NAMES = (
     "dump",
     "follow",
 )
-INTRODUCTION = """# What was measured
+INTRODUCTION = """# The last run of all benchmarks
 
 By `make bench`, in one run on one machine, tools in turn, medians of five. `times` is how much faster than
 the server's own tool on the same file (`mysqlbinlog -v`, `mariadb-binlog -vv`), which prints text without names and
@@ -75,8 +75,7 @@ def _run(arguments: list[str]) -> None:
         for name in NAMES:
             print(f"\n== {name} ==", flush=True)
             importlib.import_module(f"bench.{name}").main([])
-    _, heading, parts = RESULTS.read_text(encoding="utf-8").partition("\n## ")
-    RESULTS.write_text(f"{INTRODUCTION}\n```text\n{tee.kept.getvalue()}```\n{heading}{parts}", encoding="utf-8")
+    LAST_RUN.write_text(f"{INTRODUCTION}\n```text\n{tee.kept.getvalue()}```\n", encoding="utf-8")
 
 
 def _processor() -> str:

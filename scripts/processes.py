@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _EXEC_SECONDS = 10
+_KILL_SECONDS = 10
 
 
 class FleetError(Exception):
@@ -121,14 +122,20 @@ class Fleet:
             for process in doomed:
                 if process.is_running():
                     process.kill()
-            psutil.wait_procs(doomed, timeout=10)
+            # A dead one waits for the first process of the system to take note of it, in some containers a second.
+            for _ in deadline(_KILL_SECONDS, pause=0.01):
+                if not any(map(_lives, doomed)):
+                    break
 
     def _pid_file(self, name: str) -> Path:
         return self.state / "run" / f"{name}.pid"
 
 
 def _lives(process: psutil.Process) -> bool:
-    return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
+    try:
+        return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def deadline(seconds: float, pause: float = 0.25) -> Iterable[float]:

@@ -39,8 +39,8 @@ _CONNECT_ARGS = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS", "AIRFLOW__DATABA
 def airflow(component: str, state: FleetState, *arguments: str) -> Program:
     """One of Airflow's components, or another of its commands in the same environment."""
     command = [str(Path(sys.executable).with_name("airflow")), component, *arguments]
-    if component == "scheduler":
-        command = [sys.executable, "-m", "scripts.startup.scheduler", *arguments]
+    if component in AIRFLOW:
+        command = [sys.executable, "-m", "scripts.startup.airflow", component, *arguments]
     if component in {"scheduler", "triggerer"}:
         # On one machine the api-server reads the log files itself.
         command.append("--skip-serve-logs")
@@ -62,6 +62,10 @@ def airflow_environment(state: FleetState) -> dict[str, str]:
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         # Each slot is a process that waits: 100 MB.
         "AIRFLOW__CORE__PARALLELISM": "2",
+        # Seconds. A task whose process has ended keeps its slot for up to as long, 5 s by default.
+        "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+        # A task waits for a server that does not answer as long as by default: 3 times 5 s.
+        "AIRFLOW__WORKERS__MAX_FAILED_HEARTBEATS": "15",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin,{WATCHER}:viewer",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),

@@ -153,11 +153,11 @@ def test_an_incident_without_a_gtid_is_a_transaction_for_all(tmp_path):
             binlog.write([7])
     path = tmp_path / "binlog.000001"
     path.write_bytes(binlog.data)
-    versions, fault = track_in_memory([str(path)], "s", None)
-    assert fault is None
+    tracked = track_in_memory([str(path)], "s", None)
+    assert tracked.fault is None
     lost, rows = [
         step
-        for step in decode_files([str(path)], versions, "s", wanted=lambda _: True)
+        for step in decode_files([str(path)], tracked.versions, "s", wanted=lambda _: True)
         if isinstance(step, ChangeBatch | Hole)
     ]
     assert lost.error.message.endswith("oops")

@@ -17,11 +17,14 @@ from msgspec.structs import replace
 from strata_cdc.config.engines import Engine, EngineSettings
 from strata_cdc.errors import LakeUnavailableError
 from strata_cdc.files.storage import Folder
+from strata_cdc.landing.landed import LandedStream
 from strata_cdc.pipeline.decode.decode_here import BYTES_PER_BYTE, SLICE_BYTES, decode_here, threads_for
 from strata_cdc.pipeline.decode.decode_slice import DecodeTask, decode_slice_to_files, planned_tasks
 from strata_cdc.pipeline.plan.pending import RunRequest
 from strata_cdc.runs.run_folder import DECODED, STAGED, read_decoded
+from strata_cdc.tracking.track_schema import track_landed
 from tests.pipeline.owed_world import TABLES, Died, World, dying_before_write
+from tests.pipeline.walks import counted_walks
 
 if TYPE_CHECKING:
     from strata_cdc.runs.specs import PlanReport
@@ -62,6 +65,23 @@ def test_threads_write_what_one_slice_after_the_other_writes(planned: PlanReport
     assert decoded.files == tuple(sorted(files, key=lambda file: file.url))
     assert decoded.engine == report.engine
     assert (report.rows, report.failed_slices) == (planned.rows, 0)
+
+
+def test_decode_walks_over_a_landed_segment_once(tmp_path: Path) -> None:
+    """Tracking and planning read its index alone, and a statement where the index says that there is one."""
+    world = World(tmp_path)
+    for table in TABLES:
+        world.change(table, list(range(5000)))
+    world.now += MICROS
+    world.land_only()
+    stream = LandedStream.open(world.source.lake, world.name)
+    size = sum(segment.summary.bytes for segment in stream.segments)
+    with counted_walks() as walks:
+        track_landed(world.source.lake, world.name, world.engine)
+        report = world.plan(RunRequest())
+        assert walks.of(size) == pytest.approx((0, 0, 0), abs=0.05)
+        assert decode_here(report.run_url, LOCAL) is not None
+        assert walks.of(size) == pytest.approx((1, 1, 0), abs=0.05)
 
 
 def test_a_run_that_is_spark_s_is_left_to_it(planned: PlanReport) -> None:

@@ -249,7 +249,7 @@ def _versioned(
     from strata_cdc.changes.decode_plans import OnMismatch
     from strata_cdc.pipeline.decode.decode_files import decode_files, track_in_memory
 
-    fault = None
+    fault, plain = None, None
     versions: VersionStore
     if store:
         from strata_cdc.schema.history.sql_store import SchemaStore
@@ -257,11 +257,14 @@ def _versioned(
 
         versions = SchemaStore(open_store(store))
     else:
-        versions, fault = track_in_memory(
+        tracked = track_in_memory(
             files, source, baseline, lower_case_table_names=lower_case_table_names, skip_corrupt=skip_corrupt
         )
+        versions, plain, fault = tracked.versions, tracked.plain, tracked.fault
     policy = OnMismatch(on_mismatch.value)
-    yield from decode_files(files, versions, source, wanted=wanted, on_mismatch=policy, skip_corrupt=skip_corrupt)
+    yield from decode_files(
+        files, versions, source, wanted=wanted, on_mismatch=policy, skip_corrupt=skip_corrupt, plain=plain
+    )
     if fault is not None:
         raise fault
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import importlib.metadata
 import json
 import os
 import sys
@@ -81,6 +80,9 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001  typer calls it so
     if wanted:
+        # Imported here: it brings archives and e-mail along, a twentieth of a short command.
+        import importlib.metadata
+
         typer.echo(f"strata {importlib.metadata.version(DISTRIBUTION)}")
         raise typer.Exit
 

@@ -17,7 +17,7 @@ from strata_cdc.config.engines import Engine, EngineChoice
 from strata_cdc.errors import StrataError, Transient
 from strata_cdc.pipeline.decode.decode_slice import decode_table_by_table, planned_tasks, store_outcomes
 from strata_cdc.spark_jobs.lifeline import end_with_task
-from strata_cdc.spark_jobs.session import open_session
+from strata_cdc.spark_jobs.session import spark_context
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     end_with_task()
     run = given.run_url.rstrip("/").rpartition("/")[2]
-    spark = open_session(f"strata decode {run}")
     try:
         tasks = planned_tasks(given.run_url)
-        outcomes = decode_all(tasks, spark.sparkContext, given.partitions or len(tasks)) if tasks else []
+        with spark_context(f"strata decode {run}") as context:
+            outcomes = decode_all(tasks, context, given.partitions or len(tasks)) if tasks else []
         for lost in (lost for outcome in outcomes for lost in outcome.failed):
             # The other tables continue; the check withholds these, and the run's last step fails.
             sys.stderr.write(json.dumps(to_plain(lost.error), ensure_ascii=False) + "\n")
@@ -86,8 +86,6 @@ def main(arguments: list[str]) -> int:
     except StrataError as error:
         sys.stderr.write(json.dumps(to_plain(error.facts()), ensure_ascii=False) + "\n")
         return UNAVAILABLE if isinstance(error, Transient) else REFUSED
-    finally:
-        spark.stop()
     sys.stdout.write(json.dumps(to_plain(report)) + "\n")
     return 0
 

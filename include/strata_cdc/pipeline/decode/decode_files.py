@@ -26,7 +26,8 @@ from strata_cdc.changes.plan import Range
 from strata_cdc.changes.port import Decoded, Hole, TableVersion
 from strata_cdc.changes.windows import read_windows
 from strata_cdc.errors import CorruptEventError, SchemaGapError, StrataError
-from strata_cdc.pipeline.decode.file_ranges import PreparedInFiles, UndecidedRows
+from strata_cdc.pipeline.decode.file_ranges import FileRange, PreparedInFiles, UndecidedRows, in_file_order
+from strata_cdc.pipeline.decode.plain_files import PlainFile, PlainFiles
 from strata_cdc.position.clock import CommitClock
 from strata_cdc.position.executed import ExecutedBuilder, parse_executed
 from strata_cdc.schema.history.historian import History
@@ -37,7 +38,7 @@ from strata_cdc.schema.tracker.track import Tracker
 from strata_cdc.tracking.feed_tracker import feed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from strata_cdc.binlog.bytes.chain import EventChain
     from strata_cdc.binlog.bytes.files import BinlogFile
@@ -71,6 +72,28 @@ class _DecodeRequest(Struct):
     on_mismatch: OnMismatch
     skip_corrupt: bool
     prepared: PreparedInFiles
+    plain: Mapping[str, PlainFile] = field(default_factory=dict)
+
+    def plain_file(self, binlog: BinlogFile) -> PlainFile | None:
+        """What is known of a file if it is plain, and as long as when it was tracked."""
+        plain = self.plain.get(binlog.path)
+        return plain if plain is not None and plain.end == len(binlog.buffer) else None
+
+    def ranges(self, binlog: BinlogFile, part: Range, chain: EventChain) -> Iterable[FileRange]:
+        """The ranges of a part of a file, as `PreparedInFiles.ranges`."""
+        if self.plain_file(binlog) is not None:
+            return (in_file_order(binlog, part),)
+        return self.prepared.ranges(binlog, part, chain)
+
+
+class TrackedFiles(Struct):
+    """What tracking has made of files that no store has."""
+
+    versions: MemoryStore
+    plain: Mapping[str, PlainFile]
+    """Files in which decoding need not look for exceptions, by path."""
+    fault: StrataError | None = None
+    """What ended tracking: decoding meets it after the rows before it."""
 
 
 def track_in_memory(
@@ -80,9 +103,8 @@ def track_in_memory(
     *,
     lower_case_table_names: int | None = None,
     skip_corrupt: bool = False,
-) -> tuple[MemoryStore, StrataError | None]:
-    """The versions of files that no store has, and the fault that ended tracking: decoding meets it after the rows
-    before it.
+) -> TrackedFiles:
+    """Tracks files that no store has.
 
     Args:
         paths: As for `decode_files`.
@@ -99,11 +121,12 @@ def track_in_memory(
     if baseline is not None:
         known = read_baseline_file(baseline, lower_case_table_names=lower_case_table_names or 0)
     tracker = Tracker(versions, source, baseline=known, lower_case_table_names=lower_case_table_names)
+    files = PlainFiles(FileSource(paths, skip_corrupt=skip_corrupt))
     try:
-        feed(tracker, FileSource(paths, skip_corrupt=skip_corrupt))
+        feed(tracker, files)
     except StrataError as error:
-        return versions, error
-    return versions, None
+        return TrackedFiles(versions, files.found, error)
+    return TrackedFiles(versions, files.found)
 
 
 def decode_files(
@@ -114,6 +137,7 @@ def decode_files(
     wanted: Callable[[TableName], bool],
     on_mismatch: OnMismatch = OnMismatch.QUARANTINE,
     skip_corrupt: bool = False,
+    plain: Mapping[str, PlainFile] | None = None,
 ) -> Iterator[Step]:
     """The rows of tracked files, each by the version that was true for it.
 
@@ -125,6 +149,7 @@ def decode_files(
         on_mismatch: What to do where a TABLE_MAP contradicts a version.
         skip_corrupt: Continues after damage, which is returned with the rows; the files must have been tracked like
             that.
+        plain: Files in which tracking has met no exceptions, by path.
 
     Raises:
         StrataError: As `rows.decode.decode_slice`, after the rows before the fault; SchemaGapError for a file that has
@@ -137,7 +162,7 @@ def decode_files(
         version = history.at(table, AtSeq(seq))
         return versions.setdefault((table, version.version_id), TableVersion(version.version_id, version.definition))
 
-    request = _DecodeRequest(lookup, wanted, on_mismatch, skip_corrupt, PreparedInFiles())
+    request = _DecodeRequest(lookup, wanted, on_mismatch, skip_corrupt, PreparedInFiles(), plain or {})
     for path in in_stream_order(paths):
         with open_binlog(path) as binlog:
             yield from _decode_file(binlog, _tracked_place(store, source, binlog), request)
@@ -211,7 +236,7 @@ def _decode_once(
     """The transactions between two offsets, but for those that have come before."""
     decode = _decode_transactions if request.skip_corrupt else _decode_bytes
     chain = chain_of(binlog, begin)
-    for repeat in find_repeats(binlog, state.seen, begin, end):
+    for repeat in _repeats(binlog, state, request, begin, end):
         yield from decode(binlog, state, request, begin, repeat.begin, chain)
         index = index_events(binlog.buffer, repeat.begin, repeat.end, binlog.format)
         _, fault = chain.follow(binlog.buffer, index)
@@ -220,6 +245,18 @@ def _decode_once(
         yield repeat
         begin = repeat.end
     yield from decode(binlog, state, request, begin, end, chain)
+
+
+def _repeats(
+    binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, begin: int, end: int
+) -> Iterable[Repeat]:
+    """The transactions between two offsets that have come before; all are added to what the stream has had."""
+    plain, seen = request.plain_file(binlog), state.seen.build()
+    is_whole = (begin, end) == (binlog.first_event, len(binlog.buffer))
+    if plain is None or not is_whole or not plain.is_new(seen):
+        return find_repeats(binlog, state.seen, begin, end)
+    state.seen = ExecutedBuilder(seen | plain.executed)
+    return ()
 
 
 def _pass_over(binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, damage: Damage) -> Iterator[Step]:
@@ -276,7 +313,7 @@ def _damaged(
 def _decode_bytes(
     binlog: BinlogFile, state: _StreamState, request: _DecodeRequest, begin: int, end: int, chain: EventChain
 ) -> Iterator[Decoded]:
-    ranges = request.prepared.ranges(binlog, Range(begin, end, 0, state.seq + 1, state.clock), chain)
+    ranges = request.ranges(binlog, Range(begin, end, 0, state.seq + 1, state.clock), chain)
     for path, together in groupby(ranges, key=attrgetter("path")):
         with ExitStack() as files:
             opened = binlog if path == binlog.path else files.enter_context(open_binlog(path))

@@ -140,7 +140,7 @@ class PreparedInFiles:
             StrataError: After the last range: what is wrong with the bytes. The caller that decodes the ranges may find
                 it before.
         """
-        shift = binlog.segment.offset - binlog.first_event if binlog.segment else 0
+        shift = _shift(binlog)
         begin, end = whole.begin, whole.end
         at, seq, clock, fault = begin, whole.first_seq, whole.clock, None
         batches = scan_transactions(
@@ -166,6 +166,16 @@ class PreparedInFiles:
         yield FileRange(binlog.path, Range(at, until, at + shift, seq, clock))
         if fault is not None:
             raise fault
+
+
+def in_file_order(binlog: BinlogFile, part: Range) -> FileRange:
+    """A part of a file without transactions that have to do with XA; its position in the server's file is not used."""
+    return FileRange(binlog.path, replace(part, binlog_pos=part.begin + _shift(binlog)))
+
+
+def _shift(binlog: BinlogFile) -> int:
+    """How much further an event lies in the server's file."""
+    return binlog.segment.offset - binlog.first_event if binlog.segment else 0
 
 
 def _committed(commit: TransactionRecord, path: str, prepared: TransactionRecord) -> FileRange:

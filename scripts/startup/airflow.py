@@ -1,12 +1,14 @@
-"""Becomes Airflow's scheduler with what every task imports loaded: `python -m scripts.startup.scheduler [OPTION...]`.
+"""Becomes one of Airflow's components, started sooner: `python -m scripts.startup.airflow COMPONENT [OPTION...]`.
 
+Each component makes a million objects that stay while it imports Airflow; garbage is looked for among them less often.
 LocalExecutor forks a process for each task from the scheduler, so that a task has the imports instead of importing them
-again. Edits take effect at the next start; `STRATA_PLAIN_START=tasks` turns it off.
-Not here: the scheduler's environment and options (`scripts/services.py`).
+again; edits take effect at the next start. `STRATA_PLAIN_START=tasks,garbage` turns both off.
+Not here: the components' environment and options (`scripts/services.py`).
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -20,12 +22,14 @@ LOADED = ("airflow.providers.apache.spark.operators.spark_submit", "strata_cdc.p
 
 def main() -> None:
     """Does not return, but exits."""
-    if is_on(QuickStart.TASKS):
+    if is_on(QuickStart.GARBAGE):
+        gc.set_threshold(50_000)
+    if sys.argv[1:2] == ["scheduler"] and is_on(QuickStart.TASKS):
         for name, value in LIBRARIES.items():
             os.environ.setdefault(name, value)
         for module in LOADED:
             importlib.import_module(module)
-    sys.argv = ["airflow", "scheduler", *sys.argv[1:]]
+    sys.argv = ["airflow", *sys.argv[1:]]
     importlib.import_module("airflow.__main__").main()
 
 
