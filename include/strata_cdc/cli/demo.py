@@ -56,9 +56,10 @@ def read_demo(binlog: Traversable | Path = BINLOG) -> list[DemoStatement | DemoR
     from strata_cdc.schema.model.definition import TableName
 
     path = str(binlog)
-    versions, fault = track_in_memory([path], SOURCE, None)
-    if fault is not None:
-        raise fault
+    tracked = track_in_memory([path], SOURCE, None)
+    if tracked.fault is not None:
+        raise tracked.fault
+    versions = tracked.versions
     statements = {entry.seq: versions.ddl(entry.version_id) for entry in versions.all_entries(SOURCE)}
     decoded = list(_rows(decode_files([path], versions, SOURCE, wanted=lambda _: True)))
     raw = list(_rows(decode_files_physically([path], wanted=lambda _: True)))
