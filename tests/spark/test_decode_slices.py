@@ -100,10 +100,21 @@ def test_the_job_starts_no_session_of_spark_sql(planned, tmp_path, monkeypatch):
 
 def test_a_worker_that_is_killed_takes_no_row_along(planned, cluster):
     _, run_url = planned
-    killer = threading.Thread(target=lambda: (time.sleep(6), cluster.workers[0].kill()))
+    killed = []
+
+    def kill() -> None:
+        """As soon as it has started the process that decodes."""
+        worker, until = cluster.workers[0], time.monotonic() + 60
+        while not worker.children() and time.monotonic() < until:
+            time.sleep(0.05)
+        killed.extend(worker.children())
+        worker.kill()
+
+    killer = threading.Thread(target=kill)
     killer.start()
     done = cluster.submit("decode_slices.py", "--run-url", run_url)
     killer.join()
+    assert killed, "the job was over before"
     assert done.returncode == 0, done.stderr[-3000:]
     assert sum(rows for rows, _ in decoded(run_url).values()) == ROWS
 
