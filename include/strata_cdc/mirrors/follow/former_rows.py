@@ -61,5 +61,5 @@ def _lacks(follower: Following, mirror: Mirror, event: SchemaEvent) -> bool:
         return True
     span = VersionRange(seq, event.before, change.version_id, change.definition)
     intervals = follower.published.intervals(name, seq, event.before)
-    changes = PublishedChanges(follower.lake, follower.source, name, follower.published.newest_commit(name))
+    changes = PublishedChanges(follower.changes_lake, follower.source, name, follower.published.newest_commit(name))
     return any(batch.changes.num_rows for batch in changes.batches(span, intervals.__contains__))
