@@ -369,3 +369,11 @@ class MirrorBehindError(Transient):
 
 class AlreadyRunningError(Transient):
     """Another run holds the lock on the same work."""
+
+
+class QueryError(Usage):
+    """A statement that `strata sql` does not answer: it is no query, or what MySQL would answer is not known here."""
+
+
+class PastUnknownError(BadData):
+    """The rows of a table at a moment are not known."""

@@ -48,6 +48,7 @@ COMMANDS = (
     "dump",
     "serve",
     "mirror",
+    "sql",
     "reconcile",
     "doctor",
 )

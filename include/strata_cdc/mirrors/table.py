@@ -311,9 +311,9 @@ class Mirror(Struct, frozen=True):
         for file in self.snapshot.files.values():
             yield from read_file_rows(self.url, file, schema, self.dead_rows(file))
 
-    def exact_batches(self) -> Iterator[pa.Table]:
-        """All rows in `exact_schema`, in no order, a batch at a time."""
-        schema = self.exact_schema
+    def exact_batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """All rows in `exact_schema`, or in some of its columns, in no order, a batch at a time."""
+        schema = names_of(self.exact_schema, columns)
         for file in self.snapshot.files.values():
             yield from read_file_rows(self.url, file, schema, self.dead_rows(file))
 

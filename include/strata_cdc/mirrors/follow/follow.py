@@ -39,9 +39,10 @@ class Follower:
         locks: The lock of a mirror is held from its first commit until the update is complete.
         renames: What happens to the columns of a table that get another name.
         limits: How large the files and commits of mirrors become.
+        changes_lake: The lake of the change tables; by default that of the mirrors.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a follower is made of
         self,
         lake: str,
         source: str,
@@ -51,8 +52,11 @@ class Follower:
         locks: MirrorLocks,
         renames: Callable[[TableName], Renames] = lambda _: Renames.COPY,
         limits: MirrorLimits = MirrorLimits(),
+        *,
+        changes_lake: str | None = None,
     ) -> None:
         self.lake = lake
+        self.changes_lake = lake if changes_lake is None else changes_lake
         self.source = source
         self.schema_events = schema_events
         self.published = published

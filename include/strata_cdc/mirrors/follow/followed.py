@@ -53,6 +53,9 @@ class Following(Protocol):
     """What the updater of one table needs from its source (`follow.py` implements it)."""
 
     lake: str
+    """The lake of the mirrors."""
+    changes_lake: str
+    """The lake of the change tables, which is another one if a mirror is made only for a query."""
     source: str
     schema_events: SchemaEvents
     published: Published

@@ -62,5 +62,5 @@ def _lacks(follower: Following, mirror: Mirror, event: SchemaEvent) -> bool:
     span = VersionRange(seq, event.before, change.version_id, change.definition)
     if not follower.published.has_changes(name, seq, event.before):
         return False
-    changes = PublishedChanges(follower.lake, follower.source, name, follower.published.newest_commit(name))
+    changes = PublishedChanges(follower.changes_lake, follower.source, name, follower.published.newest_commit(name))
     return any(batch.changes.num_rows for batch in changes.batches(span))

@@ -51,7 +51,7 @@ class PublishedRows:
         """
         follower = self._follower
         known = follower.published.newest_commit(self._table)
-        return PublishedChanges(follower.lake, follower.source, self._table, known, follower.limits)
+        return PublishedChanges(follower.changes_lake, follower.source, self._table, known, follower.limits)
 
     def batches(self, span: VersionRange) -> Iterator[MirrorBatch]:
         """The changes of a range in which the table has one definition."""

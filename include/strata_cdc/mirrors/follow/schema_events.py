@@ -4,6 +4,7 @@ Not here: what that does to a mirror (`mirrors/apply_ddl.py`), how far changes a
 from __future__ import annotations
 
 from bisect import bisect_right
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -107,6 +108,14 @@ class SchemaEvents:
         """Whether the server has the table at the end of what is tracked, and its definition is known."""
         changes = [event.change for event in self.of(table) if event.change is not None]
         return bool(changes) and changes[-1].definition is not None
+
+    def up_to(self, seq: int) -> SchemaEvents:
+        """The same without what happened after a transaction."""
+        made = copy(self)
+        made._of = {  # noqa: SLF001  a copy of this value
+            table: [event for event in events if event.behind <= seq] for table, events in self._of.items()
+        }
+        return made
 
     def unlogged(self, table: TableName) -> str | None:
         """Why the log may lack some changes of a table's rows; None if it has all."""

@@ -1,0 +1,126 @@
+"""`strata sql`: a query over tables as they were at a moment.
+Not here: the answer (`past/query.py`), its text (`past/output.py`)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.terminal import Terminal, say
+from strata_cdc.config.settings import load_settings
+from strata_cdc.counted import counted
+from strata_cdc.errors import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TextIO
+
+    from strata_cdc.past.query import Answer
+
+
+class AnswerFormat(StrEnum):
+    """What the rows are written as."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+class QueryEngine(StrEnum):
+    """What answers the query."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+
+
+def sql(
+    context: typer.Context,
+    statement: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT of MySQL's SQL.", show_default=False)],
+    source: SourceName = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            help="The moment of all tables that name none: a time (UTC unless it has a zone; the last transaction "
+            "committed up to it), or a GTID set. By default the last one that all mirrors of the query have reached.",
+            show_default=False,
+        ),
+    ] = None,
+    format_: Annotated[AnswerFormat, typer.Option("--format", help="What the rows are written as.")] = (
+        AnswerFormat.TABLE
+    ),
+    out: Annotated[str, typer.Option(help="A file for the rows; - is standard output.")] = "-",
+    engine: Annotated[QueryEngine, typer.Option(help="What answers the query.")] = QueryEngine.DUCKDB,
+) -> None:
+    """Answers a query over tables as they were: FROM shop.orders FOR SYSTEM_TIME AS OF TIMESTAMP '...'."""
+    from strata_cdc.past.query import answer
+
+    if engine is QueryEngine.SPARK:
+        raise Usage("queries are not answered by Spark yet", remedy="Leave out `--engine`: DuckDB answers them.")
+    if format_ is AnswerFormat.PARQUET and out == "-":
+        raise Usage("Parquet is written to a file", remedy="Name it: `--out rows.parquet`.")
+    found = answer(load_settings(os.environ).source(source), statement, at)
+    if context.obj["json"] and format_ is AnswerFormat.TABLE:
+        format_ = AnswerFormat.JSONL
+    if format_ is AnswerFormat.PARQUET:
+        _write_parquet(found, out)
+        return
+    with _opened(out) as file:
+        _write(found, format_, file)
+
+
+def _write(found: Answer, format_: AnswerFormat, file: TextIO) -> None:
+    from strata_cdc.past.output import csv_lines, json_lines
+
+    if format_ is AnswerFormat.TABLE:
+        _show(found, file)
+        return
+    lines = json_lines(found) if format_ is AnswerFormat.JSONL else csv_lines(found)
+    file.writelines(f"{line}\n" for line in lines)
+
+
+def _show(found: Answer, file: TextIO) -> None:
+    from strata_cdc.past.output import json_rows
+
+    shown = Table(box=None)
+    for name, kind in zip(found.rows.column_names, found.kinds, strict=True):
+        shown.add_column(name, justify="right" if kind.is_number else "left")
+    for row in json_rows(found):
+        shown.add_row(*("NULL" if value is None else str(value) for value in row))
+    Terminal(file=file, markup=False, highlight=False).print(shown)
+    at = "" if found.moment is None else f" as of transaction {found.moment.seq:,}"
+    say(f"{counted(found.rows.num_rows, 'row')}{at}", err=True)
+
+
+def _write_parquet(found: Answer, out: str) -> None:
+    import pyarrow.parquet as pq
+
+    try:
+        pq.write_table(found.rows, out)
+    except OSError as error:
+        raise Usage(f"the output cannot be written: {error}", file=out) from error
+
+
+@contextmanager
+def _opened(out: str) -> Iterator[TextIO]:
+    if out == "-":
+        yield sys.stdout
+        return
+    try:
+        with Path(out).open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise Usage(f"the output cannot be written: {error.strerror}", file=out) from error
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(sql)

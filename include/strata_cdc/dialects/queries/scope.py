@@ -1,0 +1,131 @@
+"""The relations of a SELECT and the columns that its expressions can name.
+Not here: expressions (`expressions.py`), reading FROM (`selects.py`)."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from strata_cdc.dialects.queries.values import QueryValue
+from strata_cdc.schema.model.folding import fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlglot import exp
+
+    from strata_cdc.dialects.queries.statement_text import StatementText
+    from strata_cdc.dialects.queries.values import Kind
+
+
+class Relation(Struct, frozen=True):
+    """A table, or a query in FROM, as DuckDB has it: its columns are c0, c1 and so on."""
+
+    alias: str
+    """In DuckDB."""
+    name: str
+    """In the statement."""
+    database: str | None
+    """None for a query, or a table with another name in the statement."""
+    columns: tuple[tuple[str, Kind], ...]
+    """Names in the statement."""
+    key: frozenset[int] = frozenset()
+    """Numbers of the columns that identify a row; empty if none do."""
+    visible: frozenset[int] | None = None
+    """Numbers of the columns of `*`; None: all."""
+
+    def value(self, number: int) -> QueryValue:
+        """A column."""
+        name, kind = self.columns[number]
+        return QueryValue(f'"{self.alias}"."c{number}"', kind, name=f"{self.name}.{name}")
+
+    def numbers(self, name: str) -> list[int]:
+        """The columns of a name; MySQL ignores the case."""
+        folded = fold_name(name)
+        return [number for number, (own, _) in enumerate(self.columns) if fold_name(own) == folded]
+
+
+class NameScope:
+    """The relations of one SELECT, and those around it.
+
+    Args:
+        outer: The SELECT around it; None if there is none.
+        folds_names: Whether the server ignores the case of tables' names.
+    """
+
+    def __init__(self, outer: NameScope | None = None, *, folds_names: bool = False) -> None:
+        self.outer, self.folds_names = outer, folds_names
+        self.relations: list[Relation] = []
+        self.is_grouped = False
+        """Whether expressions are read that come after GROUP BY: columns of rows are not there any more."""
+        self.shared: set[str] = set()
+        """Folded names of the columns of USING: without a table they mean the first relation's column."""
+
+    def columns(self, table: exp.Identifier | str | None = None) -> Iterator[tuple[Relation, int]]:
+        """The columns of `*`, or of `table.*`."""
+        own = [one for one in self.relations if not table or self._is_called(one, str(table), "")]
+        seen = set[str]()
+        numbered = [(one, number) for one in own for number in range(len(one.columns))]
+        shared = [] if table else [pair for pair in numbered if self._name(pair) in self.shared]
+        for relation, number in (*shared, *numbered):
+            name = self._name((relation, number))
+            if not table and name in self.shared:
+                if name in seen:
+                    continue
+                seen.add(name)
+            if relation.visible is None or number in relation.visible:
+                yield relation, number
+
+    def column(self, node: exp.Expr, text: StatementText) -> QueryValue:
+        """What a name means here or in a SELECT around this one.
+
+        Raises:
+            QueryError: There is no such column, or there are several.
+        """
+        relation, number = self.find(node, text)
+        return relation.value(number)
+
+    def find(self, node: exp.Expr, text: StatementText) -> tuple[Relation, int]:
+        """The relation and the number of a column. Raises as `column`."""
+        scope: NameScope | None = self
+        while scope is not None:
+            found = scope.own(node)
+            if len(found) > 1 and fold_name(node.name) not in scope.shared:
+                raise text.error(f"there are several columns {node.name}: name the table", node)
+            if found:
+                if scope is not self and scope.is_grouped:
+                    raise text.error("a subquery after GROUP BY does not name columns of the query around it", node)
+                return found[0]
+            scope = scope.outer
+        names = [name for relation in self.relations for name, _ in relation.columns]
+        near = get_close_matches(node.name, names, n=3)
+        hint = f"; near it are {', '.join(near)}" if near else ""
+        raise text.error(f"there is no column {node.name}{hint}", node)
+
+    def own(self, node: exp.Expr) -> list[tuple[Relation, int]]:
+        """The columns of this SELECT's relations that a name may mean."""
+        table, database = node.args.get("table"), node.args.get("db")
+        return [
+            (relation, number)
+            for relation in self.relations
+            if not table or self._is_called(relation, table.name, database.name if database else "")
+            for number in relation.numbers(node.name)
+        ]
+
+    def _is_called(self, relation: Relation, name: str, database: str) -> bool:
+        if database and (relation.database is None or self._folded(database) != self._folded(relation.database)):
+            return False
+        return self._folded(relation.name) == self._folded(name)
+
+    def _folded(self, name: str) -> str:
+        return fold_name(name) if self.folds_names else name
+
+    @staticmethod
+    def _name(pair: tuple[Relation, int]) -> str:
+        return fold_name(pair[0].columns[pair[1]][0])
+
+    def is_determined(self, relation: Relation, groups: Sequence[str]) -> bool:
+        """Whether groups of rows have one row of a relation each: all columns of its key are among the groups."""
+        return bool(relation.key) and all(relation.value(number).sql in groups for number in relation.key)

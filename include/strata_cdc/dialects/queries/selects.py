@@ -1,0 +1,456 @@
+"""SELECT, UNION, FROM and WITH: a query of MySQL's SQL as one of DuckDB, with columns c0, c1 and so on.
+Not here: expressions (`expressions.py`), expressions after GROUP BY (`grouping.py`), the statement (`query.py`)."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlglot import exp
+
+from strata_cdc.dialects.queries.aggregates import one_of, ordered
+from strata_cdc.dialects.queries.comparing import NotComparedError, as_kind, sides, united
+from strata_cdc.dialects.queries.expressions import ExpressionReader
+from strata_cdc.dialects.queries.functions import FUNCTIONS
+from strata_cdc.dialects.queries.grouping import GroupedReader
+from strata_cdc.dialects.queries.scope import NameScope, Relation
+from strata_cdc.dialects.queries.values import QueryValue
+from strata_cdc.schema.model.folding import fold_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from strata_cdc.dialects.queries.statement_text import StatementText
+
+_SELECT_PARTS: Final = frozenset(
+    {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_"}
+)
+_UNION_PARTS: Final = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"})
+_TABLE_PARTS: Final = frozenset({"this", "db", "alias", "version", "hints"})
+_JOIN_PARTS: Final = frozenset({"this", "on", "using", "side", "kind"})
+_AGGREGATES: Final = (exp.AggFunc,)
+
+
+class WrittenQuery(Struct, frozen=True):
+    """A query for DuckDB."""
+
+    sql: str
+    columns: tuple[tuple[str | None, QueryValue], ...]
+    """Names, None if MySQL names the column by its text; and values, by c0, c1 and so on."""
+
+    def relation(self, alias: str, name: str) -> Relation:
+        """The query in FROM."""
+        return Relation(alias, name, None, tuple((own or "", value.kind) for own, value in self.columns))
+
+
+class _Item(Struct, frozen=True):
+    """A column of a SELECT."""
+
+    name: str | None
+    node: exp.Expr
+    column: QueryValue | None = None
+    """If it comes from `*`: the column."""
+
+
+class _Named(Struct, frozen=True):
+    """A query of WITH, and those before it, which it can name."""
+
+    query: exp.Expr
+    known: Mapping[str, _Named]
+
+
+class SelectReader:
+    """Reads the queries of one statement.
+
+    Args:
+        text: The statement.
+        table: Finds a table of FROM: the name that DuckDB has for it, and its columns.
+        connection_collation: The collation of literals.
+        folds_names: Whether the server ignores the case of tables' names.
+    """
+
+    def __init__(
+        self,
+        text: StatementText,
+        table: Callable[[exp.Table, str], tuple[str, Relation]],
+        connection_collation: str,
+        *,
+        folds_names: bool,
+    ) -> None:
+        self._text, self._table = text, table
+        self._collation, self._folds_names = connection_collation, folds_names
+        self._numbers = count()
+
+    def query(self, node: exp.Expr, outer: NameScope | None, known: Mapping[str, _Named] | None = None) -> WrittenQuery:
+        """A SELECT or UNION, in parentheses or not.
+
+        Args:
+            node: The query.
+            outer: The SELECT around it.
+            known: Queries of WITH that it can name, by folded name.
+
+        Raises:
+            QueryError: Some of it is not known here.
+        """
+        known = {**(known or {}), **self._with(node)}
+        if isinstance(node, exp.Subquery) and not node.alias:
+            self._only(node, frozenset({"this", "with_"}))
+            return self.query(node.this, outer, known)
+        if isinstance(node, exp.Union):
+            return self._union(node, outer, known)
+        if isinstance(node, exp.Select):
+            return self._select(node, outer, known)
+        raise self._text.error(f"{type(node).__name__.upper()} is not translated", node)
+
+    def _with(self, node: exp.Expr) -> dict[str, _Named]:
+        found = node.args.get("with_")
+        if found is None:
+            return {}
+        if found.args.get("recursive"):
+            raise self._text.error("WITH RECURSIVE is not translated", found)
+        queries: dict[str, _Named] = {}
+        for one in found.expressions:
+            if one.args["alias"].columns:
+                raise self._text.error("names of columns after a name of WITH are not translated", one)
+            queries[fold_name(one.alias)] = _Named(one.this, dict(queries))
+        return queries
+
+    def _only(self, node: exp.Expr, parts: frozenset[str]) -> None:
+        for name, value in node.args.items():
+            if value and name not in parts:
+                raise self._text.error(f"{name.rstrip('_').replace('_', ' ').upper()} is not translated here", node)
+
+    def _alias(self) -> str:
+        return f"s{next(self._numbers)}"
+
+    # UNION --------------------------------------------------------------------------------------
+
+    def _union(self, node: exp.Expr, outer: NameScope | None, known: Mapping[str, _Named]) -> WrittenQuery:
+        self._only(node, _UNION_PARTS)
+        left, right = self.query(node.this, outer, known), self.query(node.expression, outer, known)
+        if len(left.columns) != len(right.columns):
+            raise self._text.error("both sides of UNION have equally many columns", node)
+        columns, parts = [], []
+        try:
+            for (name, one), (_, other) in zip(left.columns, right.columns, strict=True):
+                columns.append((name, united([one, other])))
+        except NotComparedError as error:
+            raise self._text.error(str(error), node) from None
+        for part in (left, right):
+            alias = self._alias()
+            # All names and literals of DuckDB's SQL are made here; those of the statement are quoted.
+            shown = [
+                f"{as_kind(replace(value, sql=f'{alias}.c{number}', exact=None), kind)} AS c{number}"
+                for number, ((_, value), (_, kind)) in enumerate(zip(part.columns, columns, strict=True))
+            ]
+            parts.append(f"SELECT {', '.join(shown)} FROM ({part.sql}) AS {alias}")  # noqa: S608  as above
+        sql = " UNION ALL ".join(parts)
+        made = [(name, QueryValue("", kind)) for name, kind in columns]
+        return self._finished(sql, made, node, is_distinct=bool(node.args.get("distinct")))
+
+    def _finished(
+        self, sql: str, columns: Sequence[tuple[str | None, QueryValue]], node: exp.Expr, *, is_distinct: bool
+    ) -> WrittenQuery:
+        """A query with DISTINCT, ORDER BY and LIMIT around it, which name its columns."""
+        alias = self._alias()
+        values = [
+            (name, replace(value, sql=f'"{alias}"."c{number}"', exact=None, literal=None))
+            for number, (name, value) in enumerate(columns)
+        ]
+        shown = [value.sql for _, value in values]
+        reader = self._reader(NameScope())
+        tail = ""
+        if is_distinct:
+            shown = [self._one_of(value, node) for _, value in values]
+            tail = f" GROUP BY {', '.join(reader.key(value, node) for _, value in values)}"
+        terms = [self._term(one, values, reader, is_distinct=is_distinct) for one in _terms(node)]
+        order = f" ORDER BY {', '.join(terms)}" if terms else ""
+        names = ", ".join(f"{value} AS c{number}" for number, value in enumerate(shown))
+        made = f"SELECT {names} FROM ({sql}) AS {alias}{tail}{order}{self._limit(node)}"  # noqa: S608  as above
+        return WrittenQuery(made, tuple(columns))
+
+    def _one_of(self, value: QueryValue, node: exp.Expr) -> str:
+        try:
+            return one_of(value)
+        except NotComparedError as error:
+            raise self._text.error(str(error), node) from None
+
+    def _term(
+        self,
+        node: exp.Expr,
+        values: Sequence[tuple[str | None, QueryValue]],
+        reader: ExpressionReader,
+        *,
+        is_distinct: bool,
+    ) -> str:
+        """A term of ORDER BY that is a column of the result."""
+        place = _position(node.this, len(values))
+        named = [number for number, (name, _) in enumerate(values) if name and _names(node.this, name)]
+        if place is None and len(named) != 1:
+            raise self._text.error("ORDER BY names one column of the result here", node)
+        value = values[named[0] if place is None else place][1]
+        key = reader.key(value, node, ordered=True)
+        return _directed(f"first({key})" if is_distinct else key, node)
+
+    # SELECT -------------------------------------------------------------------------------------
+
+    def _reader(self, scope: NameScope, known: Mapping[str, _Named] | None = None) -> ExpressionReader:
+        def subquery(node: exp.Expr, outer: NameScope) -> tuple[str, list[QueryValue]]:
+            found = self.query(node, outer, known)
+            values = [replace(value, sql=f"c{number}", exact=None) for number, (_, value) in enumerate(found.columns)]
+            return found.sql, values
+
+        return ExpressionReader(self._text, scope, FUNCTIONS, subquery, self._collation)
+
+    def _select(self, node: exp.Expr, outer: NameScope | None, known: Mapping[str, _Named]) -> WrittenQuery:
+        self._only(node, _SELECT_PARTS)
+        scope = NameScope(outer, folds_names=self._folds_names)
+        rows = self._reader(scope, known)
+        source = self._from(node, scope, rows, known)
+        items = self._items(node, scope)
+        where = node.args.get("where")
+        condition = "" if where is None else f" WHERE {rows.condition(where.this)}"
+        group, having = node.args.get("group"), node.args.get("having")
+        is_grouped = group is not None or any(
+            _has_aggregate(one) for one in (*(item.node for item in items), *_terms(node))
+        )
+        if having is not None and not is_grouped:
+            raise self._text.error("HAVING without GROUP BY is not translated: WHERE", having)
+        tail, reader = "", rows
+        if is_grouped:
+            groups = self._groups(group, items, scope, rows)
+            keys = [rows.key(value, node) for value in groups]
+            tail = f" GROUP BY {', '.join(keys)}" if keys else ""
+            reader = GroupedReader(rows, groups)
+            scope.is_grouped = True
+            if having is not None:
+                tail += f" HAVING {reader.condition(self._named(having.this, items, scope, is_strict=True))}"
+        values = [(item.name, self._item_value(item, reader)) for item in items]
+        head = f"SELECT {', '.join(f'{value.sql} AS c{number}' for number, (_, value) in enumerate(values))}{source}"
+        if node.args.get("distinct"):
+            self._only(node.args["distinct"], frozenset())
+            made = self._finished(f"{head}{condition}{tail}", values, node, is_distinct=True)
+            return WrittenQuery(made.sql, tuple(values))
+        terms = [self._order(one, items, values, scope, reader) for one in _terms(node)]
+        order = f" ORDER BY {', '.join(terms)}" if terms else ""
+        return WrittenQuery(f"{head}{condition}{tail}{order}{self._limit(node)}", tuple(values))
+
+    def _item_value(self, item: _Item, reader: ExpressionReader) -> QueryValue:
+        if item.column is None or isinstance(reader, GroupedReader):
+            return reader.value(item.node)
+        return item.column
+
+    def _items(self, node: exp.Expr, scope: NameScope) -> list[_Item]:
+        items = []
+        for one in node.expressions:
+            if isinstance(one, exp.Star) or (isinstance(one, exp.Column) and isinstance(one.this, exp.Star)):
+                self._only(one.this if isinstance(one, exp.Column) else one, frozenset())
+                items += self._star(one, scope)
+            elif isinstance(one, exp.Alias):
+                items.append(_Item(one.alias, one.this))
+            else:
+                items.append(_Item(one.name if isinstance(one, exp.Column) else None, one))
+        return items
+
+    def _star(self, node: exp.Expr, scope: NameScope) -> list[_Item]:
+        table = node.args.get("table") if isinstance(node, exp.Column) else None
+        found = [
+            _Item(
+                relation.columns[number][0],
+                exp.column(exp.to_identifier(relation.columns[number][0], quoted=True), table=relation.name),
+                relation.value(number),
+            )
+            for relation, number in scope.columns(table.name if table is not None else None)
+        ]
+        if not found:
+            raise self._text.error("* without a table", node)
+        return found
+
+    def _groups(
+        self, group: exp.Expr | None, items: Sequence[_Item], scope: NameScope, rows: ExpressionReader
+    ) -> list[QueryValue]:
+        if group is None:
+            return []
+        self._only(group, frozenset({"expressions"}))
+        values = []
+        for one in group.expressions:
+            place = _position(one, len(items))
+            node = items[place].node if place is not None else one
+            if place is None and isinstance(one, exp.Column) and not scope.own(one):
+                node = self._named(one, items, scope)
+            values.append(rows.value(node))
+        return values
+
+    def _named(self, node: exp.Expr, items: Sequence[_Item], scope: NameScope, *, is_strict: bool = False) -> exp.Expr:
+        """An expression with the expressions of the SELECT in the places of their names.
+
+        Args:
+            node: The expression.
+            items: The columns of the SELECT.
+            scope: The columns of its relations.
+            is_strict: Whether a name that is also another column's is refused.
+        """
+        aliases = {fold_name(item.name): item.node for item in items if item.name}
+
+        def substituted(inner: exp.Expr) -> exp.Expr:
+            if not isinstance(inner, exp.Column) or inner.table:
+                return inner
+            meant = aliases.get(fold_name(inner.name))
+            if meant is None or (isinstance(meant, exp.Column) and fold_name(meant.name) == fold_name(inner.name)):
+                return inner
+            if is_strict and scope.own(inner):
+                raise self._text.error(f"{inner.name} is a column and the name of another expression", inner)
+            return exp.Paren(this=meant.copy())
+
+        return _transformed(node, substituted)
+
+    def _order(
+        self,
+        node: exp.Expr,
+        items: Sequence[_Item],
+        values: Sequence[tuple[str | None, QueryValue]],
+        scope: NameScope,
+        reader: ExpressionReader,
+    ) -> str:
+        place = _position(node.this, len(items))
+        if place is not None:
+            meant = items[place].node
+        elif isinstance(node.this, exp.Column):
+            meant = self._named(node.this, items, scope)
+        else:
+            meant = self._named(node.this, items, scope, is_strict=True)
+        meant = meant.unnest()
+        if isinstance(reader, GroupedReader):
+            key = reader.key_of_group(meant)
+            if key is not None:
+                return _directed(key, node)
+        if place is not None and items[place].column is not None:
+            return _directed(reader.key(values[place][1], node, ordered=True), node)
+        return ordered(reader, exp.Ordered(this=meant, desc=node.args.get("desc")))
+
+    def _limit(self, node: exp.Expr) -> str:
+        made = ""
+        for part, word in (("limit", "LIMIT"), ("offset", "OFFSET")):
+            found = node.args.get(part)
+            if found is None:
+                continue
+            if not isinstance(found.expression, exp.Literal) or not found.expression.name.isdigit():
+                raise self._text.error(f"{word} has a whole number", node)
+            made += f" {word} {found.expression.name}"
+        return made
+
+    # FROM ---------------------------------------------------------------------------------------
+
+    def _from(self, node: exp.Expr, scope: NameScope, rows: ExpressionReader, known: Mapping[str, _Named]) -> str:
+        found = node.args.get("from_")
+        if found is None:
+            return ""
+        sql = f" FROM {self._relation(found.this, scope, known)}"
+        joins = node.args.get("joins") or []
+        has_comma = [not (join.args.get("on") or join.args.get("using") or join.side or join.kind) for join in joins]
+        if any(has_comma) and not all(has_comma):
+            raise self._text.error("commas and JOIN in one FROM are grouped in different ways: write CROSS JOIN", node)
+        for join in joins:
+            sql += self._join(join, scope, rows, known)
+        return sql
+
+    def _join(self, node: exp.Expr, scope: NameScope, rows: ExpressionReader, known: Mapping[str, _Named]) -> str:
+        self._only(node, _JOIN_PARTS)
+        side, kind = (str(node.args.get(part) or "").upper() for part in ("side", "kind"))
+        if side not in {"", "LEFT", "RIGHT"} or kind not in {"", "INNER", "CROSS", "OUTER", "STRAIGHT"}:
+            raise self._text.error(f"{side} {kind} JOIN is not translated", node)
+        relation = self._relation(node.this, scope, known)
+        using, on = node.args.get("using"), node.args.get("on")
+        condition = "true"
+        if using:
+            if side == "RIGHT" or len(scope.relations) != 2:
+                raise self._text.error("USING joins two relations here, and not by RIGHT JOIN: write ON", node)
+            condition = " AND ".join(self._same(name, scope, node) for name in using)
+        elif on is not None:
+            condition = rows.condition(on)
+        elif side:
+            raise self._text.error(f"{side} JOIN has ON", node)
+        return f" {side or 'INNER'} JOIN {relation} ON {condition}"
+
+    def _same(self, name: exp.Expr, scope: NameScope, node: exp.Expr) -> str:
+        folded = fold_name(name.name)
+        pairs = [relation.numbers(name.name) for relation in scope.relations]
+        if any(len(numbers) != 1 for numbers in pairs):
+            raise self._text.error(f"{name.name} is not one column of each side", node)
+        first, second = (relation.value(numbers[0]) for relation, numbers in zip(scope.relations, pairs, strict=True))
+        try:
+            left, right = sides(first, second, ordered=False)
+        except NotComparedError as error:
+            raise self._text.error(str(error), node) from None
+        scope.shared.add(folded)
+        return f"{left} = {right}"
+
+    def _relation(self, node: exp.Expr, scope: NameScope, known: Mapping[str, _Named]) -> str:
+        """Adds a relation to the scope, and gives its SQL."""
+        alias = self._alias()
+        if isinstance(node, exp.Subquery) and node.alias:
+            self._only(node, frozenset({"this", "alias"}))
+            found = self.query(node.this, None, known)
+            return self._put(scope, node, f"({found.sql})", found.relation(alias, node.alias))
+        if not isinstance(node, exp.Table):
+            raise self._text.error(f"{type(node).__name__.upper()} in FROM is not translated", node)
+        self._only(node, _TABLE_PARTS)
+        query = None if node.args.get("db") else known.get(fold_name(node.name))
+        if query is not None:
+            found = self.query(query.query, None, query.known)
+            return self._put(scope, node, f"({found.sql})", found.relation(alias, node.alias_or_name))
+        name, relation = self._table(node, alias)
+        return self._put(scope, node, name, relation)
+
+    def _put(self, scope: NameScope, node: exp.Expr, sql: str, relation: Relation) -> str:
+        alias = node.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            raise self._text.error("names of columns after an alias are not translated", node)
+        if any(one.name == relation.name and one.database == relation.database for one in scope.relations):
+            raise self._text.error(f"two relations are called {relation.name}", node)
+        scope.relations.append(relation)
+        return f'{sql} AS "{relation.alias}"'
+
+
+def _terms(node: exp.Expr) -> list[exp.Expr]:
+    order = node.args.get("order")
+    return [] if order is None else order.expressions
+
+
+def _directed(key: str, node: exp.Expr) -> str:
+    return f"{key} DESC NULLS LAST" if node.args.get("desc") else f"{key} ASC NULLS FIRST"
+
+
+def _position(node: exp.Expr, most: int) -> int | None:
+    """The column that a whole number in GROUP BY or ORDER BY means; None if it is no such number."""
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and 0 < int(node.name) <= most:
+        return int(node.name) - 1
+    return None
+
+
+def _names(node: exp.Expr, name: str) -> bool:
+    return isinstance(node, exp.Column) and fold_name(node.name) == fold_name(name)
+
+
+def _has_aggregate(node: exp.Expr) -> bool:
+    """Whether an expression has an aggregate that is not in a subquery of its own."""
+    if isinstance(node, _AGGREGATES):
+        return True
+    if isinstance(node, (exp.Query, exp.Subquery)):
+        return False
+    return any(_has_aggregate(child) for child in node.iter_expressions())
+
+
+def _transformed(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """A copy with other columns; subqueries have names of their own."""
+    if isinstance(node, exp.Column):
+        return change(node)
+    if isinstance(node, exp.Query):
+        return node
+    copied = node.copy()
+    for inner in list(copied.find_all(exp.Column)):
+        if inner.find_ancestor(exp.Query) is None:
+            inner.replace(change(inner))
+    return copied

@@ -1,0 +1,156 @@
+"""The text of a query: read by sqlglot as MySQL's SQL, with positions for errors and the names of its result's columns.
+Not here: what the statement means (`selects.py`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlglot import exp, parse
+from sqlglot.dialects.mysql import MySQL
+from sqlglot.errors import SqlglotError
+from sqlglot.parsers.mysql import MySQLParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from strata_cdc.errors import QueryError, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_COMMENT: Final = r"#[^\n]*|--(?=\s|\Z)[^\n]*|/\*(?!M?!).*?\*/"
+_ESCAPE: Final = r"\\[nrt\\'\"]"
+_STRING: Final = rf"'(?:[^'\\]|{_ESCAPE}|'')*'|\"(?:[^\"\\]|{_ESCAPE}|\"\")*\"|`(?:[^`]|``)*`"
+_AMBIGUOUS: Final = re.compile(rf"{_COMMENT}|{_STRING}|(['\"`]|--|/\*|:=|@|\|\||!(?!=)|&&)", re.DOTALL)
+"""What MySQL and sqlglot may read in different ways: `5--3`, comments with SQL in them, variables, other escapes than
+those above, and operators that depend on sql_mode."""
+_SHOWN: Final = 60
+_USUAL_PARTS: Final = frozenset({"this", "expression", "expressions"})
+
+
+class MomentDialect(MySQL):
+    """MySQL's SQL with FOR SYSTEM_TIME, as MariaDB and SQL:2011 have it, and AS OF GTID."""
+
+    class Parser(MySQLParser):
+        """Reads `AS OF GTID '...'`: a GTID set is no expression of MySQL."""
+
+        def _parse_table(self, *args: Any, **options: Any) -> exp.Expr | None:
+            table = super()._parse_table(*args, **options)
+            # The moment may also come after the alias.
+            if isinstance(table, exp.Table) and not table.args.get("version"):
+                table.set("version", self._parse_version())
+            return table
+
+        def _parse_version(self) -> exp.Version | None:
+            if not self._match_text_seq("FOR", "SYSTEM_TIME"):
+                return None
+            if not self._match_text_seq("AS", "OF"):
+                self.raise_error("only FOR SYSTEM_TIME AS OF TIMESTAMP '...' and AS OF GTID '...' are read")
+            kind = "GTID" if self._match_text_seq("GTID") else "TIMESTAMP"
+            if kind == "TIMESTAMP":
+                self._match_text_seq("TIMESTAMP")
+            if not self._match(TokenType.STRING):
+                self.raise_error("a moment is a literal: AS OF TIMESTAMP '...' or AS OF GTID '...'")
+            literal = exp.Literal.string(self._prev.text)
+            return self.expression(exp.Version(this=kind, kind="AS OF", expression=literal))
+
+
+class StatementText:
+    """A statement.
+
+    Args:
+        text: One query of MySQL's SQL.
+
+    Raises:
+        QueryError: It is not one, or MySQL would read it in another way than sqlglot does.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._refuse_ambiguous()
+        dialect = MomentDialect()
+        try:
+            self.tokens: Sequence[Token] = dialect.tokenize(text)
+            trees = [tree for tree in parse(text, dialect=MomentDialect) if tree is not None]
+        except SqlglotError as error:
+            found = getattr(error, "errors", None) or [{}]
+            message = found[0].get("description") or str(error).partition("\n")[0]
+            where = f" at line {found[0]['line']}, column {found[0]['col']}" if "line" in found[0] else ""
+            raise QueryError(f"this is no query: {one_line(message)}{where}") from None
+        if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+            raise QueryError("one SELECT is read, and nothing else", remedy="Nothing is ever changed in the past.")
+        self.tree: exp.Query = trees[0]
+
+    def _refuse_ambiguous(self) -> None:
+        for found in _AMBIGUOUS.finditer(self.text):
+            if found.group(1):
+                at = found.start(1)
+                raise QueryError(
+                    f"this may be read in several ways, at character {at + 1}: {self._shown(at)}",
+                    remedy="Write OR, AND, NOT and CONCAT() in words, a blank after --, no variables, and texts with "
+                    r"no other escapes than \n \r \t \\ \' and \".",
+                )
+
+    def error(self, message: str, node: exp.Expr) -> QueryError:
+        """An error about a part of the statement."""
+        starts = [inner.meta["start"] for inner in node.walk() if "start" in inner.meta]
+        if not starts:
+            return QueryError(f"{message}: {one_line(node.sql(dialect='mysql')[:_SHOWN])}")
+        at = min(starts)
+        return QueryError(f"{message}, at character {at + 1}: {self._shown(at)}")
+
+    def require_parts(self, node: exp.Expr, known: Mapping[type[exp.Expr], frozenset[str]]) -> None:
+        """Refuses an expression with parts that nothing here reads: sqlglot may have found more than what is known.
+
+        Args:
+            node: The expression.
+            known: For each type, the parts that are read besides those that most have.
+
+        Raises:
+            QueryError: It has another part.
+        """
+        read = known.get(type(node), frozenset())
+        for name, value in node.args.items():
+            if value and name not in _USUAL_PARTS and name not in read:
+                raise self.error(f"{name.upper()} is not translated here", node)
+
+    def _shown(self, at: int) -> str:
+        return one_line(self.text[at : at + _SHOWN])
+
+    def written_columns(self) -> list[str]:
+        """The texts of the expressions of the first SELECT that is not in parentheses, without `AS` and its name.
+
+        MySQL names a column of a result so if it has no other name.
+        """
+        found: list[list[Token]] = []
+        held: list[Token] = []
+        for depth, token in self._from_first_select():
+            is_end = depth == 0 and token.token_type in _ENDS
+            if depth == 0 and (is_end or token.token_type is TokenType.COMMA):
+                found.append(held)
+                held = []
+            if is_end:
+                break
+            if (depth, token.token_type) not in _BETWEEN_EXPRESSIONS:
+                held.append(token)
+        found.append(held)
+        return [self.text[tokens[0].start : tokens[-1].end + 1] for tokens in found if tokens]
+
+    def _from_first_select(self) -> Iterator[tuple[int, Token]]:
+        """The tokens after the first SELECT that is not in parentheses, each with the number of parentheses around
+        it."""
+        depth, is_after = 0, False
+        for token in self.tokens:
+            depth -= token.token_type is TokenType.R_PAREN
+            if is_after:
+                yield depth, token
+            depth += token.token_type is TokenType.L_PAREN
+            is_after = is_after or (depth == 0 and token.token_type is TokenType.SELECT)
+
+
+_BETWEEN_EXPRESSIONS: Final = frozenset({(0, TokenType.COMMA), (0, TokenType.DISTINCT)})
+_ENDS: Final = frozenset(
+    {
+        TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT,
+        TokenType.UNION, TokenType.SEMICOLON, TokenType.FOR,
+    }
+)  # fmt: skip

@@ -1,0 +1,2 @@
+"""The past of a source: tables as they were at a moment, and SQL on them (docs/sql.md).
+Not here: mirrors (`mirrors/`), what MySQL's SQL means (`dialects/queries/`)."""

@@ -1,0 +1,113 @@
+"""A moment of the past: one transaction boundary of a source's stream, for all of its tables.
+Not here: the tables at that moment (`table_at.py`), positions in other forms (`progress/find_position.py`)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strata_cdc.clock import from_micros, to_micros
+from strata_cdc.errors import InvalidGtidSetError, PastUnknownError, StreamHoleError, Usage
+from strata_cdc.landing.clock_readings import clock_readings
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.position.executed import parse_executed
+from strata_cdc.store.ledgers import IntervalLedger
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from strata_cdc.position.port import Executed
+
+_LOOKS_LIKE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+class PastMoment(Struct, frozen=True):
+    """The state after one transaction and before the next."""
+
+    seq: int
+    """Ordinal of the last transaction; 0 before the first."""
+    gtid_executed: str = ""
+    """What had been executed; empty if the source has no GTIDs, or if it is not known."""
+
+
+def time_or_set(text: str) -> int | Executed:
+    """Reads a moment: a time in microseconds UTC, or a GTID set.
+
+    Args:
+        text: ISO 8601, in UTC unless it has a zone, with up to six digits of a second; or what a server prints as
+            `gtid_executed` or `gtid_current_pos`.
+
+    Raises:
+        Usage: It is neither.
+    """
+    if _LOOKS_LIKE_TIME.match(text):
+        try:
+            found = datetime.fromisoformat(text.strip())
+        except ValueError:
+            raise Usage(f"{text!r} is no time", remedy="Write it as '2026-02-01 12:00:00.000000', in UTC.") from None
+        return to_micros(found if found.tzinfo else found.replace(tzinfo=UTC))
+    try:
+        return parse_executed(text)
+    except InvalidGtidSetError as error:
+        raise Usage(
+            f"{text!r} is neither a time nor a GTID set", remedy="A time begins with its date: 2026-02-01 12:00:00."
+        ) from error
+
+
+def find_moment(lake: str, source: str, engine: sa.Engine, point: int | Executed) -> PastMoment:
+    """The moment of a time or a GTID set.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        engine: The source's store.
+        point: Microseconds UTC on the source's commit clock: the last transaction that was committed up to then, that
+            time included; or a GTID set: exactly these transactions.
+
+    Raises:
+        PastUnknownError: The landed stream does not show which transactions had been committed by then.
+        Usage: The stream never was at this set.
+        LakeUnavailableError: The storage does not answer.
+    """
+    stream = LandedStream.open(lake, source)
+    if isinstance(point, int):
+        return _moment_of_time(lake, stream, point)
+    try:
+        return PastMoment(stream.seq_at(point), str(point))
+    except (StreamHoleError, Usage):
+        # The segments may have been deleted by age; closed intervals keep their marks.
+        for interval in IntervalLedger(engine).all(source):
+            if interval.gtid_executed and parse_executed(interval.gtid_executed) == point:
+                return PastMoment(interval.last_seq, interval.gtid_executed)
+        raise
+
+
+def _moment_of_time(lake: str, stream: LandedStream, time: int) -> PastMoment:
+    begin = stream.segments[0].summary.clock_before if stream.segments else 0
+    if stream.first_seq > 1 and time < begin:
+        raise PastUnknownError(
+            f"the landed stream begins at {from_micros(begin)}: which transactions had been committed by "
+            f"{from_micros(time)} is not known any more",
+            source=stream.source,
+            remedy="Name the moment by the GTID set of an interval's end (`strata intervals`).",
+        )
+    known = _known_until(lake, stream)
+    # Times of MariaDB are whole seconds: another transaction of the last one's time may follow.
+    if time >= known:
+        raise PastUnknownError(
+            f"the stream has landed up to {from_micros(known)}, and more may have been committed by "
+            f"{from_micros(time)}",
+            source=stream.source,
+            remedy="Run `strata run`, or leave the moment out for the newest state of the mirrors.",
+        )
+    seq = stream.seq_before(time + 1)
+    return PastMoment(seq, str(stream.executed_at(seq)))
+
+
+def _known_until(lake: str, stream: LandedStream) -> int:
+    """The time before which all transactions have landed, microseconds UTC."""
+    read = [reading.begin for reading in clock_readings(lake, stream.source) if reading.seq == stream.last_seq]
+    return max([stream.clock, *read])

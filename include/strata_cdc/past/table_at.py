@@ -1,0 +1,196 @@
+"""Tables of a source as they were at a moment: copies of their mirrors that follow the published changes to there.
+Not here: moments (`moment.py`), copying (`scratch_mirrors.py`), queries (`query.py`).
+
+Everything that happened to a table between its mirror's last state and the moment is done by the follower of mirrors: a
+mirror made for a query and a mirror of the lake are the same code.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import AbstractContextManager
+from functools import cached_property
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Self
+
+from strata_cdc.errors import PastUnknownError, Usage
+from strata_cdc.flavour import Flavour, Vendor
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.mirrors.current import position_now
+from strata_cdc.mirrors.follow.follow import Follower
+from strata_cdc.mirrors.follow.published import Published
+from strata_cdc.mirrors.follow.schema_events import SchemaEvents
+from strata_cdc.mirrors.lock import MirrorLocks
+from strata_cdc.mirrors.modes import Mode
+from strata_cdc.mirrors.table import Mirror
+from strata_cdc.past.moment import PastMoment
+from strata_cdc.past.scratch_mirrors import copy_mirror, wrong_since
+from strata_cdc.schema.history.sql_store import SchemaStore
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import sqlalchemy as sa
+
+    from strata_cdc.mirrors.follow.followed import MirrorProgress
+    from strata_cdc.mirrors.follow.schema_events import Order
+    from strata_cdc.schema.history.versions import TrackedPosition
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+_AFTER_ALL = 1 << 62
+
+
+class PastTables(AbstractContextManager["PastTables"]):
+    """The tables of a source at moments; what is made for them goes with the `with` block.
+
+    Args:
+        lake: Folder or URL of the lake.
+        source: The source's name.
+        engine: The source's store.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+        LakeUnavailableError: The storage does not answer.
+    """
+
+    def __init__(self, lake: str, source: str, engine: sa.Engine) -> None:
+        self._lake, self._source, self._engine = lake, source, engine
+        self._events = SchemaEvents(engine, source)
+        self._folder = Path(tempfile.mkdtemp(prefix="strata-sql-"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def folds_names(self) -> bool:
+        """Whether the server ignores the case of table names (`lower_case_table_names` is not 0)."""
+        return self._tracked is not None and self._tracked.lower_case_table_names != 0
+
+    @property
+    def vendor(self) -> Vendor:
+        """The vendor of the source's server."""
+        return Vendor.MYSQL if self._tracked is None else Flavour.stored(self._tracked.server_version).vendor
+
+    @cached_property
+    def _tracked(self) -> TrackedPosition | None:
+        return SchemaStore(self._engine).position(self._source)
+
+    def newest(self, names: list[TableName]) -> PastMoment:
+        """The last moment that the mirrors of all these tables have reached.
+
+        Raises:
+            PastUnknownError: One of them has no mirror, or its mirror has other rows than the table.
+            LakeUnavailableError: The storage does not answer.
+        """
+        positions = []
+        for name in names:
+            mirror = Mirror.open(self._lake, self._source, name)
+            if mirror is None:
+                raise PastUnknownError(
+                    "the table has no mirror, so no position is its newest",
+                    source=self._source,
+                    table=str(name),
+                    remedy="Name it in `mirrors` of the settings and run `strata run`, or name a moment (`--at`).",
+                )
+            positions.append(position_now(self._lake, mirror))
+        first = min(positions, key=lambda position: position.seq)
+        return PastMoment(first.seq, first.gtid_executed)
+
+    def definition(self, name: TableName, moment: PastMoment) -> TableDefinition:
+        """The definition of a table at a moment.
+
+        Raises:
+            Usage: There was no such table.
+            PastUnknownError: What the table was is not known.
+        """
+        changes = [event.change for event in self._events.of(name) if event.behind <= moment.seq and event.change]
+        if not changes or (changes[-1].definition is None and changes[-1].gap is None):
+            gone = "did not exist" if not changes else "did not exist any more"
+            raise Usage(
+                f"the table {gone} at transaction {moment.seq}",
+                source=self._source,
+                table=str(name),
+                gtid=moment.gtid_executed or None,
+                remedy=f"`strata schema history --source {self._source}` shows when each table had which name.",
+            )
+        last = changes[-1]
+        if last.definition is None:
+            raise self._unknown(name, moment, last.gap or "its definition is not known")
+        return last.definition
+
+    def rows(self, name: TableName, moment: PastMoment) -> Mirror:
+        """A mirror with the rows of a table at a moment.
+
+        Raises:
+            PastUnknownError: The rows are not known there; the message has the reason, and what to run.
+            DamagedFileError: The lake has lost files of the mirror, or of the change table.
+            LakeUnavailableError: The storage does not answer.
+        """
+        definition = self.definition(name, moment)
+        wrong = wrong_since(self._lake, self._source, name, moment.seq)
+        if wrong is not None:
+            raise self._unknown(name, moment, f"its mirror was found to have other rows than the table: {wrong}")
+        scratch = Path(tempfile.mkdtemp(dir=self._folder))
+        follower = _PastFollower(
+            self._lake, scratch, self._source, self._events.up_to(moment.seq), self._published, moment.seq
+        )
+        progress = follower.follow(name, (moment.seq + 1, _AFTER_ALL, _AFTER_ALL))
+        why = progress.reason or progress.behind
+        mirror = progress.mirror
+        if why is None and (mirror is None or progress.reached is None or progress.reached.seq != moment.seq):
+            why = "it has not been published up to there"
+        if why is not None or mirror is None:
+            raise self._unknown(name, moment, why or "")
+        if mirror.definition != definition:
+            raise self._unknown(name, moment, "the schema history and the mirror disagree about its columns")
+        return mirror
+
+    @cached_property
+    def _published(self) -> Published:
+        return Published(self._engine, self._source, LandedStream.open(self._lake, self._source))
+
+    def _unknown(self, name: TableName, moment: PastMoment, why: str) -> PastUnknownError:
+        return PastUnknownError(
+            f"the rows of the table at transaction {moment.seq} are not known: {why}",
+            source=self._source,
+            table=str(name),
+            gtid=moment.gtid_executed or None,
+            remedy=f"`strata mirror list --source {self._source}` shows from where to where its rows are known, and "
+            f"`strata intervals --source {self._source}` what is not published; `strata run` publishes it, `strata "
+            "dump` reads rows that no log has, from then on.",
+        )
+
+
+class _PastFollower(Follower):
+    """Follows copies of mirrors; a table from which rows are moved is copied once its rows are needed.
+
+    Args:
+        lake: Folder or URL of the lake.
+        scratch: The folder of the copies.
+        source: The source's name.
+        events: The events of its tables up to the moment.
+        published: How far their changes are published.
+        seq: Ordinal of the last transaction of the moment.
+    """
+
+    def __init__(
+        self, lake: str, scratch: Path, source: str, events: SchemaEvents, published: Published, seq: int
+    ) -> None:
+        locks = MirrorLocks(str(scratch), source)
+        super().__init__(str(scratch), source, events, published, Mode.DELETION_VECTORS, locks, changes_lake=lake)
+        self._scratch, self._seq = scratch, seq
+        self._copied: set[TableName] = set()
+
+    def follow(self, table: TableName, until: Order | None = None) -> MirrorProgress:
+        """As `Follower.follow`, for the copy of the table's mirror."""
+        if table not in self._copied:
+            self._copied.add(table)
+            seq = self._seq if until is None else min(self._seq, until[0] - 1)
+            copy_mirror(self.changes_lake, self._scratch, self.source, table, seq)
+        return super().follow(table, until)
