@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-ROOMS = ("include", "dags", "plugins")
+ROOMS = ("include", "dags")
 SUGGESTED = re.compile(r"`strata ([^`]*)`")
 VALUE = "20261121T033000Z-20261121T033500Z-shop-rows-0f1e2d3c4b"
 """In the place of what a message fills in."""

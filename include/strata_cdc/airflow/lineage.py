@@ -60,7 +60,7 @@ def tell_mirrors(source: str, tables: Sequence[str], settings: Any, *, dumped: b
 
 
 def _facets() -> Any:
-    return importlib.import_module("dags.lineage_facets")
+    return importlib.import_module("strata_cdc.airflow.lineage_facets")
 
 
 def _tell(source: str, events: Callable[[], Iterable[Any]]) -> None:

@@ -28,7 +28,7 @@ from strata_cdc.pipeline.steps import CHECK, DECODE, StepOnSpark, following
 from strata_cdc.quality.check.progress import CheckProgress
 from strata_cdc.runs.spark_output import is_progress, is_report, job_failure, pages_of
 from strata_cdc.runs.specs import DecodeReport
-from strata_cdc.startup.spark import JOBS, TASK_VARIABLE, how_to_fix, mixed_spark, needed_by_spark, short_job
+from strata_cdc.startup.spark import JOBS, SUBMIT, TASK_VARIABLE, how_to_fix, mixed_spark, needed_by_spark, short_job
 from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
@@ -190,13 +190,16 @@ class SparkStep(SparkSubmitOperator):
         for name in given.keys() - needed.keys():
             del os.environ[name]
         os.environ[TASK_VARIABLE] = str(os.getpid())
+        # Airflow may have been started by its path, from an environment whose programs are not in PATH.
+        os.environ["PATH"] = os.pathsep.join([given.get("PATH", os.defpath), str(SUBMIT.parent)])
         try:
             super().execute(context)
         finally:
             process = self._hook and self._hook._submit_sp  # noqa: SLF001  the hook leaves its pipe open
             if process and process.stdout:
                 process.stdout.close()
-            os.environ.pop(TASK_VARIABLE)
+            for name in (TASK_VARIABLE, "PATH"):
+                os.environ.pop(name)
             os.environ.update(given)
 
     def _failure(self, process: Popen[str] | None, output: _Output, error: AirflowException) -> Exception:
