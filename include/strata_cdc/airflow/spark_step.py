@@ -11,6 +11,7 @@ import tempfile
 import time
 from abc import abstractmethod
 from contextlib import closing
+from shutil import which
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -190,16 +191,17 @@ class SparkStep(SparkSubmitOperator):
         for name in given.keys() - needed.keys():
             del os.environ[name]
         os.environ[TASK_VARIABLE] = str(os.getpid())
-        # Airflow may have been started by its path, from an environment whose programs are not in PATH.
-        os.environ["PATH"] = os.pathsep.join([given.get("PATH", os.defpath), str(SUBMIT.parent)])
+        if which(SUBMIT.name) is None:
+            # Airflow was started by its path: its environment is activated for the job, which also needs its `python3`.
+            os.environ["PATH"] = os.pathsep.join([str(SUBMIT.parent), given.get("PATH", os.defpath)])
         try:
             super().execute(context)
         finally:
             process = self._hook and self._hook._submit_sp  # noqa: SLF001  the hook leaves its pipe open
             if process and process.stdout:
                 process.stdout.close()
-            for name in (TASK_VARIABLE, "PATH"):
-                os.environ.pop(name)
+            for name in os.environ.keys() - given.keys():
+                del os.environ[name]
             os.environ.update(given)
 
     def _failure(self, process: Popen[str] | None, output: _Output, error: AirflowException) -> Exception:
