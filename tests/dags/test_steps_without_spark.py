@@ -12,7 +12,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 from msgspec.structs import asdict
 
-from strata_cdc.airflow.spark_step import CheckStep, DecodeStep
+from strata_cdc.airflow.spark_step import CheckStep, DecodeStep, SparkDiedError
 from strata_cdc.airflow.xcom import PlannedRun
 from strata_cdc.errors import ChecksFailedError
 from strata_cdc.files.storage import Folder
@@ -54,7 +54,8 @@ def test_a_small_run_is_decoded_and_checked_by_its_tasks(
 
 def test_what_was_decoded_on_request_by_spark_is_checked_by_it(planned: dict[str, Any]) -> None:
     DecodeStep(task_id="step", planned=planned).execute({})
-    with pytest.raises(FileNotFoundError, match="spark-submit"):
+    # The program is found beside this Python, and finds no shell.
+    with pytest.raises(SparkDiedError, match="exit code 127"):
         CheckStep(task_id="step", planned={**planned, "engine": "spark"}).execute({})
 
 
