@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from strata_cdc.arrow_columns import repeated_number
 from strata_cdc.clock import from_micros
-from strata_cdc.errors import DamagedFileError
+from strata_cdc.errors import DamagedFileError, StrataError
 from strata_cdc.files.storage import (
     arrow_file_system,
     content_digest,
@@ -37,7 +37,7 @@ from strata_cdc.tables.limits import FileLimits
 from strata_cdc.tables.lost import open_changes
 from strata_cdc.tables.ordered_rows import ordered_groups
 from strata_cdc.tables.outputs import OUTPUT
-from strata_cdc.tables.port import DataFile
+from strata_cdc.tables.port import CommitConflictError, DataFile, OutputError
 from strata_cdc.tables.statistics import delta_statistics
 from strata_cdc.tables.write import HeldFile
 
@@ -109,10 +109,21 @@ def merge_files(
         found = open_changes(lake, source, table, known, output)
         if found is None:
             return None
-        former = {path: begin for path, begin in found.files().items() if start <= begin < end}
+        former = inside(found)
         if all(begin == start for begin in former.values()):
             return None
-        return _Merge(source, table, table_url(lake, source, table), (start, end), former, limits).commit(found)
+        try:
+            return _Merge(source, table, table_url(lake, source, table), (start, end), former, limits).commit(found)
+        except (StrataError, OutputError, OSError):
+            now = open_changes(lake, source, table, known, output)
+            if now is None or inside(now) == former:
+                raise
+            # Another process has merged them meanwhile, as part of a longer interval, and has deleted what was read or
+            # written here.
+            raise CommitConflictError from None
+
+    def inside(changes: OutputTable) -> dict[str, int]:
+        return {path: begin for path, begin in changes.files().items() if start <= begin < end}
 
     return committed(attempt, source, table, start)
 

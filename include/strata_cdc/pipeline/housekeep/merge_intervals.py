@@ -207,7 +207,13 @@ class _Merger:
 
 def _is_done(folder: Folder) -> bool:
     """Whether all of a run is published."""
-    return not folder.exists(PLAN) or (folder.exists(DECODED) and read_decoded(folder).cleared)
+    try:
+        return not folder.exists(PLAN) or (folder.exists(DECODED) and read_decoded(folder).cleared)
+    except StrataError:
+        if folder.exists(DECODED):
+            raise
+        # Another process has deleted the folder meanwhile, or is about to.
+        return not folder.exists(PLAN)
 
 
 class _Run(Struct, frozen=True):
