@@ -208,6 +208,27 @@ def test_a_publication_in_the_middle_of_a_merge(tmp_path: Path, output: Output) 
     assert len(rows(tmp_path, output)) == 23
 
 
+@pytest.mark.parametrize("step", ["read_file", "write_file"])
+def test_a_longer_merge_in_the_middle_that_deletes_what_is_read_or_written(tmp_path: Path, step: str) -> None:
+    """The interval has become part of a longer one, whose merge another process has finished and cleaned up."""
+    for number in range(6):
+        put(tmp_path, DeltaOutput(), number)
+    before, start, calls = rows(tmp_path, DeltaOutput()), INTERVAL + 2 * FIVE_MINUTES, []
+
+    def between(call: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        calls.append(step)
+        if len(calls) == 1:
+            assert merged(tmp_path, DeltaOutput()) is not None
+            assert delete_merged(str(tmp_path), SOURCE, ORDERS, INTERVAL, END, before=1 << 62) == 6
+            if step == "write_file":
+                raise FileNotFoundError("the folder is gone")
+        return call(*given, **named)
+
+    with interposed(between, (merge_module, step)):
+        assert merge_files(str(tmp_path), SOURCE, ORDERS, start, END) is None
+    assert rows(tmp_path, DeltaOutput()) == before
+
+
 def test_a_merge_in_the_middle_of_a_publication(tmp_path: Path, output: Output) -> None:
     for number in range(6):
         put(tmp_path, output, number)
