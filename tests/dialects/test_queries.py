@@ -85,6 +85,14 @@ REFUSED = {
     "SELECT EXTRACT(YEAR_MONTH FROM placed) FROM d.t": "not translated",
     "SELECT DATE_FORMAT(placed, '%W') FROM d.t": "DATE_FORMAT",
     "SELECT -big FROM d.t": "with a sign",
+    "SELECT": "names no column",
+    "SELECT id FROM d.t ORDER BY 2": "no column 2",
+    "SELECT id FROM d.t GROUP BY 0": "no column 0",
+    "SELECT * FROM (SELECT id, ID FROM d.t) x": "two columns of x are called ID",
+    "SELECT b.id FROM d.t a": "no table b here",
+    "SELECT " + "(" * 500 + "1" + ")" * 500: "nested too deeply",
+    "SELECT " + " + ".join("1" * 2000): "nested too deeply",
+    "SELECT id FROM d.t WHERE (id, big) IN (" + ", ".join(["(1, 2)"] * 1001) + ")": "1,000 rows",
 }
 
 
@@ -108,6 +116,13 @@ NAMED = {
 @pytest.mark.parametrize("statement", NAMED)
 def test_columns_are_called_as_mysql_calls_them(statement: str) -> None:
     assert translated(statement) == NAMED[statement]
+
+
+def test_a_text_that_looks_like_a_column_reads_none() -> None:
+    """The SQL that is made is searched for the columns that it reads."""
+    for number in (3, 99, 10**30):
+        query = PastQuery(f'SELECT 1 FROM d.t WHERE name = \'"s0"."c{number}" key_nothing(\'')
+        query.translate(lambda _: TABLE, connection_collation="utf8mb4_0900_ai_ci")
 
 
 def test_each_table_may_have_a_moment_before_or_after_its_alias() -> None:

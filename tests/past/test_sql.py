@@ -289,6 +289,21 @@ def test_the_command_writes_each_format(
     assert run(["sql", "SELECT id, n FROM shop.o ORDER BY id"]) == 0
     assert "NULL" in capsys.readouterr().out
     assert run(["sql", "DELETE FROM shop.o"]) == 2
+    for form in ("jsonl", "parquet"):
+        twice = ["sql", "SELECT id, n AS id FROM shop.o", "--format", form, "--out", str(tmp_path / "twice")]
+        assert run(twice) == 2
+        assert "two columns are called id" in capsys.readouterr().err
+    many = ", ".join(map(str, range(1, 20_001)))
+    assert run(["sql", f"SELECT id FROM shop.o WHERE id IN ({many}) ORDER BY id", "--format", "csv"]) == 0
+    assert capsys.readouterr().out == '"id"\n1\n2\n'
+    for statement, message in {
+        "SELECT * FROM shop.nothing": "there is no such table, and there was none",
+        "SELECT * FROM read_csv('/etc/passwd')": "no table",
+        "SELECT (SELECT id FROM shop.o)": "gives several rows",
+        "SELECT id + 9223372036854775807 FROM shop.o": "out of range",
+    }.items():
+        assert run(["sql", statement]) == 2
+        assert message in capsys.readouterr().err
     assert run(["sql", "SELECT 1", "--engine", "spark"]) == 2
     assert strata_cdc.sql("SELECT COUNT(*) AS n FROM shop.o").to_pylist() == [{"n": 2}]
 

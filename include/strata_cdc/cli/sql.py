@@ -103,6 +103,9 @@ def _show(found: Answer, file: TextIO) -> None:
 def _write_parquet(found: Answer, out: str) -> None:
     import pyarrow.parquet as pq
 
+    from strata_cdc.past.output import distinct_names
+
+    distinct_names(found)
     try:
         pq.write_table(found.rows, out)
     except OSError as error:

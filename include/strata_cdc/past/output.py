@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from strata_cdc.changes.jsonl import JSON_VALUES
+from strata_cdc.errors import QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +25,26 @@ def json_rows(answer: Answer) -> Iterator[tuple[Any, ...]]:
     return zip(*columns, strict=True)
 
 
+def distinct_names(answer: Answer) -> list[str]:
+    """The names of the columns, for a form that holds each name once.
+
+    Raises:
+        QueryError: Two columns have one name.
+    """
+    names: list[str] = answer.rows.column_names
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise QueryError(f"two columns are called {twice}", remedy="Name one of them by AS, or take --format csv.")
+    return names
+
+
 def json_lines(answer: Answer) -> Iterator[str]:
-    """A line for each row, without its end. Of columns with the same name, the line has the last."""
-    names = answer.rows.column_names
+    """A line for each row, without its end.
+
+    Raises:
+        QueryError: Two columns have one name.
+    """
+    names = distinct_names(answer)
     return (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in json_rows(answer))
 
 

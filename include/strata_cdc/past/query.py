@@ -101,6 +101,8 @@ def answer(source: Source, statement: str, at: str | None = None) -> Answer:
 
 
 def _name(reference: TableReference, tables: PastTables) -> TableName:
+    if not reference.table:
+        raise QueryError("FROM names something that is no table", remedy="Functions that give rows are not read.")
     if reference.database is None:
         raise QueryError(f"{reference.table} has no database", remedy=f"Write shop.{reference.table}, for example.")
     name = TableName(reference.database, reference.table)
@@ -196,13 +198,18 @@ def _columns(rows: pa.Table) -> str:
 
 
 def _refusal(error: Exception) -> QueryError:
-    message = one_line(str(error).partition("\n")[0])
-    for begin in ("Invalid Input Error: ", "Out of Range Error: ", "Conversion Error: ", *_IN_PYTHON):
+    kind, _, message = one_line(str(error).partition("\n")[0]).partition(": ")
+    for begin in _IN_PYTHON:
         message = message.removeprefix(begin)
-    return QueryError(
-        f"the query has no answer here: {message}",
-        remedy="Leave these values out by WHERE, or compare them with COLLATE utf8mb4_0900_bin.",
-    )
+    if "out of range" in message:
+        remedy = "The value is too large for its type: CAST one side, as in CAST(x AS DECIMAL(30, 0)) + 1."
+    elif kind == "Invalid Input Error" and message.startswith("More than one row"):
+        message, remedy = "a subquery that is a value gives several rows", "Limit it, or use IN."
+    elif kind == "Invalid Input Error":
+        remedy = "Leave these values out by WHERE, or compare them with COLLATE utf8mb4_0900_bin."
+    else:
+        message, remedy = f"{kind}: {message}", "Write it in another way."
+    return QueryError(f"the query has no answer here: {message}", remedy=remedy)
 
 
 def _shown(found: pa.Table, columns: Sequence[AnswerColumn]) -> pa.Table:

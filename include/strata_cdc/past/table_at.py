@@ -91,6 +91,13 @@ class PastTables(AbstractContextManager["PastTables"]):
         positions = []
         for name in names:
             mirror = Mirror.open(self._lake, self._source, name)
+            if mirror is None and not any(event.change for event in self._events.of(name)):
+                raise Usage(
+                    "there is no such table, and there was none",
+                    source=self._source,
+                    table=str(name),
+                    remedy=f"`strata schema show --source {self._source}` lists them.",
+                )
             if mirror is None:
                 raise PastUnknownError(
                     "the table has no mirror, so no position is its newest",

@@ -63,6 +63,8 @@ _TYPES_OF_LITERALS: Final = {
 }  # fmt: skip
 """sqlglot's names of the types before literals."""
 
+_MOST_ROWS: Final = 1000
+
 
 class ExpressionReader:
     """Reads the expressions of one SELECT.
@@ -350,10 +352,12 @@ class ExpressionReader:
         query = node.args.get("query")
         if query is None:
             if isinstance(node.this, exp.Tuple):
+                if len(node.expressions) > _MOST_ROWS:
+                    self.refuse(f"IN takes {_MOST_ROWS:,} rows of several values here", node)
                 equal = [exp.EQ(this=node.this.copy(), expression=one.copy()) for one in node.expressions]
                 return f"({' OR '.join(map(self.condition, equal))})"
             value, *others = together([self.value(one) for one in (node.this, *node.expressions)])
-            return f"({' OR '.join(_equal(value, other) for other in others)})"
+            return _equal_to_any(value, others)
         mine = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
         sql, columns = self.subquery(query.this if isinstance(query, exp.Subquery) else query, self.scope)
         if len(columns) != len(mine):
@@ -412,6 +416,17 @@ _ESCAPE: Final = "\x01"
 def _equal(left: QueryValue, right: QueryValue) -> str:
     one, other = sides(left, right, ordered=False)
     return f"({one} = {other})"
+
+
+def _equal_to_any(value: QueryValue, others: Sequence[QueryValue]) -> str:
+    """Whether a value is equal to one of others. Those that are compared alike are one list for DuckDB, whose process
+    dies of some ten thousand terms of OR (1.4.4)."""
+    lists: dict[tuple[str, Kind], list[str]] = {}
+    for other in others:
+        left, right = sides(value, other, ordered=False)
+        lists.setdefault((left, other.kind), []).append(right)
+    tests = [f"({left} IN ({', '.join(rights)}))" for (left, _), rights in lists.items()]
+    return f"({' OR '.join(tests)})"
 
 
 def _pattern(text: str, escape: str, folded: Callable[[str], str], known: Callable[[str], bool]) -> str | None:

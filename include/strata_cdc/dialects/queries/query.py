@@ -4,6 +4,7 @@ Not here: running it (`past/query.py`), the differences that are handled or refu
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -16,9 +17,10 @@ from strata_cdc.dialects.queries.parts import PARTS
 from strata_cdc.dialects.queries.scope import Relation
 from strata_cdc.dialects.queries.selects import SelectReader
 from strata_cdc.dialects.queries.statement_text import StatementText
+from strata_cdc.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from strata_cdc.dialects.queries.values import Kind
     from strata_cdc.schema.model.definition import TableDefinition
@@ -71,7 +73,8 @@ class PastQuery:
     """
 
     def __init__(self, text: str) -> None:
-        self._text = StatementText(text)
+        with _not_too_deep():
+            self._text = StatementText(text)
 
     def references(self) -> list[TableReference]:
         """The tables that it names; names of WITH may be among them."""
@@ -97,15 +100,22 @@ class PastQuery:
         Raises:
             QueryError: MySQL's answer is not known here; the message has the position.
         """
+        with _not_too_deep():
+            return self._translated(definition, connection_collation, folds_names=folds_names)
+
+    def _translated(
+        self, definition: Callable[[TableReference], TableDefinition], connection_collation: str, *, folds_names: bool
+    ) -> TranslatedQuery:
         for node in self._text.tree.walk():
             self._text.require_parts(node, PARTS)
         tables: dict[TableReference, str] = {}
         aliases: dict[str, TableReference] = {}
+        widths: dict[str, int] = {}
 
         def table(node: exp.Table, alias: str) -> tuple[str, Relation]:
             reference = _reference(node)
             found = definition(reference)
-            aliases[alias] = reference
+            aliases[alias], widths[alias] = reference, len(found.columns)
             name = tables.setdefault(reference, f"t{len(tables)}")
             return name, _relation(alias, node, reference, found)
 
@@ -113,7 +123,8 @@ class PastQuery:
         made = reader.query(self._text.tree, None)
         read: dict[TableReference, set[int]] = {reference: set() for reference in tables}
         for alias, number in _COLUMN.findall(made.sql):
-            if alias in aliases:
+            # A text of the statement may look like a column.
+            if int(number) < widths.get(alias, 0):
                 read[aliases[alias]].add(int(number))
         keys = [key for name in sorted(set(_KEY.findall(made.sql))) if (key := collation_key(name)) is not None]
         macros = (*MACROS, *(macro for key in keys for macro in key.macros()))
@@ -133,6 +144,19 @@ class PastQuery:
         if len(written) != len(columns):
             return [name if name is not None else f"expression {at}" for at, (name, _) in enumerate(columns, 1)]
         return [name if name is not None else _shown(text) for (name, _), text in zip(columns, written, strict=True)]
+
+
+@contextmanager
+def _not_too_deep() -> Iterator[None]:
+    """Refuses a statement whose parts lie within each other more deeply than Python's stack allows."""
+    try:
+        yield
+    except RecursionError:
+        raise QueryError(
+            "the statement is nested too deeply",
+            remedy="Some twenty parentheses or subqueries within each other are read, and a hundred operators in a "
+            "row; IN takes a list of any length.",
+        ) from None
 
 
 def _shown(text: str) -> str:

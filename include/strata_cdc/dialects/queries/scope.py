@@ -99,6 +99,9 @@ class NameScope:
                     raise text.error("a subquery after GROUP BY does not name columns of the query around it", node)
                 return found[0]
             scope = scope.outer
+        table = node.args.get("table")
+        if table is not None and not any(self._is_called(one, table.name, "") for one in self.relations):
+            raise text.error(f"there is no table {table.name} here", node)
         names = [name for relation in self.relations for name, _ in relation.columns]
         near = get_close_matches(node.name, names, n=3)
         hint = f"; near it are {', '.join(near)}" if near else ""

@@ -186,7 +186,7 @@ class SelectReader:
         is_distinct: bool,
     ) -> str:
         """A term of ORDER BY that is a column of the result."""
-        place = _position(node.this, len(values))
+        place = self._position(node.this, len(values))
         named = [number for number, (name, _) in enumerate(values) if name and _names(node.this, name)]
         if place is None and len(named) != 1:
             raise self._text.error("ORDER BY names one column of the result here", node)
@@ -210,6 +210,8 @@ class SelectReader:
         rows = self._reader(scope, known)
         source = self._from(node, scope, rows, known)
         items = self._items(node, scope)
+        if not items:
+            raise self._text.error("this is no query: SELECT names no column", node)
         where = node.args.get("where")
         condition = "" if where is None else f" WHERE {rows.condition(where.this)}"
         group, having = node.args.get("group"), node.args.get("having")
@@ -276,7 +278,7 @@ class SelectReader:
         self._only(group, frozenset({"expressions"}))
         values = []
         for one in group.expressions:
-            place = _position(one, len(items))
+            place = self._position(one, len(items))
             node = items[place].node if place is not None else one
             if place is None and isinstance(one, exp.Column) and not scope.own(one):
                 node = self._named(one, items, scope)
@@ -314,7 +316,7 @@ class SelectReader:
         scope: NameScope,
         reader: ExpressionReader,
     ) -> str:
-        place = _position(node.this, len(items))
+        place = self._position(node.this, len(items))
         if place is not None:
             meant = items[place].node
         elif isinstance(node.this, exp.Column):
@@ -329,6 +331,14 @@ class SelectReader:
         if place is not None and items[place].column is not None:
             return _directed(reader.key(values[place][1], node, ordered=True), node)
         return ordered(reader, exp.Ordered(this=meant, desc=node.args.get("desc")))
+
+    def _position(self, node: exp.Expr, most: int) -> int | None:
+        """The column that a whole number in GROUP BY or ORDER BY means; None if it is no such number."""
+        if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdigit():
+            return None
+        if not 0 < int(node.name) <= most:
+            raise self._text.error(f"there is no column {node.name}", node)
+        return int(node.name) - 1
 
     def _limit(self, node: exp.Expr) -> str:
         made = ""
@@ -393,16 +403,25 @@ class SelectReader:
         if isinstance(node, exp.Subquery) and node.alias:
             self._only(node, frozenset({"this", "alias"}))
             found = self.query(node.this, None, known)
-            return self._put(scope, node, f"({found.sql})", found.relation(alias, node.alias))
+            return self._put(scope, node, f"({found.sql})", self._of_query(found, alias, node.alias, node))
         if not isinstance(node, exp.Table):
             raise self._text.error(f"{type(node).__name__.upper()} in FROM is not translated", node)
         self._only(node, _TABLE_PARTS)
         query = None if node.args.get("db") else known.get(fold_name(node.name))
         if query is not None:
             found = self.query(query.query, None, query.known)
-            return self._put(scope, node, f"({found.sql})", found.relation(alias, node.alias_or_name))
+            return self._put(scope, node, f"({found.sql})", self._of_query(found, alias, node.alias_or_name, node))
         name, relation = self._table(node, alias)
         return self._put(scope, node, name, relation)
+
+    def _of_query(self, query: WrittenQuery, alias: str, name: str, node: exp.Expr) -> Relation:
+        """A query in FROM; MySQL refuses those with two columns of one name."""
+        seen = set[str]()
+        for column, _ in query.columns:
+            if column and fold_name(column) in seen:
+                raise self._text.error(f"two columns of {name} are called {column}", node)
+            seen.add(fold_name(column or ""))
+        return query.relation(alias, name)
 
     def _put(self, scope: NameScope, node: exp.Expr, sql: str, relation: Relation) -> str:
         alias = node.args.get("alias")
@@ -421,13 +440,6 @@ def _terms(node: exp.Expr) -> list[exp.Expr]:
 
 def _directed(key: str, node: exp.Expr) -> str:
     return f"{key} DESC NULLS LAST" if node.args.get("desc") else f"{key} ASC NULLS FIRST"
-
-
-def _position(node: exp.Expr, most: int) -> int | None:
-    """The column that a whole number in GROUP BY or ORDER BY means; None if it is no such number."""
-    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() and 0 < int(node.name) <= most:
-        return int(node.name) - 1
-    return None
 
 
 def _names(node: exp.Expr, name: str) -> bool:
