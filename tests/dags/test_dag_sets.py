@@ -96,6 +96,21 @@ def test_what_would_be_ignored_is_refused(schedules, message):
     assert refused.value.message.startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [
+        ('dags(globals(), sources="shop")', "sources is a list, and not a text: 'shop'"),
+        ('dags(globals(), tags="t")', "tags is a list, and not a text: 't'"),
+        ('dags(globals())\ndags(globals(), sources=["c"])', "this file has a DAG dump_tables already"),
+    ],
+)
+def test_a_call_that_would_make_other_dags_is_refused(tmp_path, calls, message):
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "mine.py").write_text(f"from strata_cdc.airflow import dags\n{calls}")
+    (error,) = DagBag(dag_folder=str(tmp_path / "dags")).import_errors.values()
+    assert message in error
+
+
 def test_a_group_belongs_to_the_set_with_all_of_its_sources():
     assert list(known_groups()) == ["both", "others"]
     assert list(known_groups(["a", "b"])) == ["both"]

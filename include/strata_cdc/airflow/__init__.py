@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from strata_cdc.errors import Usage
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence
 
@@ -41,14 +43,21 @@ def dags(
         tags: Tags of each DAG, besides `strata`.
 
     Raises:
-        Usage: `schedules` names no DAG, or a DAG whose schedule cannot be chosen.
+        Usage: `schedules` names no DAG, or a DAG whose schedule cannot be chosen; a list is a text; or the file has a
+            DAG of such a name already.
     """
     # Imported here, and below: commands import this package's name without Airflow.
     from strata_cdc.airflow.all_dags import make_dags  # noqa: PLC0415  see above
     from strata_cdc.airflow.dag_set import DagSet  # noqa: PLC0415  see above
 
+    for name, given in (("sources", sources), ("tags", tags)):
+        if isinstance(given, str):
+            # Of a text, each letter would be one.
+            raise Usage(f"{name} is a list, and not a text: {given!r}", remedy=f"Write {name}=[{given!r}].")
     dag_set = DagSet(tuple(sources), prefix, dict(schedules or {}), dict(default_args or {}), tuple(tags))
     for dag in make_dags(dag_set):
+        if dag.dag_id in namespace:
+            raise Usage(f"this file has a DAG {dag.dag_id} already", remedy="Give each call of dags() its own prefix.")
         # Airflow shows the code of this file, and finds the DAG in it when a task runs.
         dag.fileloc = namespace["__file__"]
         namespace[dag.dag_id] = dag
