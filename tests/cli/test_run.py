@@ -90,13 +90,13 @@ def steps(said: str) -> list[str]:
 def test_the_first_run_does_all_and_the_next_ones_what_is_new(lake, server, capsys):
     assert run(["run"]) == 0
     said = capsys.readouterr().out
-    assert steps(said) == ["snapshot", "land", "track", "plan", "decode", "check", "publish"]
-    assert said.splitlines()[-1] == "publish   3 rows of 2 tables"
+    assert steps(said) == ["snapshot", "land", "track", "plan", "decode", "check", "publish", "compared"]
+    assert said.splitlines()[-2] == "publish   3 rows of 2 tables"
     assert [row[2] for row in rows(lake, "a")] == [2, 3]
     before = files(lake / "changes")
     assert run(["run"]) == 0
     said = capsys.readouterr().out
-    assert steps(said) == ["land", "track", "plan"], "nothing is new, and Spark is not started"
+    assert steps(said) == ["land", "track", "plan", "compared"], "nothing is new, and Spark is not started"
     assert files(lake / "changes") == before
     assert len(list((lake / "runs" / "shop").iterdir())) == 1, "a run that found nothing leaves nothing"
 
@@ -184,8 +184,8 @@ def test_on_spark_itself(lake):
     program = Path(sys.executable).with_name("strata")
     done = subprocess.run([program, "run"], capture_output=True, text=True, check=False, cwd=lake.parent)
     assert (done.returncode, done.stderr) == (0, "")
-    assert steps(done.stdout) == ["snapshot", "land", "track", "plan", "decode", "check", "publish"]
-    assert done.stdout.splitlines()[-1] == "publish   3 rows of 2 tables"
+    assert steps(done.stdout) == ["snapshot", "land", "track", "plan", "decode", "check", "publish", "compared"]
+    assert done.stdout.splitlines()[-2] == "publish   3 rows of 2 tables"
     assert [row[2] for row in rows(lake, "a")] == [2, 3]
 
 

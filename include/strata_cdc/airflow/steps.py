@@ -371,11 +371,16 @@ def keep_mirrors(source: str) -> Xcom:
 def report_left(source: str, planned: Any) -> None:
     """Fails if rows were withheld, or if rows of a table were deleted without row events; all others are published by
     then."""
-    planned_run = read_planned(planned)
+    from strata_cdc.progress.compared import compared_line
+
+    planned_run, settings = read_planned(planned), task_settings()
     with saying("report what was withheld") as tell:
         if planned_run.slices:
             tell(f"Data Docs of the checks: {data_docs_address(source, planned_run.run)}")
-        tell(REPORT_LEFT.line(REPORT_LEFT(source, planned_run.run, settings=task_settings())))
+        compared = compared_line(settings.source(source))
+        if compared is not None:
+            tell(compared)
+        tell(REPORT_LEFT.line(REPORT_LEFT(source, planned_run.run, settings=settings)))
 
 
 @_step()

@@ -28,7 +28,7 @@ from strata_cdc.values import to_plain
 
 if TYPE_CHECKING:
     from strata_cdc.config.engines import Engine
-    from strata_cdc.config.settings import Settings
+    from strata_cdc.config.settings import Settings, Source
     from strata_cdc.pipeline.rehearse import Rehearsal
     from strata_cdc.pipeline.run_source import SourceRequest, WholeReport
 
@@ -122,6 +122,7 @@ def _run(
         print_report(to_plain(report), as_json=True)
     else:
         _show_left(report)
+        _show_compared(settings.source(wanted.source))
     report.raise_if_withheld()
 
 
@@ -181,6 +182,14 @@ def _show_left(report: WholeReport) -> None:
         if number:
             parts = counted(number, "table's part of an interval", "tables' parts of intervals")
             say(f"before this run {state}, and still: {parts}; `strata status --source {report.source}` says why")
+
+
+def _show_compared(source: Source) -> None:
+    from strata_cdc.progress.compared import compared_line
+
+    line = compared_line(source)
+    if line is not None:
+        say(line)
 
 
 def _rehearse(wanted: SourceRequest, settings: Settings, *, as_json: bool) -> None:

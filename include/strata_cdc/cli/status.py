@@ -115,6 +115,8 @@ def _print(console: Terminal, found: SourceStatus, numbers: SourceMetrics) -> No
     for held in found.prepared:
         console.print(f"[yellow]{escape(_prepared(held))}[/yellow]", highlight=False, soft_wrap=True)
     console.print(_tables(found) if found.tables else "nothing is published yet")
+    if found.compared is not None:
+        console.print(escape(found.compared.line(found.source)), highlight=False, soft_wrap=True)
 
 
 def _tables(found: SourceStatus) -> Table:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from strata_cdc.lake.lost_tables import lost_tables
 from strata_cdc.landing.land_state import Doing, LandState, read_state
 from strata_cdc.landing.landed import LandedStream, landing_folder
+from strata_cdc.progress.compared import ServerComparison, server_comparison
 from strata_cdc.schema.history.cascades import unlogged_cascades
 from strata_cdc.schema.history.historian import Gap, History
 from strata_cdc.schema.history.sql_store import SchemaStore
@@ -134,6 +135,8 @@ class SourceStatus(Struct, frozen=True):
     """Tables whose rows foreign keys change without row events."""
     lost: tuple[ErrorFacts, ...] = ()
     """What is wrong with each change table that lacks a commit which it once had."""
+    compared: ServerComparison | None = None
+    """How the tables compare with their server; None: nothing is published."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -193,6 +196,7 @@ def source_status(source: Source, engine: sa.Engine, *, now: int) -> SourceStatu
         decoded_rows=sum(total.published_rows for total in all_totals) + sum(map(_judged_rows, withheld_intervals)),
         unlogged=tuple(str(cascade.name) for cascade in unlogged_cascades(engine, source.name) if wanted(cascade.name)),
         lost=lost_tables(source, engine),
+        compared=server_comparison(engine, source.name),
     )
 
 

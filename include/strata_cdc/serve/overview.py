@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from strata_cdc.counted import counted
 from strata_cdc.errors import StrataError
+from strata_cdc.progress.compared import server_comparison
 from strata_cdc.schema.answers.catalogue import unknown_tables
 from strata_cdc.schema.history.cascades import unlogged_cascades
 from strata_cdc.schema.history.sql_store import SchemaStore
@@ -25,6 +26,7 @@ from strata_cdc.store.verdicts import VerdictLedger
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from strata_cdc.progress.compared import ServerComparison
     from strata_cdc.schema.answers.catalogue import TableSummary
     from strata_cdc.schema.history.versions import TrackedPosition
     from strata_cdc.serve.numbers import Numbers, SourceNumbers
@@ -86,6 +88,8 @@ class SourceView(Struct, frozen=True):
     """In quarantine, or blocked."""
     gaps: int = 0
     """Tables whose schema is not known."""
+    compared: ServerComparison | None = None
+    """How the tables compare with their server; None: nothing is published."""
     reading: SourceNumbers | None = None
     """The numbers that the lake has a part in; None: they are being read for the first time."""
 
@@ -132,6 +136,7 @@ def _of_store(engine: sa.Engine, name: str, read: SourceNumbers | None) -> Sourc
         checked=next(iter(VerdictLedger(engine).outcomes(name, limit=1)), None),
         withheld_rows=sum(unpublished.rows for unpublished in waiting if unpublished.state is not IntervalState.OWED),
         gaps=len(gaps),
+        compared=server_comparison(engine, name),
         reading=read,
     )
 

@@ -20,6 +20,7 @@ from strata_cdc.store.tables import (
     schema_version,
     source_lake,
     store_format,
+    table_comparison,
     table_interval,
     table_version,
     temporary_tables,
@@ -29,7 +30,7 @@ from strata_cdc.store.tables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FORMAT: Final = 12
+FORMAT: Final = 13
 """What this version of Strata reads and writes."""
 
 
@@ -102,6 +103,11 @@ def _add_file_merge(connection: sa.Connection) -> None:
     file_merge.create(connection, checkfirst=True)
 
 
+def _add_table_comparison(connection: sa.Connection) -> None:
+    # What was compared before is not stored.
+    table_comparison.create(connection, checkfirst=True)
+
+
 def _add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:
     """Adds empty columns, except those that exist."""
     present = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
@@ -123,6 +129,7 @@ STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
     9: _add_column_ids,
     10: _add_effects_and_commit_index,
     11: _add_file_merge,
+    12: _add_table_comparison,
 }
 """For each format, the step to the next one; a step may be run again after it was killed."""
 

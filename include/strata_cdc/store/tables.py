@@ -370,6 +370,21 @@ file_merge = Table(
     **_OPTIONS,
 )
 
+table_comparison = Table(
+    "table_comparison",
+    METADATA,
+    Column("source", _SOURCE, primary_key=True),
+    Column("database_name", _MYSQL_NAME, primary_key=True),
+    Column("table_name", _MYSQL_NAME, primary_key=True),
+    Column("compared_at", BigInteger, nullable=False),
+    Column("outcome", _name(16), nullable=False, comment="match, mismatch, inconclusive"),
+    Column("compared", BigInteger, nullable=False, comment="rows that were compared"),
+    Column("different", BigInteger, nullable=False, comment="of them"),
+    Column("is_sample", Integer, nullable=False, comment="1: only some of the rows were compared"),
+    comment="the newest comparison of each table with its server",
+    **_OPTIONS,
+)
+
 notified_position = Table(
     "notified_position",
     METADATA,

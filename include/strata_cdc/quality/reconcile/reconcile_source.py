@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec.structs import replace
 
+from strata_cdc.clock import now_micros
 from strata_cdc.errors import BadData, Permanent, UndecodableTextError, Usage
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.mirrors.layout import mirror_url
@@ -31,6 +32,7 @@ from strata_cdc.quality.reconcile.report import Against, ComparisonOutcome, Sour
 from strata_cdc.quality.reconcile.sample import Sample, draw
 from strata_cdc.quality.reconcile.server_rows import ServerRows, TableChangedError
 from strata_cdc.quality.reconcile.tables import tables_of
+from strata_cdc.store.comparisons import ComparisonLedger, TableComparison
 from strata_cdc.tables.convert import exact_schema
 
 if TYPE_CHECKING:
@@ -97,7 +99,7 @@ class _Comparison:
         server = ServerRows(self._source.address, self._wanted.pace)
         try:
             if not server.numbers_all():
-                yield from (self._announced(_unnumbered(name)) for name in names)
+                yield from (self._announced(name, _unnumbered(name)) for name in names)
                 return
             for name in names:
                 yield from self._take(server, past, name)
@@ -110,16 +112,15 @@ class _Comparison:
             reading = self._read(server, past, name)
         except TableChangedError as changed:
             server.begin_anew()
-            yield self._announced(
-                TableReport(str(name), ComparisonOutcome.INCONCLUSIVE, reasons=(f"while it was read: {changed}",))
-            )
+            reasons = (f"while it was read: {changed}",)
+            yield self._announced(name, TableReport(str(name), ComparisonOutcome.INCONCLUSIVE, reasons=reasons))
             return
         except (BadData, Permanent) as error:
             server.begin_anew()
             if isinstance(error, UndecodableTextError) and self._wanted.sensitive(name):
                 # Its message quotes the value.
                 error = UndecodableTextError("a value is not text in its column's charset", table=str(name))
-            yield self._announced(failed(str(name), error))
+            yield self._announced(name, failed(str(name), error))
             return
         self._held.append(reading)
         held = sum(one.rows.nbytes for one in self._held if isinstance(one.rows, pa.Table))
@@ -168,14 +169,27 @@ class _Comparison:
             finally:
                 if isinstance(reading.rows, Parted):
                     reading.rows.close()
-            yield self._announced(replace(report, seconds=round(reading.seconds + time.monotonic() - began, 3)))
+            seconds = round(reading.seconds + time.monotonic() - began, 3)
+            yield self._announced(reading.name, replace(report, seconds=seconds))
 
     def _against(self, name: TableName, error: StrataError) -> Against:
         """What an error is about."""
         is_mirror = (error.facts().file or "").startswith(mirror_url(self._source.lake, self._source.name, name))
         return Against.MIRROR if is_mirror else Against.CHANGES
 
-    def _announced(self, report: TableReport) -> TableReport:
+    def _announced(self, name: TableName, report: TableReport) -> TableReport:
+        ComparisonLedger(self._engine).put(
+            TableComparison(
+                self._source.name,
+                name.database,
+                name.table,
+                compared_at=now_micros(),
+                outcome=report.outcome.value,
+                compared=report.compared,
+                different=report.different,
+                is_sample=self._wanted.keys is not None,
+            )
+        )
         for line in report.lines():
             _LOG.info("%s", line)
         self._watch(report)
