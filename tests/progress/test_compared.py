@@ -30,7 +30,7 @@ def test_each_table_has_its_newest_comparison(server: MysqlServer, tmp_path: Pat
     never = server_comparison(engine, "s")
     assert never is not None
     assert (never.tables, never.never_tables) == (0, ("shop.a", "shop.b"))
-    assert never.line("s").startswith("compared with the server: no table yet; never compared: shop.a, shop.b: ")
+    assert never.line("s") == "compared with the server: no table yet: `strata reconcile --source s`"
 
     world.reconcile()
     same = source_status(source, engine, now=0).compared

@@ -52,20 +52,18 @@ class ServerComparison(Struct, frozen=True):
     def line(self, source: str) -> str:
         """All of it as a sentence."""
         again = f"`strata reconcile --source {source}`"
-        left = [
-            *_named("cannot be compared", self.inconclusive_tables),
-            *_named("never compared", self.never_tables),
-        ]
+        left = "".join(
+            [*_named("cannot be compared", self.inconclusive_tables), *_named("never compared", self.never_tables)]
+        )
         if not self.tables:
-            return f"compared with the server: no table yet{''.join(f'; {text}' for text in left)}: {again}"
+            return f"compared with the server: no table yet{left if self.inconclusive_tables else ''}: {again}"
         different = "none differs"
         if self.different_tables:
             different = f"{self.different_rows:,} differ, of {_names(self.different_tables)}"
         some = f", of {counted(self.sampled_tables, 'table')} a sample" if self.sampled_tables else ""
         text = f"compared with the server: {counted(self.rows, 'row')} of {counted(self.tables, 'table')}{some}"
         text += f", {different} ({_times(self.oldest_at, self.newest_at)})"
-        more = "".join(f"; {part}" for part in left)
-        return f"{text}{more}: {again}" if more or self.different_tables else text
+        return f"{text}{left}: {again}" if left or self.different_tables else text
 
 
 def server_comparison(engine: sa.Engine, source: str) -> ServerComparison | None:
@@ -109,7 +107,7 @@ def _numbers(comparisons: Sequence[TableComparison], never: tuple[str, ...]) -> 
 
 
 def _named(what: str, tables: tuple[str, ...]) -> list[str]:
-    return [f"{what}: {_names(tables)}"] if tables else []
+    return [f"; {what}: {_names(tables)}"] if tables else []
 
 
 def _names(tables: tuple[str, ...]) -> str:
