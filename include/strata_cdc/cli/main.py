@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from strata_cdc.cli.examples import add_examples
 from strata_cdc.environment import LIBRARIES
 from strata_cdc.errors import StrataError, Usage
 from strata_cdc.extras import DISTRIBUTION, missing_extra
@@ -51,6 +52,8 @@ COMMANDS = (
     "sql",
     "reconcile",
     "doctor",
+    "upgrade",
+    "version",
 )
 """In the order of the data's way; each is a module of this package with `register(app)`."""
 
@@ -67,7 +70,6 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
         epilog=f"{JSON_FLAG}, anywhere in the line: reports on stdout and errors on stderr as JSON. Exit codes: 0 all "
         "well; 1 bad data, a gap or a failed check; 2 wrong usage; 3 something outside failed.",
         no_args_is_help=True,
-        add_completion=False,
         # A traceback with local variables would print passwords.
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -76,6 +78,7 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     app.callback()(_options)
     for command in commands:
         importlib.import_module(f"strata_cdc.cli.{command}").register(app)
+    add_examples(app)
     return app
 
 
@@ -105,7 +108,7 @@ def run(arguments: Sequence[str], build: Callable[[Sequence[str]], typer.Typer] 
     """
     as_json = JSON_FLAG in arguments
     words = [word for word in arguments if word != JSON_FLAG]
-    named = [word for word in words[:1] if word in COMMANDS]
+    named = [word for word in words[:1] or _completed() if word in COMMANDS]
     command = typer.main.get_command(build(named or COMMANDS))
     try:
         # The flag is known to all commands through the context's object.
@@ -128,6 +131,11 @@ def run(arguments: Sequence[str], build: Callable[[Sequence[str]], typer.Typer] 
         wrong = Usage(message[:1].lower() + message[1:], remedy=f"`{help_of}` shows what there is.")
         return _refuse(wrong, as_json=as_json)
     return outcome if isinstance(outcome, int) else 0
+
+
+def _completed() -> list[str]:
+    """The subcommand whose words a shell wants to have completed; none if it is the subcommand itself."""
+    return os.environ.get("COMP_WORDS", "").split()[1:2] if "_STRATA_COMPLETE" in os.environ else []
 
 
 def _refusal_of(error: StrataError | ImportError) -> StrataError:

@@ -100,9 +100,42 @@ def find_store(url: str) -> sa.Engine | None:
         raise
 
 
+def find_format(url: str) -> int | None:
+    """The format of the store at a URL, which is not changed; None if there is no store.
+
+    Raises:
+        StoreUnavailableError: The database does not answer.
+        AccessDeniedError: Wrong user or password, or no right to the database.
+        StoreFormatError: The database is not Strata's.
+        SettingsError: The text is not a URL of a database.
+    """
+    parsed = _parse(url)
+    if _is_absent_file(parsed):
+        return None
+    engine = _engine(parsed)
+    try:
+        with reading(engine) as connection:
+            return stored_format(connection)
+    except StoreFormatError as error:
+        if _NO_STORE in error.message:
+            return None
+        raise
+    finally:
+        engine.dispose()
+
+
 def describe(engine: sa.Engine) -> str:
     """The store's URL without its password, for messages."""
-    return engine.url.render_as_string(hide_password=True)
+    return describe_url(engine.url)
+
+
+def describe_url(url: str | sa.URL) -> str:
+    """A store's URL without its password, for messages.
+
+    Raises:
+        SettingsError: The text is not a URL of a database.
+    """
+    return (_parse(url) if isinstance(url, str) else url).render_as_string(hide_password=True)
 
 
 @contextmanager

@@ -1,0 +1,70 @@
+"""The examples that `--help` shows: each command has some, and each is a line that the command takes. And what shells
+complete."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from strata_cdc.cli.examples import EXAMPLES
+from strata_cdc.cli.main import build_app
+
+PROGRAM = Path(sys.executable).with_name("strata")
+
+
+def leaves(command: Any, words: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Each command by its words."""
+    if not hasattr(command, "commands"):
+        return {" ".join(words): command}
+    found: dict[str, Any] = {}
+    for name, part in command.commands.items():
+        found |= leaves(part, (*words, name))
+    return found
+
+
+COMMANDS = leaves(typer.main.get_command(build_app()))
+
+
+def test_each_command_has_examples() -> None:
+    assert list(EXAMPLES) == list(dict.fromkeys(EXAMPLES))
+    assert set(EXAMPLES) == set(COMMANDS)
+    assert all(COMMANDS[name].epilog.split("\n\n")[1:] == list(lines) for name, lines in EXAMPLES.items())
+
+
+@pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in EXAMPLES.items() for line in lines])
+def test_the_command_takes_it(name: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    # Every command takes --json; `run` takes it off first.
+    program, *words = (word for word in shlex.split(line) if word != "--json")
+    own = name.split()
+    assert (program, words[: len(own)]) == ("strata", own)
+    # It raises for what the command does not know.
+    assert COMMANDS[name].make_context(name, words[len(own) :]).command is COMMANDS[name]
+
+
+def completed(line: str) -> list[str]:
+    """What bash offers for the last word of a line."""
+    words = len(line.split()) + line.endswith(" ")
+    environment = {"_STRATA_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(words - 1)}
+    done = subprocess.run([PROGRAM], env={**os.environ, **environment}, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("strata rec", ["reconcile"]),
+        ("strata mirror ver", ["verify"]),
+        ("strata run --fo", ["--follow"]),
+        ("strata run --engine ", ["auto", "local", "spark"]),
+    ],
+)
+def test_a_shell_completes(line: str, words: list[str]) -> None:
+    assert completed(line) == words
