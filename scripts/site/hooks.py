@@ -30,6 +30,9 @@ COPIED: Final = ("docker-compose.yaml", "monitoring/alerts.yaml", "monitoring/gr
 COMMANDS: Final = "commands.md"
 _LINK: Final = re.compile(r"(?<=\]\()(?!https?://|#|mailto:)([^)\s#]+)(#[^)\s]*)?(?=\))")
 
+_WRITTEN: Final[dict[str, str]] = {}
+"""The Markdown of each page of this build, by its path on the site."""
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds pages from elsewhere, and pages that are made here."""
@@ -52,7 +55,32 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         target = _resolved(here.parent, link[1])
         return _relative(_on_site(target), PurePosixPath(page.file.src_uri).parent) + (link[2] or "")
 
-    return _LINK.sub(moved, markdown)
+    written = _LINK.sub(moved, markdown)
+    _WRITTEN[page.file.src_uri] = written
+    return written
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Puts beside each page its Markdown, with the links of the site, and beside the first one a list of all of them
+    (llmstxt.org), for programs that read text and no HTML."""
+    site = Path(config.site_dir)
+    for name, markdown in _WRITTEN.items():
+        path = site / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(markdown)
+    (site / "llms.txt").write_text(llms_text(config))
+
+
+def llms_text(config: MkDocsConfig) -> str:
+    """The list of pages, by the parts of the menu: each with its title and the Markdown file that it is made from."""
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
+    for entry in config.nav or ():
+        for part, pages in entry.items():
+            listed = [{part: pages}] if isinstance(pages, str) else pages
+            lines += [f"## {part}", ""]
+            lines += [f"- [{title}]({page})" for found in listed for title, page in found.items()]
+            lines += [""]
+    return "\n".join(lines)
 
 
 def commands() -> str:

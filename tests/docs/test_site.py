@@ -60,6 +60,16 @@ def test_the_reference_has_every_setting(site: Path) -> None:
             assert re.search(rf"<td><code>{name}</code></td>\s*<td>.+</td>\s*<td>.+</td>\s*<td>.+</td>", text), name
 
 
+def test_programs_find_the_text_of_each_page(site: Path) -> None:
+    listed = re.findall(r"^- \[.+\]\((.+\.md)\)$", (site / "llms.txt").read_text(), re.MULTILINE)
+    assert {"index.md", "your-server.md", "commands.md", "settings-reference.md", "runbook.md"} <= set(listed)
+    for name in listed:
+        text = (site / name).read_text()
+        assert re.search(r"^# ", text, re.MULTILINE), name
+        for link in re.findall(r"\]\((?!https?:|#|mailto:)([^)\s#]+\.md)", text):
+            assert (site / name).parent.joinpath(link).exists(), (name, link)
+
+
 def test_every_kind_of_page_is_reached_from_the_first(site: Path) -> None:
     """The menu is on each page: a tutorial, how-to guides, concepts, a reference, a runbook."""
     text = (site / "index.html").read_text()
