@@ -363,6 +363,10 @@ class LakeUnavailableError(Transient):
     """The storage of landed or published files does not answer or is full."""
 
 
+class OutputFullError(Transient):
+    """What a command prints goes to a disk that is full."""
+
+
 class MirrorBehindError(Transient):
     """A mirror does not yet have the changes for which the caller waits."""
 

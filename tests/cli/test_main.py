@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -75,3 +78,13 @@ def test_the_version_and_wrong_words_are_one_line(capsys):
     ):
         assert command.run(words) == 2
         assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("words", [["version"], ["--help"], ["run", "-h"], ["version", "--json"], ["--version"]])
+def test_output_to_a_full_disk(words):
+    program = Path(sys.executable).with_name("strata")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([program, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert "disk that is full" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -3,6 +3,7 @@ Not here: the commands (one file each beside this one)."""
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import json
@@ -14,7 +15,7 @@ import typer
 
 from strata_cdc.cli.examples import add_examples
 from strata_cdc.environment import LIBRARIES
-from strata_cdc.errors import StrataError, Usage
+from strata_cdc.errors import OutputFullError, StrataError, Usage
 from strata_cdc.extras import DISTRIBUTION, missing_extra
 from strata_cdc.startup.switch import QuickStart, is_on
 from strata_cdc.values import to_plain
@@ -113,24 +114,42 @@ def run(arguments: Sequence[str], build: Callable[[Sequence[str]], typer.Typer] 
     try:
         # The flag is known to all commands through the context's object.
         outcome = command.main(words, prog_name="strata", standalone_mode=False, obj={"json": as_json})
+        # Here, and not at the end of Python, where nothing could be said of it.
+        sys.stdout.flush()
     except (StrataError, ImportError) as error:
         return _refuse(_refusal_of(error), as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("stopped", err=True)
         return INTERRUPTED
+    except OSError as error:
+        return _end_without_output(error, as_json=as_json)
     except SystemExit as ended:
         # Typer makes an exit of it (typer/core.py, `_main`).
         if not isinstance(ended.__context__, BrokenPipeError):
             raise
-        # The reader went away (`strata decode ... | head`); Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return _end_without_output(ended.__context__, as_json=as_json)
     except _refusal_of_typer() as error:
         message = error.format_message().removesuffix(".")
         help_of = " ".join(["strata", *named, "-h"])
         wrong = Usage(message[:1].lower() + message[1:], remedy=f"`{help_of}` shows what there is.")
         return _refuse(wrong, as_json=as_json)
     return outcome if isinstance(outcome, int) else 0
+
+
+def _end_without_output(error: OSError, *, as_json: bool) -> int:
+    """The exit code if the standard output takes no more: its reader went away (`strata decode ... | head`), or its
+    disk is full. Any other error is raised."""
+    is_full = error.errno == errno.ENOSPC and error.filename is None
+    if not is_full and not isinstance(error, BrokenPipeError):
+        raise error
+    # Python writes what is left at its end, and would complain once more.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not is_full:
+        return BROKEN_PIPE
+    full = OutputFullError(
+        "the standard output goes to a disk that is full", remedy="Free space there, then run the same again."
+    )
+    return _refuse(full, as_json=as_json)
 
 
 def _completed() -> list[str]:
