@@ -29,12 +29,14 @@ def doctor(
 ) -> int:
     """Checks all that a source needs, and a group. Exit code 3 if a problem would keep a run from working."""
     from strata_cdc.ops.doctor.check_groups import check_group
-    from strata_cdc.ops.doctor.check_source import check_source, stands_in_the_way
+    from strata_cdc.ops.doctor.check_source import check_replica, check_source, stands_in_the_way
 
     settings = load_settings(os.environ)
     looked: list[tuple[str, str, tuple[Finding, ...]]] = []
     for name in [source] if source else sorted(settings.sources):
-        looked.append(("source", name, check_source(settings.source(name))))
+        found = settings.source(name)
+        replicas = [check_replica(settings.replica(name, other), other) for other in found.settings.replicas]
+        looked.append(("source", name, (*check_source(found), *replicas)))
         _tell(context, *looked[-1])
     for name in () if source else sorted(settings.groups):
         looked.append(("group", name, tuple(check_group(settings.group(name)))))

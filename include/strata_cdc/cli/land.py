@@ -70,6 +70,7 @@ def _land_files(source: Source, files: str, tell: Tell) -> LandReport:
 def _follow(source: Source, tell: Tell) -> LandReport:
     from strata_cdc.landing.first_landing import allowed_begins
     from strata_cdc.landing.follow_binlog import follow_binlog
+    from strata_cdc.landing.land_source import landing_terms
 
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -82,6 +83,7 @@ def _follow(source: Source, tell: Tell) -> LandReport:
         stop=stop.is_set,
         segment_bytes=source.segment_bytes,
         begins=allowed_begins(source),
+        terms=landing_terms(source),
         progress=tell,
     )
 

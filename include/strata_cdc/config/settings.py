@@ -4,7 +4,7 @@ Not here: secrets. A source names a connection, whose URL comes from the environ
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -35,6 +35,7 @@ STORE_DATABASE = "strata"
 _Text = Annotated[str, Meta(min_length=1, description="a text")]
 _Texts = Annotated[tuple[_Text, ...], Meta(description='a list of texts, as in ["shop.*"]')]
 _Number = Annotated[int, Meta(gt=0, description="a whole number above 0")]
+_ServerId = Annotated[int, Meta(gt=0, lt=1 << 32, description="a whole number from 1 to 4294967295")]
 _Minutes = Annotated[int, Meta(gt=5, description="a whole number above 5, for a run begins after its five minutes")]
 _Count = Annotated[int, Meta(ge=0, description="a whole number, 0 or more")]
 _Percent = Annotated[int, Meta(gt=0, le=100, description="a whole number from 1 to 100")]
@@ -62,6 +63,16 @@ class SourceSettings(Struct, frozen=True):
     store_connection: _Text | None = None
     """Id of a connection that holds the store's URL, if it has a password; the source's own connection for a store on
     it."""
+    replicas: _Texts = ()
+    """Ids of connections to other servers with the same transactions: `strata doctor` reports whether landing could
+    continue with each of them."""
+    password_command: _Text | None = None
+    """A command that prints the password, run for each connection to the server: for tokens that are valid for some
+    minutes. The connection's own password is then not used, and the store cannot be on this server."""
+    server_id: _ServerId | None = None
+    """The number with which landing is a replica of the server; by default a random one for each connection."""
+    land_mb_per_second: _Number | None = None
+    """How fast landing reads from the server at most (megabytes a second), on average; without a limit by default."""
     lineage: _Text | None = None
     """The name of the source's history in its tokens; use another name if the same GTIDs are other transactions."""
     copied_from: _Texts = ()
@@ -274,13 +285,26 @@ class Settings:
         if settings is None:
             known = ", ".join(sorted(self.sources)) or "none"
             raise UnknownSourceError(f"there is no source {name!r}; the settings have: {known}", source=name)
-        address = ServerAddress.from_url(self._connection_url(name, settings.connection))
-        address = address_beside(self.folder, address)
+        address = self._address(name, settings, settings.connection)
         store_url = settings.store
         if settings.store_connection and settings.store_connection != settings.connection:
             store_url = store_beside(self.folder, self._connection_url(name, settings.store_connection))
         copied_from = {other: self.sources[other].lineage or "" for other in settings.copied_from}
         return Source(name, address, self.lake, store_url or address.to_url(STORE_DATABASE), settings, copied_from)
+
+    def replica(self, name: str, connection: str) -> Source:
+        """A source as it would be if another of its servers were its primary.
+
+        Raises:
+            UnknownSourceError: The file has no such source.
+            SettingsError: The connection is not set, or is no MySQL URL.
+        """
+        found = self.source(name)
+        return replace(found, address=self._address(name, found.settings, connection))
+
+    def _address(self, source: str, settings: SourceSettings, connection: str) -> ServerAddress:
+        address = ServerAddress.from_url(self._connection_url(source, connection))
+        return replace(address_beside(self.folder, address), password_command=settings.password_command)
 
     def group(self, name: str, *, former: Collection[str] = ()) -> Group:
         """A group with its sources.
@@ -431,6 +455,7 @@ def _take_sources(top: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict
             _check_patterns(good.get(key), (*path, key), mistakes)
         _check_columns(good.get("sensitive", ()), (*path, "sensitive"), mistakes)
         _check_others(good.get("copied_from", ()), top["sources"].keys() - {name}, (*path, "copied_from"), mistakes)
+        _check_password(good, path, mistakes)
         if not mistakes:
             settings[name] = SourceSettings(**_beside(folder, good))
     return settings
@@ -440,6 +465,14 @@ def _beside(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
     """The settings of a source with absolute paths."""
     placed = {"checks": place_beside, "store": store_beside}
     return {key: placed[key](folder, value) if key in placed else value for key, value in given.items()}
+
+
+def _check_password(given: dict[str, Any], path: tuple[str, ...], mistakes: Mistakes) -> None:
+    """Checks that the store is elsewhere if the server's password is valid for some minutes only."""
+    is_here = given.get("store_connection", given.get("connection")) == given.get("connection")
+    if "password_command" in given and "store" not in given and is_here:
+        where = (*path, "password_command")
+        mistakes.add(where, f"{'.'.join(where)}: the store needs a server with a lasting password: set `store`")
 
 
 def _check_patterns(patterns: tuple[str, ...] | None, path: tuple[str, ...], mistakes: Mistakes) -> None:

@@ -11,6 +11,7 @@ from strata_cdc.landing.cut_segments import SEGMENT_BYTES, LandReport, SegmentCu
 from strata_cdc.landing.land_binlog import Landing, landing_lock
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
 from strata_cdc.landing.landed import LandedStream
+from strata_cdc.landing.landing_terms import FREE, LandingTerms
 from strata_cdc.landing.resume_landing import LandingGoal
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _LOOK_SECONDS = 1.0
 WAIT_SECONDS = 3 * SEGMENT_SECONDS
 
 
-def follow_binlog(
+def follow_binlog(  # noqa: PLR0913  each is a part of the request
     address: ServerAddress,
     *,
     lake: str,
@@ -39,6 +40,7 @@ def follow_binlog(
     segment_bytes: int = SEGMENT_BYTES,
     segment_seconds: float = SEGMENT_SECONDS,
     begins: Sequence[FirstMoment] = (),
+    terms: LandingTerms = FREE,
     progress: Callable[[LandProgress], None] | None = None,
 ) -> LandReport:
     """Lands what the server executes until `stop` returns true, then publishes the complete transactions.
@@ -54,6 +56,7 @@ def follow_binlog(
         segment_bytes: As for `land_binlog`.
         segment_seconds: A segment is published when it is this old, with the transactions that are complete by then.
         begins: As for `land_binlog`.
+        terms: As for `land_binlog`.
         progress: Called every second.
 
     Raises:
@@ -62,7 +65,11 @@ def follow_binlog(
     notes = LandNotes(lake, source, str(address), Doing.FOLLOWING, progress)
     lock = landing_lock(address, source)
     with open_landing(lake, source, segment_bytes, notes, lock) as cutter:
-        _follow(address, lock, cutter, notes, stop, segment_seconds, begins)
+
+        def connect() -> Landing:
+            return Landing(address, cutter, notes, begins, terms)
+
+        _follow(connect, lock, cutter, notes, stop, segment_seconds)
     return cutter.report(cutter.end.executed)
 
 
@@ -90,13 +97,12 @@ def wait_for_follower(address: ServerAddress, lake: str, source: str, *, seconds
 
 
 def _follow(
-    address: ServerAddress,
+    connect: Callable[[], Landing],
     lock: SourceLock,
     cutter: SegmentCutter,
     notes: LandNotes,
     stop: Callable[[], bool],
     segment_seconds: float,
-    begins: Sequence[FirstMoment],
 ) -> None:
     pause = _FIRST_PAUSE_SECONDS
     retried: tuple[type[StrataError], ...] = (SourceUnavailableError,)
@@ -105,7 +111,7 @@ def _follow(
         try:
             lock.acquire()
             cutter.look_again()
-            Landing(address, cutter, notes, begins).follow(stop, segment_seconds)
+            connect().follow(stop, segment_seconds)
         except retried as error:
             # The server may hold the lock of the connection that broke for a while.
             retried = (SourceUnavailableError, AlreadyRunningError)

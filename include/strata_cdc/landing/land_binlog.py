@@ -15,6 +15,7 @@ from strata_cdc.binlog.sources.live import rotate_name, rotate_offset
 from strata_cdc.errors import SourceUnavailableError
 from strata_cdc.landing.cut_segments import SCAN_SECONDS, SEGMENT_BYTES, LandReport, SegmentCutter, open_landing
 from strata_cdc.landing.land_state import Doing, LandNotes, LandProgress
+from strata_cdc.landing.landing_terms import FREE, LandingTerms, LandingThrottle
 from strata_cdc.landing.recorder import FileHead
 from strata_cdc.landing.resume_landing import open_resume
 
@@ -37,6 +38,7 @@ def land_binlog(
     source: str,
     segment_bytes: int = SEGMENT_BYTES,
     begins: Sequence[FirstMoment] = (),
+    terms: LandingTerms = FREE,
     progress: Callable[[LandProgress], None] | None = None,
 ) -> LandReport:
     """Lands everything that the server has executed by now and that has not landed yet.
@@ -49,6 +51,7 @@ def land_binlog(
         source: Name of the source, which is the folder below `landing`.
         segment_bytes: A segment ends with a transaction, at most some megabytes after this many bytes.
         begins: Where the stream may begin if nothing has landed; empty: with the oldest binlog that the server has.
+        terms: As which replica, and how fast, the server is read.
         progress: Called about every 16 MB.
 
     Raises:
@@ -63,7 +66,7 @@ def land_binlog(
     """
     notes = LandNotes(lake, source, str(address), Doing.LANDING, progress)
     with open_landing(lake, source, segment_bytes, notes, landing_lock(address, source)) as cutter:
-        landing = Landing(address, cutter, notes, begins)
+        landing = Landing(address, cutter, notes, begins, terms)
         landing.run()
     return cutter.report(landing.resume.executed)
 
@@ -77,10 +80,16 @@ class Landing:
     """One connection to a server: the state between two chunks of its stream."""
 
     def __init__(
-        self, address: ServerAddress, cutter: SegmentCutter, notes: LandNotes, begins: Sequence[FirstMoment] = ()
+        self,
+        address: ServerAddress,
+        cutter: SegmentCutter,
+        notes: LandNotes,
+        begins: Sequence[FirstMoment],
+        terms: LandingTerms,
     ) -> None:
         """Continues at the cutter's position; needs the locks of the landing."""
-        self._address, self._begins = address, begins
+        self._address, self._begins, self._server_id = address, begins, terms.server_id
+        self._throttle = LandingThrottle(terms.bytes_per_second)
         self._cutter, self._notes = cutter, notes
         self._binlog_file, self._offset = "", 0
         self.resume: ByGtid | ByFile
@@ -140,7 +149,7 @@ class Landing:
         return self._has_arrived and self._cutter.has_begun
 
     def _open(self) -> BinlogStream:
-        stream = BinlogStream.open(self._address)
+        stream = BinlogStream.open(self._address, server_id=self._server_id)
         try:
             server = stream.state()
             self.resume = open_resume(self._address, stream, server, self._cutter, self._begins)
@@ -165,6 +174,7 @@ class Landing:
                     self._take_control(item.event)
                 elif isinstance(item, EventBytes):
                     cutter.append(item.data)
+                    self._throttle.pause(len(item.data))
                     cutter.require_room(item.missing)
                     self._look()
                 if is_enough(item):

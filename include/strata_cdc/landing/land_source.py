@@ -10,6 +10,7 @@ from strata_cdc.landing.first_landing import allowed_begins
 from strata_cdc.landing.follow_binlog import wait_for_follower
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.land_state import Doing, read_state
+from strata_cdc.landing.landing_terms import LandingTerms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +28,15 @@ def land_source(source: Source, progress: Callable[[LandProgress], None] | None 
         source=source.name,
         segment_bytes=source.segment_bytes,
         begins=allowed_begins(source),
+        terms=landing_terms(source),
         progress=progress,
     )
+
+
+def landing_terms(source: Source) -> LandingTerms:
+    """What the settings of a source say of reading its server."""
+    rate = source.settings.land_mb_per_second
+    return LandingTerms(source.settings.server_id, rate and rate * 1_000_000)
 
 
 def land_or_wait(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 from strata_cdc.binlog.protocol.limits import ServerLimits
+from strata_cdc.binlog.protocol.printed_password import printed_password
 from strata_cdc.errors import (
     AccessDeniedError,
     SettingsError,
@@ -82,6 +83,8 @@ class ServerAddress:
     tls_key: str | None = None
     """File with the key of that certificate."""
     compression: ProtocolCompression = ProtocolCompression.UNCOMPRESSED
+    password_command: str | None = field(default=None, repr=False)
+    """What prints the password, run for each connection: a token that is valid for some minutes, for example."""
     enable_cleartext_plugin: bool = False
     """Whether a server may get the password in clear (`mysql_clear_password`) over a connection without TLS."""
     limits: ServerLimits = ServerLimits()
@@ -180,13 +183,13 @@ def open_connection(address: ServerAddress, **options: Any) -> pymysql.Connectio
     Raises:
         pymysql.err.MySQLError: The server refuses, or does not answer.
         SourceSettingsError: Compression was requested and is not available.
-        SettingsError: A TLS file does not exist.
+        SettingsError: A TLS file does not exist, or the command that prints the password fails.
     """
     return _client_of(address)(
         host=address.host,
         port=address.port,
         user=address.user,
-        password=address.password.encode(),
+        password=_password_of(address),
         database=address.database,
         limits=address.limits,
         charset="utf8mb4",
@@ -194,6 +197,10 @@ def open_connection(address: ServerAddress, **options: Any) -> pymysql.Connectio
         **_tls_options(address),
         **options,
     )
+
+
+def _password_of(address: ServerAddress) -> bytes:
+    return address.password.encode() if address.password_command is None else printed_password(address.password_command)
 
 
 def _client_of(address: ServerAddress) -> type[Client]:

@@ -21,6 +21,7 @@ from strata_cdc.binlog.bytes.codes import HEADER_BYTES, LARGEST_EVENT_BYTES, LAR
 from strata_cdc.binlog.kernels.layout import PacketState
 from strata_cdc.binlog.kernels.packets import PACKET_HEADER_BYTES, UNNUMBERED, Packet, split_packets
 from strata_cdc.binlog.kernels.records import records
+from strata_cdc.binlog.protocol import hosting
 from strata_cdc.binlog.protocol.binlog_expiry import VARIABLES, expire_seconds
 from strata_cdc.binlog.protocol.connection import ProtocolCompression, as_strata_error, connect, server_errors
 from strata_cdc.binlog.protocol.engine_binlog import EngineBinlog
@@ -40,7 +41,7 @@ from strata_cdc.flavour import Flavour, Vendor
 from strata_cdc.position.executed import parse_executed
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -117,8 +118,9 @@ class ServerState(Struct, frozen=True):
                 " @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged, UNIX_TIMESTAMP(NOW(6))"
             )
             server_uuid, version, gtid_mode, log_bin, executed, purged, now = cursor.fetchone()
-            cursor.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", (VARIABLES,))
-            kept = expire_seconds({str(name): str(value) for name, value in cursor.fetchall()})
+            cursor.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", ((*VARIABLES, *hosting.VARIABLES),))
+            variables = {str(name): str(value) for name, value in cursor.fetchall()}
+        kept = _kept_seconds(connection, variables)
         _require_binlog(log_bin)
         sets = parse_executed(executed), parse_executed(purged)
         return cls(server_uuid, version, str(gtid_mode).upper(), *sets, int(now * 1_000_000), kept)
@@ -217,22 +219,29 @@ class Gaps(Enum):
 class BinlogStream:
     """The stream of one server, from a position on."""
 
-    def __init__(self, address: ServerAddress, connection: pymysql.Connection[Any]) -> None:
+    def __init__(
+        self, address: ServerAddress, connection: pymysql.Connection[Any], server_id: int | None = None
+    ) -> None:
         """Takes over a connection; nothing else may use it any more."""
-        self._address = address
+        self._address, self._server_id = address, server_id
         self._connection = connection
         self._silent_seconds = 0.0
         self._engine: EngineBinlog | None = None
 
     @classmethod
-    def open(cls, address: ServerAddress) -> Self:
+    def open(cls, address: ServerAddress, *, server_id: int | None = None) -> Self:
         """Connects.
+
+        Args:
+            address: The server.
+            server_id: The number with which this side is a replica; None: a random one from 2**30 on. MariaDB ends the
+                former connection with the same number.
 
         Raises:
             AccessDeniedError: Wrong user or password.
             SourceUnavailableError: The server does not answer.
         """
-        return cls(address, connect(address, read_seconds=address.limits.silence_seconds))
+        return cls(address, connect(address, read_seconds=address.limits.silence_seconds), server_id)
 
     def state(self) -> ServerState:
         """The server's state; only before `read`."""
@@ -353,7 +362,7 @@ class BinlogStream:
 
     def _ask(self, start: bytes | str | BinlogPosition, flags: int) -> None:
         # Any number that no replica has; the server distinguishes connections by the UUID that was set above.
-        server_id = random.SystemRandom().randrange(1 << 30, 1 << 32)
+        server_id = self._server_id or random.SystemRandom().randrange(1 << 30, 1 << 32)
         registration = struct.pack("<I", server_id) + b"\0\0\0" + struct.pack("<HII", 0, 0, 0)
         try:
             self._connection._execute_command(_COM_REGISTER_REPLICA, registration)  # noqa: SLF001 - not a command of SQL
@@ -522,6 +531,15 @@ class BinlogStream:
             f"{self._address} cannot send its binlog: {said} ({code})",
             remedy="What had arrived is kept. Run the same again; the server's error log may say more.",
         )
+
+
+def _kept_seconds(connection: pymysql.Connection[Any], variables: Mapping[str, str]) -> int | None:
+    """Seconds after a binlog's last event until it may be gone: by the server's variables, or by the service that runs
+    it; 0 if the service does not say."""
+    service = hosting.hosting_of(variables, str(connection.host))
+    if service is None or not service.has_own_retention:
+        return expire_seconds(variables)
+    return (hosting.retention_hours(connection) or 0) * 3600
 
 
 def _request(start: bytes | str | BinlogPosition, flags: int, server_id: int) -> tuple[int, bytes]:

@@ -4,10 +4,12 @@ Not here: judging single things (`check_settings.py`, `check_grants.py`, `check_
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from strata_cdc.binlog.protocol.connection import connect, server_errors
+from strata_cdc.binlog.protocol.hosting import hosting_of, retention_hours
 from strata_cdc.binlog.protocol.replication import ServerState
 from strata_cdc.binlog.protocol.server_files import ServerFiles
 from strata_cdc.config.engines import Engine
@@ -20,6 +22,7 @@ from strata_cdc.landing.landed import LandedStream
 from strata_cdc.landing.last_transaction import LastTransaction, prove_landed
 from strata_cdc.landing.resume_landing import check_files, check_sets, is_by_gtid
 from strata_cdc.ops.doctor.check_grants import judge_backup_admin, judge_grants
+from strata_cdc.ops.doctor.check_hosting import judge_hosting, where_it_is_set
 from strata_cdc.ops.doctor.check_lake import check_lake
 from strata_cdc.ops.doctor.check_settings import judge_settings
 from strata_cdc.ops.doctor.check_tables import check_arguments, check_own, check_patterns
@@ -188,6 +191,10 @@ def _check_server(connection: pymysql.Connection[Any], source: Source) -> list[F
     variables = _read_variables(connection)
     user, grants = _read_grants(connection)
     findings = judge_settings(variables)
+    service = hosting_of(variables, source.address.host)
+    if service is not None:
+        hours = retention_hours(connection) if service.has_own_retention else None
+        findings = [*judge_hosting(service, variables, hours), *where_it_is_set(service, findings)]
     findings += judge_grants(grants, user, DEFAULT_DATABASE if _store_is_here(source) else None)
     flavour = Flavour.parse(variables.get("version", ""))
     if flavour.vendor is Vendor.MYSQL and variables.get("gtid_mode", "OFF").upper() != "ON":
@@ -204,6 +211,28 @@ def _check_server(connection: pymysql.Connection[Any], source: Source) -> list[F
     if variables.get("log_bin", "OFF").upper() in ("ON", "1"):
         findings.append(_check_landed(connection, source))
     return findings
+
+
+def check_replica(source: Source, connection_id: str) -> Finding:
+    """Whether landing could continue with another server.
+
+    Args:
+        source: The source with the other server's address.
+        connection_id: Of the other server's connection.
+    """
+    name = f"replica {connection_id}"
+    try:
+        connection = connect(source.address, read_seconds=_ANSWER_SECONDS)
+        with closing(connection), server_errors(source.address):
+            findings = _check_server(connection, source)
+    except StrataError as failure:
+        findings = [_failed("connection", failure)]
+    errors = [finding for finding in findings if finding.severity is FindingSeverity.ERROR]
+    if errors:
+        reasons = "; ".join(f"{finding.name}: {finding.what}" for finding in errors)
+        return warning(name, f"landing could not continue with {source.address}: {reasons}", errors[0].mend)
+    landed = next((finding.what for finding in findings if finding.name == "landed"), "nothing yet")
+    return ok(name, f"landing could continue with {source.address}: {landed}")
 
 
 def _read_variables(connection: pymysql.Connection[Any]) -> dict[str, str]:
