@@ -1,5 +1,5 @@
 # One image for Airflow's components and for Spark: a task and its driver must run the same code.
-FROM python:3.11.14-slim-bookworm
+FROM python:3.11.14-slim-bookworm AS packages
 
 # hadolint ignore=DL3008
 RUN apt-get update \
@@ -14,12 +14,21 @@ RUN pip install --no-cache-dir --require-hashes --no-deps -r uv.txt \
     && uv pip install --system --no-cache --no-deps --require-hashes \
         -r requirements.txt -r requirements-containers.txt
 
-COPY pyproject.toml README.md LICENSE ./
+# The wheel, with the kernels linked for this processor.
+FROM packages AS wheel
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY include include
-COPY dags dags
 COPY scripts scripts
 RUN uv pip install --system --no-cache --no-deps --build-constraints requirements-dev.txt -e . \
     && python -m scripts.startup.link_kernels \
+    && uv build --wheel --build-constraints requirements-dev.txt --out-dir /wheels
+
+# What runs: the wheel, as anybody installs it, the file of DAGs, and the supervisor of the components.
+FROM packages
+COPY --from=wheel /wheels /wheels
+COPY dags dags
+COPY scripts scripts
+RUN uv pip install --system --no-cache --no-deps /wheels/*.whl \
     && python -m scripts.startup.warm_kernels \
     && python -m scripts.startup.share_classes \
     && install -d -o strata -g strata /strata
