@@ -49,6 +49,7 @@ COMMANDS = (
     "serve",
     "mirror",
     "sql",
+    "row",
     "reconcile",
     "doctor",
 )
