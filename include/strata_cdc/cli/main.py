@@ -51,6 +51,7 @@ COMMANDS = (
     "serve",
     "mirror",
     "sql",
+    "row",
     "reconcile",
     "doctor",
     "upgrade",

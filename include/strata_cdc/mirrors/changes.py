@@ -246,7 +246,7 @@ class PublishedChanges:
         if not pc.all(is_wanted).as_py():
             found = found.filter(is_wanted)
         # Which column continues another one is in the table's log, not in the file.
-        fields = [_as_logged(field, self._columns) for field in found.schema]
+        fields = [as_logged(field, self._columns) for field in found.schema]
         named = pa.Table.from_arrays(
             [column.cast(field.type) for column, field in zip(found.columns, fields, strict=True)],
             schema=pa.schema(fields),
@@ -258,7 +258,7 @@ class PublishedChanges:
         whether it is current, because all images after are complete or are completed from the mirror's rows."""
         names = [name for name in stored.names if name not in _PASSED_OVER]
         images = stored.field(BEFORE).type
-        logged = [_as_logged(field, self._columns.field(BEFORE).type) for field in images]
+        logged = [as_logged(field, self._columns.field(BEFORE).type) for field in images]
         wanted = {fold_name(name) for name in _columns_before(definition)}
         keys = [field.name for field in logged if fold_name(plain_name(field)) in wanted]
         # In a path, a dot separates a column from the field in it.
@@ -292,7 +292,7 @@ def _columns_before(definition: TableDefinition) -> list[str]:
     return [*key, end] if key and end is not None else list(key)
 
 
-def _as_logged(field: pa.Field, logged: pa.Schema | pa.StructType) -> pa.Field:
+def as_logged(field: pa.Field, logged: pa.Schema | pa.StructType) -> pa.Field:
     """A column of a file, or of what was read from it, as it is in the table's log."""
     at = logged.get_field_index(field.name)
     if at < 0:
@@ -300,7 +300,7 @@ def _as_logged(field: pa.Field, logged: pa.Schema | pa.StructType) -> pa.Field:
     found = logged.field(at)
     if not pa.types.is_struct(field.type):
         return found
-    inside = [_as_logged(one, found.type) for one in field.type]
+    inside = [as_logged(one, found.type) for one in field.type]
     return pa.field(field.name, pa.struct(inside), found.nullable, found.metadata)
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from strata_cdc.landing.landed import LandedStream
     from strata_cdc.schema.model.definition import TableName
 
+_AFTER_ALL = 1 << 62
 _WITHHELD = (*UNPUBLISHED, IntervalState.DISCARDED)
 
 
@@ -121,6 +122,14 @@ class Published:
         at = bisect_right(self._closed, seq, key=lambda one: one.last_seq)
         return self._closed[at].start if at < len(self._closed) else None
 
+    def end_behind(self, seq: int) -> int:
+        """Ordinal of the last transaction in the interval of the next transaction; of a transaction that is in no
+        closed interval, the one before the next closed interval, or a number after all."""
+        at = bisect_right(self._closed, seq, key=lambda one: one.last_seq)
+        if at == len(self._closed):
+            return _AFTER_ALL
+        return self._closed[at].last_seq if self._closed[at].first_seq <= seq else self._closed[at].first_seq
+
     def discarded(self, table: TableName, first: int, last: int) -> str | None:
         """Words for a table's changes that were discarded in intervals with first <= start <= last; None if none."""
         withheld = self._withheld.get((table.database, table.table), {})
@@ -142,7 +151,7 @@ class Published:
         Raises:
             StreamHoleError: Its segment was deleted because of its age, and nothing else has the position.
         """
-        return MirrorPosition(seq, self._executed_at(seq), self._clock_at(seq), version_id)
+        return MirrorPosition(seq, self._executed_at(seq), self.clock_at(seq), version_id)
 
     def _executed_at(self, seq: int) -> str:
         if seq in self._ends:
@@ -154,7 +163,8 @@ class Published:
             return str(parse_executed(self._executed[seq + 1][0]) - parse_executed(following))
         return str(self._stream.executed_at(seq))
 
-    def _clock_at(self, seq: int) -> int:
+    def clock_at(self, seq: int) -> int:
+        """The commit clock after a transaction, microseconds UTC; 0 if nothing has it any more."""
         if seq in self._executed:
             return self._executed[seq][1]
         try:

@@ -1,0 +1,273 @@
+"""Reads the changes of one table between two transactions from its change tables: those of all of its names, in the
+order in which they happened, in batches.
+Not here: what happened besides (`timeline.py`), which changes are wanted (`change_filters.py`).
+
+Of each row group, only the columns that a filter looks at are read first, and the others where it finds a change.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from strata_cdc.arrow_columns import no_rows
+from strata_cdc.changes.arrow import BEFORE, ROW_FIELDS
+from strata_cdc.changes.jsonl import TableLines
+from strata_cdc.errors import DamagedFileError
+from strata_cdc.files.storage import lake_errors
+from strata_cdc.mirrors.changes import PublishedChanges, VersionRange, as_logged
+from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.tables.continued import plain_name
+from strata_cdc.tables.convert import state_schema
+from strata_cdc.tables.layout import column_name
+from strata_cdc.tables.united import as_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    import pyarrow.parquet as pq
+
+    from strata_cdc.past.change_filters import ChangeFilter, ReadFirst
+    from strata_cdc.past.timeline import TableTimeline, Timelines
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+_FACTS: Final = tuple(field.name for field in ROW_FIELDS)
+_ORDER: Final = ("_op", "_seq", "_row")
+
+
+class TableChangeBatch(Struct, frozen=True):
+    """Changes of one version of the table, ordered by (`_seq`, `_row`)."""
+
+    span: ChangeSpan
+    """The range that they are in: their definition, and the ids of its columns."""
+    changes: pa.Table
+    """The table's own columns after the change, as change tables call them (`tables/layout.py`, `column_name`), the
+    image before in `_before`, and the facts of `changes/arrow.py`, `ROW_FIELDS`, by position: `_op`, `_gtid`, `_seq`,
+    `_row`, `_committed_at`, `_binlog_file`, `_binlog_pos`, `_schema_version`; `_missing` has the columns that a partial
+    image lacks, `_invalid` the values that a column's type cannot express."""
+
+    def pieces(self, rows: int = 8192) -> Iterator[TableChangeBatch]:
+        """The same in smaller batches, for callers that make Python's objects of them."""
+        for begin in range(0, self.changes.num_rows, rows):
+            yield TableChangeBatch(self.span, self.changes.slice(begin, rows))
+
+    def images(self) -> tuple[list[dict[str, Any] | None], list[dict[str, Any] | None], list[dict[str, str]]]:
+        """Each change's image before and after it, as JSON values by the columns' names; None where there is none.
+
+        Columns that an image lacks are not in it, and neither are documents of which the log only has the change: those
+        changes come third.
+        """
+        lines = TableLines(self.span.name, self.span.definition)
+        names = [column.name for column in self.span.definition.columns]
+        befores: list[dict[str, Any] | None] = []
+        afters: list[dict[str, Any] | None] = []
+        documents: list[dict[str, str]] = []
+        named = self.changes.rename_columns([*names, BEFORE, *_FACTS])
+        for batch in named.to_batches():
+            before, after, document = lines.images(batch)
+            befores, afters, documents = befores + before, afters + after, documents + document
+        return befores, afters, documents
+
+
+class TableChanges:
+    """The changes of tables of one source.
+
+    Args:
+        lake: Folder or URL of the lake.
+        timelines: What happened to its tables.
+    """
+
+    def __init__(self, lake: str, timelines: Timelines) -> None:
+        self._lake, self._timelines = lake, timelines
+        self._opened: dict[TableName, _WholeChanges] = {}
+
+    def read(
+        self, timeline: TableTimeline, wanted: ChangeFilter | None = None
+    ) -> Iterator[TableChangeBatch | TableEvent | UnknownChanges]:
+        """The changes and events of a timeline, in order.
+
+        A caller who needs all changes calls `TableTimeline.refuse_unknown` first: here, what is not known is a part
+        like the others.
+
+        Args:
+            timeline: The table, and the range.
+            wanted: Which changes; None: all. Events always come.
+
+        Raises:
+            PastUnknownError: Of a change, nobody knows whether it is wanted.
+            LostTableError: A change table lacks commits that it once had: files were deleted.
+            DamagedFileError: A change table has rows of a version that the table did not have.
+            LakeUnavailableError: The storage does not answer.
+        """
+        for part in timeline.parts:
+            if isinstance(part, ChangeSpan):
+                yield from self.of_span(part, wanted)
+            else:
+                yield part
+
+    def of_span(self, span: ChangeSpan, wanted: ChangeFilter | None = None) -> Iterator[TableChangeBatch]:
+        """The changes of one range, in order, in batches of at most about 160 MB.
+
+        Args:
+            span: A range of a timeline.
+            wanted: As for `read`.
+
+        Raises:
+            StrataError: As for `read`.
+        """
+        for piece in self._pieces(span, wanted, only_first=False):
+            yield TableChangeBatch(span, piece)
+
+    def looked_at(self, span: ChangeSpan, wanted: ChangeFilter) -> Iterator[pa.Table]:
+        """As `of_span`, with the columns alone that the filter looks at, and `_op`, `_seq` and `_row`."""
+        yield from self._pieces(span, wanted, only_first=True)
+
+    def _pieces(self, span: ChangeSpan, wanted: ChangeFilter | None, *, only_first: bool) -> Iterator[pa.Table]:
+        first = None if wanted is None else wanted.reads(span)
+        if wanted is not None and first is None:
+            return
+        published = self._timelines.published
+        if not published.has_changes(span.name, span.after, span.until):
+            return
+        if span.name not in self._opened:
+            known = published.newest_commit(span.name)
+            self._opened[span.name] = _WholeChanges(self._lake, self._timelines.source, span.name, known)
+        # Several may be read at once.
+        yield from copy(self._opened[span.name]).of(span, wanted, first, only_first=only_first)
+
+
+class _WholeChanges(PublishedChanges):
+    """The changes with whole images and all of their facts, as far as a filter wants them."""
+
+    def of(
+        self, span: ChangeSpan, wanted: ChangeFilter | None, first: ReadFirst | None, *, only_first: bool
+    ) -> Iterator[pa.Table]:
+        """The wanted changes of a range; with all columns, or with those alone that are read first."""
+        self._span, self._wanted, self._first, self._only_first = span, wanted, first, only_first
+        range_ = VersionRange(span.after, span.until, span.version_id, span.definition)
+        for batch in self.batches(range_):
+            for piece in chain([batch.changes], batch.rest()):
+                if piece.num_rows:
+                    yield _sorted(piece)
+
+    def _read(self, part: Any, span: VersionRange) -> pa.Table:
+        with lake_errors(f"{self._url}/{part.path}"):
+            file = self._open(part.path)
+            chosen = None
+            if self._wanted is not None and self._first is not None:
+                chosen, looked_at = self._chosen(file, part.group, span, self._wanted, self._first)
+                if not len(chosen):
+                    return self._none(span)
+                if self._only_first:
+                    return looked_at
+            names = [name for name in file.schema_arrow.names if name not in {"_source", "_interval"}]
+            found = self._group(file, part.group, names)
+        is_inside = _inside(found, span)
+        found = found.filter(is_inside) if chosen is None else found.take(chosen)
+        if chosen is None:
+            self._refuse_others(found, span)
+            found = found.filter(pc.equal(found["_schema_version"], span.version_id))
+        if not found.num_rows:
+            return self._none(span)
+        return _fitted(as_schema(found, state_schema(span.definition)), self._fields(span.definition))
+
+    def _chosen(
+        self, file: pq.ParquetFile, group: int, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
+    ) -> tuple[pa.Array, pa.Table]:
+        """The numbers of the wanted rows in a row group, and what was looked at; of the wanted rows alone, if this is
+        all that is read."""
+        own = [column_name(name) for name in first.own]
+        names = self._physical(file.schema_arrow, own)
+        facts = dict.fromkeys((*_ORDER, "_schema_version", *first.facts))
+        found = self._group(file, group, [*names, *facts])
+        places = pc.indices_nonzero(_inside(found, span))
+        found = found.take(places) if len(places) < found.num_rows else found
+        self._refuse_others(found, span)
+        if not found.num_rows:
+            return places, found
+        if own:
+            schema = pa.schema([state_schema(span.definition).field(name) for name in own])
+            found = as_schema(found, schema)
+        found = found.combine_chunks()
+        is_wanted = wanted.wanted(found, self._span)
+        if self._only_first:
+            found = _fitted(found.filter(is_wanted), self._fields(span.definition))
+        return places.filter(is_wanted), found
+
+    def _group(self, file: pq.ParquetFile, group: int, names: Sequence[str]) -> pa.Table:
+        found = file.read_row_group(group, columns=list(names))
+        # Which column continues another one is in the table's log, not in the file.
+        fields = [as_logged(field, self._columns) for field in found.schema]
+        columns = [column.cast(field.type) for column, field in zip(found.columns, fields, strict=True)]
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+    def _physical(self, stored: pa.Schema, own: Sequence[str]) -> list[str]:
+        """Paths of some columns of both images, under the names of all types that they have had."""
+        wanted = set(map(fold_name, own))
+        if not wanted:
+            return []
+        logged = self._columns.field(BEFORE).type
+        after = [field.name for field in stored if fold_name(plain_name(as_logged(field, self._columns))) in wanted]
+        before = [
+            field.name
+            for field in stored.field(BEFORE).type
+            if fold_name(plain_name(as_logged(field, logged))) in wanted
+        ]
+        # In a path, a dot separates a column from the field in it.
+        if any("." in name for name in before):
+            return [*after, BEFORE]
+        return [*after, *(f"{BEFORE}.{name}" for name in before)]
+
+    def _refuse_others(self, found: pa.Table, span: VersionRange) -> None:
+        """Rows of another version than the history has for their transaction would be skipped."""
+        others = pc.not_equal(found["_schema_version"], span.version_id)
+        if pc.any(others).as_py():
+            row = found.filter(others).slice(0, 1)
+            raise DamagedFileError(
+                f"transaction {row['_seq'][0]} has changes of version {row['_schema_version'][0]}, where the table had "
+                f"version {span.version_id}",
+                table=str(self._span.name),
+                remedy="`strata reconcile` compares the change table with the server.",
+            )
+
+    def _none(self, span: VersionRange) -> pa.Table:
+        return no_rows(self._fields(span.definition))
+
+    def _fields(self, definition: TableDefinition) -> pa.Schema:
+        """The columns of what is read."""
+        whole = _change_fields(definition)
+        if not self._only_first or self._first is None:
+            return whole
+        own = [whole.field(column_name(name)) for name in self._first.own]
+        facts = dict.fromkeys((*_ORDER, *self._first.facts))
+        images = [*own, pa.field(BEFORE, pa.struct(own))] if own else []
+        return pa.schema([*images, *(whole.field(name) for name in facts)])
+
+
+def _inside(found: pa.Table, span: VersionRange) -> pa.Array:
+    seqs = found["_seq"].combine_chunks()
+    return pc.and_(pc.greater(seqs, span.after), pc.less_equal(seqs, span.until))
+
+
+def _change_fields(definition: TableDefinition) -> pa.Schema:
+    own = list(state_schema(definition))
+    return pa.schema([*own, pa.field(BEFORE, pa.struct(own)), *ROW_FIELDS])
+
+
+def _fitted(found: pa.Table, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_arrays([found[field.name].cast(field.type) for field in schema], schema=schema)
+
+
+def _sorted(changes: pa.Table) -> pa.Table:
+    seqs, rows = changes["_seq"].to_numpy(), changes["_row"].to_numpy()
+    is_later = (seqs[1:] > seqs[:-1]) | ((seqs[1:] == seqs[:-1]) & (rows[1:] > rows[:-1]))
+    if is_later.all():
+        return changes
+    return changes.sort_by([("_seq", "ascending"), ("_row", "ascending")])
