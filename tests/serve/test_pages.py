@@ -140,6 +140,7 @@ PATHS = (
     "/",
     "/tables?source=s",
     "/table?source=s&database=d&table=clients",
+    "/row?source=s&database=d&table=clients",
     "/search?source=s&text=a",
     "/run?dag_id=d&run_id=known",
     "/api/sources",
@@ -164,10 +165,10 @@ def test_nobody_reads_without_the_token(client, path, given):
 
 
 def test_every_route_was_asked(history):
-    """A route that is added is asked for above, too."""
+    """A route that is added is asked for above, too; rows need a lake (`test_row_pages.py`)."""
     paths = {route.path for route in app_of(lambda: settings_of(history)).routes}
     asked = {path.partition("?")[0] for path in PATHS}
-    assert {path.replace("{name}", "strata.css") for path in paths} - {"/sign-in"} <= asked
+    assert {path.replace("{name}", "strata.css") for path in paths} - {"/sign-in", "/rows"} <= asked
 
 
 @pytest.mark.parametrize("path", PATHS)

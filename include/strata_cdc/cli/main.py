@@ -115,7 +115,7 @@ def run(arguments: Sequence[str], build: Callable[[Sequence[str]], typer.Typer] 
     try:
         # The flag is known to all commands through the context's object.
         outcome = command.main(words, prog_name="strata", standalone_mode=False, obj={"json": as_json})
-        # Here, and not at the end of Python, where nothing could be said of it.
+        # Here, and not at the end of Python, where nobody would report it.
         sys.stdout.flush()
     except (StrataError, ImportError) as error:
         return _refuse(_refusal_of(error), as_json=as_json)

@@ -183,6 +183,9 @@ class FileSettings(Struct, frozen=True):
     """As `store` of a source, for all sources that name no store."""
     store_connection: _Text | None = None
     """Id of a connection that holds the store's URL, for all sources that name no store."""
+    rows_in_airflow: _Switch = False
+    """Whether the page in Airflow shows rows of tables, to everybody who may see plugins there; `strata serve` shows
+    them to those who have its token."""
     fresh_within_minutes: _Minutes | None = None
     """Airflow alerts if a scheduled run has not ended this long after its span began; no alert by default."""
     clock_bound: Duration | None = None
@@ -251,6 +254,8 @@ class Settings:
     groups: Mapping[str, GroupSettings] = field(default_factory=dict)
     fresh_within_minutes: int | None = None
     """How old the readers' data may get before Airflow alerts; None: no alert."""
+    rows_in_airflow: bool = False
+    """Whether the page in Airflow shows rows of tables."""
     clock_bound: int | None = None
     """By how much the clocks of servers may differ (microseconds), for `Token.compare`; None: not known."""
 
@@ -410,6 +415,7 @@ def parse_settings(text: str, path: str, find_connection: Callable[[str], str | 
         sources=sources,
         groups=groups,
         fresh_within_minutes=top.get("fresh_within_minutes"),
+        rows_in_airflow=top.get("rows_in_airflow", False),
         clock_bound=micros_of(top["clock_bound"]) if "clock_bound" in top else None,
         folder=folder,
         find_connection=find_connection,

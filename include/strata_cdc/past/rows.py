@@ -134,6 +134,19 @@ class PastRows(AbstractContextManager["PastRows"]):
         else:
             yield from history_of_filter(asked, ConditionFilter(where, last))
 
+    def key_columns(self, table: TableName, *, at: str | None = None) -> tuple[str, ...]:
+        """The names of the columns that identify a row, in the order in which a key has their values.
+
+        Args:
+            table: The table's name at the moment.
+            at: The moment: a time, or a GTID set; None: now.
+
+        Raises:
+            Usage: There is no such table, or it has no key.
+            StrataError: The store does not answer.
+        """
+        return key_columns_of(self._last(self._timeline(table, None, at))).names
+
     def blame(self, table: TableName, key: Sequence[str], *, at: str | None = None) -> BlamedRow:
         """What gave each value of a row.
 

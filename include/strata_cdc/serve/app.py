@@ -11,7 +11,7 @@ from fastapi.exception_handlers import http_exception_handler
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
-from strata_cdc.errors import StrataError, Transient, UnknownSourceError, Usage
+from strata_cdc.errors import BadData, StrataError, Transient, UnknownSourceError, Usage
 from strata_cdc.extras import missing_extra
 from strata_cdc.schema.answers.changes import changes
 from strata_cdc.schema.answers.positions import position_of
@@ -23,10 +23,13 @@ from strata_cdc.schema.history.stream_positions import AtSeq
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.serve.around import Around
 from strata_cdc.serve.bounded_bodies import BoundedBodies
+from strata_cdc.serve.costly_pages import CostlyPages
 from strata_cdc.serve.headers import Headers
 from strata_cdc.serve.limits import Limits
 from strata_cdc.serve.overview import overview
 from strata_cdc.serve.rendering import FOLDER, make_environment
+from strata_cdc.serve.row_page import row_view
+from strata_cdc.serve.rows_page import rows_at
 from strata_cdc.serve.run_page import run_changes
 from strata_cdc.serve.table_page import Asked, kind_of, table_view
 from strata_cdc.serve.tables_page import tables_view
@@ -50,6 +53,8 @@ _Database = Annotated[str, Query(max_length=64)]
 _Table = Annotated[str, Query(max_length=64)]
 _At = Annotated[str, Query(max_length=100_000, description="A GTID set, FILE:OFFSET or time; empty for the end.")]
 _Text = Annotated[str, Query(max_length=200)]
+_Where = Annotated[str, Query(max_length=2000, description="A condition of MySQL's SQL; empty for all rows.")]
+_Key = Annotated[list[Annotated[str, Query(max_length=3072)]] | None, Query(max_length=16)]
 _Id = Annotated[str, Query(max_length=250)]
 _MapIndex = Annotated[str, Query(max_length=11, description="Of a task; anything else than a number is none.")]
 _VersionId = Annotated[int | None, Query(ge=1)]
@@ -99,6 +104,7 @@ class _Pages:
         self._sources = sources
         self._clock = clock
         self._around = around
+        self._costly = CostlyPages()
         self._templates = make_environment()
 
     def add_to(self, app: FastAPI) -> None:
@@ -119,6 +125,8 @@ class _Pages:
             ("/search", self.search),
             ("/run", self.run),
             ("/airflow", self.airflow),
+            ("/rows", self.rows),
+            ("/row", self.row),
             ("/verdicts", self.verdicts),
             ("/verdict", self.verdict),
         ):
@@ -199,7 +207,43 @@ class _Pages:
         asked = Asked(at.strip(), before, after, older_than)
         view = table_view(_store(self._sources, source), source, TableName(database, table), asked)
         status = 400 if isinstance(view.at.refusal, Usage) else 200
-        return self._show("table.html", status, source=source, asked=asked, view=view)
+        return self._show("table.html", status, source=source, asked=asked, view=view, shows_rows=self._shows_rows())
+
+    def _shows_rows(self) -> bool:
+        return not self._around.asks_for_rows or self._sources.rows_in_airflow()
+
+    def _require_rows(self) -> None:
+        if not self._shows_rows():
+            raise Usage(
+                "the page shows no rows here",
+                remedy="With `rows_in_airflow = true` at the top of the settings, it shows them to all who may see "
+                "plugins. `strata row` and `strata sql` show them to those who may read the lake.",
+            )
+
+    def rows(
+        self, source: _Source, database: _Database, table: _Table, where: _Where = "", at: _At = ""
+    ) -> HTMLResponse:
+        """Rows of a table at a moment."""
+        self._require_rows()
+        name, asked = TableName(database, table), {"where": where.strip(), "at": at.strip()}
+        engine = _store(self._sources, source)
+        view, refusal, status = None, None, 200
+        try:
+            with self._costly.making(source):
+                view = rows_at(self._sources.find(source), engine, name, asked["where"], asked["at"])
+        except (Usage, BadData) as error:
+            refusal, status = error, 400 if isinstance(error, Usage) else 404
+        return self._show("rows.html", status, source=source, table=name, asked=asked, view=view, refusal=refusal)
+
+    def row(self, source: _Source, database: _Database, table: _Table, key: _Key = None, at: _At = "") -> HTMLResponse:
+        """One row through time."""
+        self._require_rows()
+        name, engine = TableName(database, table), _store(self._sources, source)
+        given = [] if key is None else key
+        with self._costly.making(source):
+            view = row_view(self._sources.find(source), engine, name, given, at.strip())
+        status = 404 if view.refusal is not None and not view.lines else 200
+        return self._show("row.html", status, source=source, table=name, at=at.strip(), view=view)
 
     def search(self, source: _Source, text: _Text = "") -> HTMLResponse:
         """Search over a source's history."""

@@ -48,3 +48,6 @@ class Around(Struct, frozen=True):
     """The task that planned a run, by the run's name."""
     data_docs: str | None = None
     """Where runs' Data Docs are, as the pages address them: the part of the address before source, run and page."""
+    asks_for_rows: bool = False
+    """Whether rows are shown only if the settings allow it (`rows_in_airflow`): who reads the pages might have no right
+    to read tables."""

@@ -55,6 +55,14 @@ class Sources:
         """
         return self._load().clock_bound
 
+    def rows_in_airflow(self) -> bool:
+        """As the settings have it: whether the page in Airflow shows rows.
+
+        Raises:
+            SettingsError: The settings cannot be read.
+        """
+        return self._load().rows_in_airflow
+
     def find(self, source: str) -> Source:
         """A source.
 

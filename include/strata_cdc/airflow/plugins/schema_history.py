@@ -50,7 +50,7 @@ class _Page:
         from strata_cdc.serve.numbers import Numbers
         from strata_cdc.serve.sources import Sources
 
-        around = Around(Numbers(_read_numbers), _find_runs, _find_task, DATA_DOCS)
+        around = Around(Numbers(_read_numbers), _find_runs, _find_task, DATA_DOCS, asks_for_rows=True)
         return make_app(Sources(_settings), requires_access_view(AccessView.PLUGINS), _now, around)
 
 
