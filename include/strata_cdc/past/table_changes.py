@@ -160,20 +160,29 @@ class _WholeChanges(PublishedChanges):
     def _read(self, part: Any, span: VersionRange) -> pa.Table:
         with lake_errors(f"{self._url}/{part.path}"):
             file = self._open(part.path)
-            chosen = None
             if self._wanted is not None and self._first is not None:
-                chosen, looked_at = self._chosen(file, part.group, span, self._wanted, self._first)
-                if not len(chosen):
-                    return self._none(span)
-                if self._only_first:
-                    return looked_at
-            names = [name for name in file.schema_arrow.names if name not in {"_source", "_interval"}]
-            found = self._group(file, part.group, names)
-        is_inside = _inside(found, span)
-        found = found.filter(is_inside) if chosen is None else found.take(chosen)
-        if chosen is None:
-            self._refuse_others(found, span)
-            found = found.filter(pc.equal(found["_schema_version"], span.version_id))
+                return self._read_wanted(file, part, span, self._wanted, self._first)
+            found = self._group(file, part.group, _all_names(file))
+        found = found.filter(_inside(found, span))
+        self._refuse_others(found, span)
+        return self._shaped(found, span)
+
+    def _read_wanted(
+        self, file: pq.ParquetFile, part: Any, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
+    ) -> pa.Table:
+        key = (part.path, part.group, span.version_id)
+        without = first.without if first.without is not None else set()
+        if key in without:
+            return self._none(span)
+        chosen, looked_at = self._chosen(file, part.group, span, wanted, first)
+        if not len(chosen):
+            without.add(key)
+            return self._none(span)
+        if self._only_first:
+            return looked_at
+        return self._shaped(self._group(file, part.group, _all_names(file)).take(chosen), span)
+
+    def _shaped(self, found: pa.Table, span: VersionRange) -> pa.Table:
         if not found.num_rows:
             return self._none(span)
         return _fitted(as_schema(found, state_schema(span.definition)), self._fields(span.definition))
@@ -184,7 +193,12 @@ class _WholeChanges(PublishedChanges):
         """The numbers of the wanted rows in a row group, and what was looked at; of the wanted rows alone, if this is
         all that is read."""
         own = [column_name(name) for name in first.own]
+        schema = pa.schema([state_schema(span.definition).field(name) for name in own])
         names = self._physical(file.schema_arrow, own)
+        if own and _is_of_version(file, group, span.version_id):
+            some = as_schema(self._group(file, group, names), schema)
+            if not wanted.may_want(some, self._span):
+                return pa.array([], pa.uint64()), some
         facts = dict.fromkeys((*_ORDER, "_schema_version", *first.facts))
         found = self._group(file, group, [*names, *facts])
         places = pc.indices_nonzero(_inside(found, span))
@@ -193,7 +207,6 @@ class _WholeChanges(PublishedChanges):
         if not found.num_rows:
             return places, found
         if own:
-            schema = pa.schema([state_schema(span.definition).field(name) for name in own])
             found = as_schema(found, schema)
         found = found.combine_chunks()
         is_wanted = wanted.wanted(found, self._span)
@@ -249,6 +262,21 @@ class _WholeChanges(PublishedChanges):
         facts = dict.fromkeys((*_ORDER, *self._first.facts))
         images = [*own, pa.field(BEFORE, pa.struct(own))] if own else []
         return pa.schema([*images, *(whole.field(name) for name in facts)])
+
+
+def _all_names(file: pq.ParquetFile) -> list[str]:
+    return [name for name in file.schema_arrow.names if name not in {"_source", "_interval"}]
+
+
+def _is_of_version(file: pq.ParquetFile, group: int, version_id: int) -> bool:
+    """Whether all rows of a row group are of one version, by its bounds."""
+    columns = file.metadata.row_group(group)
+    for leaf in range(columns.num_columns):
+        column = columns.column(leaf)
+        if column.path_in_schema == "_schema_version":
+            bounds = column.statistics
+            return bounds is not None and bounds.has_min_max and bounds.min == bounds.max == version_id
+    return False
 
 
 def _inside(found: pa.Table, span: VersionRange) -> pa.Array:
