@@ -50,6 +50,12 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "strata sql --at '2026-11-20 10:00' \"SELECT state, COUNT(*) FROM shop.orders GROUP BY state\"",
         "strata sql --format csv --out orders.csv 'SELECT * FROM shop.orders'",
     ),
+    "row history": (
+        "strata row history shop.orders 7",
+        "strata row history shop.orders --where \"state = 'lost'\" --from '2026-11-20 10:00'",
+    ),
+    "row blame": ("strata row blame shop.orders 7", "strata row blame shop.orders 7 --at '2026-11-20 10:00'"),
+    "row diff": ("strata row diff shop.orders --from '2026-11-20 10:00' --to '2026-11-20 11:00'",),
     "reconcile": ("strata reconcile", "strata reconcile --table shop.orders --keys 10000"),
     "doctor": ("strata doctor", "strata doctor --source shop"),
     "upgrade": ("strata upgrade --dry-run", "strata upgrade"),
