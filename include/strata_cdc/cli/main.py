@@ -49,6 +49,8 @@ COMMANDS = (
     "serve",
     "mirror",
     "sql",
+    "undo",
+    "redo",
     "reconcile",
     "doctor",
 )
