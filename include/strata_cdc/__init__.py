@@ -9,6 +9,9 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     import pyarrow as pa
 
 
@@ -37,3 +40,70 @@ def sql(statement: str, *, source: str | None = None, at: str | None = None) -> 
     from strata_cdc.past.query import answer  # noqa: PLC0415  see above
 
     return answer(load_settings(os.environ).source(source), statement, at).rows
+
+
+def row_history(
+    table: str,
+    key: Sequence[object] = (),
+    *,
+    source: str | None = None,
+    where: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+) -> list[dict[str, Any]]:
+    """The changes of the rows that ever had a key, or of those that meet a condition, in order.
+
+    Args:
+        table: `database.table`, as it is called at the end of the time.
+        key: A value for each column of its key.
+        source: A source of the settings (`STRATA_SETTINGS`); not needed if they have only one.
+        where: Instead of a key, a condition in MySQL's SQL.
+        since: Only changes after this moment: a time (UTC unless it has a zone) or a GTID set.
+        until: Only changes up to this moment.
+
+    Returns:
+        The objects that `strata row history --format jsonl` prints (docs/row.md).
+
+    Raises:
+        Usage: There was no such table, or the key or the condition does not fit it.
+        PastUnknownError: Of a change, nobody knows whether it meets the condition.
+        StrataError: The lake or the store does not answer, or is damaged.
+    """
+    # Imported here: every program of Strata imports this package.
+    from strata_cdc.config.settings import load_settings  # noqa: PLC0415  see above
+    from strata_cdc.past.row_texts import history_object  # noqa: PLC0415  see above
+    from strata_cdc.past.rows import PastRows  # noqa: PLC0415  see above
+    from strata_cdc.schema.model.definition import TableName  # noqa: PLC0415  see above
+
+    with PastRows(load_settings(os.environ).source(source)) as rows:
+        words = [str(value) for value in key]
+        found = rows.history(TableName.of(table), words, where=where, since=since, until=until)
+        return [history_object(line) for line in found]
+
+
+def row_blame(
+    table: str, key: Sequence[object], *, source: str | None = None, at: str | None = None
+) -> list[dict[str, Any]]:
+    """For each column of a row, the change or the DDL that gave it its value.
+
+    Args:
+        table: `database.table`, as it is called at the moment.
+        key: A value for each column of its key.
+        source: As for `row_history`.
+        at: The moment: a time (UTC unless it has a zone) or a GTID set; None: the newest one.
+
+    Returns:
+        The objects that `strata row blame --format jsonl` prints (docs/row.md).
+
+    Raises:
+        Usage: There is no such row, or the key does not fit the table.
+        PastUnknownError: The row's values at the moment are not known.
+        StrataError: The lake or the store does not answer, or is damaged.
+    """
+    from strata_cdc.config.settings import load_settings  # noqa: PLC0415  as above
+    from strata_cdc.past.row_texts import blame_objects  # noqa: PLC0415  as above
+    from strata_cdc.past.rows import PastRows  # noqa: PLC0415  as above
+    from strata_cdc.schema.model.definition import TableName  # noqa: PLC0415  as above
+
+    with PastRows(load_settings(os.environ).source(source)) as rows:
+        return list(blame_objects(rows.blame(TableName.of(table), [str(value) for value in key], at=at)))

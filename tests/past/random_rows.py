@@ -1,125 +1,270 @@
-"""Tables with columns of every type, and statements on their rows, drawn by lot.
-Not here: what is done with them (`test_undo_random.py`)."""
+"""A table that changes by random statements, and what each of its rows was after each transaction, by SELECT: the model
+knows which row and which column is which, and nothing else.
+Not here: what is compared (`test_random_rows.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from random import Random
 
-TEXTS = [
-    "",
-    "a",
-    "A",
-    "a ",
-    "it''s",
-    "back\\\\slash",
-    "*/ -- x",
-    "ünï",
-    "日本",
-    "line\\nbreak",
-    'q"uote',
-    "`tick`",
-    "%s;",
-    "\\0nul",
-]
-LATIN = ["", "a", "A", "ü", "ß", "x'';", "\\n"]
-TYPES: dict[str, tuple[str, list[str]]] = {
-    "i": ("INT", ["0", "-1", "2147483647", "NULL", "7"]),
-    "big": ("BIGINT UNSIGNED", ["18446744073709551615", "0", "NULL", "9223372036854775808"]),
-    "de": ("DECIMAL(20,6)", ["1.5", "-0.000001", "12345678901234.567891", "NULL", "0"]),
-    "dl": ("DECIMAL(60,20)", ["1.00000000000000000001", "1234567890123456789012345678901234567890.5", "NULL"]),
-    "f": ("FLOAT", ["0.1", "-1e30", "3.14159274", "NULL", "0", "16777217"]),
-    "d": ("DOUBLE", ["0.1", "1e-300", "-1.7976931348623157e308", "NULL", "0", "3"]),
-    "b1": ("BIT(1)", ["b'0'", "b'1'", "NULL"]),
-    "b64": ("BIT(64)", ["b'0'", "18446744073709551615", "NULL", "5"]),
-    "e": ("ENUM('x','y','Z''q','ü')", ["'x'", "'ü'", "NULL", "3"]),
-    "s": ("SET('a','b','c')", ["'a,c'", "''", "NULL", "7"]),
-    "v": ("VARCHAR(30) CHARACTER SET utf8mb4", [f"'{text}'" for text in TEXTS] + ["NULL"]),
-    "c": ("CHAR(20) CHARACTER SET utf8mb4", [f"'{text}'" for text in TEXTS if text != "a "]),
-    "la": ("VARCHAR(20) CHARACTER SET latin1", [f"'{text}'" for text in LATIN] + ["NULL"]),
-    "u16": ("VARCHAR(20) CHARACTER SET utf16", [f"'{text}'" for text in TEXTS]),
-    "sj": ("VARCHAR(20) CHARACTER SET sjis", ["'a'", "_sjis X'815F'", "_sjis X'5C'", "'日本'", "NULL"]),
-    "tx": ("TEXT CHARACTER SET utf8mb4", [f"'{text}'" for text in TEXTS] + ["REPEAT('é', 500)", "NULL"]),
-    "bi": ("BINARY(6)", ["X'00'", "X'FF00FF'", "'ab'", "NULL"]),
-    "vb": ("VARBINARY(20)", ["X'00'", "X''", "X'2727005C'", "NULL"]),
-    "bl": ("BLOB", ["X'00FF'", "''", "REPEAT('x', 700)", "NULL"]),
-    "da": ("DATE", ["'2024-02-29'", "'0000-00-00'", "'2024-02-31'", "'1000-01-01'", "NULL"]),
-    "dt": ("DATETIME(6)", ["'2024-02-29 12:00:00.123456'", "'0000-00-00'", "'9999-12-31 23:59:59'", "NULL"]),
-    "ts": ("TIMESTAMP(3) NULL", ["'2024-03-31 02:30:00.123'", "'0000-00-00'", "'1970-01-01 00:00:01'", "NULL"]),
-    "ti": ("TIME(2)", ["'-838:59:59'", "'00:00:00.01'", "'100:00:00'", "NULL"]),
-    "y": ("YEAR", ["0", "1999", "2155", "NULL"]),
-    "j": ("JSON", ["""'{"a": 1.5, "b": [1, "ü", null, true]}'""", "'1'", "'1.0'", "'\"x\"'", "NULL", "'{}'"]),
-    "g": ("GEOMETRY", ["ST_GeomFromText('POINT(1 2)')", "ST_GeomFromText('LINESTRING(0 0,1 1)')", "NULL"]),
+    from tests.past.past_world import PastWorld
+
+TYPES = {
+    "a": "VARCHAR(12)",
+    "b": "INT",
+    "c": "DECIMAL(8, 2)",
+    "d": "DATETIME(3)",
+    "e": "VARBINARY(6)",
 }
-KEYS = {
-    "number": ("id INT AUTO_INCREMENT", "PRIMARY KEY (id)"),
-    "two": ("id INT, k2 VARCHAR(10) COLLATE utf8mb4_general_ci", "PRIMARY KEY (id, k2)"),
-    "text": ("id VARCHAR(20) COLLATE utf8mb4_general_ci", "PRIMARY KEY (id)"),
-    "unique": ("id INT NOT NULL, other INT", "UNIQUE KEY (other), UNIQUE KEY (id)"),
-    "bytes": ("id VARBINARY(10)", "PRIMARY KEY (id)"),
-    "moment": ("id DATETIME(3)", "PRIMARY KEY (id)"),
-    "float": ("id FLOAT", "PRIMARY KEY (id)"),
-    "enum": ("id ENUM('a','b','c','d','e','f','g','h')", "PRIMARY KEY (id)"),
-    "none": ("id INT", ""),
-}
-"""The columns and the definition of each kind of key."""
+WIDER = {"VARCHAR(12)": "VARCHAR(40)", "INT": "BIGINT", "DECIMAL(8, 2)": "DECIMAL(12, 4)"}
+IMAGES = ("FULL", "FULL", "MINIMAL", "NOBLOB")
 
 
-class RandomRows:
-    """A table and statements on its rows.
+@dataclass(frozen=True)
+class Moment:
+    """The table after one transaction."""
 
-    Args:
-        random: Where chance comes from.
-        key: One of `KEYS`.
-    """
+    seq: int
+    table: str | None
+    """Its name; None if it does not exist."""
+    columns: dict[int, str]
+    """From the identity of each column to its name."""
+    rows: dict[int, dict[int, str | None]]
+    """From the identity of each row to its values, as texts, by the identity of the column."""
+    key: int = 0
+    """The identity of the column that is the primary key."""
+    statement: str = ""
 
-    def __init__(self, random: Random, key: str) -> None:
-        self._random, self.key = random, key
-        self.columns = {name: TYPES[name] for name in random.sample(list(TYPES), random.randrange(4, 12))}
 
-    def create(self) -> str:
-        columns, key = KEYS[self.key]
-        own = [f"{name} {kind}" for name, (kind, _) in self.columns.items()]
-        own.append("at TIMESTAMP(6) NULL ON UPDATE CURRENT_TIMESTAMP(6)")
-        own += ["n2 INT DEFAULT 3", "made INT GENERATED ALWAYS AS (n2 + 1) STORED"]
-        return f"CREATE TABLE t ({', '.join([columns, *own, *([key] if key else [])])})"
+@dataclass
+class RandomTable:
+    """The table, as the model knows it."""
 
-    def insert(self) -> str:
-        names, values = ["id"], [self._id()]
-        if self.key == "two":
-            names, values = [*names, "k2"], [*values, self._random.choice(["'a'", "'b'", "'ü'"])]
-        for name, (_, possible) in self.columns.items():
-            if self._random.random() < 0.8:
-                names.append(name)
-                values.append(self._random.choice(possible))
-        return f"INSERT INTO t ({', '.join(names)}) VALUES ({', '.join(values)})"
+    world: PastWorld
+    random: Random
+    table: str | None = None
+    key: int = 0
+    columns: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Name and type."""
+    rows: dict[str, int] = field(default_factory=dict)
+    """From each key to the identity of its row."""
+    moments: list[Moment] = field(default_factory=list)
+    counted: int = 0
 
-    def step(self) -> str:
-        """INSERT, UPDATE of columns or of the key, DELETE."""
-        pick = self._random.random()
-        if pick < 0.3:
-            return self.insert()
-        if pick < 0.75:
-            return f"UPDATE t SET {self._assignments()} {self._where()}"
-        if pick < 0.88 and self.key != "none":
-            return f"UPDATE IGNORE t SET id = {self._id()} WHERE id = {self._id()}"
-        return f"DELETE FROM t WHERE id = {self._id()}"
+    def __post_init__(self) -> None:
+        self.connection = self.world.server.connect("shop", init_command="SET time_zone = '+00:00', sql_mode = ''")
+        with self.connection.cursor() as cursor:
+            cursor.execute("SET binlog_rows_query_log_events = ON")
+            cursor.execute("SELECT @@server_uuid")
+            self.uuid = cursor.fetchone()[0]
 
-    def _assignments(self) -> str:
-        names = self._random.sample(list(self.columns), self._random.randrange(1, 4))
-        return ", ".join(f"{name} = {self._random.choice(self.columns[name][1])}" for name in names)
+    def gtid_set(self, seq: int) -> str:
+        """What had been executed after a transaction."""
+        return f"{self.uuid}:1-{seq}"
 
-    def _where(self) -> str:
-        return "" if self._random.random() < 0.15 else f"WHERE id = {self._id()}"
+    def step(self) -> None:
+        """One transaction."""
+        if self.table is None:
+            self._create()
+            return
+        chosen = self.random.random()
+        if chosen < 0.08:
+            image = self.random.choice(IMAGES)
+            self._run(f"SET binlog_row_image = {image}", logged=False)
+        elif chosen < 0.28:
+            self._insert()
+        elif chosen < 0.56:
+            self._update()
+        elif chosen < 0.70:
+            self._move()
+        elif chosen < 0.80:
+            self._delete()
+        else:
+            self._alter()
 
-    def _id(self) -> str:
-        number = self._random.randrange(1, 9)
-        return {
-            "text": self._random.choice([f"'k{number}'", f"'K{number}'", "'it''s'"]),
-            "bytes": f"X'0{number}'",
-            "moment": f"'2024-01-0{number} 00:00:00.5'",
-            "float": f"0.{number}",
-            "enum": f"'{'abcdefgh'[number - 1]}'",
-        }.get(self.key, str(number))
+    # Statements ----------------------------------------------------------------------------------
+
+    def _create(self) -> None:
+        name = self.random.choice(["t", "u", "we`ird 'name"])
+        self.table, self.rows = name, {}
+        self.key = self._number()
+        self.columns = {self.key: ("id", "INT")}
+        self.columns |= {self._number(): (column, kind) for column, kind in TYPES.items()}
+        parts = ", ".join(f"{quoted(column)} {kind}" for column, kind in self.columns.values())
+        self._run(f"CREATE TABLE {quoted(name)} ({parts}, PRIMARY KEY (id))")
+
+    def _insert(self) -> None:
+        keys = {str(self.random.randrange(12)) for _ in range(self.random.randrange(1, 4))} - set(self.rows)
+        if not keys:
+            return
+        names = [name for name, _ in self.columns.values()]
+        rows = []
+        for key in sorted(keys):
+            self.rows[key] = self._number()
+            values = [key if number == self.key else self._value(kind) for number, (_, kind) in self.columns.items()]
+            rows.append(f"({', '.join(values)})")
+        self._run(f"INSERT INTO {self._name} ({', '.join(map(quoted, names))}) VALUES {', '.join(rows)}")
+
+    def _update(self) -> None:
+        others = [(name, kind) for number, (name, kind) in self.columns.items() if number != self.key]
+        chosen = self.random.sample(others, min(len(others), self.random.randrange(1, 3)))
+        if not chosen:
+            return
+        sets = ", ".join(f"{quoted(name)} = {self._value(kind)}" for name, kind in chosen)
+        where = "" if self.random.random() < 0.15 else f" WHERE {self._key_name} = {self.random.randrange(12)}"
+        statements = [f"UPDATE {self._name} SET {sets}{where}"]
+        left = [one for one in others if one not in chosen]
+        if left and self.random.random() < 0.2:
+            name, kind = self.random.choice(left)
+            statements.append(f"UPDATE {self._name} SET {quoted(name)} = {self._value(kind)}{where}")
+        self._run(*statements)
+
+    def _move(self) -> None:
+        """Other keys: one row's, two that change places, or those of all rows."""
+        key, keys = self._key_name, list(self.rows)
+        if not keys:
+            return
+        chosen = self.random.random()
+        if chosen < 0.15:
+            self.rows = {str(int(old) + 1): row for old, row in self.rows.items()}
+            self._run(f"UPDATE {self._name} SET {key} = {key} + 1 ORDER BY {key} DESC")
+        elif chosen < 0.4 and len(keys) > 1:
+            one, other = self.random.sample(keys, 2)
+            self.rows[one], self.rows[other] = self.rows[other], self.rows[one]
+            pairs = ((one, -1), (other, one), (-1, other))
+            self._run(*(f"UPDATE {self._name} SET {key} = {new} WHERE {key} = {old}" for old, new in pairs))
+        else:
+            one, new = self.random.choice(keys), str(self.random.randrange(12))
+            if new not in self.rows:
+                self.rows[new] = self.rows.pop(one)
+                self._run(f"UPDATE {self._name} SET {key} = {new} WHERE {key} = {one}")
+
+    def _delete(self) -> None:
+        key = str(self.random.randrange(12))
+        if self.rows.pop(key, None) is None:
+            return
+        statements = [f"DELETE FROM {self._name} WHERE {self._key_name} = {key}"]
+        if self.random.random() < 0.3:
+            # Another row with the key, in the same transaction.
+            self.rows[key] = self._number()
+            names = [name for name, _ in self.columns.values()]
+            values = [key if number == self.key else self._value(kind) for number, (_, kind) in self.columns.items()]
+            columns = ", ".join(map(quoted, names))
+            statements.append(f"INSERT INTO {self._name} ({columns}) VALUES ({', '.join(values)})")
+        self._run(*statements)
+
+    def _alter(self) -> None:
+        picks = "rename,rename,rename table,rename table,add,add,drop,swap,modify,modify,truncate,drop table"
+        pick = self.random.choice(picks.split(","))
+        if pick == "rename table":
+            new = self.random.choice(["t", "u", "v", "we`ird 'name"])
+            if new != self.table:
+                self._run(f"RENAME TABLE {self._name} TO {quoted(new)}", table=new)
+        elif pick == "truncate":
+            self.rows = {}
+            self._run(f"TRUNCATE TABLE {self._name}")
+        elif pick == "drop table":
+            if self.random.random() < 0.4:
+                self.rows, self.columns = {}, {}
+                self._run(f"DROP TABLE {self._name}", is_gone=True)
+        else:
+            self._alter_column(pick)
+
+    def _alter_column(self, pick: str) -> None:
+        used = {name for name, _ in self.columns.values()}
+        free = [name for name in ("a", "b", "c", "d", "e", "f g", 'q"`') if name not in used]
+        others = [number for number in self.columns if number != self.key]
+        if pick == "add" and free:
+            name, kind = self.random.choice(free), self.random.choice(list(TYPES.values()))
+            default = self._value(kind) if self.random.random() < 0.7 and "BINARY" not in kind else "NULL"
+            self.columns[self._number()] = (name, kind)
+            self._run(f"ALTER TABLE {self._name} ADD COLUMN {quoted(name)} {kind} DEFAULT {default}")
+        elif pick == "drop" and len(others) > 1:
+            number = self.random.choice(others)
+            name, _ = self.columns.pop(number)
+            self._run(f"ALTER TABLE {self._name} DROP COLUMN {quoted(name)}")
+        elif pick == "swap" and len(others) > 1:
+            one, other = self.random.sample(others, 2)
+            (first, kind), (second, another) = self.columns[one], self.columns[other]
+            self.columns[one], self.columns[other] = (second, kind), (first, another)
+            steps = [f"RENAME COLUMN {quoted(old)} TO {quoted(new)}" for old, new in ((first, second), (second, first))]
+            self._run(f"ALTER TABLE {self._name} {', '.join(steps)}")
+        elif pick == "modify" and others:
+            number = self.random.choice([*others, self.key])
+            name, kind = self.columns[number]
+            if kind in WIDER:
+                self.columns[number] = (name, WIDER[kind])
+                null = " NOT NULL" if number == self.key else ""
+                self._run(f"ALTER TABLE {self._name} MODIFY {quoted(name)} {WIDER[kind]}{null}")
+        elif pick == "rename" and free:
+            number = self.random.choice([*others, self.key])
+            name, kind = self.columns[number]
+            new = self.random.choice(free)
+            self.columns[number] = (new, kind)
+            self._run(f"ALTER TABLE {self._name} RENAME COLUMN {quoted(name)} TO {quoted(new)}")
+
+    # What the server has -------------------------------------------------------------------------
+
+    @property
+    def _name(self) -> str:
+        return quoted(self.table or "")
+
+    @property
+    def _key_name(self) -> str:
+        return quoted(self.columns[self.key][0])
+
+    def _number(self) -> int:
+        self.counted += 1
+        return self.counted
+
+    def _value(self, kind: str) -> str:
+        if self.random.random() < 0.15:
+            return "NULL"
+        some = self.random.randrange(4)
+        if kind.startswith("VARCHAR"):
+            return ("'x'", "'It''s'", "'ä'", "''")[some]
+        if kind.startswith("VARBINARY"):
+            return f"0x{some:02x}FF"
+        if kind.startswith("DATETIME"):
+            return f"'2024-02-0{some + 1} 12:00:00.{some}00'"
+        return f"{some}.5" if kind.startswith("DECIMAL") else str(some)
+
+    def _run(self, *statements: str, logged: bool = True, table: str | None = None, is_gone: bool = False) -> None:
+        with self.connection.cursor() as cursor:
+            if len(statements) > 1:
+                cursor.execute("BEGIN")
+            for statement in statements:
+                cursor.execute(statement)
+            if len(statements) > 1:
+                cursor.execute("COMMIT")
+            self.table = None if is_gone else table or self.table
+            if not logged:
+                return
+            cursor.execute("SELECT @@GLOBAL.gtid_executed")
+            seq = int(str(cursor.fetchone()[0]).rpartition("-")[2])
+            if self.moments and seq == self.moments[-1].seq:
+                return
+            rows = {} if is_gone else self._selected(cursor)
+        names = {number: name for number, (name, _) in self.columns.items()}
+        self.moments.append(Moment(seq, self.table, {} if is_gone else names, rows, self.key, "; ".join(statements)))
+
+    def _selected(self, cursor: Any) -> dict[int, dict[int, str | None]]:
+        columns = [
+            f"HEX({quoted(name)})" if "BINARY" in kind else f"CAST({quoted(name)} AS CHAR)"
+            for name, kind in self.columns.values()
+        ]
+        cursor.execute(f"SELECT {', '.join(columns)} FROM {self._name}")
+        found: dict[int, dict[int, str | None]] = {}
+        for row in cursor.fetchall():
+            values = dict(zip(self.columns, row, strict=True))
+            found[self.rows[str(values[self.key])]] = values
+        assert len(found) == len(self.rows), "the model and the server have the same rows"
+        return found
+
+
+def quoted(name: str) -> str:
+    """An identifier."""
+    return "`" + name.replace("`", "``") + "`"

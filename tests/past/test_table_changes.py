@@ -10,7 +10,7 @@ import pytest
 
 from strata_cdc.errors import LostTableError, PastUnknownError, Usage
 from strata_cdc.landing.land_binlog import land_binlog
-from strata_cdc.past.change_filters import ConditionFilter, EveryOf, KeyFilter, TransactionFilter
+from strata_cdc.past.change_filters import ConditionFilter, EveryOf, KeyFilter, TransactionFilter, columns_with_ids
 from strata_cdc.past.table_changes import TableChangeBatch, TableChanges
 from strata_cdc.past.timeline import ChangeSpan, TableEvent, TableTimeline, Timelines, UnknownChanges
 from strata_cdc.position.executed import parse_executed
@@ -135,7 +135,7 @@ def test_keys_conditions_and_transactions(world: PastWorld) -> None:
     ids = found.last.ids[:2]
 
     def of_key(*key: str) -> list[str]:
-        return [line[0] for line in changes(read(world, found, KeyFilter(ids, [key])))]
+        return [line[0] for line in changes(read(world, found, KeyFilter(columns_with_ids(ids), [key])))]
 
     assert of_key("2", "a") == ["insert", "update", "update"]
     assert of_key("5", "a") == ["update", "delete"]
@@ -150,7 +150,7 @@ def test_keys_conditions_and_transactions(world: PastWorld) -> None:
         read(world, found, ConditionFilter("status = 'new'", full.last))
     some = parse_executed(f"{world.server.run_sql('SELECT @@server_uuid').split()[-1]}:{found.until - 3}")
     assert [line[0] for line in changes(read(world, found, TransactionFilter(some)))] == ["update"]
-    both = EveryOf((TransactionFilter(some), KeyFilter(ids, [("3", "c")])))
+    both = EveryOf((TransactionFilter(some), KeyFilter(columns_with_ids(ids), [("3", "c")])))
     assert changes(read(world, found, both)) == [
         ("update", {"id": 3, "part": "c", "status": "old"}, {"id": 3, "part": "c", "status": "x"})
     ]
@@ -169,7 +169,7 @@ def test_many_row_groups_have_one_order(world: PastWorld) -> None:
     lines = changes(read(world, found))
     assert len(lines) == 60 + sum(10 * (at + 1) for at in range(6)) + 6
     assert found.last is not None
-    assert len(changes(read(world, found, KeyFilter(found.last.ids[:1], [("3",)])))) == 8
+    assert len(changes(read(world, found, KeyFilter(columns_with_ids(found.last.ids[:1]), [("3",)])))) == 8
 
 
 def test_what_is_not_known_is_a_part_of_its_own(world: PastWorld) -> None:

@@ -11,7 +11,7 @@ import pytest
 from strata_cdc.past.undo.choice import Choice
 from strata_cdc.past.undo.steps import Columns, Direction
 from tests.mariadb_server import FAMILIES, start_family
-from tests.past.random_rows import KEYS, RandomRows
+from tests.past.random_types import KEYS, RandomRows
 from tests.past.undo_world import SESSION, UndoWorld, fresh
 from tests.seeds import seeds
 

@@ -49,6 +49,7 @@ COMMANDS = (
     "serve",
     "mirror",
     "sql",
+    "row",
     "undo",
     "redo",
     "reconcile",

@@ -12,8 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from strata_cdc.changes.arrow import BEFORE
-from strata_cdc.dialects.conditions.condition import check_condition, parse
-from strata_cdc.dialects.conditions.read import UnknownColumnError
 from strata_cdc.errors import PastUnknownError
 from strata_cdc.past.key_texts import values_of_texts
 from strata_cdc.position.executed import parse_executed
@@ -21,12 +19,12 @@ from strata_cdc.schema.model.folding import fold_name
 from strata_cdc.tables.layout import column_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from strata_cdc.dialects.conditions.condition import Condition
     from strata_cdc.past.timeline import ChangeSpan
     from strata_cdc.position.port import Executed
-    from strata_cdc.schema.model.definition import TableDefinition
+    from strata_cdc.schema.model.definition import Column, TableDefinition
 
 _NO: Final = pa.scalar(value=False)
 
@@ -106,12 +104,14 @@ class KeyFilter:
     """The changes of rows that have one of some keys, before the change or after it.
 
     Args:
-        ids: The ids of the columns that identify a row.
+        columns_in: Gives the columns that identify a row, in the definition of a version; None if it lacks some.
         keys: The values of these columns, in their order, as texts (`key_texts.py`).
     """
 
-    def __init__(self, ids: Sequence[int], keys: Sequence[Sequence[str]]) -> None:
-        self._ids, self._keys = tuple(ids), [tuple(key) for key in keys]
+    def __init__(
+        self, columns_in: Callable[[ChangeSpan], Sequence[Column] | None], keys: Sequence[Sequence[str]]
+    ) -> None:
+        self._columns_in, self._keys = columns_in, [tuple(key) for key in keys]
         self._known: dict[int, list[tuple[str, pa.Array]]] = {}
 
     def reads(self, span: ChangeSpan) -> ReadFirst | None:
@@ -139,14 +139,24 @@ class KeyFilter:
 
     def _columns(self, span: ChangeSpan) -> list[tuple[str, pa.Array]] | None:
         if span.version_id not in self._known:
-            columns = dict(zip(span.ids, span.definition.columns, strict=True))
-            if any(number not in columns for number in self._ids):
+            columns = self._columns_in(span)
+            if columns is None:
                 return None
             self._known[span.version_id] = [
-                (columns[number].name, values_of_texts(columns[number], list(dict.fromkeys(texts))))
-                for number, texts in zip(self._ids, zip(*self._keys, strict=True), strict=True)
+                (column.name, values_of_texts(column, list(dict.fromkeys(texts))))
+                for column, texts in zip(columns, zip(*self._keys, strict=True), strict=True)
             ]
         return self._known[span.version_id]
+
+
+def columns_with_ids(ids: Sequence[int]) -> Callable[[ChangeSpan], list[Column] | None]:
+    """For a `KeyFilter`: the columns with these ids."""
+
+    def columns_in(span: ChangeSpan) -> list[Column] | None:
+        of = dict(zip(span.ids, span.definition.columns, strict=True))
+        return [of[number] for number in ids] if set(ids) <= set(of) else None
+
+    return columns_in
 
 
 def _refuse_absent(rows: pa.Table, span: ChangeSpan, name: str, before: pa.Array) -> None:
@@ -174,6 +184,9 @@ class ConditionFilter:
     """
 
     def __init__(self, text: str, names_of: ChangeSpan) -> None:
+        # Imported here: only conditions need sqlglot.
+        from strata_cdc.dialects.conditions.condition import check_condition, parse  # noqa: PLC0415  see above
+
         check_condition(text)
         self._text, self._names_of = text, names_of
         self.columns = parse(text, names_of.definition, str(names_of.name)).columns
@@ -220,6 +233,9 @@ class ConditionFilter:
         return self._known[span.version_id]
 
     def _read_anew(self, span: ChangeSpan) -> _Read | None:
+        from strata_cdc.dialects.conditions.condition import parse  # noqa: PLC0415  as above
+        from strata_cdc.dialects.conditions.read import UnknownColumnError  # noqa: PLC0415  as above
+
         definition, then = with_names_of(span, self._names_of)
         try:
             condition = parse(self._text, definition, str(span.name))

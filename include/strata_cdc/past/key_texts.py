@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.changes.jsonl import JSON_VALUES
-from strata_cdc.schema.model.types import parse_column_type
+from strata_cdc.schema.model.types import TypeKind, parse_column_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,12 +40,19 @@ def values_of_texts(column: Column, texts: Sequence[str]) -> pa.Array:
 
 
 def texts_of_values(column: Column, values: pa.Array) -> list[str | None]:
-    """The inverse of `values_of_texts`."""
-    kind = values.type
-    if pa.types.is_binary(kind):
-        return [None if value is None else f"0x{value.hex()}" for value in values.to_pylist()]
+    """The inverse of `values_of_texts`: values that are equal in several types have one text, as 5 and 5.00."""
     shown = parse_column_type(column.column_type)
-    return [None if value is None else str(value) for value in JSON_VALUES[shown.kind](shown)(values)]
+    if pa.types.is_binary(values.type):
+        return [None if value is None else f"0x{value.hex()}" for value in values.to_pylist()]
+    texts = [None if value is None else str(value) for value in JSON_VALUES[shown.kind](shown)(values)]
+    if pa.types.is_timestamp(values.type) or pa.types.is_decimal(values.type) or shown.kind is TypeKind.TIME:
+        return [text and _without_zeros(text) for text in texts]
+    return texts
+
+
+def _without_zeros(text: str) -> str:
+    """Without zeros at the end of the fraction."""
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _value(text: str, kind: pa.DataType) -> Any:

@@ -53,6 +53,11 @@ class TableChangeBatch(Struct, frozen=True):
     `_row`, `_committed_at`, `_binlog_file`, `_binlog_pos`, `_schema_version`; `_missing` has the columns that a partial
     image lacks, `_invalid` the values that a column's type cannot express."""
 
+    def pieces(self, rows: int = 8192) -> Iterator[TableChangeBatch]:
+        """The same in smaller batches, for callers that make Python's objects of them."""
+        for begin in range(0, self.changes.num_rows, rows):
+            yield TableChangeBatch(self.span, self.changes.slice(begin, rows))
+
     def images(self) -> tuple[list[dict[str, Any] | None], list[dict[str, Any] | None], list[dict[str, str]]]:
         """Each change's image before and after it, as JSON values by the columns' names; None where there is none.
 
@@ -117,6 +122,14 @@ class TableChanges:
         Raises:
             StrataError: As for `read`.
         """
+        for piece in self._pieces(span, wanted, only_first=False):
+            yield TableChangeBatch(span, piece)
+
+    def looked_at(self, span: ChangeSpan, wanted: ChangeFilter) -> Iterator[pa.Table]:
+        """As `of_span`, with the columns alone that the filter looks at, and `_op`, `_seq` and `_row`."""
+        yield from self._pieces(span, wanted, only_first=True)
+
+    def _pieces(self, span: ChangeSpan, wanted: ChangeFilter | None, *, only_first: bool) -> Iterator[pa.Table]:
         first = None if wanted is None else wanted.reads(span)
         if wanted is not None and first is None:
             return
@@ -127,29 +140,33 @@ class TableChanges:
             known = published.newest_commit(span.name)
             self._opened[span.name] = _WholeChanges(self._lake, self._timelines.source, span.name, known)
         # Several may be read at once.
-        yield from copy(self._opened[span.name]).of(span, wanted, first)
+        yield from copy(self._opened[span.name]).of(span, wanted, first, only_first=only_first)
 
 
 class _WholeChanges(PublishedChanges):
     """The changes with whole images and all of their facts, as far as a filter wants them."""
 
-    def of(self, span: ChangeSpan, wanted: ChangeFilter | None, first: ReadFirst | None) -> Iterator[TableChangeBatch]:
-        """The wanted changes of a range."""
-        self._span, self._wanted, self._first = span, wanted, first
+    def of(
+        self, span: ChangeSpan, wanted: ChangeFilter | None, first: ReadFirst | None, *, only_first: bool
+    ) -> Iterator[pa.Table]:
+        """The wanted changes of a range; with all columns, or with those alone that are read first."""
+        self._span, self._wanted, self._first, self._only_first = span, wanted, first, only_first
         range_ = VersionRange(span.after, span.until, span.version_id, span.definition)
         for batch in self.batches(range_):
             for piece in chain([batch.changes], batch.rest()):
                 if piece.num_rows:
-                    yield TableChangeBatch(span, _sorted(piece))
+                    yield _sorted(piece)
 
     def _read(self, part: Any, span: VersionRange) -> pa.Table:
         with lake_errors(f"{self._url}/{part.path}"):
             file = self._open(part.path)
             chosen = None
             if self._wanted is not None and self._first is not None:
-                chosen = self._chosen(file, part.group, span, self._wanted, self._first)
+                chosen, looked_at = self._chosen(file, part.group, span, self._wanted, self._first)
                 if not len(chosen):
                     return self._none(span)
+                if self._only_first:
+                    return looked_at
             names = [name for name in file.schema_arrow.names if name not in {"_source", "_interval"}]
             found = self._group(file, part.group, names)
         is_inside = _inside(found, span)
@@ -159,12 +176,13 @@ class _WholeChanges(PublishedChanges):
             found = found.filter(pc.equal(found["_schema_version"], span.version_id))
         if not found.num_rows:
             return self._none(span)
-        return _positioned(as_schema(found, state_schema(span.definition)), span.definition)
+        return _fitted(as_schema(found, state_schema(span.definition)), self._fields(span.definition))
 
     def _chosen(
         self, file: pq.ParquetFile, group: int, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
-    ) -> pa.Array:
-        """The numbers of the wanted rows in a row group."""
+    ) -> tuple[pa.Array, pa.Table]:
+        """The numbers of the wanted rows in a row group, and what was looked at; of the wanted rows alone, if this is
+        all that is read."""
         own = [column_name(name) for name in first.own]
         names = self._physical(file.schema_arrow, own)
         facts = dict.fromkeys((*_ORDER, "_schema_version", *first.facts))
@@ -173,11 +191,15 @@ class _WholeChanges(PublishedChanges):
         found = found.take(places) if len(places) < found.num_rows else found
         self._refuse_others(found, span)
         if not found.num_rows:
-            return places
+            return places, found
         if own:
             schema = pa.schema([state_schema(span.definition).field(name) for name in own])
             found = as_schema(found, schema)
-        return places.filter(wanted.wanted(found.combine_chunks(), self._span))
+        found = found.combine_chunks()
+        is_wanted = wanted.wanted(found, self._span)
+        if self._only_first:
+            found = _fitted(found.filter(is_wanted), self._fields(span.definition))
+        return places.filter(is_wanted), found
 
     def _group(self, file: pq.ParquetFile, group: int, names: Sequence[str]) -> pa.Table:
         found = file.read_row_group(group, columns=list(names))
@@ -216,7 +238,17 @@ class _WholeChanges(PublishedChanges):
             )
 
     def _none(self, span: VersionRange) -> pa.Table:
-        return no_rows(_change_fields(span.definition))
+        return no_rows(self._fields(span.definition))
+
+    def _fields(self, definition: TableDefinition) -> pa.Schema:
+        """The columns of what is read."""
+        whole = _change_fields(definition)
+        if not self._only_first or self._first is None:
+            return whole
+        own = [whole.field(column_name(name)) for name in self._first.own]
+        facts = dict.fromkeys((*_ORDER, *self._first.facts))
+        images = [*own, pa.field(BEFORE, pa.struct(own))] if own else []
+        return pa.schema([*images, *(whole.field(name) for name in facts)])
 
 
 def _inside(found: pa.Table, span: VersionRange) -> pa.Array:
@@ -229,8 +261,7 @@ def _change_fields(definition: TableDefinition) -> pa.Schema:
     return pa.schema([*own, pa.field(BEFORE, pa.struct(own)), *ROW_FIELDS])
 
 
-def _positioned(found: pa.Table, definition: TableDefinition) -> pa.Table:
-    schema = _change_fields(definition)
+def _fitted(found: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays([found[field.name].cast(field.type) for field in schema], schema=schema)
 
 

@@ -79,6 +79,12 @@ class TableEvent(Struct, frozen=True):
         return self.effect is not None and self.effect.makes_table
 
     @property
+    def is_swap(self) -> bool:
+        """Whether a changed copy of the table takes its place (gh-ost, pt-online-schema-change): what the change did to
+        values happened in the copy."""
+        return self.effect is not None and self.effect.came_from is not None and self.came_from is None
+
+    @property
     def removes_all(self) -> bool:
         """Whether no row of before is there afterwards: TRUNCATE, DROP TABLE, CREATE."""
         return self.effect is None or self.effect.makes_table or self.effect.is_whole
@@ -121,6 +127,40 @@ class TableTimeline(Struct, frozen=True):
             if isinstance(part, TableEvent):
                 return part.after
         return None
+
+    @property
+    def last_known(self) -> ChangeSpan | None:
+        """The newest definition that the table had; None if none is known."""
+        for part in reversed(self.parts):
+            if isinstance(part, ChangeSpan):
+                return part
+            found = part.after or part.before if isinstance(part, TableEvent) else None
+            if found is not None:
+                return found
+        return None
+
+    @property
+    def known_until(self) -> int:
+        """Ordinal of the last transaction before the changes at the end that are not known."""
+        until = self.until
+        for part in reversed(self.parts):
+            if not isinstance(part, UnknownChanges):
+                break
+            until = part.after
+        return until
+
+    def span_at(self, seq: int) -> ChangeSpan | None:
+        """The definition after a transaction; None if the table did not exist, or was not known."""
+        now = None
+        for part in self.parts:
+            if isinstance(part, TableEvent):
+                # The range after a statement begins before its transaction, which may add rows.
+                if (part.seq if part.is_statement else part.seq - 1) > seq:
+                    break
+                now = part.after
+            elif isinstance(part, ChangeSpan):
+                now = part
+        return now
 
     def refuse_unknown(self, source: str) -> None:
         """For callers that need every change of the range.

@@ -1,0 +1,208 @@
+"""`strata row`: the history of rows, whose value each column has, what differs between two moments.
+Not here: the answers (`past/rows.py`), their text (`past/row_texts.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.table_name import table_name
+from strata_cdc.cli.terminal import Terminal, say, say_exactly
+from strata_cdc.config.settings import load_settings
+from strata_cdc.counted import counted
+from strata_cdc.errors import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.past.row_history import HistoryLine
+    from strata_cdc.past.rows import BlamedRow, TableDiff
+
+
+class RowFormat(StrEnum):
+    """What the answer is written as."""
+
+    TEXT = "text"
+    JSONL = "jsonl"
+
+
+TableText = Annotated[str, typer.Argument(metavar="TABLE", help="The table: database.table.", show_default=False)]
+KeyWords = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY]...", help="A value for each column of the key, in its order.", show_default=False),
+]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        help="After this moment: a time (UTC unless it has a zone; the last transaction committed up to it), or a GTID "
+        "set.",
+        show_default=False,
+    ),
+]
+To = Annotated[
+    str | None, typer.Option("--to", help="Up to this moment; by default the newest one.", show_default=False)
+]
+Format = Annotated[RowFormat, typer.Option("--format", help="What the answer is written as.")]
+
+
+def history(
+    context: typer.Context,
+    table: TableText,
+    key: KeyWords = None,
+    where: Annotated[
+        str | None,
+        typer.Option(help="Instead of a key: rows that meet this condition of MySQL's SQL.", show_default=False),
+    ] = None,
+    source: SourceName = None,
+    since: From = None,
+    until: To = None,
+    format_: Format = RowFormat.TEXT,
+) -> None:
+    """Shows each change of the rows that had a key, under all of their keys and names."""
+    from strata_cdc.past.rows import PastRows
+
+    if bool(key) == (where is not None):
+        raise Usage(
+            "which rows: a key, or a condition",
+            remedy="`strata row history shop.orders 7`, or `--where \"state = 'new'\"` instead of the key.",
+        )
+    with PastRows(_source(source)) as rows:
+        found = rows.history(table_name(table), key or (), where=where, since=since, until=until)
+        if _is_json(context, format_):
+            _write_objects(found)
+        else:
+            _show_history(found)
+
+
+def blame(
+    context: typer.Context,
+    table: TableText,
+    key: KeyWords = None,
+    source: SourceName = None,
+    at: Annotated[
+        str | None,
+        typer.Option(help="The moment: a time or a GTID set; by default the newest one.", show_default=False),
+    ] = None,
+    format_: Format = RowFormat.TEXT,
+) -> None:
+    """Shows for each column of a row which change, or which DDL, gave it its value."""
+    from strata_cdc.past.row_texts import blame_objects
+    from strata_cdc.past.rows import PastRows
+
+    if not key:
+        raise Usage("which row", remedy="`strata row blame shop.orders 7` names it by its key.")
+    with PastRows(_source(source)) as rows:
+        found = rows.blame(table_name(table), key, at=at)
+    if _is_json(context, format_):
+        _write_lines(blame_objects(found))
+    else:
+        _show_blame(found)
+
+
+def diff(
+    context: typer.Context,
+    table: TableText,
+    key: KeyWords = None,
+    source: SourceName = None,
+    since: From = None,
+    until: To = None,
+    format_: Format = RowFormat.TEXT,
+) -> None:
+    """Shows the rows of a table that differ between two moments."""
+    from strata_cdc.past.row_texts import diff_objects
+    from strata_cdc.past.rows import PastRows
+
+    if since is None:
+        raise Usage("from which moment", remedy="`--from '2026-02-01 12:00:00'`, or a GTID set.")
+    with PastRows(_source(source)) as rows:
+        found = rows.diff(table_name(table), key or (), since=since, until=until)
+        if _is_json(context, format_):
+            _write_lines(diff_objects(found))
+        else:
+            _show_diff(found)
+
+
+def _source(name: str | None) -> Source:
+    return load_settings(os.environ).source(name)
+
+
+def _is_json(context: typer.Context, format_: RowFormat) -> bool:
+    return format_ is RowFormat.JSONL or bool(context.obj["json"])
+
+
+def _write_objects(lines: Iterable[HistoryLine]) -> None:
+    from strata_cdc.past.row_texts import history_object
+
+    _write_lines(map(history_object, lines))
+
+
+def _write_lines(lines: Iterable[dict[str, Any]]) -> None:
+    for line in lines:
+        say_exactly(json.dumps(line, ensure_ascii=False))
+
+
+def _show_history(lines: Iterable[HistoryLine]) -> None:
+    from strata_cdc.past.row_history import HistoryChange
+    from strata_cdc.past.row_texts import history_text
+
+    changes = 0
+    for line in lines:
+        changes += isinstance(line, HistoryChange)
+        number = line.number if isinstance(line, HistoryChange) else 0
+        for text in history_text(line, shows_number=number > 1):
+            if text.strip():
+                say(text)
+    say(f"{counted(changes, 'change')}", err=True)
+
+
+def _show_blame(row: BlamedRow) -> None:
+    from strata_cdc.past.row_texts import cause_statement, cause_text, value_text
+
+    shown = Table(box=None)
+    for name in ("column", "value", "given by", "statement"):
+        shown.add_column(name)
+    for one in row.values:
+        value = value_text(one.value, row.definition.column(one.column))
+        shown.add_row(one.column, value, cause_text(one), cause_statement(one))
+    Terminal(markup=False, highlight=False).print(shown)
+    say(f"{row.table} as of transaction {row.moment.seq:,}", err=True)
+
+
+def _show_diff(found: TableDiff) -> None:
+    from strata_cdc.past.row_texts import difference_text
+
+    if found.before is None:
+        say(f"the table did not exist at transaction {found.first.seq:,}")
+    elif found.before.name != found.after.name:
+        say(f"the table was {found.before.name}")
+    for column in found.columns:
+        if column.before is None or column.after is None:
+            say(f"column {'+' if column.before is None else '-'} {column.after or column.before}")
+        else:
+            say(f"column ~ {column.before} -> {column.after}")
+    before = (found.before or found.after).definition
+    seen = dict.fromkeys(("added", "removed", "changed"), 0)
+    for row in found.rows:
+        seen[row.kind] += 1
+        for text in difference_text(row, before, found.after.definition):
+            say(text)
+    words = ", ".join(f"{number:,} {kind}" for kind, number in seen.items())
+    say(f"{words} between transactions {found.first.seq:,} and {found.second.seq:,}", err=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(no_args_is_help=True, help="The history of rows, and who changed what.")
+    group.command("history")(history)
+    group.command("blame")(blame)
+    group.command("diff")(diff)
+    app.add_typer(group, name="row")

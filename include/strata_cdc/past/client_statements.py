@@ -1,0 +1,107 @@
+"""The client's statement that changed a row, from the landed segment in which the row event is.
+Not here: the events (`binlog/events/client_statements.py`)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from strata_cdc.binlog.bytes.files import open_binlog
+from strata_cdc.binlog.events.client_statements import statements_of_rows
+from strata_cdc.errors import StrataError, StreamHoleError, Usage
+from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.schema.ddl.secrets import mask_secrets
+
+if TYPE_CHECKING:
+    from strata_cdc.binlog.events.model import TransactionRecord
+    from strata_cdc.landing.landed import LandedSegment, LandedStream
+
+_KEPT: Final = 1024
+NOT_LOGGED: Final = "not logged"
+_DELETED: Final = "its segment was deleted by age"
+
+
+class ClientStatement(Struct, frozen=True):
+    """A statement, or why its text is not known."""
+
+    text: str | None = None
+    """Without passwords; bytes that are not UTF-8 are written as `\\xff`."""
+    unknown: str | None = None
+    """Why there is no text, for people."""
+
+
+class ClientStatements:
+    """The statements that changed rows of a source.
+
+    Args:
+        stream: Its landed stream.
+    """
+
+    def __init__(self, stream: LandedStream) -> None:
+        self._stream = stream
+        self._known: OrderedDict[tuple[str, int, str | None], ClientStatement] = OrderedDict()
+
+    def of(self, seq: int, gtid: str | None, binlog_file: str, binlog_pos: int) -> ClientStatement:
+        """The statement of a change.
+
+        Args:
+            seq: Ordinal of its transaction.
+            gtid: The transaction.
+            binlog_file: The server's file with the row event.
+            binlog_pos: Offset of the row event there.
+
+        Raises:
+            LakeUnavailableError: The storage does not answer.
+        """
+        key = (binlog_file, binlog_pos, gtid)
+        if key not in self._known:
+            self._known[key] = self._read(seq, binlog_file, binlog_pos)
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return self._known[key]
+
+    def _read(self, seq: int, binlog_file: str, binlog_pos: int) -> ClientStatement:
+        try:
+            found = self._transaction(seq, binlog_file, binlog_pos)
+        except (StreamHoleError, Usage):
+            # Nothing is left of the stream, or not the beginning.
+            return ClientStatement(unknown=_DELETED)
+        if found is None:
+            return ClientStatement(unknown="its row event was not found in the landed segments")
+        segment, record = found
+        place = binlog_pos - record.binlog_pos + record.begin
+        try:
+            with open_binlog(segment.url) as binlog:
+                texts = statements_of_rows(binlog, record.begin, record.end, place)
+        except StrataError as error:
+            return ClientStatement(unknown=error.message)
+        if len(texts) > 1:
+            shown = "; ".join(NOT_LOGGED if text is None else _text(text) for text in texts)
+            return ClientStatement(unknown=f"one of those of a compressed transaction: {shown}")
+        text = texts[0] if texts else None
+        return ClientStatement(unknown=NOT_LOGGED) if text is None else ClientStatement(_text(text))
+
+    def _transaction(
+        self, seq: int, binlog_file: str, binlog_pos: int
+    ) -> tuple[LandedSegment, TransactionRecord] | None:
+        """The transaction with an event. That of a prepared transaction comes before the statement that commits it."""
+        found = self._stream.record_at(seq)
+        if _has(found[1], binlog_file, binlog_pos):
+            return found
+        try:
+            at = self._stream.seq_at_position(BinlogPosition.of(binlog_file, binlog_pos + 1))
+            found = self._stream.record_at(at)
+        except Usage:
+            return None
+        return found if _has(found[1], binlog_file, binlog_pos) else None
+
+
+def _has(record: TransactionRecord, binlog_file: str, binlog_pos: int) -> bool:
+    length = record.end - record.begin
+    return record.binlog_file == binlog_file and record.binlog_pos <= binlog_pos < record.binlog_pos + length
+
+
+def _text(statement: bytes) -> str:
+    return mask_secrets(statement.decode("utf-8", "backslashreplace"))

@@ -1,0 +1,150 @@
+"""Whose value each column of a row has: the change or the DDL that gave it, through renames and changes of the type.
+Not here: the row's changes (`row_history.py`), its rows in mirrors (`table_at.py`), text (`row_texts.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from strata_cdc.past.row_history import HistoryChange, HistoryEvent
+from strata_cdc.past.timeline import UnknownChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from strata_cdc.past.row_history import HistoryLine
+    from strata_cdc.past.row_values import KnownValue
+    from strata_cdc.past.timeline import ChangeSpan
+
+Row = dict[str, Any]
+
+
+class Blame(Struct, frozen=True):
+    """One value of a row, and what gave it."""
+
+    column: str
+    value: Any
+    """As JSON has it."""
+    cause: HistoryChange | HistoryEvent | None
+    """The change of the row, or the statement on its table; None: the row had the value before the changes begin."""
+    doubt: str | None = None
+    """Why something else may have given it."""
+
+
+class _Given(Struct):
+    """What is known of one value so far."""
+
+    cause: HistoryChange | HistoryEvent | None
+    value: Any = None
+    has_value: bool = False
+    is_known: bool = False
+    """Whether the value is the one of now, not the one before `ddl`."""
+    doubt: str | None = None
+    ddl: HistoryEvent | None = None
+    """A DDL that may have changed the value since, if what it became is not known."""
+
+
+class RowBlame:
+    """The values of one row at the end of its changes.
+
+    Args:
+        lines: The history of the row (`history_of_key`), with all events of its table.
+        unlogged: Why the log may lack some changes of the row; None if it has all.
+    """
+
+    def __init__(self, lines: Iterable[HistoryLine], unlogged: str | None = None) -> None:
+        self._by_id: dict[int, _Given] = {}
+        self._may_be_gone = False
+        """Whether rows of partitions were removed or exchanged since its last change."""
+        for line in lines:
+            if isinstance(line, UnknownChanges):
+                self._doubt(line.reason)
+            elif isinstance(line, HistoryEvent):
+                self._take_event(line)
+            else:
+                self._take_change(line)
+        if unlogged is not None:
+            self._doubt(unlogged)
+
+    def values(self, span: ChangeSpan, row: Callable[[], Row | None]) -> list[Blame] | None:
+        """Each value, in the order of the columns; None if there is no such row.
+
+        Args:
+            span: The version of the row at the end.
+            row: Gives the row at the end as JSON values, from the mirror; called if the changes do not show all values.
+                None: there is no such row.
+
+        Raises:
+            StrataError: What `row` raises.
+        """
+        given = {number: self._by_id.get(number) for number in span.ids}
+        is_complete = all(one is not None and one.is_known for one in given.values())
+        needs_row = self._may_be_gone or not is_complete
+        found = row() if needs_row else None
+        if needs_row and found is None:
+            return None
+        blames = []
+        for column, number in span.ids_by_name.items():
+            one = given[number] or _Given(None)
+            value = one.value if found is None else found[column]
+            if one.ddl is not None or not one.is_known:
+                _resolve(one, value)
+            blames.append(Blame(column, value, one.cause, one.doubt))
+        return blames
+
+    def _take_change(self, line: HistoryChange) -> None:
+        self._may_be_gone = False
+        if line.op != "update":
+            self._by_id = {}
+        for column, number in line.span.ids_by_name.items():
+            one = self._by_id.get(number)
+            if one is not None and one.ddl is not None and column in (line.before or {}):
+                _resolve(one, (line.before or {})[column])
+            changed = line.changed.get(column)
+            if changed is not None:
+                known = changed.after
+                self._by_id[number] = _given(line, known)
+                continue
+            image = {**(line.before or {}), **(line.after or {})}
+            if line.after is not None and column in image:
+                one = self._by_id.setdefault(number, _Given(None))
+                one.value, one.has_value, one.is_known = image[column], True, True
+
+    def _take_event(self, line: HistoryEvent) -> None:
+        event = line.event
+        if event.removes_all:
+            self._by_id = {}
+            return
+        effect = event.effect
+        self._may_be_gone |= effect is not None and bool(effect.partitions)
+        for one in line.altered:
+            if one.is_new:
+                self._by_id[one.id] = _given(line, one.after)
+                continue
+            former = self._by_id.setdefault(one.id, _Given(None))
+            former.ddl, former.is_known = line, False
+            if one.after is not None:
+                _resolve(former, one.after.shown)
+
+    def _doubt(self, reason: str) -> None:
+        for one in self._by_id.values():
+            one.doubt = reason
+
+
+def _given(cause: HistoryChange | HistoryEvent, known: KnownValue | None) -> _Given:
+    return _Given(cause) if known is None else _Given(cause, known.shown, has_value=True, is_known=True)
+
+
+def _resolve(one: _Given, value: Any) -> None:
+    """A DDL gave the value if it is another one than before."""
+    if not one.has_value and one.ddl is not None:
+        one.doubt = "a later statement may have converted it"
+    elif one.has_value and _text(one.value) != _text(value):
+        one.cause, one.doubt = one.ddl, None
+    one.value, one.has_value, one.is_known, one.ddl = value, True, True, None
+
+
+def _text(value: Any) -> str | None:
+    """Numbers that become texts stay as they are."""
+    return None if value is None else str(value)

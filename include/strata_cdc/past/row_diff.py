@@ -1,0 +1,199 @@
+"""What differs between the rows of a table at two moments: rows that came, rows that went, and changed values. Columns
+are compared by their ids, whatever names and types they have.
+Not here: the rows at a moment (`table_at.py`), the changes between (`row_history.py`), text (`row_texts.py`)."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+
+from strata_cdc.mirrors.layout import key_names
+from strata_cdc.past.rows_as_json import json_columns, json_rows_of
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.tables.layout import column_name
+from strata_cdc.tables.state import row_codes
+from strata_cdc.tables.verbatim import verbatim_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from strata_cdc.past.timeline import ChangeSpan
+    from strata_cdc.schema.model.definition import Column
+
+    Ints = NDArray[np.int64]
+
+Row = dict[str, Any]
+_AT_ONCE = 4096
+
+
+class ColumnDifference(Struct, frozen=True):
+    """A column of one of the moments that the other has not, or has in another way."""
+
+    before: str | None
+    """Its name and type at the first moment; None if the table had no such column."""
+    after: str | None
+
+
+class MomentDifference(Struct, frozen=True):
+    """A row that is at only one of the moments, or whose values differ."""
+
+    before: Row | None
+    """The row at the first moment; None if it was not there. Of a changed row, the key and the values that differ, by
+    the names of then."""
+    after: Row | None
+    key: Row
+    """The values of its key, by the names of the second moment; of a row that is gone, by those of the first one. Of a
+    table without a key, empty."""
+
+    @property
+    def kind(self) -> str:
+        """`added`, `removed` or `changed`."""
+        if self.before is None:
+            return "added"
+        return "removed" if self.after is None else "changed"
+
+
+class MomentRows(Struct, frozen=True):
+    """The rows of a table at one moment."""
+
+    span: ChangeSpan
+    """The version that they have."""
+    rows: pa.Table
+    """In `exact_schema` (`tables/convert.py`); further columns do not count."""
+
+
+def column_differences(before: ChangeSpan, after: ChangeSpan) -> list[ColumnDifference]:
+    """The columns that differ, those of the second moment first."""
+    former = dict(zip(before.ids, before.definition.columns, strict=True))
+    found = []
+    for number, column in zip(after.ids, after.definition.columns, strict=True):
+        old = former.pop(number, None)
+        was = None if old is None else f"{old.name} {old.column_type}"
+        if was != f"{column.name} {column.column_type}":
+            found.append(ColumnDifference(was, f"{column.name} {column.column_type}"))
+    return [*found, *(ColumnDifference(f"{old.name} {old.column_type}", None) for old in former.values())]
+
+
+def row_differences(before: MomentRows, after: MomentRows) -> Iterator[MomentDifference]:
+    """The rows that differ, in the order of their keys as far as these can be compared: those that went or changed,
+    then those that came.
+
+    With a key at the second moment, rows are the same if they have the same values in its columns. Otherwise, rows are
+    the same if all of their values are; of equal rows, their numbers are compared. Only columns of both moments count.
+    """
+    both = [number for number in after.span.ids if number in before.span.ids]
+    names = {number: name for name, number in after.span.ids_by_name.items()}
+    key = [number for name in key_names(after.span.definition) for number in after.span.ids
+           if fold_name(names[number]) == name]  # fmt: skip
+    has_key = bool(key) and set(key) <= set(both)
+    if not both:
+        yield from _alone(before, np.arange(before.rows.num_rows), is_gone=True)
+        yield from _alone(after, np.arange(after.rows.num_rows), is_gone=False)
+        return
+    codes = _codes(before, after, key if has_key else both)
+    if not has_key:
+        yield from _of_whole_rows(before, after, *codes)
+        return
+    old, new = _pairs(*codes)
+    gone, came = np.setdiff1d(np.arange(before.rows.num_rows), old), np.setdiff1d(np.arange(after.rows.num_rows), new)
+    yield from chain(_alone(before, gone, is_gone=True), _changed(before, after, old, new, both, key))
+    yield from _alone(after, came, is_gone=False)
+
+
+def _codes(before: MomentRows, after: MomentRows, ids: Sequence[int]) -> tuple[Ints, Ints]:
+    """For the rows of both moments, numbers that are equal exactly if the values of some columns are."""
+    columns = []
+    for number in ids:
+        one, other = _comparable(before, after, number)
+        columns.append(pa.chunked_array([*one.chunks, *other.chunks], one.type))
+    codes = row_codes(pa.table(columns, names=[str(at) for at in range(len(columns))]))
+    return codes[: before.rows.num_rows], codes[before.rows.num_rows :]
+
+
+def _comparable(before: MomentRows, after: MomentRows, number: int) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The values of a column at both moments, in one type."""
+    (old, one), (new, other) = (_values(side, number) for side in (before, after))
+    if old.column_type == new.column_type and one.type == other.type and not _has_texts(before, old, after, new):
+        return one, other
+    texts = [
+        pa.chunked_array([[None if value is None else str(value) for value in json_columns(
+            side.rows, side.span.definition, [column.name])[0]]], pa.string())
+        for side, column in ((before, old), (after, new))
+    ]  # fmt: skip
+    return texts[0], texts[1]
+
+
+def _has_texts(before: MomentRows, old: Column, after: MomentRows, new: Column) -> bool:
+    """Whether a column has values that its type does not hold."""
+    for side, column in ((before, old), (after, new)):
+        name = verbatim_names(side.span.definition).get(column.name)
+        if name is not None and side.rows[name].null_count < side.rows.num_rows:
+            return True
+    return False
+
+
+def _values(side: MomentRows, number: int) -> tuple[Column, pa.ChunkedArray]:
+    column = side.span.definition.columns[side.span.ids.index(number)]
+    return column, side.rows[column_name(column.name)]
+
+
+def _pairs(before: Ints, after: Ints) -> tuple[Ints, Ints]:
+    """The numbers of the rows that are at both moments; keys are unique."""
+    _, old, new = np.intersect1d(before, after, return_indices=True)
+    order = np.argsort(old)
+    return old[order], new[order]
+
+
+def _changed(
+    before: MomentRows, after: MomentRows, old: Ints, new: Ints, both: Sequence[int], key: Sequence[int]
+) -> Iterator[MomentDifference]:
+    one = MomentRows(before.span, before.rows.take(pa.array(old)))
+    other = MomentRows(after.span, after.rows.take(pa.array(new)))
+    differs = {}
+    for number in both:
+        if number not in key:
+            codes = _codes(one, other, [number])
+            differs[number] = codes[0] != codes[1]
+    places = np.flatnonzero(np.logical_or.reduce(list(differs.values()))) if differs else np.empty(0, np.int64)
+    former = {number: name for name, number in before.span.ids_by_name.items()}
+    now = {number: name for name, number in after.span.ids_by_name.items()}
+    for begin in range(0, len(places), _AT_ONCE):
+        some = places[begin : begin + _AT_ONCE]
+        olds = json_rows_of(one.rows.take(pa.array(some)), before.span.definition)
+        news = json_rows_of(other.rows.take(pa.array(some)), after.span.definition)
+        for at, old_row, new_row in zip(some.tolist(), olds, news, strict=True):
+            changed = [number for number in differs if differs[number][at]]
+            yield MomentDifference(
+                {former[number]: old_row[former[number]] for number in changed},
+                {now[number]: new_row[now[number]] for number in changed},
+                {now[number]: new_row[now[number]] for number in key},
+            )
+
+
+def _alone(side: MomentRows, places: Ints, *, is_gone: bool) -> Iterator[MomentDifference]:
+    """Rows of one of the moments: of the first one, if they are gone."""
+    definition = side.span.definition
+    keys = key_names(definition)
+    names = [column.name for column in definition.columns if fold_name(column.name) in keys]
+    for begin in range(0, len(places), _AT_ONCE):
+        for row in json_rows_of(side.rows.take(pa.array(places[begin : begin + _AT_ONCE])), definition):
+            of_key = {name: row[name] for name in names}
+            yield MomentDifference(row, None, of_key) if is_gone else MomentDifference(None, row, of_key)
+
+
+def _of_whole_rows(before: MomentRows, after: MomentRows, one: Ints, other: Ints) -> Iterator[MomentDifference]:
+    """Of each kind of equal rows, as many as the other moment has fewer of."""
+    size = int(max(one.max(initial=-1), other.max(initial=-1))) + 1
+    more = np.bincount(one, minlength=size) - np.bincount(other, minlength=size)
+    for side, codes, sign in ((before, one, 1), (after, other, -1)):
+        left = np.maximum(more * sign, 0)
+        order = np.argsort(codes, kind="stable")
+        starts = np.searchsorted(codes[order], codes[order])
+        chosen = np.sort(order[np.arange(len(order)) - starts < left[codes[order]]])
+        yield from _alone(side, chosen, is_gone=sign > 0)

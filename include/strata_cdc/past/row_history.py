@@ -1,0 +1,268 @@
+"""The history of rows: each change of the rows that had a key, or that met a condition, and what happened to their
+table between.
+Not here: which rows had a key (`row_paths.py`), whose value each column has (`row_blame.py`), text (`row_texts.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from strata_cdc.changes.arrow import BEFORE
+from strata_cdc.clock import to_micros
+from strata_cdc.mirrors.layout import key_names
+from strata_cdc.past.client_statements import ClientStatement
+from strata_cdc.past.row_values import AlteredValue, KnownValue, RowValues
+from strata_cdc.past.timeline import TableEvent, UnknownChanges
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.tables.layout import column_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata_cdc.past.client_statements import ClientStatements
+    from strata_cdc.past.row_paths import RowPaths
+    from strata_cdc.past.table_changes import TableChangeBatch, TableChanges
+    from strata_cdc.past.timeline import ChangeSpan, TableTimeline
+
+Image = dict[str, Any]
+
+
+class ChangedValue(Struct, frozen=True):
+    """A value that a change gave."""
+
+    id: int
+    """The column's id."""
+    before: KnownValue | None
+    """None: there was none, or it is not known."""
+    after: KnownValue | None
+    """None: the row is gone."""
+    difference: str | None = None
+    """Of a document of which the log has only the change: the change."""
+
+
+class HistoryChange(Struct, frozen=True):
+    """A change of one row."""
+
+    op: str
+    seq: int
+    row: int
+    gtid: str | None
+    committed_at: int
+    """Microseconds UTC."""
+    binlog_file: str
+    binlog_pos: int
+    span: ChangeSpan
+    """The version under which it was written."""
+    before: Image | None
+    """The image before it, as it was logged: a partial image has only some columns. JSON values."""
+    after: Image | None
+    key: Image
+    """The columns that identify the row, afterwards; of a delete, before it. Empty for a table without a key."""
+    changed: dict[str, ChangedValue]
+    """The values that it changed, by the names of then; of an insert, all."""
+    number: int = 0
+    """Which of the rows that had the key it is a change of, from 1 in the order in which they first appear."""
+    is_first: bool = False
+    """Whether it is the row's first change, and not its insert: the row is older than the changes."""
+    statement: ClientStatement = ClientStatement()
+
+
+class HistoryEvent(Struct, frozen=True):
+    """A statement on the table."""
+
+    event: TableEvent
+    altered: tuple[AlteredValue, ...] = ()
+    """What it did to the row's values, if a row is there."""
+
+
+HistoryLine = HistoryChange | HistoryEvent | UnknownChanges
+
+
+class HistoryRequest(Struct, frozen=True):
+    """What is asked of the changes of a table."""
+
+    changes: TableChanges
+    timeline: TableTimeline
+    statements: ClientStatements | None = None
+    """None: without the clients' statements."""
+    all_events: bool = False
+    """Whether events of the table before the first change are wanted, too."""
+
+
+def history_of_key(asked: HistoryRequest, paths: RowPaths) -> Iterator[HistoryLine]:
+    """The changes of the rows that had a key, in order, with the events of their table from their first change on.
+
+    Args:
+        asked: The changes.
+        paths: The rows.
+
+    Raises:
+        StrataError: As for `TableChanges.read`.
+    """
+    rows = _Rows(asked, paths)
+    for part in asked.changes.read(asked.timeline, paths.filter):
+        if isinstance(part, TableEvent):
+            yield from rows.take_event(part)
+        elif isinstance(part, UnknownChanges):
+            yield part
+        else:
+            for some in part.pieces():
+                yield from rows.take_changes(some)
+
+
+def history_of_filter(asked: HistoryRequest, wanted: Any) -> Iterator[HistoryLine]:
+    """The changes that a filter wants, in order, with the events of the table from the first of them on.
+
+    Args:
+        asked: The changes.
+        wanted: The filter.
+
+    Raises:
+        StrataError: As for `TableChanges.read`.
+    """
+    has_begun = False
+    for part in asked.changes.read(asked.timeline, wanted):
+        if isinstance(part, TableEvent):
+            if has_begun:
+                yield HistoryEvent(part)
+        elif isinstance(part, UnknownChanges):
+            yield part
+        else:
+            has_begun = True
+            names = tuple(key_names(part.span.definition))
+            for some in part.pieces():
+                for line in _lines(asked, some):
+                    yield line.made(RowValues(), some, _key(line, names))
+
+
+class _Row(Struct):
+    """What is known of a row so far."""
+
+    number: int
+    values: RowValues
+    is_there: bool = True
+
+
+class _Rows:
+    """The rows of a key, as they are at one place of the stream."""
+
+    def __init__(self, asked: HistoryRequest, paths: RowPaths) -> None:
+        self._asked, self._paths = asked, paths
+        self._rows: dict[int, _Row] = {}
+        self._held: list[HistoryEvent] = []
+        """What happened while no row was there: it is shown if another row of the key follows."""
+
+    def take_event(self, event: TableEvent) -> Iterator[HistoryLine]:
+        """A statement on the table."""
+        is_shown = self._asked.all_events or any(row.is_there for row in self._rows.values())
+        if self._rows or self._asked.all_events:
+            self._held.append(HistoryEvent(event, self._altered(event)))
+        if is_shown:
+            yield from self._held
+            self._held = []
+
+    def take_changes(self, batch: TableChangeBatch) -> Iterator[HistoryLine]:
+        """Changes, those of other rows among them."""
+        names = tuple(column.name for column in self._paths.columns.columns_in(batch.span) or ())
+        for line, (before, after) in zip(_lines(self._asked, batch), _keys(batch, self._paths), strict=True):
+            key = after if line.op == "insert" else before
+            found = self._paths.row_of(key, (line.seq, line.row))
+            if found is None:
+                continue
+            is_first = found not in self._rows and line.op != "insert"
+            row = self._rows.setdefault(found, _Row(len(self._rows) + 1, RowValues()))
+            row.is_there = line.op != "delete"
+            yield from self._held
+            self._held = []
+            yield line.made(row.values, batch, _key(line, names), row.number, is_first=is_first)
+
+    def _altered(self, event: TableEvent) -> tuple[AlteredValue, ...]:
+        """Takes all rows through an event; gives what it did to the newest of them, if that is there."""
+        newest = () if self._rows else tuple(RowValues().alter(event))
+        for row in self._rows.values():
+            if event.removes_all:
+                row.is_there, row.values = False, RowValues()
+            found = tuple(row.values.alter(event))
+            newest = found if row.is_there else ()
+        return newest
+
+
+def _keys(batch: TableChangeBatch, paths: RowPaths) -> Iterator[tuple[Any, Any]]:
+    """The key before and after each change, as texts."""
+    span, changes = batch.span, batch.changes
+    images = changes[BEFORE].combine_chunks()
+    befores, afters = [], []
+    for column in paths.columns.columns_in(span) or ():
+        name = column_name(column.name)
+        before = images.field(images.type.get_field_index(name))
+        befores.append(before)
+        afters.append(pc.coalesce(changes[name].combine_chunks(), before))
+    return zip(paths.columns.texts(span, befores), paths.columns.texts(span, afters), strict=True)
+
+
+class _Line(Struct, frozen=True):
+    """A change as it was logged."""
+
+    op: str
+    seq: int
+    row: int
+    gtid: str | None
+    committed_at: int
+    binlog_file: str
+    binlog_pos: int
+    before: Image | None
+    after: Image | None
+    differences: dict[str, str]
+    at: int
+    statement: ClientStatement
+
+    def made(
+        self, values: RowValues, batch: TableChangeBatch, key: Image, number: int = 0, *, is_first: bool = False
+    ) -> HistoryChange:
+        """The change, and what it changed; the values of its row become those after it."""
+        span = batch.span
+        if self.op == "insert":
+            values.by_id = {}
+        if self.before is not None:
+            values.take_image(span, self.before, batch.changes, self.at, is_before=True)
+        former = dict(values.by_id)
+        if self.after is None:
+            values.by_id = {}
+        else:
+            values.take_image(span, self.after, batch.changes, self.at, is_before=False)
+        changed = {} if self.after is None else self._changed(span, former, values)
+        return HistoryChange(
+            self.op, self.seq, self.row, self.gtid, self.committed_at, self.binlog_file, self.binlog_pos, span,
+            self.before, self.after, key, changed, number, is_first, self.statement,
+        )  # fmt: skip
+
+    def _changed(self, span: ChangeSpan, former: dict[int, KnownValue], values: RowValues) -> dict[str, ChangedValue]:
+        changed = {}
+        for column, number in span.ids_by_name.items():
+            before, after = former.get(number), values.by_id.get(number)
+            if column in self.differences:
+                values.by_id.pop(number, None)
+                changed[column] = ChangedValue(number, before, None, self.differences[column])
+            elif self.op == "insert" or (
+                column in (self.after or {}) and (before is None or after is None or before.shown != after.shown)
+            ):
+                changed[column] = ChangedValue(number, before, after)
+        return changed
+
+
+def _lines(asked: HistoryRequest, batch: TableChangeBatch) -> Iterator[_Line]:
+    befores, afters, differences = batch.images()
+    names = ("_op", "_seq", "_row", "_gtid", "_committed_at", "_binlog_file", "_binlog_pos")
+    facts = zip(*(batch.changes[name].to_pylist() for name in names), strict=True)
+    images = zip(facts, befores, afters, differences, strict=True)
+    for at, ((op, seq, row, gtid, time, file, pos), before, after, difference) in enumerate(images):
+        known = ClientStatement() if asked.statements is None else asked.statements.of(seq, gtid, file, pos)
+        yield _Line(op, seq, row, gtid, to_micros(time), file, pos, before, after, difference, at, known)
+
+
+def _key(line: _Line, names: tuple[str, ...]) -> Image:
+    images = {**(line.before or {}), **(line.after or {})}
+    by_name = {fold_name(name): (name, value) for name, value in images.items()}
+    return dict(by_name[fold_name(name)] for name in names if fold_name(name) in by_name)

@@ -1,0 +1,279 @@
+"""Which rows had a key, and under which keys they were from their beginning to their end: an UPDATE of the key moves a
+row, a DELETE or TRUNCATE ends it, and the next INSERT of the key is another row.
+Not here: what changed in them (`row_history.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from strata_cdc.changes.arrow import BEFORE
+from strata_cdc.errors import Usage
+from strata_cdc.mirrors.layout import key_names
+from strata_cdc.past.change_filters import KeyFilter
+from strata_cdc.past.key_texts import texts_of_values, values_of_texts
+from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
+from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.row_effects import EffectKind
+from strata_cdc.tables.layout import column_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from strata_cdc.past.table_changes import TableChanges
+    from strata_cdc.past.timeline import TableTimeline
+    from strata_cdc.schema.model.definition import Column
+
+Key = tuple[str, ...]
+"""The values of a key's columns as texts (`key_texts.py`)."""
+Place = tuple[int, int]
+"""`_seq` and `_row` of a change; a row of -1 is before the changes of the transaction."""
+
+_AFTER_ALL: Final = (1 << 62, 0)
+_LAST_ROW: Final = 1 << 62
+MOST_KEYS: Final = 200
+"""Keys under which the rows of one key are followed."""
+
+
+class KeyColumns(Struct, frozen=True):
+    """The columns that identify a row of a table."""
+
+    names: tuple[str, ...]
+    ids: tuple[int, ...]
+    all_ids: frozenset[int]
+    """The ids of all columns of the table at the end."""
+
+    def ids_in(self, span: ChangeSpan) -> tuple[int, ...] | None:
+        """The columns in another version; None if it lacks some of them. Of a table that was dropped and made again
+        under its name, no column is the same: then the key of that version counts."""
+        if set(self.ids) <= set(span.ids):
+            return self.ids
+        if self.all_ids.isdisjoint(span.ids) and len(key_names(span.definition)) == len(self.ids):
+            return key_columns_of(span).ids
+        return None
+
+    def columns_in(self, span: ChangeSpan) -> list[Column] | None:
+        """The same as definitions."""
+        ids = self.ids_in(span)
+        of = dict(zip(span.ids, span.definition.columns, strict=True))
+        return None if ids is None else [of[number] for number in ids]
+
+    def texts(self, span: ChangeSpan, columns: Sequence[pa.Array]) -> list[Key]:
+        """The keys of rows, from the columns in the types of a version.
+
+        Args:
+            span: The version.
+            columns: The values, in the order of the key.
+        """
+        kinds = self.columns_in(span) or []
+        texts = [texts_of_values(kind, column) for kind, column in zip(kinds, columns, strict=True)]
+        return [tuple(text or "" for text in row) for row in zip(*texts, strict=True)]
+
+
+def key_columns_of(span: ChangeSpan) -> KeyColumns:
+    """The columns that identify a row of a version.
+
+    Raises:
+        Usage: The table has no key.
+    """
+    names = key_names(span.definition)
+    if not names:
+        raise Usage(
+            "the table has no primary key, and no unique key without NULL: nothing identifies a row",
+            table=str(span.name),
+            remedy="Choose changes by a condition: `--where \"name = 'a'\"`.",
+        )
+    by_name = {fold_name(column.name): (column.name, at) for column, at in
+               zip(span.definition.columns, span.ids, strict=True)}  # fmt: skip
+    found = [by_name[name] for name in names]
+    return KeyColumns(tuple(name for name, _ in found), tuple(number for _, number in found), frozenset(span.ids))
+
+
+def key_of_words(span: ChangeSpan, words: Sequence[str]) -> Key:
+    """A key from the words of a command, one for each column.
+
+    Raises:
+        Usage: There are more or fewer words than columns, or one of them is no value of its column.
+    """
+    columns = key_columns_of(span)
+    shown = ", ".join(columns.names)
+    if len(words) != len(columns.names):
+        raise Usage(
+            f"the key has {len(columns.names)} columns ({shown}), and {len(words)} values are given",
+            table=str(span.name),
+            remedy="Give one value for each, in this order.",
+        )
+    found = []
+    for name, word in zip(columns.names, words, strict=True):
+        column = span.definition.column(name)
+        values = pa.array([]) if column is None else values_of_texts(column, [word])
+        if column is None or not len(values):
+            kind = "" if column is None else column.column_type
+            raise Usage(f"{word!r} is no value of {name}, which is {kind}", table=str(span.name))
+        found.append(texts_of_values(column, values)[0] or "")
+    return tuple(found)
+
+
+class RowPaths(Struct, frozen=True):
+    """The rows that ever had a key."""
+
+    columns: KeyColumns
+    keys: tuple[Key, ...]
+    """All keys under which they were."""
+    segments: dict[Key, list[tuple[Place, Place, int]]]
+    """By key: from which place to which one it was the key of which row, ends included."""
+    wanted: frozenset[int]
+    """The numbers of the rows."""
+
+    def row_of(self, key: Key, place: Place) -> int | None:
+        """The row that had a key at a place; None if it is none of the rows."""
+        for first, last, row in reversed(self.segments.get(key, ())):
+            if first <= place <= last:
+                return row if row in self.wanted else None
+        return None
+
+    def row_at_end(self, key: Key) -> int | None:
+        """The row that has a key at the end of the timeline; None if there is none, as far as the log shows."""
+        return next((row for _, last, row in self.segments.get(key, ()) if last == _AFTER_ALL), None)
+
+    @property
+    def filter(self) -> KeyFilter:
+        """The changes of these keys."""
+        return KeyFilter(self.columns.columns_in, self.keys)
+
+
+def row_paths(changes: TableChanges, timeline: TableTimeline, columns: KeyColumns, key: Key) -> RowPaths:
+    """The rows of a table that ever had a key within a timeline, each with all of its keys.
+
+    Args:
+        changes: The changes of the source's tables.
+        timeline: The table, and the range.
+        columns: The columns of the key.
+        key: The key.
+
+    Raises:
+        Usage: The rows had more than `MOST_KEYS` keys.
+        StrataError: As for `TableChanges.read`.
+    """
+    keys = {key}
+    while True:
+        walk = _walked(changes, timeline, columns, keys)
+        wanted, more = walk.end(key)
+        if not more:
+            return RowPaths(columns, tuple(sorted(keys)), walk.segments, wanted)
+        keys |= more
+        if len(keys) > MOST_KEYS:
+            raise Usage(
+                f"the rows that had this key have had more than {MOST_KEYS} keys",
+                table=str(timeline.table),
+                remedy="Name a shorter time (`--from`, `--to`).",
+            )
+
+
+def _walked(changes: TableChanges, timeline: TableTimeline, columns: KeyColumns, keys: set[Key]) -> _Walk:
+    walk = _Walk(keys, (timeline.after, -1))
+    chosen = KeyFilter(columns.columns_in, sorted(keys))
+    for part in timeline.parts:
+        if isinstance(part, ChangeSpan):
+            for piece in changes.looked_at(part, chosen):
+                for place, before, after in _moves(piece, part, columns):
+                    walk.take(place, before, after)
+        elif isinstance(part, UnknownChanges):
+            walk.doubt((part.until, _LAST_ROW))
+        else:
+            walk.take_event(part)
+    return walk
+
+
+def _may_bring_rows(event: TableEvent) -> bool:
+    effect = event.effect
+    return effect is not None and (effect.brings_rows or effect.kind in {EffectKind.EXCHANGE, EffectKind.READ_AGAIN})
+
+
+def _moves(piece: pa.Table, span: ChangeSpan, columns: KeyColumns) -> Iterator[tuple[Place, Key | None, Key | None]]:
+    """The changes that begin, end or move a row: place, key before and key after."""
+    names = [column_name(column.name) for column in columns.columns_in(span) or ()]
+    images = piece[BEFORE].combine_chunks()
+    befores = [images.field(images.type.get_field_index(name)) for name in names]
+    afters = [pc.coalesce(piece[name].combine_chunks(), before) for name, before in zip(names, befores, strict=True)]
+    op = piece["_op"].combine_chunks()
+    chosen = pc.not_equal(op, "update")
+    for before, after in zip(befores, afters, strict=True):
+        chosen = pc.or_(chosen, pc.fill_null(pc.not_equal(before, after), fill_value=False))
+    at = pc.indices_nonzero(chosen)
+    keys = [columns.texts(span, [one.take(at) for one in image]) for image in (befores, afters)]
+    places = zip(piece["_seq"].take(at).to_pylist(), piece["_row"].take(at).to_pylist(), strict=True)
+    for place, kind, before, after in zip(places, op.take(at).to_pylist(), *keys, strict=True):
+        yield place, None if kind == "insert" else before, None if kind == "delete" else after
+
+
+class _Walk:
+    """Follows the rows of some keys through a timeline."""
+
+    def __init__(self, keys: set[Key], begin: Place) -> None:
+        self._keys = keys
+        self._open: dict[Key, tuple[Place, int]] = {}
+        self._count = 0
+        self._came: dict[int, Key] = {}
+        self._went: dict[int, Key] = {}
+        self.segments: dict[Key, list[tuple[Place, Place, int]]] = {}
+        self.doubt(begin)
+
+    def doubt(self, place: Place) -> None:
+        """There may be rows from here on whose INSERT is not among the changes."""
+        for key in self._keys - self._open.keys():
+            self._begin(key, place, self._new())
+
+    def remove_all(self, place: Place) -> None:
+        """All rows end."""
+        for key in list(self._open):
+            self._end(key, place)
+
+    def take_event(self, event: TableEvent) -> None:
+        """A statement on the table."""
+        if event.removes_all:
+            self.remove_all((event.seq, -1))
+        elif _may_bring_rows(event):
+            self.doubt((event.seq, -1))
+
+    def take(self, place: Place, before: Key | None, after: Key | None) -> None:
+        """A change that begins, ends or moves a row."""
+        row = None
+        if before in self._keys and before is not None:
+            row = self._end(before, place)
+        if after is None:
+            return
+        if row is None:
+            row = self._new()
+            if before is not None:
+                self._came[row] = before
+        if after not in self._keys:
+            self._went[row] = after
+            return
+        self._end(after, place)
+        self._begin(after, place, row)
+
+    def end(self, key: Key) -> tuple[frozenset[int], set[Key]]:
+        """The rows that had a key, and the keys before and after that of them which were not followed."""
+        for one in list(self._open):
+            self._end(one, _AFTER_ALL)
+        rows = frozenset(row for _, _, row in self.segments.get(key, ()))
+        moved = {moves[row] for moves in (self._came, self._went) for row in rows if row in moves}
+        return rows, moved - self._keys
+
+    def _new(self) -> int:
+        self._count += 1
+        return self._count
+
+    def _begin(self, key: Key, place: Place, row: int) -> None:
+        self._open[key] = place, row
+
+    def _end(self, key: Key, place: Place) -> int | None:
+        found = self._open.pop(key, None)
+        if found is None:
+            return None
+        self.segments.setdefault(key, []).append((found[0], place, found[1]))
+        return found[1]

@@ -1,0 +1,283 @@
+"""The history of rows, whose values they have, and what differs between moments: as JSON objects, and as text.
+Not here: the answers (`rows.py`), printing (`cli/row.py`)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from strata_cdc.clock import from_micros
+from strata_cdc.errors import one_line
+from strata_cdc.past.row_history import HistoryChange, HistoryEvent
+from strata_cdc.schema.model.types import TypeKind, parse_column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata_cdc.past.client_statements import ClientStatement
+    from strata_cdc.past.row_blame import Blame
+    from strata_cdc.past.row_diff import MomentDifference
+    from strata_cdc.past.row_history import ChangedValue, HistoryLine
+    from strata_cdc.past.row_values import AlteredValue, KnownValue
+    from strata_cdc.past.rows import BlamedRow, TableDiff
+    from strata_cdc.past.timeline import TableEvent, UnknownChanges
+    from strata_cdc.schema.model.definition import Column, TableDefinition
+
+Line = dict[str, Any]
+_LONGEST: Final = 300
+"""Characters of a value or a statement in text; JSON has all of them."""
+
+# JSON ---------------------------------------------------------------------------------------------
+
+
+def history_object(line: HistoryLine) -> Line:
+    """A line of a history: `kind` is `change` (in the form of `strata decode`, and more), `schema` or `unknown`."""
+    if isinstance(line, HistoryChange):
+        return _change_object(line)
+    if isinstance(line, HistoryEvent):
+        return _event_object(line)
+    name = {"database": line.name.database, "table": line.name.table}
+    return {"kind": "unknown", "after": line.after, "until": line.until, **name, "reason": line.reason}
+
+
+def blame_objects(row: BlamedRow) -> Iterator[Line]:
+    """An object for each column of a row."""
+    for one in row.values:
+        found: Line = {"database": row.table.database, "table": row.table.table, "key": row.key}
+        found |= {"column": one.column, "value": one.value, "given_by": _cause_kind(one)}
+        if one.cause is not None:
+            cause = history_object(one.cause)
+            found["cause"] = {name: cause[name] for name in cause if name not in {"before", "after", "changed"}}
+        if one.doubt is not None:
+            found["doubt"] = one.doubt
+        yield found
+
+
+def diff_objects(diff: TableDiff) -> Iterator[Line]:
+    """First an object of kind `tables` about both moments, then one for each row that differs: `added`, `removed` or
+    `changed`."""
+    columns = [{"before": one.before, "after": one.after} for one in diff.columns]
+    names = {"before": None if diff.before is None else str(diff.before.name), "after": str(diff.after.name)}
+    moments = {"first": diff.first.seq, "second": diff.second.seq}
+    yield {"kind": "tables", **names, **moments, "columns": columns}
+    for row in diff.rows:
+        found: Line = {"kind": row.kind, "key": row.key}
+        if row.before is not None:
+            found["before"] = row.before
+        if row.after is not None:
+            found["after"] = row.after
+        yield found
+
+
+def _change_object(line: HistoryChange) -> Line:
+    name = line.span.name
+    found: Line = {"kind": "change", "gtid": line.gtid, "seq": line.seq, "row": line.row}
+    found |= {"database": name.database, "table": name.table, "op": line.op}
+    found |= {"before": line.before, "after": line.after}
+    found |= {"committed_at": _time_text(line.committed_at), "file": line.binlog_file, "offset": line.binlog_pos}
+    found |= {"schema_version": line.span.version_id, "key": line.key, "row_number": line.number}
+    found["changed"] = {column: _changed_object(value) for column, value in line.changed.items()}
+    found |= {"statement": line.statement.text}
+    if line.statement.unknown is not None:
+        found["statement_unknown"] = line.statement.unknown
+    if line.is_first:
+        found["is_older"] = True
+    return found
+
+
+def _changed_object(value: ChangedValue) -> Line:
+    """Without `before` or `after`, that value is not known."""
+    found: Line = {}
+    if value.before is not None:
+        found["before"] = value.before.shown
+    if value.after is not None:
+        found["after"] = value.after.shown
+    if value.difference is not None:
+        found["difference"] = value.difference
+    return found
+
+
+def _event_object(line: HistoryEvent) -> Line:
+    event = line.event
+    found: Line = {"kind": "schema", "gtid": event.gtid, "seq": event.seq}
+    found |= {"database": event.name.database, "table": event.name.table, "statement": event.statement}
+    found |= {"committed_at": _time_text(event.committed_at), "file": event.binlog_file, "offset": event.binlog_pos}
+    found |= {"effect": _effect(event), "removes_rows": event.removes_all}
+    if event.came_from is not None:
+        found["renamed_from"] = str(event.came_from)
+    found["altered"] = {one.column: _altered_object(one) for one in line.altered}
+    return found
+
+
+def _altered_object(one: AlteredValue) -> Line:
+    found: Line = {}
+    if one.before is not None:
+        found["before"] = one.before.shown
+    if one.after is not None:
+        found["after"] = one.after.shown
+    return found
+
+
+# Text ---------------------------------------------------------------------------------------------
+
+
+def history_text(line: HistoryLine, *, shows_number: bool) -> Iterator[str]:
+    """The lines of text for a line of a history.
+
+    Args:
+        line: The line.
+        shows_number: Whether the number of the row is shown, because several rows had the key.
+    """
+    if isinstance(line, HistoryChange):
+        yield from _change_text(line, shows_number=shows_number)
+    elif isinstance(line, HistoryEvent):
+        yield from _event_text(line)
+    else:
+        yield unknown_text(line)
+
+
+def unknown_text(line: UnknownChanges) -> str:
+    """Why changes are not known."""
+    if line.after >= line.until:
+        return f"after transaction {line.after:,}, not known: {one_line(line.reason)}"
+    return f"transactions {line.after + 1:,} to {line.until:,} are not known: {one_line(line.reason)}"
+
+
+def cause_text(one: Blame) -> str:
+    """What gave a value: when, what, where."""
+    if one.cause is None:
+        found = "from before the changes begin"
+    elif isinstance(one.cause, HistoryChange):
+        found = f"{one.cause.op.upper()}  {_time_shown(one.cause.committed_at)}  {_place(one.cause)}"
+    else:
+        event = one.cause.event
+        found = f"DDL  {_time_shown(event.committed_at)}  {_place_of_event(event)}"
+    return found if one.doubt is None else f"{found}  (or something else: {one_line(one.doubt)})"
+
+
+def cause_statement(one: Blame) -> str:
+    """The statement that gave a value, or why its text is not known."""
+    if one.cause is None:
+        return ""
+    if isinstance(one.cause, HistoryEvent):
+        return _cut(one.cause.event.statement or "no statement in the log")
+    return _statement(one.cause.statement)
+
+
+def value_text(value: Any, column: Column | None = None) -> str:
+    """A value for people: NULL and numbers without quotes."""
+    if value is None:
+        return "NULL"
+    if not isinstance(value, str):
+        return _cut(json.dumps(value))
+    is_number = column is not None and parse_column_type(column.column_type).kind is TypeKind.DECIMAL
+    return value if is_number else _cut("'" + value.replace("'", "''") + "'")
+
+
+def difference_text(row: MomentDifference, before: TableDefinition, after: TableDefinition) -> Iterator[str]:
+    """The lines of text for a row that differs.
+
+    Args:
+        row: The row.
+        before: The table's definition at the first moment.
+        after: Its definition at the second one.
+    """
+    sign = {"added": "+", "removed": "-", "changed": "~"}[row.kind]
+    if row.before is not None and row.after is not None:
+        yield f"{sign} {_row_text(row.key, after)}"
+        for (old_name, old), (name, new) in zip(row.before.items(), row.after.items(), strict=True):
+            was = "" if old_name == name else f" (was {old_name})"
+            yield (
+                f"    {name}{was}  {value_text(old, before.column(old_name))} -> {value_text(new, after.column(name))}"
+            )
+    elif row.before is None:
+        yield f"{sign} {_row_text(row.after or {}, after)}"
+    else:
+        yield f"{sign} {_row_text(row.before, before)}"
+
+
+def _row_text(row: dict[str, Any], definition: TableDefinition) -> str:
+    return ", ".join(f"{name} {value_text(value, definition.column(name))}" for name, value in row.items())
+
+
+def _change_text(line: HistoryChange, *, shows_number: bool) -> Iterator[str]:
+    number = f"  row {line.number}" if shows_number else ""
+    older = "  (the row is older than the changes)" if line.is_first else ""
+    yield f"{_time_shown(line.committed_at)}  {line.op.upper()}{number}  {_place(line)}{older}"
+    definition = line.span.definition
+    for name, value in line.key.items():
+        if name not in line.changed:
+            yield f"  {name}  {value_text(value, definition.column(name))}"
+    for column, changed in line.changed.items():
+        if changed.difference is not None:
+            yield f"  {column}  changed in part: {_cut(changed.difference)}"
+            continue
+        kind = definition.column(column)
+        after = _known_text(changed.after, kind, "not logged")
+        if line.op == "insert":
+            yield f"  {column}  {after}"
+        else:
+            yield f"  {column}  {_known_text(changed.before, kind, 'not logged')} -> {after}"
+    yield f"  {_statement(line.statement)}"
+
+
+def _event_text(line: HistoryEvent) -> Iterator[str]:
+    event = line.event
+    statement = _cut(event.statement or "another definition, and no statement in the log")
+    yield f"{_time_shown(event.committed_at)}  DDL  {_place_of_event(event)}"
+    yield f"  {statement}"
+    effect = _effect(event)
+    if effect:
+        yield f"  rows: {one_line(effect)}"
+    for one in line.altered:
+        kind = None if event.after is None else event.after.definition.column(one.column)
+        before = "" if one.is_new else f"{_known_text(one.before, kind, 'not known')} -> "
+        yield f"  {one.column}  {before}{_known_text(one.after, kind, 'not known')}"
+
+
+def _known_text(value: KnownValue | None, column: Column | None, otherwise: str) -> str:
+    return otherwise if value is None else value_text(value.shown, column)
+
+
+def _effect(event: TableEvent) -> str:
+    if event.after is None and event.effect is None:
+        return "the table is gone"
+    found = "" if event.effect is None or event.makes_table else event.effect.text
+    renamed = "" if event.came_from is None else f"the table was {event.came_from}"
+    return "; ".join(filter(None, (found, renamed)))
+
+
+def _place(line: HistoryChange) -> str:
+    where = f"{line.binlog_file} @ {line.binlog_pos}"
+    return f"{line.gtid or f'transaction {line.seq}'}  {where}  {line.span.name}, version {line.span.version_id}"
+
+
+def _place_of_event(event: TableEvent) -> str:
+    position = "" if event.binlog_pos is None else f" @ {event.binlog_pos}"
+    where = f"  {event.binlog_file}{position}" if event.binlog_file else ""
+    return f"{event.gtid or f'transaction {event.seq}'}{where}  {event.name}"
+
+
+def _statement(statement: ClientStatement) -> str:
+    if statement.text is not None:
+        return _cut(statement.text)
+    return f"statement: {_cut(statement.unknown)}" if statement.unknown else ""
+
+
+def _cause_kind(one: Blame) -> str:
+    if one.cause is None:
+        return "before"
+    return "change" if isinstance(one.cause, HistoryChange) else "schema"
+
+
+def _time_text(micros: int) -> str | None:
+    return f"{from_micros(micros):%Y-%m-%dT%H:%M:%S.%f}Z" if micros else None
+
+
+def _time_shown(micros: int) -> str:
+    return f"{from_micros(micros):%Y-%m-%d %H:%M:%S.%f}" if micros else "time not known"
+
+
+def _cut(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}... ({len(text):,} characters)"

@@ -1,0 +1,278 @@
+"""Questions about rows of the past: the history of a row, whose value each of its columns has, what differs between two
+moments.
+Not here: how they are answered (`row_history.py`, `row_blame.py`, `row_diff.py`), text (`row_texts.py`)."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.arrow_columns import no_rows
+from strata_cdc.errors import Usage
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.past.change_filters import ConditionFilter
+from strata_cdc.past.client_statements import ClientStatements
+from strata_cdc.past.moment import PastMoment, find_moment, time_or_set
+from strata_cdc.past.row_blame import Blame, RowBlame
+from strata_cdc.past.row_diff import MomentDifference, MomentRows, column_differences, row_differences
+from strata_cdc.past.row_history import HistoryRequest, history_of_filter, history_of_key
+from strata_cdc.past.row_paths import key_columns_of, key_of_words, row_paths
+from strata_cdc.past.rows_as_json import json_rows_of, rows_with_key
+from strata_cdc.past.table_at import PastTables
+from strata_cdc.past.table_changes import TableChanges
+from strata_cdc.past.timeline import Timelines, UnknownChanges
+from strata_cdc.store.database import OnMissing, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.past.row_diff import ColumnDifference
+    from strata_cdc.past.row_history import HistoryLine
+    from strata_cdc.past.row_paths import Key, KeyColumns
+    from strata_cdc.past.timeline import ChangeSpan, TableTimeline
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+
+class BlamedRow(Struct, frozen=True):
+    """A row at a moment, and what gave each of its values."""
+
+    table: TableName
+    moment: PastMoment
+    key: dict[str, str]
+    """The values of its key as texts (`key_texts.py`), by column."""
+    definition: TableDefinition
+    """Of the table at the moment."""
+    values: tuple[Blame, ...]
+
+
+class TableDiff(Struct, frozen=True):
+    """What differs between the rows of a table at two moments."""
+
+    before: ChangeSpan | None
+    """The table at the first moment: name and definition; None if it did not exist."""
+    after: ChangeSpan
+    first: PastMoment
+    second: PastMoment
+    columns: tuple[ColumnDifference, ...]
+    rows: Iterator[MomentDifference]
+    """Computed one by one."""
+
+
+class PastRows(AbstractContextManager["PastRows"]):
+    """The rows of a source's tables through time; what is made for them goes with the `with` block.
+
+    Args:
+        source: The source.
+
+    Raises:
+        StrataError: The lake or the store does not answer.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._engine = open_store(source.store_url, OnMissing.REFUSE)
+        self._timelines = Timelines(source.lake, source.name, self._engine)
+        self._changes = TableChanges(source.lake, self._timelines)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if "_tables" in self.__dict__:
+            self._tables.__exit__(kind, error, trace)
+
+    @cached_property
+    def _tables(self) -> PastTables:
+        return PastTables(self._source.lake, self._source.name, self._engine)
+
+    # Questions ---------------------------------------------------------------------------------------
+
+    def history(
+        self,
+        table: TableName,
+        key: Sequence[str] = (),
+        *,
+        where: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        statements: bool = True,
+    ) -> Iterator[HistoryLine]:
+        """The changes of the rows that ever had a key, or of those that meet a condition, in order.
+
+        Args:
+            table: The table's name at the end of the time.
+            key: A value for each column of the key. Each row that had it comes with all of its changes, those under
+                other keys too.
+            where: Instead of a key, a condition in MySQL's SQL with the names that the columns have at the end:
+                changes of rows that meet it before or after the change.
+            since: Only changes after this moment: a time, or a GTID set.
+            until: Only changes up to this moment; None: all.
+            statements: Whether the clients' statements are read from the landed segments.
+
+        Raises:
+            Usage: The key or the condition does not fit the table.
+            PastUnknownError: Of a change, nobody knows whether it meets the condition.
+            StrataError: The lake or the store does not answer, or is damaged.
+        """
+        timeline = self._timeline(table, since, until)
+        last = self._last(timeline)
+        asked = HistoryRequest(self._changes, timeline, self._statements if statements else None)
+        if timeline.unlogged is not None:
+            yield UnknownChanges(timeline.table, timeline.after, timeline.until, timeline.unlogged)
+        if where is None:
+            columns = key_columns_of(last)
+            yield from history_of_key(asked, row_paths(self._changes, timeline, columns, key_of_words(last, key)))
+        else:
+            yield from history_of_filter(asked, ConditionFilter(where, last))
+
+    def blame(self, table: TableName, key: Sequence[str], *, at: str | None = None) -> BlamedRow:
+        """What gave each value of a row.
+
+        Args:
+            table: The table's name at the moment.
+            key: A value for each column of the key.
+            at: The moment: a time, or a GTID set; None: the last one up to which all changes of the table are known.
+
+        Raises:
+            Usage: There is no such row, or the key does not fit the table.
+            PastUnknownError: The row's values at the moment are not known.
+            StrataError: The lake or the store does not answer, or is damaged.
+        """
+        timeline = self._timeline(table, None, at)
+        if at is None and timeline.known_until < timeline.until:
+            timeline = self._timelines.of(timeline.table, 0, timeline.known_until)
+        last = self._existing(timeline)
+        columns, words = key_columns_of(last), key_of_words(last, key)
+        moment = PastMoment(timeline.until) if at is None else self._moment(at)
+        paths = row_paths(self._changes, timeline, columns, words)
+        number = paths.row_at_end(words)
+        if number is None:
+            raise self._no_row(timeline, moment)
+        alone = replace(paths, wanted=frozenset({number}))
+        asked = HistoryRequest(self._changes, timeline, self._statements, all_events=True)
+        blame = RowBlame(history_of_key(asked, alone), timeline.unlogged)
+        values = blame.values(last, lambda: self._row(last, columns, words, moment))
+        if values is None:
+            raise self._no_row(timeline, moment)
+        named = dict(zip(columns.names, words, strict=True))
+        return BlamedRow(timeline.table, moment, named, last.definition, tuple(values))
+
+    def diff(self, table: TableName, key: Sequence[str] = (), *, since: str, until: str | None = None) -> TableDiff:
+        """What differs between the rows of a table at two moments.
+
+        Args:
+            table: The table's name at the second moment; at the first one, it may have had another.
+            key: A value for each column of the key, for one row alone.
+            since: The first moment: a time, or a GTID set.
+            until: The second moment; None: the last one that the table's mirror has reached.
+
+        Raises:
+            Usage: The key does not fit the table, or the table did not exist.
+            PastUnknownError: The table's rows at one of the moments are not known.
+            StrataError: The lake or the store does not answer, or is damaged.
+        """
+        name = self._name(table)
+        first = self._moment(since)
+        second = self._tables.newest([name]) if until is None else self._moment(until)
+        if second.seq < first.seq:
+            raise Usage("the first moment is after the second one", remedy="Exchange `--from` and `--to`.")
+        timeline = self._timelines.of(name, 0, second.seq)
+        after = self._existing(timeline)
+        before = timeline.span_at(first.seq)
+        words = key_of_words(after, key) if key else None
+        new = self._rows(after, second, after, words)
+        if before is None:
+            self._refuse_if_not_known(name, first)
+            old: MomentRows = MomentRows(after, no_rows(new.rows.schema))
+            columns: tuple[ColumnDifference, ...] = ()
+        else:
+            old, columns = self._rows(before, first, after, words), tuple(column_differences(before, after))
+        return TableDiff(before, after, first, second, columns, row_differences(old, new))
+
+    # Parts of the answers ----------------------------------------------------------------------------
+
+    @cached_property
+    def _statements(self) -> ClientStatements:
+        return ClientStatements(LandedStream.open(self._source.lake, self._source.name))
+
+    def _name(self, table: TableName) -> TableName:
+        return table.lower() if self._timelines.folds_names else table
+
+    def _moment(self, text: str) -> PastMoment:
+        return find_moment(self._source.lake, self._source.name, self._engine, time_or_set(text))
+
+    def _timeline(self, table: TableName, since: str | None, until: str | None) -> TableTimeline:
+        after = 0 if since is None else self._moment(since).seq
+        end = self._timelines.tracked if until is None else self._moment(until).seq
+        if end < after:
+            raise Usage("the first moment is after the second one", remedy="Exchange `--from` and `--to`.")
+        return self._timelines.of(self._name(table), after, end)
+
+    def _last(self, timeline: TableTimeline) -> ChangeSpan:
+        """The newest definition; the table may be gone since."""
+        found = timeline.last_known or self._timelines.of(timeline.table, 0, timeline.until).last_known
+        if found is None:
+            raise Usage(
+                "no definition of the table is known",
+                source=self._source.name,
+                table=str(timeline.table),
+                remedy=f"`strata schema gaps --source {self._source.name}` says since when, and what to run.",
+            )
+        return found
+
+    def _existing(self, timeline: TableTimeline) -> ChangeSpan:
+        found = timeline.last
+        if found is None:
+            raise Usage(
+                f"the table does not exist at transaction {timeline.until}, or its definition is not known",
+                source=self._source.name,
+                table=str(timeline.table),
+                remedy=f"`strata schema history --source {self._source.name}` shows when each table had which name; "
+                "name an earlier moment.",
+            )
+        return found
+
+    def _refuse_if_not_known(self, name: TableName, moment: PastMoment) -> None:
+        """Refuses a table of which nobody knows what it was at a moment; one that did not exist had no rows."""
+        try:
+            self._tables.definition(name, moment)
+        except Usage:
+            return
+
+    def _no_row(self, timeline: TableTimeline, moment: PastMoment) -> Usage:
+        return Usage(
+            f"no row has this key at transaction {moment.seq}",
+            source=self._source.name,
+            table=str(timeline.table),
+            remedy="`strata row history` shows the rows that had it, and what became of them.",
+        )
+
+    def _row(self, span: ChangeSpan, columns: KeyColumns, key: Key, moment: PastMoment) -> dict[str, Any] | None:
+        """The row with a key at a moment, from the mirror."""
+        rows = rows_with_key(self._tables.rows(span.name, moment), columns.names, key)
+        found = json_rows_of(rows, span.definition)
+        return found[0] if found else None
+
+    def _rows(self, span: ChangeSpan, moment: PastMoment, last: ChangeSpan, key: Key | None) -> MomentRows:
+        """The rows of a table at a moment; with a key of the version `last`, those alone that have it."""
+        mirror = self._tables.rows(span.name, moment)
+        if key is None:
+            return MomentRows(span, pa.concat_tables([no_rows(mirror.exact_schema), *mirror.exact_batches()]))
+        names = {number: name for name, number in span.ids_by_name.items()}
+        ids = key_columns_of(last).ids
+        if any(number not in names for number in ids):
+            raise Usage(
+                f"the table had not all columns of its key at transaction {moment.seq}",
+                table=str(span.name),
+                remedy="Leave out the key to compare all rows.",
+            )
+        return MomentRows(span, rows_with_key(mirror, [names[number] for number in ids], key))
