@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
 from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.table_name import table_name
 from strata_cdc.cli.terminal import say
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
@@ -73,6 +75,13 @@ Keys = Annotated[
         show_default=False,
     ),
 ]
+Statement = Annotated[
+    str | None,
+    typer.Option(
+        help="Changes of the clients' statements that have this text in them; needs servers that log statements.",
+        show_default=False,
+    ),
+]
 OfColumns = Annotated[
     SetColumns,
     typer.Option(help="What an UPDATE sets: the columns that the change touched, or all columns of the row."),
@@ -91,6 +100,7 @@ def undo(  # noqa: PLR0913, PLR0917 - the options of the command
     table: OfTables = None,
     where: Where = None,
     key: Keys = None,
+    statement: Statement = None,
     columns: OfColumns = SetColumns.CHANGED,
     dry_run: DryRun = False,  # noqa: FBT002  an option
     format_: Form = ScriptFormat.SQL,
@@ -99,7 +109,7 @@ def undo(  # noqa: PLR0913, PLR0917 - the options of the command
     """Prints SQL that takes changes back, for the tables as they are now; nothing is executed."""
     from strata_cdc.past.undo.steps import Direction
 
-    choice = _choice(gtid, since, until, table, where, key)
+    choice = replace(_choice(gtid, since, until, table, where, key), statement=statement)
     _run(context, source, choice, Direction.UNDO, columns, format_, out, is_dry=dry_run)
 
 
@@ -112,6 +122,7 @@ def redo(  # noqa: PLR0913, PLR0917 - likewise
     table: OfTables = None,
     where: Where = None,
     key: Keys = None,
+    statement: Statement = None,
     columns: OfColumns = SetColumns.CHANGED,
     dry_run: DryRun = False,  # noqa: FBT002  likewise
     format_: Form = ScriptFormat.SQL,
@@ -120,7 +131,7 @@ def redo(  # noqa: PLR0913, PLR0917 - likewise
     """Prints SQL that makes changes again which were taken back; nothing is executed."""
     from strata_cdc.past.undo.steps import Direction
 
-    choice = _choice(gtid, since, until, table, where, key)
+    choice = replace(_choice(gtid, since, until, table, where, key), statement=statement)
     _run(context, source, choice, Direction.REDO, columns, format_, out, is_dry=dry_run)
 
 
@@ -133,12 +144,11 @@ def _choice(
     keys: list[str] | None,
 ) -> Choice:
     from strata_cdc.past.undo.choice import Choice, ChosenGtids
-    from strata_cdc.schema.model.definition import TableName
 
     if (where is not None or keys) and len(tables or ()) != 1:
         raise Usage("a condition or a key is one of a table", remedy="Name it with `--table`, once.")
     return Choice(
-        tuple(map(TableName.of, tables or ())),
+        tuple(map(table_name, tables or ())),
         None if gtid is None else ChosenGtids.parse(gtid),
         _time("--from", since),
         _time("--to", until),

@@ -3,20 +3,22 @@ Not here: reading changes (`past/table_changes.py`), the options of the command 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from strata_cdc.errors import InvalidGtidSetError, Usage
+from strata_cdc.errors import InvalidGtidSetError, PastUnknownError, Usage
 from strata_cdc.past.change_filters import ConditionFilter, EveryOf, KeyFilter, ReadFirst
-from strata_cdc.past.undo.row_changes import row_key
+from strata_cdc.past.row_paths import key_columns_of, key_of_words
 from strata_cdc.position.executed import parse_executed
 from strata_cdc.position.sets import DOMAIN_GTID, Gtid
 
 if TYPE_CHECKING:
     from strata_cdc.past.change_filters import ChangeFilter
+    from strata_cdc.past.client_statements import ClientStatements
     from strata_cdc.past.timeline import ChangeSpan
     from strata_cdc.position.port import Executed
     from strata_cdc.schema.model.definition import TableName
@@ -72,6 +74,8 @@ class Choice(Struct, frozen=True):
     """A condition that a row meets before the change or after it, with the column names of now."""
     keys: tuple[tuple[str, ...], ...] = ()
     """Values of the key, as texts."""
+    statement: str | None = None
+    """A part of the text of the client's statement, in any case."""
 
     def require_limits(self) -> None:
         """Refuses a choice of everything that ever happened.
@@ -97,11 +101,16 @@ class Choice(Struct, frozen=True):
         """Whether single rows are chosen: statements that remove all rows are not chosen then."""
         return self.where is not None or bool(self.keys)
 
-    def filter(self, now: ChangeSpan) -> ChangeFilter:
+    def has_statement(self, statement: str | None) -> bool:
+        """Whether a statement of DDL is chosen, as far as a text is given."""
+        return self.statement is None or (statement is not None and self.statement.lower() in statement.lower())
+
+    def filter(self, now: ChangeSpan, statements: ClientStatements) -> ChangeFilter:
         """The filter for the changes of one table.
 
         Args:
             now: The table as it is now.
+            statements: The clients' statements.
 
         Raises:
             ConditionError: The condition is not one on this table.
@@ -109,19 +118,31 @@ class Choice(Struct, frozen=True):
         """
         filters: list[ChangeFilter] = [TransactionTimes(self)]
         if self.keys:
-            filters.append(KeyFilter(_key_ids(now, self.keys), self.keys))
+            columns = key_columns_of(now).columns_in
+            # A filter of several keys would want their combinations, too.
+            filters.append(AnyOf(tuple(KeyFilter(columns, [key_of_words(now, key)]) for key in self.keys)))
         if self.where is not None:
             filters.append(ConditionFilter(self.where, now))
-        return EveryOf(tuple(filters))
+        chosen = EveryOf(tuple(filters))
+        return chosen if self.statement is None else StatementFilter(chosen, statements, self.statement)
 
 
-def _key_ids(now: ChangeSpan, keys: tuple[tuple[str, ...], ...]) -> tuple[int, ...]:
-    key = row_key(now.definition)
-    if not key or any(len(values) != len(key) for values in keys):
-        named = f"of {len(key)} columns: {', '.join(key)}" if key else "not there: the table has none"
-        raise Usage(f"the key is {named}", table=str(now.name), remedy="Choose the rows with `--where`.")
-    ids = now.ids_by_name
-    return tuple(ids[name] for name in key)
+class AnyOf(Struct, frozen=True):
+    """The changes that one of some filters wants."""
+
+    filters: tuple[ChangeFilter, ...]
+
+    def reads(self, span: ChangeSpan) -> ReadFirst | None:
+        """See `ChangeFilter`."""
+        found = [reads for one in self.filters if (reads := one.reads(span)) is not None]
+        if not found:
+            return None
+        own = dict.fromkeys(name for reads in found for name in reads.own)
+        return ReadFirst(tuple(own), tuple(dict.fromkeys(name for reads in found for name in reads.facts)))
+
+    def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
+        """See `ChangeFilter`."""
+        return reduce(pc.or_, (one.wanted(rows, span) for one in self.filters if one.reads(span) is not None))
 
 
 class TransactionTimes(Struct, frozen=True):
@@ -146,3 +167,37 @@ class TransactionTimes(Struct, frozen=True):
         if self.choice.until is not None:
             holds = pc.and_(holds, pc.less_equal(times, self.choice.until))
         return pc.fill_null(holds, fill_value=False)
+
+
+class StatementFilter(Struct, frozen=True):
+    """Of the changes that another filter wants, those of statements with a text in them."""
+
+    chosen: ChangeFilter
+    statements: ClientStatements
+    text: str
+
+    def reads(self, span: ChangeSpan) -> ReadFirst | None:
+        """See `ChangeFilter`."""
+        found = self.chosen.reads(span)
+        return None if found is None else ReadFirst(found.own, (*found.facts, *_PLACE))
+
+    def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
+        """See `ChangeFilter`. A statement that was not logged may be the one."""
+        holds = self.chosen.wanted(rows, span).to_pylist()
+        places = zip(*(rows[name].to_pylist() for name in ("_seq", *_PLACE)), strict=True)
+        found = [is_chosen and self._has_text(span, *place) for is_chosen, place in zip(holds, places, strict=True)]
+        return pa.array(found, pa.bool_())
+
+    def _has_text(self, span: ChangeSpan, seq: int, gtid: str | None, binlog_file: str, binlog_pos: int) -> bool:
+        statement = self.statements.of(seq, gtid, binlog_file, binlog_pos)
+        if statement.text is None:
+            raise PastUnknownError(
+                f"the statement of a change of {gtid or f'transaction {seq}'} is not known: {statement.unknown}",
+                table=str(span.name),
+                remedy="Choose by `--gtid`, `--where` or times alone. Servers log statements with "
+                "binlog_rows_query_log_events (MySQL) and binlog_annotate_row_events (MariaDB).",
+            )
+        return self.text.lower() in statement.text.lower()
+
+
+_PLACE: Final = ("_gtid", "_binlog_file", "_binlog_pos")

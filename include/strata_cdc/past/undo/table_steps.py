@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata_cdc.past.change_filters import ChangeFilter
+    from strata_cdc.past.client_statements import ClientStatements
     from strata_cdc.past.table_at import PastTables
     from strata_cdc.past.table_changes import TableChanges
     from strata_cdc.past.timeline import TableTimeline
@@ -82,6 +83,7 @@ class TableSteps:
     Args:
         source: The source's name.
         changes: Reads changes.
+        statements: The clients' statements.
         past: Gives tables as they were.
         timeline: Everything that happened to the table.
         choice: Which changes.
@@ -93,6 +95,7 @@ class TableSteps:
         self,
         source: str,
         changes: TableChanges,
+        statements: ClientStatements,
         past: PastTables,
         timeline: TableTimeline,
         choice: Choice,
@@ -100,6 +103,7 @@ class TableSteps:
         columns: Columns,
     ) -> None:
         self._source, self._changes, self._past, self.timeline = source, changes, past, timeline
+        self._statements = statements
         self._choice, self._direction, self._columns = choice, direction, columns
         events = [part for part in timeline.parts if isinstance(part, TableEvent)]
         self.removals = [event for event in events if self._is_chosen(event)]
@@ -216,6 +220,7 @@ class TableSteps:
             and event.before is not None
             and not event.makes_table
             and not self._choice.is_of_rows
+            and self._choice.has_statement(event.statement)
             and self._choice.has_transaction(event.gtid, event.committed_at)
         )
 
@@ -223,13 +228,13 @@ class TableSteps:
         before = next((part.before for part in reversed(self.timeline.parts) if isinstance(part, TableEvent)), None)
         if before is None:
             return
-        for part in self._changes.read(self.timeline, self._choice.filter(before)):
+        for part in self._changes.read(self.timeline, self._choice.filter(before, self._statements)):
             if isinstance(part, TableChangeBatch):
                 raise self._unknown("the table was dropped: take back the DROP TABLE, too")
 
     def _chosen(self, after: int = 0, until: int | None = None) -> Iterator[RowChange]:
         if self.now is not None:
-            yield from self._read(self._choice.filter(self.now), after, until)
+            yield from self._read(self._choice.filter(self.now, self._statements), after, until)
 
     def _of_keys(self, linked: LinkedKeys, after: int) -> Iterator[RowChange]:
         yield from self._read(_OfKeys(self, linked), after, None)

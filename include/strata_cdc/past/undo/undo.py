@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from strata_cdc.errors import PastUnknownError, Usage
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.past.client_statements import ClientStatements
 from strata_cdc.past.table_at import PastTables
 from strata_cdc.past.table_changes import TableChanges
 from strata_cdc.past.timeline import Timelines
@@ -95,10 +97,13 @@ class Undo:
         timelines = Timelines(source.lake, source.name, engine)
         self._past = PastTables(source.lake, source.name, engine)
         changes = TableChanges(source.lake, timelines)
+        statements = ClientStatements(LandedStream.open(source.lake, source.name))
         self.report = UndoReport(source.name, direction, timelines.tracked)
         self._tables: list[TableSteps] = []
         for timeline in _timelines(timelines, choice.tables):
-            self._tables.append(TableSteps(source.name, changes, self._past, timeline, choice, direction, columns))
+            self._tables.append(
+                TableSteps(source.name, changes, statements, self._past, timeline, choice, direction, columns)
+            )
         self._survey()
 
     def __enter__(self) -> Undo:
