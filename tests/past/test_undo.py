@@ -12,11 +12,17 @@ import pytest
 
 from strata_cdc.cli.main import run
 from strata_cdc.errors import PastUnknownError, Usage
+from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.mirrors.dump.dump_table import DumpSettings
+from strata_cdc.mirrors.dump.dump_tables import dump_tables
+from strata_cdc.mirrors.dump.finish import DumpSource
 from strata_cdc.past.undo.choice import Choice, ChosenGtids
 from strata_cdc.past.undo.script import json_lines
 from strata_cdc.past.undo.steps import Columns, Direction
 from strata_cdc.past.undo.undo import Undo
+from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tracking.track_schema import track_landed
 from tests.mariadb_server import FAMILIES, start_family
 from tests.past.undo_world import UndoWorld, fresh
 
@@ -279,6 +285,59 @@ def test_changes_are_chosen_by_the_text_of_their_statement(world: UndoWorld) -> 
     world.publish()
     with pytest.raises(PastUnknownError, match="not logged"):
         world.script(Choice(gtids=gtids, statement="b = 11"))
+
+
+FAMILY = """CREATE TABLE p (id INT PRIMARY KEY, n INT);
+CREATE TABLE c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE ON UPDATE CASCADE);
+CREATE TABLE d (id INT PRIMARY KEY, p INT, FOREIGN KEY (`p`) REFERENCES `shop`.`p` (`id`) ON DELETE SET NULL
+  ON UPDATE CASCADE);
+INSERT INTO p VALUES (1, 1), (2, 2), (3, 3); INSERT INTO c VALUES (1, 1), (2, 1), (3, 2);
+INSERT INTO d VALUES (1, 1), (2, 2);"""
+
+
+def test_rows_that_a_foreign_key_changed_come_back_or_are_named(world: UndoWorld) -> None:
+    world.server.run_sql(FAMILY, "shop")
+    before = [world.rows(table) for table in "pcd"]
+    world.publish()
+    is_logged = "mariadb" not in world.server.program("mysql")
+    if not is_logged:
+        dump_tables(dump_source(world), [TableName("shop", "c")], DumpSettings(1 << 20, 0))
+    gtids = changed(world, "DELETE FROM p WHERE id = 1; UPDATE p SET id = 20 WHERE id = 2")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    world.execute(script)
+    if is_logged:
+        assert [world.rows(table) for table in "pcd"] == before
+        assert len(report.notes) == 1
+        return
+    assert world.rows("p") == before[0]
+    notes = " ".join(report.notes)
+    assert "rows of shop.c may have been changed together with those of shop.p (ON DELETE CASCADE" in notes
+    assert "rows of shop.d may" in notes
+    children = [
+        line.removeprefix("-- ") for line in script.splitlines() if line.startswith("-- INSERT INTO `shop`.`c`")
+    ]
+    assert len(children) == 2
+    world.execute("".join(children))
+    assert world.rows("c") == before[1]
+
+
+def test_what_a_foreign_key_will_delete_is_named(world: UndoWorld) -> None:
+    world.server.run_sql(FAMILY, "shop")
+    gtids = changed(world, "INSERT INTO p VALUES (9, 9)")
+    world.publish()
+    _, report = world.script(Choice(gtids=gtids))
+    assert "deleting rows of shop.p deletes those of shop.c that reference them, newer ones too" in report.notes
+
+
+def dump_source(world: UndoWorld) -> DumpSource:
+    """What a dump needs of the source."""
+
+    def catch_up() -> None:
+        land_binlog(world.source.address, lake=world.lake, source=world.name)
+        track_landed(world.lake, world.name, world.engine)
+
+    return DumpSource(world.name, world.source.address, world.lake, SchemaStore(world.engine), catch_up, world.mode)
 
 
 NAMES = ("t`; DROP TABLE x; -- a", 'it\'s "quoted"', "back\\slash", "*/ /*x", "new\nline", "日本 -- ü", "%s")

@@ -8,6 +8,7 @@ Not here: what the statements are (`undo.py`)."""
 from __future__ import annotations
 
 import json
+from itertools import groupby
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,9 +53,11 @@ END: Final = (
 """With what a script ends."""
 
 
-def check(number: int) -> str:
-    """The statement after statement `number` that notes whether it changed one row."""
-    return f"SET @strata_other = IF(ROW_COUNT() = 1, @strata_other, CONCAT_WS(', ', @strata_other, '{number}'))"
+def check(number: int, written: Written) -> str:
+    """The statement after statement `number` that notes whether it changed one row; or whether the row is as it is to
+    be, where a foreign key may have done it together with an UPDATE of another table."""
+    holds = "ROW_COUNT() = 1" + (f" OR {written.done}" if written.done else "")
+    return f"SET @strata_other = IF({holds}, @strata_other, CONCAT_WS(', ', @strata_other, '{number}'))"
 
 
 def script_lines(undo: Undo) -> Iterator[str]:
@@ -68,7 +71,9 @@ def script_lines(undo: Undo) -> Iterator[str]:
         for outcome in undo.outcomes():
             if isinstance(outcome, Written):
                 number += 1
-                body.write(f"{comment(f'{number}: {_origin_text(outcome)}')}\n{outcome.sql};\n{check(number)};\n")
+                body.write(
+                    f"{comment(f'{number}: {_origin_text(outcome)}')}\n{outcome.sql};\n{check(number, outcome)};\n"
+                )
         made = list(undo.made_again)
         yield from header(undo.report)
         if not number and not made:
@@ -81,6 +86,12 @@ def script_lines(undo: Undo) -> Iterator[str]:
         for line in body:
             yield line.rstrip("\n")
     yield from (f"{statement};" for statement in END)
+    for table, rows in groupby(undo.child_rows(), key=lambda row: (row.table, row.seq)):
+        yield comment(
+            f"Rows of {table[0]} that referenced these, from its mirror as of transaction {table[1]}. Foreign"
+        )
+        yield comment("keys may have deleted or changed them; the table may still have some. Run what is missing:")
+        yield from (comment(f"{row.sql};") for row in rows)
 
 
 def header(report: UndoReport) -> Iterator[str]:
@@ -157,12 +168,18 @@ def json_lines(undo: Undo) -> Iterator[str]:
         if isinstance(outcome, Written):
             number += 1
             fields: dict[str, Any] = {"number": number, "does": outcome.kind.value, "sql": outcome.sql}
-            fields |= {"check": check(number), "dropped_columns": list(outcome.lost), "of_state": outcome.is_of_state}
+            fields |= {
+                "check": check(number, outcome),
+                "dropped_columns": list(outcome.lost),
+                "of_state": outcome.is_of_state,
+            }
             yield _line(kind="statement", table=str(outcome.table), **_of(outcome.origin), **fields)
         else:
             yield _line(**unwritten(outcome))
     for statement in END:
         yield _line(kind="end", sql=statement)
+    for row in undo.child_rows():
+        yield _line(kind="child_row", table=str(row.table), as_of_seq=row.seq, sql=row.sql)
     yield _line(kind="report", **report_fields(undo.report))
 
 

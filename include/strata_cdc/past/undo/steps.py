@@ -226,6 +226,18 @@ def statement(step: Step, table: NowTable) -> str:
     return f"UPDATE {name} SET {', '.join(_assignments(step, table))} WHERE {where}"  # noqa: S608 - likewise
 
 
+def is_done(step: Step, table: NowTable) -> str:
+    """A condition in SQL: there is a row that is already as an UPDATE makes it, in a table with a key.
+
+    Raises:
+        LeftOutError: A value has no exact form in SQL.
+    """
+    key = {name: step.wanted.get(name, value) for name, value in step.key.items()}
+    conditions = [_written(equality, table, *pair) for pair in key.items()]
+    conditions += [_written(condition, table, *pair) for pair in step.wanted.items()]
+    return f"EXISTS (SELECT 1 FROM {quoted_table(table.name)} WHERE {' AND '.join(conditions)})"  # noqa: S608 - likewise
+
+
 def _assignments(step: Step, table: NowTable) -> Iterable[str]:
     for name, value in step.wanted.items():
         yield f"{quoted(name)} = {_written(literal, table, name, value)}"

@@ -23,13 +23,14 @@ from strata_cdc.past.undo.conflicts import Conflict, TrackedRows
 from strata_cdc.past.undo.linked import LinkedKeys
 from strata_cdc.past.undo.literals import InexactError, Verbatim
 from strata_cdc.past.undo.row_changes import ChangeOrigin, NowTable, RowChange, VersionReader, hashable
-from strata_cdc.past.undo.steps import Columns, Direction, LeftOutError, StepKind, statement, step_of
+from strata_cdc.past.undo.steps import Columns, Direction, LeftOutError, StepKind, is_done, statement, step_of
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.verbatim import INVALID_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from strata_cdc.mirrors.table import Mirror
     from strata_cdc.past.change_filters import ChangeFilter
     from strata_cdc.past.client_statements import ClientStatements
     from strata_cdc.past.table_at import PastTables
@@ -48,8 +49,12 @@ class Written(Struct, frozen=True):
     kind: StepKind
     origin: ChangeOrigin
     sql: str
+    done: str = ""
+    """A condition that the row is already as it is to be; empty for statements that always change a row."""
     lost: tuple[str, ...] = ()
     """Columns that the change touched and that the table does not have now."""
+    row: dict[str, Any] = {}
+    """What an INSERT inserts."""
     is_of_state: bool = False
     """Whether it brings back a row of the table's state before, not of a row event."""
 
@@ -74,6 +79,7 @@ class Conflicting(Struct, frozen=True):
         return self.conflict.origin
 
 
+_NOBODY = ChangeOrigin(0, 0, None, 0)
 Outcome = Written | LeftOut | Conflicting
 
 
@@ -188,8 +194,10 @@ class TableSteps:
             judged = self._rows.judge(change, step)
             if isinstance(judged, Conflict):
                 return Conflicting(table.name, judged)
-            text = statement(judged, table)
-        return Written(table.name, step.kind, change.origin, text, change.lost)
+            step, text = judged, statement(judged, table)
+        done = is_done(step, table) if step.kind is StepKind.UPDATE and table.key else ""
+        row = step.wanted if step.kind is StepKind.INSERT else {}
+        return Written(table.name, step.kind, change.origin, text, done, change.lost, row)
 
     def removed_rows(self, event: TableEvent) -> Iterator[Outcome]:
         """An INSERT for each row that a statement removed.
@@ -207,9 +215,22 @@ class TableSteps:
             if isinstance(made, str):
                 yield LeftOut(table.name, origin, made)
             else:
-                yield Written(table.name, StepKind.INSERT, origin, made[1], is_of_state=True)
+                step, text = made
+                yield Written(table.name, StepKind.INSERT, origin, text, row=step.wanted, is_of_state=True)
         if self._rows is not None:
             self._rows.refill(origin)
+
+    def rows_of_mirror(self, mirror: Mirror) -> Iterator[tuple[dict[str, Any], str]]:
+        """The rows of a mirror as it is, each with an INSERT; rows that cannot be inserted exactly are not among them.
+
+        Args:
+            mirror: A mirror of the table, at any position.
+        """
+        span, table = self._span_at(mirror.position.seq), self.table
+        for image in self._images(mirror, span) if span is not None and span.definition == mirror.definition else ():
+            made = self._made(table, RowChange(_NOBODY, "delete", image, {}, ()))
+            if not isinstance(made, str):
+                yield made[0].wanted, made[1]
 
     # Reading ----------------------------------------------------------------------------------------
 
@@ -298,7 +319,10 @@ class TableSteps:
 
     def _state(self, name: TableName, span: ChangeSpan) -> Iterator[Image]:
         """The rows of the table after the transaction with which a stretch ends."""
-        mirror = self._past.rows(name, PastMoment(span.until))
+        yield from self._images(self._past.rows(name, PastMoment(span.until)), span)
+
+    def _images(self, mirror: Mirror, span: ChangeSpan) -> Iterator[Image]:
+        """The rows of a mirror with the definition of a stretch."""
         reader = self.reader(span)
         names = [column_name(column.name) for column, _ in reader.paths]
         held = {field.name for field in without_invalid(mirror.schema)}

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from strata_cdc.errors import PastUnknownError, Usage
 from strata_cdc.landing.landed import LandedStream
@@ -14,8 +15,10 @@ from strata_cdc.past.client_statements import ClientStatements
 from strata_cdc.past.table_at import PastTables
 from strata_cdc.past.table_changes import TableChanges
 from strata_cdc.past.timeline import Timelines
+from strata_cdc.past.undo.child_rows import ChildRows
+from strata_cdc.past.undo.foreign_keys import cascade_note, cascading_keys
 from strata_cdc.past.undo.row_changes import RowChange
-from strata_cdc.past.undo.steps import Columns, Direction
+from strata_cdc.past.undo.steps import Columns, Direction, StepKind
 from strata_cdc.past.undo.table_steps import Conflicting, LeftOut, Outcome, TableSteps, Written
 from strata_cdc.schema.model.create_sql import create_table_sql
 from strata_cdc.store.database import OnMissing, open_store
@@ -25,12 +28,16 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.settings import Source
     from strata_cdc.past.timeline import TableTimeline
+    from strata_cdc.past.undo.child_rows import ChildRow
     from strata_cdc.past.undo.choice import Choice
     from strata_cdc.schema.model.definition import TableName
 
 
 LISTED: Final = 20
 """How many conflicts, reasons and transactions the comments of a script name one by one; JSON lines have all."""
+
+
+_TRIGGERS: Final = "triggers of the tables act on these statements, too; whether there are any is not known here"
 
 
 class UndoLimits(Struct, frozen=True):
@@ -58,7 +65,7 @@ class UndoReport(Struct):
     conflict_count: int = 0
     left_out: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Changes without a statement, by table and reason."""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=lambda: [_TRIGGERS])
     """What a reader has to know before he runs the script."""
 
 
@@ -99,11 +106,14 @@ class Undo:
         changes = TableChanges(source.lake, timelines)
         statements = ClientStatements(LandedStream.open(source.lake, source.name))
         self.report = UndoReport(source.name, direction, timelines.tracked)
-        self._tables: list[TableSteps] = []
-        for timeline in _timelines(timelines, choice.tables):
-            self._tables.append(
-                TableSteps(source.name, changes, statements, self._past, timeline, choice, direction, columns)
-            )
+        self._foreign_keys = cascading_keys(engine, source.name)
+        self._children = ChildRows(self._foreign_keys, source.lake, source.name)
+
+        def steps_of(timeline: TableTimeline) -> TableSteps:
+            return TableSteps(source.name, changes, statements, self._past, timeline, choice, direction, columns)
+
+        self._steps_of = lambda name: steps_of(timelines.of(name))
+        self._tables = [steps_of(timeline) for timeline in _timelines(timelines, choice.tables)]
         self._survey()
 
     def __enter__(self) -> Undo:
@@ -121,10 +131,18 @@ class Undo:
 
     def outcomes(self) -> Iterator[Outcome]:
         """What becomes of each change, in the order of the script; counted in the report."""
+        updated: dict[int, TableName] = {}
         for outcome in self._ordered():
             report = self.report
             if isinstance(outcome, Written):
+                # Of one transaction, an UPDATE of a parent's key comes first, and changes the rows of its children.
+                if outcome.kind is not StepKind.UPDATE or updated.get(outcome.origin.seq) in {None, outcome.table}:
+                    outcome = replace(outcome, done="")  # noqa: PLW2901  the same one
+                if outcome.kind is StepKind.UPDATE:
+                    updated = {outcome.origin.seq: updated.get(outcome.origin.seq, outcome.table)}
                 report.written[str(outcome.table), outcome.kind.value] += 1
+                self._note_cascades(outcome)
+                self._children.note(outcome)
             elif isinstance(outcome, LeftOut):
                 report.left_out[str(outcome.table), outcome.reason] += 1
             else:
@@ -133,6 +151,20 @@ class Undo:
             if outcome.origin.gtid:
                 report.gtids[outcome.origin.gtid] = None
             yield outcome
+
+    def child_rows(self) -> Iterator[ChildRow]:
+        """Rows that foreign keys deleted with those of the script, and that no log has; call it after `outcomes`.
+
+        Raises:
+            StrataError: As `ChildRows.found`.
+        """
+        return self._children.found(self._steps_of)
+
+    def _note_cascades(self, outcome: Written) -> None:
+        for key in self._foreign_keys:
+            note = cascade_note(key, outcome)
+            if note is not None and note not in self.report.notes:
+                self.report.notes.append(note)
 
     def _survey(self) -> None:
         for steps in self._tables:
@@ -147,17 +179,16 @@ class Undo:
                 source=self.report.source,
                 remedy="`strata run` publishes what has landed; `strata row history` shows the changes of a row.",
             )
-        for seq in seqs if self._choice.gtids is not None else ():
-            self._refuse_unknown(seq - 1, seq)
-        if self._choice.gtids is None:
-            self._refuse_unknown(min(seqs) - 1, max(seqs))
+        self._refuse_unknown(min(seqs) - 1, max(seqs), seqs if self._choice.gtids is not None else None)
         self._tables = [steps for steps in self._tables if steps.orders or steps.removals]
         self.report.changes = sum(len(steps.orders) for steps in self._tables)
 
-    def _refuse_unknown(self, after: int, until: int) -> None:
+    def _refuse_unknown(self, after: int, until: int, seqs: set[int] | None = None) -> None:
+        """Refuses if changes of a range may be missing; if the transactions are known, of these alone."""
         for steps in self._tables:
             for part in steps.unknown:
-                if part.after < until and part.until > after:
+                is_inside = part.after < until and part.until > after
+                if is_inside and (seqs is None or any(part.after < seq <= part.until for seq in seqs)):
                     raise PastUnknownError(
                         f"changes after transaction {part.after} and up to {part.until} are not known, and some of "
                         f"them may be chosen: {part.reason}",
