@@ -52,6 +52,8 @@ COMMANDS = (
     "mirror",
     "sql",
     "row",
+    "undo",
+    "redo",
     "reconcile",
     "doctor",
     "upgrade",

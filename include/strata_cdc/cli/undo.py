@@ -1,0 +1,236 @@
+"""`strata undo` and `strata redo`: SQL that takes changes back, or makes them again. It is printed, never executed.
+Not here: the statements (`past/undo/`)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec.structs import replace
+
+from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.table_name import table_name
+from strata_cdc.cli.terminal import say
+from strata_cdc.config.settings import load_settings
+from strata_cdc.counted import counted
+from strata_cdc.errors import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TextIO
+
+    from strata_cdc.past.undo.choice import Choice
+    from strata_cdc.past.undo.undo import Undo
+
+
+class ScriptFormat(StrEnum):
+    """What the statements are written as."""
+
+    SQL = "sql"
+    JSONL = "jsonl"
+
+
+class SetColumns(StrEnum):
+    """Which columns an UPDATE sets."""
+
+    CHANGED = "changed"
+    ROW = "row"
+
+
+Gtids = Annotated[
+    str | None,
+    typer.Option("--gtid", help="Transactions: a GTID set; of MariaDB, GTIDs with commas.", show_default=False),
+]
+Since = Annotated[
+    str | None,
+    typer.Option("--from", help="Transactions committed at this time (UTC) or later.", show_default=False),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--to", help="Transactions committed at this time (UTC) or earlier.", show_default=False),
+]
+OfTables = Annotated[
+    list[str] | None,
+    typer.Option("--table", help="A table, as database.table; may be repeated. By default all.", show_default=False),
+]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        help="Changes of rows that meet a condition before or after the change, as in 'id BETWEEN 10 AND 20'; needs "
+        "one `--table`.",
+        show_default=False,
+    ),
+]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key",
+        help="Changes of one row, by its key; a key of several columns with commas. May be repeated; needs one "
+        "`--table`.",
+        show_default=False,
+    ),
+]
+Statement = Annotated[
+    str | None,
+    typer.Option(
+        help="Changes of the clients' statements that have this text in them; needs servers that log statements.",
+        show_default=False,
+    ),
+]
+OfColumns = Annotated[
+    SetColumns,
+    typer.Option(help="What an UPDATE sets: the columns that the change touched, or all columns of the row."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only counts, conflicts, and what is left out.")]
+Form = Annotated[ScriptFormat, typer.Option("--format", help="What the statements are written as.")]
+Out = Annotated[str, typer.Option(help="A file for the script; - is standard output.")]
+
+
+def undo(  # noqa: PLR0913, PLR0917 - the options of the command
+    context: typer.Context,
+    source: SourceName = None,
+    gtid: Gtids = None,
+    since: Since = None,
+    until: Until = None,
+    table: OfTables = None,
+    where: Where = None,
+    key: Keys = None,
+    statement: Statement = None,
+    columns: OfColumns = SetColumns.CHANGED,
+    dry_run: DryRun = False,  # noqa: FBT002  an option
+    format_: Form = ScriptFormat.SQL,
+    out: Out = "-",
+) -> None:
+    """Prints SQL that takes changes back, for the tables as they are now; nothing is executed."""
+    from strata_cdc.past.undo.steps import Direction
+
+    choice = replace(_choice(gtid, since, until, table, where, key), statement=statement)
+    _run(context, source, choice, Direction.UNDO, columns, format_, out, is_dry=dry_run)
+
+
+def redo(  # noqa: PLR0913, PLR0917 - likewise
+    context: typer.Context,
+    source: SourceName = None,
+    gtid: Gtids = None,
+    since: Since = None,
+    until: Until = None,
+    table: OfTables = None,
+    where: Where = None,
+    key: Keys = None,
+    statement: Statement = None,
+    columns: OfColumns = SetColumns.CHANGED,
+    dry_run: DryRun = False,  # noqa: FBT002  likewise
+    format_: Form = ScriptFormat.SQL,
+    out: Out = "-",
+) -> None:
+    """Prints SQL that makes changes again which were taken back; nothing is executed."""
+    from strata_cdc.past.undo.steps import Direction
+
+    choice = replace(_choice(gtid, since, until, table, where, key), statement=statement)
+    _run(context, source, choice, Direction.REDO, columns, format_, out, is_dry=dry_run)
+
+
+def _choice(
+    gtid: str | None,
+    since: str | None,
+    until: str | None,
+    tables: list[str] | None,
+    where: str | None,
+    keys: list[str] | None,
+) -> Choice:
+    from strata_cdc.past.undo.choice import Choice, ChosenGtids
+
+    if (where is not None or keys) and len(tables or ()) != 1:
+        raise Usage("a condition or a key is one of a table", remedy="Name it with `--table`, once.")
+    return Choice(
+        tuple(map(table_name, tables or ())),
+        None if gtid is None else ChosenGtids.parse(gtid),
+        _time("--from", since),
+        _time("--to", until),
+        where,
+        tuple(tuple(part.strip() for part in one.split(",")) for one in keys or ()),
+    )
+
+
+def _time(option: str, text: str | None) -> int | None:
+    from strata_cdc.past.moment import time_or_set
+
+    if text is None:
+        return None
+    found = time_or_set(text)
+    if not isinstance(found, int):
+        raise Usage(f"{text!r} is no time", remedy=f"`{option} '2026-02-01 12:00:00'`; transactions: `--gtid`.")
+    return found
+
+
+def _run(
+    context: typer.Context,
+    source: str | None,
+    choice: Choice,
+    direction: str,
+    columns: str,
+    format_: ScriptFormat,
+    out: str,
+    *,
+    is_dry: bool,
+) -> None:
+    from strata_cdc.past.undo.script import json_lines, script_lines
+    from strata_cdc.past.undo.steps import Columns, Direction
+    from strata_cdc.past.undo.undo import Undo
+
+    is_json = format_ is ScriptFormat.JSONL or context.obj["json"]
+    with (
+        Undo(load_settings(os.environ).source(source), choice, Direction(direction), Columns(columns)) as made,
+        _opened(out) as file,
+    ):
+        if is_dry:
+            file.writelines(f"{line}\n" for line in _counts(made, is_json=is_json))
+            return
+        file.writelines(f"{line}\n" for line in (json_lines if is_json else script_lines)(made))
+        _summary(made)
+
+
+def _counts(made: Undo, *, is_json: bool) -> Iterator[str]:
+    from strata_cdc.past.undo.script import dry_json_lines, header
+
+    if is_json:
+        yield from dry_json_lines(made)
+        return
+    for _ in made.outcomes():
+        pass
+    yield from (line.removeprefix("-- ") for line in header(made.report))
+
+
+def _summary(made: Undo) -> None:
+    report = made.report
+    left = [
+        text
+        for count, text in (
+            (report.conflict_count, counted(report.conflict_count, "conflict")),
+            (report.left_out.total(), f"{counted(report.left_out.total(), 'change')} left out"),
+        )
+        if count
+    ]
+    say("; ".join((counted(sum(report.written.values()), "statement"), *left)), err=True)
+
+
+@contextmanager
+def _opened(out: str) -> Iterator[TextIO]:
+    if out == "-":
+        yield sys.stdout
+        return
+    try:
+        with Path(out).open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise Usage(f"the output cannot be written: {error.strerror}", file=out) from error
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(undo)

@@ -1,0 +1,191 @@
+"""The columns of a change and of the table as it is now: which is which, and values in the types of now.
+
+A value that a statement is to store is converted exactly or not at all: as ALTER TABLE converts it, and only if the way
+back gives the same value. A value that the table should have now went through each ALTER since.
+Not here: SQL (`literals.py`), which id a column has (`schema/history/identified_tables.py`)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.changes.arrow import arrow_type
+from strata_cdc.errors import ReadAgainError
+from strata_cdc.past.timeline import TableEvent
+from strata_cdc.past.undo.literals import InexactError, Verbatim
+from strata_cdc.schema.model.conversions import KNOWN, keeps_values, value_class
+from strata_cdc.schema.model.definition import Column, Generated
+from strata_cdc.schema.model.row_effects import RowEffect  # noqa: TC001  a field of a struct
+from strata_cdc.schema.model.types import LABELLED, parse_column_type
+from strata_cdc.tables.values.known import converted
+from strata_cdc.tables.values.pair import Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from strata_cdc.past.timeline import ChangeSpan, TablePart
+
+
+class Altered(Struct, frozen=True):
+    """A statement that gave a column another definition."""
+
+    before: Column
+    after: Column
+    effect: RowEffect | None
+    """What the statement did to rows; None if that is not known."""
+
+
+class ColumnPath(Struct, frozen=True):
+    """A column of a version, the column that it is now, and what was altered between them."""
+
+    then: Column
+    now: Column
+    altered: tuple[Altered, ...] = ()
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether statements can set it."""
+        return is_settable(self.now)
+
+    def wanted(self, value: Any) -> Any:
+        """A value of then, as a statement stores it now.
+
+        Raises:
+            InexactError: The column cannot have exactly this value now.
+        """
+        if value is None:
+            if not self.now.nullable:
+                raise InexactError("it was NULL, and the column is NOT NULL now")
+            return None
+        if _keeps(self.then, self.now):
+            return value
+        if isinstance(value, Verbatim):
+            raise InexactError(f"{self._types}, and a value that no column of the lake holds is not converted")
+        return _there_and_back(value, self.then, self.now, self._types)
+
+    def left(self, value: Any) -> Any:
+        """What a value of then is in the table now, if no row event has changed it since.
+
+        Raises:
+            InexactError: That is not known.
+        """
+        for step in self.altered:
+            if value is None or _keeps(step.before, step.after):
+                continue
+            if isinstance(value, Verbatim) or step.effect is None or step.effect.reason:
+                raise InexactError(f"what an ALTER TABLE made of it is not known: {self._types}")
+            value = _one_way(value, step, self._types)
+        return value
+
+    @property
+    def _types(self) -> str:
+        return f"the column was {_shown(self.then)} and is {_shown(self.now)} now"
+
+
+class Cell(Struct, frozen=True, gc=False):
+    """A value of a row, as the log or the mirror has it."""
+
+    path: ColumnPath
+    value: Any
+
+    def wanted(self) -> Any:
+        """See `ColumnPath.wanted`."""
+        return self.path.wanted(self.value)
+
+    def left(self) -> Any:
+        """See `ColumnPath.left`."""
+        return self.path.left(self.value)
+
+
+def is_settable(column: Column) -> bool:
+    """Whether INSERT and UPDATE can set a column."""
+    return column.generated not in {Generated.STORED, Generated.VIRTUAL} and not column.hidden
+
+
+def paths_to(
+    span: ChangeSpan, now: ChangeSpan, parts: Sequence[TablePart]
+) -> tuple[tuple[Column, ColumnPath | None], ...]:
+    """The columns of a version, in its order, with what each is now; None for a column that is gone.
+
+    Args:
+        span: A stretch of the version.
+        now: The table as it is now.
+        parts: The table's timeline.
+    """
+    later = {number: column for number, column in zip(now.ids, now.definition.columns, strict=True) if number}
+    events = [part for part in parts if isinstance(part, TableEvent) and part.seq > span.until]
+    found = []
+    for number, column in zip(span.ids, span.definition.columns, strict=True):
+        current = later.get(number)
+        path = None if current is None else ColumnPath(column, current, tuple(_altered(number, events)))
+        found.append((column, path))
+    return tuple(found)
+
+
+def _altered(number: int, events: Sequence[TableEvent]) -> list[Altered]:
+    steps = []
+    for event in events:
+        before, after = (_column(number, one) for one in (event.before, event.after))
+        if before is not None and after is not None and before != after:
+            steps.append(Altered(before, after, event.effect))
+    return steps
+
+
+def _column(number: int, span: ChangeSpan | None) -> Column | None:
+    if span is None:
+        return None
+    return dict(zip(span.ids, span.definition.columns, strict=True)).get(number)
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two values are stored as the same bytes."""
+    if isinstance(one, float) and isinstance(other, float):
+        return one == other and math.copysign(1, one) == math.copysign(1, other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _keeps(before: Column, after: Column) -> bool:
+    if before.column_type == after.column_type and before.character_set == after.character_set:
+        return True
+    alike = replace(before, nullable=after.nullable, auto_increment=after.auto_increment)
+    # A label is written by its number of now, which its text finds.
+    kinds = {parse_column_type(one.column_type).kind for one in (before, after)}
+    return keeps_values(alike, after) or (len(kinds) == 1 and kinds <= LABELLED)
+
+
+def _there_and_back(value: Any, then: Column, now: Column, types: str) -> Any:
+    one, other = (value_class(parse_column_type(column.column_type).kind) for column in (then, now))
+    if (one, other) not in KNOWN or (other, one) not in KNOWN:
+        raise InexactError(f"{types}, and no exact conversion is known")
+    there = pa.array([value], arrow_type(then))
+    try:
+        found = converted(there, Pair.of(then, now))
+        back = converted(found, Pair.of(now, then))
+    except ReadAgainError:
+        raise InexactError(f"{types}, which cannot have exactly this value") from None
+    if not same_value(back[0].as_py(), value):
+        raise InexactError(f"{types}, which cannot have exactly this value")
+    return found[0].as_py()
+
+
+def _one_way(value: Any, step: Altered, types: str) -> Any:
+    effect = step.effect
+    zone = None if effect is None else effect.time_zone
+    truncates = effect is not None and effect.truncates_fractions
+    classes = tuple(value_class(parse_column_type(column.column_type).kind) for column in (step.before, step.after))
+    try:
+        if classes not in KNOWN:
+            raise InexactError(f"what an ALTER TABLE made of it is not known: {types}")
+        pair = Pair.of(step.before, step.after, truncates=truncates, time_zone=zone)
+        return converted(pa.array([value], arrow_type(step.before)), pair)[0].as_py()
+    except ReadAgainError:
+        raise InexactError(f"what an ALTER TABLE made of it is not known: {types}") from None
+
+
+def _shown(column: Column) -> str:
+    charset = column.character_set
+    return f"{column.column_type} {charset}" if charset else column.column_type

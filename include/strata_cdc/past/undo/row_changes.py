@@ -1,0 +1,235 @@
+"""The changes of rows as undo needs them: each value with what its column is now, and who changed what when.
+Not here: reading them (`past/table_changes.py`), statements (`steps.py`)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from strata_cdc.changes.arrow import ROW_FIELDS, may_be_invalid
+from strata_cdc.clock import to_micros
+from strata_cdc.past.undo.columns import Cell, paths_to, same_value
+from strata_cdc.past.undo.literals import InexactError, Verbatim
+from strata_cdc.schema.history.fills import NoFill, fill_of
+from strata_cdc.schema.model.definition import Column, KeyKind, TableDefinition, TableName
+from strata_cdc.tables.values.constants import constant
+from strata_cdc.tables.values.verbatim import constant_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from strata_cdc.past.table_changes import TableChangeBatch
+    from strata_cdc.past.timeline import ChangeSpan, TablePart
+
+Image = dict[str, Cell]
+"""The values of a row that are known, by the names that their columns have now."""
+RowKey = tuple[Any, ...]
+
+_FACTS = [field.name for field in ROW_FIELDS]
+
+
+class ChangeOrigin(Struct, frozen=True):
+    """Who changed something: a transaction, or a statement of DDL."""
+
+    seq: int
+    row: int
+    gtid: str | None
+    committed_at: int
+    """Microseconds UTC; 0: not known."""
+    binlog_file: str | None = None
+    binlog_pos: int | None = None
+    what: str = ""
+    """INSERT, UPDATE, DELETE, or a statement."""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Its place in the stream."""
+        return self.seq, self.row
+
+    def __str__(self) -> str:
+        where = self.gtid or (
+            f"{self.binlog_file} at {self.binlog_pos}" if self.binlog_file else f"transaction {self.seq}"
+        )
+        when = f" ({moment_text(self.committed_at)})" if self.committed_at else ""
+        return f"{self.what} of {where}{when}"
+
+
+class RowChange(Struct, frozen=True):
+    """One change of one row."""
+
+    origin: ChangeOrigin
+    op: str
+    before: Image
+    """Empty for an insert."""
+    after: Image
+    """Empty for a delete. Without the columns that a partial image lacks."""
+    lost: tuple[str, ...]
+    """The columns that it touched and that the table does not have now, by their names of then."""
+    lacks_before: frozenset[str] = frozenset()
+    """The columns, by their names of now, that a partial image before the change lacks."""
+    lacks_after: frozenset[str] = frozenset()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the log lacks values of the row before the change."""
+        return bool(self.lacks_before)
+
+
+class NowTable(Struct, frozen=True):
+    """The table as it is now, for which statements are written."""
+
+    name: TableName
+    definition: TableDefinition
+    key: tuple[str, ...]
+    """The columns that identify a row; empty if only the whole row does."""
+
+    @classmethod
+    def of(cls, span: ChangeSpan) -> NowTable:
+        """From the last stretch of a timeline."""
+        return cls(span.name, span.definition, row_key(span.definition))
+
+    def column(self, name: str) -> Column:
+        """One of its columns."""
+        return next(column for column in self.definition.columns if column.name == name)
+
+    def key_of(self, image: Image, other: Image | None = None) -> RowKey | None:
+        """The key of an image; None if the table has none, or if a value of it is not known.
+
+        Args:
+            image: The image.
+            other: What it lacks is the same in this one.
+        """
+        cells = [image.get(name) or (other or {}).get(name) for name in self.key]
+        try:
+            return (
+                tuple(hashable(cell.left()) for cell in cells if cell is not None) if self.key and all(cells) else None
+            )
+        except InexactError:
+            return None
+
+    def keys_of(self, change: RowChange) -> list[RowKey]:
+        """The keys that a change is about: one, or an old and a new key, as far as they are known."""
+        found = [self.key_of(change.before) if change.before else None]
+        found.append(self.key_of(change.after, change.before or None) if change.after else None)
+        return [key for key in dict.fromkeys(found) if key is not None]
+
+
+def hashable(value: Any) -> Any:
+    """A value of a key as a key of a dictionary."""
+    return ("verbatim", value.text) if isinstance(value, Verbatim) else value
+
+
+def row_key(definition: TableDefinition) -> tuple[str, ...]:
+    """The columns of the primary key, else of the first unique key that has no NULL and no prefix."""
+    keys = [
+        key for key in definition.keys if key.kind in {KeyKind.PRIMARY, KeyKind.UNIQUE} and not key.without_overlaps
+    ]
+    for key in sorted(keys, key=lambda one: one.kind is not KeyKind.PRIMARY):
+        columns = [None if part.column is None else definition.column(part.column) for part in key.parts]
+        whole = all(part.lengths == (None,) for part in key.parts)
+        if all(column is not None and not column.nullable for column in columns) and (
+            whole or key.kind is KeyKind.PRIMARY
+        ):
+            return tuple(column.name for column in columns if column is not None)
+    return ()
+
+
+class VersionReader:
+    """Reads the changes of one version of the table.
+
+    Args:
+        span: A stretch of the version.
+        now: The table as it is now.
+        parts: The table's timeline.
+    """
+
+    def __init__(self, span: ChangeSpan, now: ChangeSpan, parts: Sequence[TablePart]) -> None:
+        self.paths = paths_to(span, now, parts)
+        self.dropped = tuple(column.name for column, path in self.paths if path is None)
+        """The columns that the table does not have now."""
+
+    @cached_property
+    def _defaults(self) -> dict[int, Any]:
+        """What columns get that an INSERT does not name, as far as that is known: a MINIMAL image lacks these."""
+        found = {place: _default(column) for place, (column, _) in enumerate(self.paths)}
+        return {place: value for place, value in found.items() if not isinstance(value, NoFill)}
+
+    def changes(self, batch: TableChangeBatch) -> Iterator[RowChange]:
+        """The changes of a batch, in order."""
+        table, own = batch.changes, len(self.paths)
+        facts = {name: table.column(own + 1 + at).to_pylist() for at, name in enumerate(_FACTS)}
+        afters = [table.column(at).to_pylist() for at in range(own)]
+        images = table.column(own).combine_chunks()
+        befores = [column.to_pylist() for column in images.flatten()]
+        for at, op in enumerate(facts["_op"]):
+            missing = frozenset(facts["_missing"][at] or ())
+            invalid = dict(facts["_invalid"][at] or ())
+            before = {} if op == "insert" else self._image(befores, at, "_before.", missing, invalid)
+            after = {} if op == "delete" else self._image(afters, at, "", missing, invalid)
+            if op == "insert" and missing:
+                after = self._defaults | after
+            origin = ChangeOrigin(
+                facts["_seq"][at],
+                facts["_row"][at],
+                facts["_gtid"][at],
+                to_micros(facts["_committed_at"][at]) if facts["_committed_at"][at] else 0,
+                facts["_binlog_file"][at],
+                facts["_binlog_pos"][at],
+                op.upper(),
+            )
+            yield self._change(origin, op, before, after)
+
+    def _change(self, origin: ChangeOrigin, op: str, before: dict[int, Any], after: dict[int, Any]) -> RowChange:
+        lost: tuple[str, ...] = ()
+        if op == "update":
+            lost = tuple(
+                column.name
+                for at, (column, path) in enumerate(self.paths)
+                if path is None and at in after and not (at in before and same_value(before[at], after[at]))
+            )
+        lacks = [
+            frozenset() if op == without else self._absent(image)
+            for without, image in (("insert", before), ("delete", after))
+        ]
+        return RowChange(origin, op, self.live(before), self.live(after), lost, *lacks)
+
+    def _absent(self, image: dict[int, Any]) -> frozenset[str]:
+        return frozenset(
+            path.now.name for at, (_, path) in enumerate(self.paths) if path is not None and at not in image
+        )
+
+    def live(self, image: dict[int, Any]) -> Image:
+        """The values of the columns that the table has now."""
+        found = {}
+        for at, (_, path) in enumerate(self.paths):
+            if path is not None and at in image:
+                found[path.now.name] = Cell(path, image[at])
+        return found
+
+    def _image(
+        self, values: list[list[Any]], at: int, prefix: str, missing: frozenset[str], invalid: dict[str, str]
+    ) -> dict[int, Any]:
+        found = {}
+        for place, (column, _) in enumerate(self.paths):
+            name = f"{prefix}{column.name}"
+            if name in missing:
+                continue
+            found[place] = Verbatim(invalid[name]) if name in invalid else values[place][at]
+        return found
+
+
+def _default(column: Column) -> Any:
+    value = fill_of(column)
+    if isinstance(value, NoFill):
+        return value
+    text = constant_text(column, value, 1)[0].as_py() if may_be_invalid(column) else None
+    return constant(column, value, 1)[0].as_py() if text is None else Verbatim(text)
+
+
+def moment_text(when: int) -> str:
+    """A time (microseconds UTC) for people."""
+    seconds, rest = divmod(when, 1_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest:06}"

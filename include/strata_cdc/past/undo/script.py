@@ -1,0 +1,239 @@
+"""The text of a script: its comments, its session, its statements with their checks, and its end.
+
+It is meant for `mysql < undo.sql`: one transaction, a statement to a line. Each statement is checked by the server
+itself (ROW_COUNT()): if one has found another row than expected, the end of the script rolls everything back and fails.
+The end does so even where a client goes on after errors (`mysql --force`), since an error makes ROW_COUNT() -1.
+Not here: what the statements are (`undo.py`)."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any, Final
+
+from strata_cdc.counted import counted
+from strata_cdc.past.undo.row_changes import ChangeOrigin, moment_text
+from strata_cdc.past.undo.steps import Direction
+from strata_cdc.past.undo.table_steps import Conflicting, LeftOut, Written
+from strata_cdc.past.undo.undo import LISTED
+from strata_cdc.schema.model.create_sql import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata_cdc.past.undo.table_steps import Outcome
+    from strata_cdc.past.undo.undo import Undo, UndoReport
+
+_SQL_MODE: Final = (
+    "STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION"
+)
+SESSION: Final = (
+    "SET @strata_sql_mode = @@SESSION.sql_mode, @strata_time_zone = @@SESSION.time_zone, "
+    "@strata_safe_updates = @@SESSION.sql_safe_updates",
+    "SET NAMES utf8mb4",
+    # Strict: a value that does not fit is an error. Zero dates, and dates that no month has, are values like others.
+    f"SET SESSION sql_mode = '{_SQL_MODE}', time_zone = '+00:00', sql_safe_updates = 0",
+    "SET @strata_other = NULL",
+)
+"""What a script sets first."""
+END: Final = (
+    "SELECT IF(@strata_other IS NULL, 'every statement found what it expects', CONCAT('rolled back: these statements "
+    "found something else: ', @strata_other)) AS strata",
+    "SET @strata_end = IF(@strata_other IS NULL, 'COMMIT', 'ROLLBACK')",
+    "PREPARE strata_end FROM @strata_end",
+    "EXECUTE strata_end",
+    "SET SESSION sql_mode = @strata_sql_mode, time_zone = @strata_time_zone, sql_safe_updates = @strata_safe_updates",
+    # No server has SIGNAL outside of procedures: a table that is not there makes the client fail.
+    "SET @strata_end = IF(@strata_other IS NULL, 'DO 0', 'DO (SELECT 1 FROM `rolled back, nothing was changed`.`-`)')",
+    "PREPARE strata_end FROM @strata_end",
+    "EXECUTE strata_end",
+    "DEALLOCATE PREPARE strata_end",
+)
+"""With what a script ends."""
+
+
+def check(number: int, written: Written) -> str:
+    """The statement after statement `number` that notes whether it changed one row; or whether the row is as it is to
+    be, where a foreign key may have done it together with an UPDATE of another table."""
+    holds = "ROW_COUNT() = 1" + (f" OR {written.done}" if written.done else "")
+    return f"SET @strata_other = IF({holds}, @strata_other, CONCAT_WS(', ', @strata_other, '{number}'))"
+
+
+def script_lines(undo: Undo) -> Iterator[str]:
+    """The lines of the script, without line ends. The statements wait in a file, since the comments count them.
+
+    Raises:
+        StrataError: As `Undo.outcomes`.
+    """
+    with TemporaryFile("w+", encoding="utf-8", newline="\n") as body:
+        number = 0
+        for outcome in undo.outcomes():
+            if isinstance(outcome, Written):
+                number += 1
+                body.write(
+                    f"{comment(f'{number}: {_origin_text(outcome)}')}\n{outcome.sql};\n{check(number, outcome)};\n"
+                )
+        made = list(undo.made_again)
+        yield from header(undo.report)
+        if not number and not made:
+            return
+        yield from (f"{statement};" for statement in SESSION)
+        for name, create in made:
+            yield from (f"USE {quoted(name.database)};", f"{create};")
+        yield "START TRANSACTION;"
+        body.seek(0)
+        for line in body:
+            yield line.rstrip("\n")
+    yield from (f"{statement};" for statement in END)
+    for table, rows in groupby(undo.child_rows(), key=lambda row: (row.table, row.seq)):
+        yield comment(
+            f"Rows of {table[0]} that referenced these, from its mirror as of transaction {table[1]}. Foreign"
+        )
+        yield comment("keys may have deleted or changed them; the table may still have some. Run what is missing:")
+        yield from (comment(f"{row.sql};") for row in rows)
+
+
+def header(report: UndoReport) -> Iterator[str]:
+    """The comments at the beginning."""
+    takes = "takes back" if report.direction is Direction.UNDO else "makes again"
+    done = sum(report.written.values())
+    yield comment(f"strata {report.direction.value}: {takes} {counted(done, 'change')} of source {report.source}.")
+    for (table, kind), count in sorted(report.written.items()):
+        yield comment(f"  {table}: {count} {kind}")
+    gtids = list(report.gtids)
+    if gtids:
+        more = ", ..." if len(gtids) > LISTED else ""
+        yield comment(f"of {counted(len(gtids), 'transaction')}: {', '.join(gtids[:LISTED])}{more}")
+    yield comment(f"Later changes of the same rows are known up to transaction {report.known_until} of the stream.")
+    for note in report.notes:
+        yield comment(f"Note: {note}")
+    conflicts = [conflict_text(one) for one in report.conflicts]
+    yield from _listed("Conflicts, which are not overwritten", conflicts, report.conflict_count)
+    reasons = [f"{counted(count, 'change')} of {table}: {why}" for (table, why), count in report.left_out.items()]
+    yield from _listed("Left out", reasons[:LISTED], len(reasons))
+    if done:
+        yield comment(
+            "To run it: mysql < FILE. It is one transaction. If a row is not as expected, nothing is changed,"
+        )
+        yield comment("and the client fails.")
+
+
+def _listed(title: str, lines: list[str], count: int) -> Iterator[str]:
+    if lines:
+        yield comment(f"{title}: {count}")
+        yield from (comment(f"  {line}") for line in lines)
+        if count > len(lines):
+            yield comment(f"  and {count - len(lines)} more: `--format jsonl` has all of them")
+
+
+def conflict_text(one: Conflicting) -> str:
+    """A conflict in one line, with both sides."""
+    found = one.conflict
+    where = f"{one.table}, {found.row}" if found.row else str(one.table)
+    if found.column is None:
+        by = f": {found.by}" if found.by else ""
+        return f"{where}: {found.reason}{by}; this is about {found.origin}"
+    by = str(found.by) if found.by else "something else"
+    return f"{where}: {found.origin} left {found.column} = {found.expected}, and {by} made it {found.found}"
+
+
+def comment(text: str) -> str:
+    """A line of a script that no client executes, whatever is in the text."""
+    return "-- " + "".join(ch if ch.isprintable() else repr(ch)[1:-1] for ch in text)
+
+
+def _origin_text(outcome: Written) -> str:
+    lost = f"; without the dropped {', '.join(outcome.lost)}" if outcome.lost else ""
+    state = "a row of the state before " if outcome.is_of_state else ""
+    return f"{state}{outcome.origin}{lost}"
+
+
+# JSON lines -------------------------------------------------------------------------------------
+
+
+def json_lines(undo: Undo) -> Iterator[str]:
+    """The same for programs: a line for each statement, conflict and change that is left out, and one for the report.
+
+    The lines of kind `session`, `create`, `begin`, `statement` and `end` are the script, in order.
+    """
+    number = 0
+    for statement in SESSION:
+        yield _line(kind="session", sql=statement)
+    for name, create in undo.made_again:
+        yield _line(kind="create", table=str(name), sql=f"USE {quoted(name.database)}")
+        yield _line(kind="create", table=str(name), sql=create)
+    yield _line(kind="begin", sql="START TRANSACTION")
+    for outcome in undo.outcomes():
+        if isinstance(outcome, Written):
+            number += 1
+            fields: dict[str, Any] = {"number": number, "does": outcome.kind.value, "sql": outcome.sql}
+            fields |= {
+                "check": check(number, outcome),
+                "dropped_columns": list(outcome.lost),
+                "of_state": outcome.is_of_state,
+            }
+            yield _line(kind="statement", table=str(outcome.table), **_of(outcome.origin), **fields)
+        else:
+            yield _line(**unwritten(outcome))
+    for statement in END:
+        yield _line(kind="end", sql=statement)
+    for row in undo.child_rows():
+        yield _line(kind="child_row", table=str(row.table), as_of_seq=row.seq, sql=row.sql)
+    yield _line(kind="report", **report_fields(undo.report))
+
+
+def unwritten(outcome: Outcome) -> dict[str, Any]:
+    """A conflict, or a change that is left out, as JSON."""
+    if isinstance(outcome, LeftOut):
+        return {"kind": "left_out", "table": str(outcome.table), **_of(outcome.origin), "reason": outcome.reason}
+    if not isinstance(outcome, Conflicting):
+        return {}
+    found = outcome.conflict
+    sides = {"column": found.column, "expected": found.expected, "found": found.found}
+    by = None if found.by is None else _of(found.by)
+    what = {"kind": "conflict", "table": str(outcome.table), **_of(found.origin)}
+    return {**what, "key": found.row, "reason": found.reason, **sides, "by": by}
+
+
+def report_fields(report: UndoReport) -> dict[str, Any]:
+    """The counts of a script."""
+    tables: dict[str, dict[str, int]] = {}
+    for (table, kind), count in sorted(report.written.items()):
+        tables.setdefault(table, {})[kind.lower()] = count
+    return {
+        "source": report.source,
+        "direction": report.direction.value,
+        "changes": report.changes,
+        "statements": sum(report.written.values()),
+        "tables": tables,
+        "conflicts": report.conflict_count,
+        "left_out": sum(report.left_out.values()),
+        "known_until": report.known_until,
+        "gtids": list(report.gtids),
+        "notes": report.notes,
+    }
+
+
+def _of(origin: ChangeOrigin) -> dict[str, Any]:
+    return {
+        "change": origin.what,
+        "gtid": origin.gtid,
+        "seq": origin.seq,
+        "row": origin.row,
+        "committed_at": moment_text(origin.committed_at) if origin.committed_at else None,
+        "binlog_file": origin.binlog_file,
+        "binlog_pos": origin.binlog_pos,
+    }
+
+
+def _line(**fields: Any) -> str:
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def dry_json_lines(undo: Undo) -> Iterator[str]:
+    """The conflicts, the changes that are left out, and the report."""
+    for outcome in undo.outcomes():
+        if not isinstance(outcome, Written):
+            yield _line(**unwritten(outcome))
+    yield _line(kind="report", **report_fields(undo.report))

@@ -1,0 +1,421 @@
+"""The chosen changes of one table, and what each becomes, window by window of the stream.
+
+The changes are read several times, and never kept: first to see which rows they are of, then to see which of these rows
+others have changed, and at last, window by window, to write them.
+Not here: one change (`steps.py`), rows with conflicts (`conflicts.py`), all tables together (`undo.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from strata_cdc.changes.arrow import BEFORE
+from strata_cdc.errors import PastUnknownError
+from strata_cdc.mirrors.renames import without_invalid
+from strata_cdc.past.change_filters import ReadFirst
+from strata_cdc.past.moment import PastMoment
+from strata_cdc.past.table_changes import TableChangeBatch
+from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
+from strata_cdc.past.undo.conflicts import Conflict, TrackedRows
+from strata_cdc.past.undo.linked import LinkedKeys
+from strata_cdc.past.undo.literals import InexactError, Verbatim
+from strata_cdc.past.undo.row_changes import ChangeOrigin, NowTable, RowChange, VersionReader, hashable
+from strata_cdc.past.undo.steps import Columns, Direction, LeftOutError, StepKind, is_done, statement, step_of
+from strata_cdc.tables.layout import column_name
+from strata_cdc.tables.verbatim import INVALID_COLUMN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from strata_cdc.mirrors.table import Mirror
+    from strata_cdc.past.change_filters import ChangeFilter
+    from strata_cdc.past.client_statements import ClientStatements
+    from strata_cdc.past.table_at import PastTables
+    from strata_cdc.past.table_changes import TableChanges
+    from strata_cdc.past.timeline import TableTimeline
+    from strata_cdc.past.undo.choice import Choice
+    from strata_cdc.past.undo.row_changes import Image, RowKey
+    from strata_cdc.past.undo.steps import Step
+    from strata_cdc.schema.model.definition import TableName
+
+
+class Written(Struct, frozen=True):
+    """A statement for a change."""
+
+    table: TableName
+    kind: StepKind
+    origin: ChangeOrigin
+    sql: str
+    done: str = ""
+    """A condition that the row is already as it is to be; empty for statements that always change a row."""
+    lost: tuple[str, ...] = ()
+    """Columns that the change touched and that the table does not have now."""
+    row: dict[str, Any] = {}
+    """What an INSERT inserts."""
+    is_of_state: bool = False
+    """Whether it brings back a row of the table's state before, not of a row event."""
+
+
+class LeftOut(Struct, frozen=True):
+    """A change for which there is no statement."""
+
+    table: TableName
+    origin: ChangeOrigin
+    reason: str
+
+
+class Conflicting(Struct, frozen=True):
+    """A change of a row that has something else now."""
+
+    table: TableName
+    conflict: Conflict
+
+    @property
+    def origin(self) -> ChangeOrigin:
+        """Of the change."""
+        return self.conflict.origin
+
+
+_NOBODY = ChangeOrigin(0, 0, None, 0)
+Outcome = Written | LeftOut | Conflicting
+
+
+class TableSteps:
+    """The chosen changes of one table.
+
+    Args:
+        source: The source's name.
+        changes: Reads changes.
+        statements: The clients' statements.
+        past: Gives tables as they were.
+        timeline: Everything that happened to the table.
+        choice: Which changes.
+        direction: What is done with them.
+        columns: What an UPDATE sets.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        changes: TableChanges,
+        statements: ClientStatements,
+        past: PastTables,
+        timeline: TableTimeline,
+        choice: Choice,
+        direction: Direction,
+        columns: Columns,
+    ) -> None:
+        self._source, self._changes, self._past, self.timeline = source, changes, past, timeline
+        self._statements = statements
+        self._choice, self._direction, self._columns = choice, direction, columns
+        events = [part for part in timeline.parts if isinstance(part, TableEvent)]
+        self.removals = [event for event in events if self._is_chosen(event)]
+        """The chosen statements that removed all rows, oldest first."""
+        self._others = [event for event in events if event.removes_all and event not in self.removals]
+        self.made_again = _dropped_last(self.removals, timeline)
+        """The chosen DROP TABLE after which there is no table now."""
+        self.now = timeline.last if self.made_again is None else self.made_again.before
+        self.orders: set[tuple[int, int]] = set()
+        """`_seq` and `_row` of the chosen changes."""
+        self.lost_columns: set[str] = set()
+        self._readers: dict[tuple[int, int], VersionReader] = {}
+        self._rows: TrackedRows | None = None
+
+    @property
+    def table(self) -> NowTable:
+        """The table for which the statements are."""
+        if self.now is None:
+            raise self._unknown("the table does not exist now, or its definition is not known")
+        return NowTable.of(self.now)
+
+    @property
+    def unknown(self) -> list[UnknownChanges]:
+        """Where changes of the table are not known."""
+        return [part for part in self.timeline.parts if isinstance(part, UnknownChanges)]
+
+    def survey(self) -> None:
+        """Finds the chosen changes, and the rows that others have changed since.
+
+        Raises:
+            StrataError: As `TableChanges.read`; `ConditionError` and `Usage` of the choice.
+        """
+        if self.now is None:
+            self._refuse_changes_of_no_table()
+            return
+        table, linked = self.table, LinkedKeys()
+        needs_rows = self._find(table, linked)
+        if not self.orders or not table.key:
+            return
+        first = min(self.orders)[0]
+        for change in self._of_keys(linked, first - 1):
+            if change.origin.order not in self.orders:
+                linked.add_marked(table.keys_of(change))
+        if linked.has_marked:
+            self._rows = self._followed(linked.marked(), first, needs_rows=needs_rows)
+
+    def _find(self, table: NowTable, linked: LinkedKeys) -> bool:
+        """Finds the chosen changes and their keys; returns whether some have partial images."""
+        needs_rows = False
+        for change in self._chosen():
+            self.orders.add(change.origin.order)
+            needs_rows |= change.is_partial
+            if change.is_partial or isinstance(self._made(table, change), str):
+                linked.add_marked(table.keys_of(change))
+            else:
+                linked.add(table.keys_of(change))
+        return needs_rows
+
+    def window(self, after: int, until: int) -> list[tuple[tuple[int, int], RowChange]]:
+        """The chosen changes of a window of the stream, with their places.
+
+        Args:
+            after: The window begins after this transaction.
+            until: It ends with this one.
+        """
+        return [(change.origin.order, change) for change in self._chosen(after, until)]
+
+    def outcome(self, change: RowChange) -> Outcome:
+        """What a change becomes; changes come in the order of their statements."""
+        table = self.table
+        if self._rows is not None:
+            change = self._rows.completed(change)
+        made = self._made(table, change)
+        if isinstance(made, str):
+            return LeftOut(table.name, change.origin, made)
+        step, text = made
+        gone = next((event for event in self._others if event.seq > change.origin.seq), None)
+        if gone is not None and step.kind is not StepKind.INSERT:
+            reason = f"all rows went: {gone.statement or 'the table was dropped'}"
+            return Conflicting(table.name, Conflict(change.origin, "", reason, by=origin_of(gone)))
+        if self._rows is not None:
+            judged = self._rows.judge(change, step)
+            if isinstance(judged, Conflict):
+                return Conflicting(table.name, judged)
+            step, text = judged, statement(judged, table)
+        done = is_done(step, table) if step.kind is StepKind.UPDATE and table.key else ""
+        row = step.wanted if step.kind is StepKind.INSERT else {}
+        return Written(table.name, step.kind, change.origin, text, done, change.lost, row)
+
+    def removed_rows(self, event: TableEvent) -> Iterator[Outcome]:
+        """An INSERT for each row that a statement removed.
+
+        Raises:
+            PastUnknownError: The rows before it are not known.
+        """
+        table, origin = self.table, origin_of(event)
+        if event.before is None:
+            raise self._unknown("the table before the statement is not known")
+        span = replace(event.before, after=event.seq - 1, until=event.seq - 1)
+        for image in self._state(event.before.name, span):
+            change = RowChange(origin, "delete", image, {}, ())
+            made = self._made(table, change)
+            if isinstance(made, str):
+                yield LeftOut(table.name, origin, made)
+            else:
+                step, text = made
+                yield Written(table.name, StepKind.INSERT, origin, text, row=step.wanted, is_of_state=True)
+        if self._rows is not None:
+            self._rows.refill(origin)
+
+    def rows_of_mirror(self, mirror: Mirror) -> Iterator[tuple[dict[str, Any], str]]:
+        """The rows of a mirror as it is, each with an INSERT; rows that cannot be inserted exactly are not among them.
+
+        Args:
+            mirror: A mirror of the table, at any position.
+        """
+        span, table = self._span_at(mirror.position.seq), self.table
+        for image in self._images(mirror, span) if span is not None and span.definition == mirror.definition else ():
+            made = self._made(table, RowChange(_NOBODY, "delete", image, {}, ()))
+            if not isinstance(made, str):
+                yield made[0].wanted, made[1]
+
+    # Reading ----------------------------------------------------------------------------------------
+
+    def _is_chosen(self, event: TableEvent) -> bool:
+        return (
+            self._direction is Direction.UNDO
+            and event.removes_all
+            and event.before is not None
+            and not event.makes_table
+            and not self._choice.is_of_rows
+            and self._choice.has_statement(event.statement)
+            and self._choice.has_transaction(event.gtid, event.committed_at)
+        )
+
+    def _refuse_changes_of_no_table(self) -> None:
+        before = next((part.before for part in reversed(self.timeline.parts) if isinstance(part, TableEvent)), None)
+        if before is None:
+            return
+        for part in self._changes.read(self.timeline, self._choice.filter(before, self._statements)):
+            if isinstance(part, TableChangeBatch):
+                raise self._unknown("the table was dropped: take back the DROP TABLE, too")
+
+    def _chosen(self, after: int = 0, until: int | None = None) -> Iterator[RowChange]:
+        if self.now is not None:
+            yield from self._read(self._choice.filter(self.now, self._statements), after, until)
+
+    def _of_keys(self, linked: LinkedKeys, after: int) -> Iterator[RowChange]:
+        yield from self._read(_OfKeys(self, linked), after, None)
+
+    def _read(self, wanted: ChangeFilter, after: int, until: int | None) -> Iterator[RowChange]:
+        for part in self.timeline.parts:
+            if not isinstance(part, ChangeSpan) or part.until <= after or (until is not None and part.after >= until):
+                continue
+            end = part.until if until is None else min(part.until, until)
+            inside = replace(part, after=max(part.after, after), until=end)
+            reader = self.reader(part)
+            for batch in self._changes.of_span(inside, wanted):
+                yield from reader.changes(batch)
+
+    def reader(self, span: ChangeSpan) -> VersionReader:
+        """The reader of a stretch's changes."""
+        key = (span.version_id, span.until)
+        if key not in self._readers:
+            if self.now is None:
+                raise self._unknown("the table does not exist now")
+            self._readers[key] = VersionReader(span, self.now, self.timeline.parts)
+            self.lost_columns.update(self._readers[key].dropped)
+        return self._readers[key]
+
+    def _made(self, table: NowTable, change: RowChange) -> tuple[Step, str] | str:
+        """The step and its statement, or the reason why there is none."""
+        try:
+            step = step_of(change, table, self._direction, self._columns)
+            return step, statement(step, table)
+        except LeftOutError as error:
+            return str(error)
+
+    # Rows -------------------------------------------------------------------------------------------
+
+    def _followed(self, keys: set[RowKey], first: int, *, needs_rows: bool) -> TrackedRows:
+        rows = TrackedRows(self.table, self._direction)
+        if needs_rows:
+            rows.begin(self._state_at(first - 1, keys))
+        events = sorted((*self._others, *self.removals), key=lambda event: event.seq)
+        for change in self._of_keys(LinkedKeys(keys), first - 1):
+            while events and events[0].seq <= change.origin.seq:
+                event = events.pop(0)
+                if event.seq >= first:
+                    rows.empty(origin_of(event))
+            rows.follow(change, is_chosen=change.origin.order in self.orders)
+        for event in events:
+            rows.empty(origin_of(event))
+        return rows
+
+    def _state_at(self, seq: int, keys: set[RowKey]) -> Iterator[Image]:
+        span = self._span_at(seq)
+        if span is None:
+            return
+        try:
+            for image in self._state(span.name, span):
+                if self.table.key_of(image) in keys:
+                    yield image
+        except PastUnknownError:
+            # The changes of these rows are left out, each by name.
+            return
+
+    def _state(self, name: TableName, span: ChangeSpan) -> Iterator[Image]:
+        """The rows of the table after the transaction with which a stretch ends."""
+        yield from self._images(self._past.rows(name, PastMoment(span.until)), span)
+
+    def _images(self, mirror: Mirror, span: ChangeSpan) -> Iterator[Image]:
+        """The rows of a mirror with the definition of a stretch."""
+        reader = self.reader(span)
+        names = [column_name(column.name) for column, _ in reader.paths]
+        held = {field.name for field in without_invalid(mirror.schema)}
+        for batch in mirror.batches([*(name for name in names if name in held), INVALID_COLUMN]):
+            columns = [batch[name].to_pylist() for name in names]
+            invalid = batch[INVALID_COLUMN].to_pylist()
+            for at in range(batch.num_rows):
+                texts = dict(invalid[at] or ())
+                values = {
+                    place: Verbatim(texts[column.name]) if column.name in texts else columns[place][at]
+                    for place, (column, _) in enumerate(reader.paths)
+                }
+                yield reader.live(values)
+
+    def _span_at(self, seq: int) -> ChangeSpan | None:
+        found = None
+        for part in self.timeline.parts:
+            if isinstance(part, ChangeSpan) and part.after <= seq <= part.until:
+                return replace(part, after=seq, until=seq)
+            if isinstance(part, TableEvent) and part.seq <= seq:
+                found = part.after
+        return None if found is None else replace(found, after=seq, until=seq)
+
+    def _unknown(self, why: str) -> PastUnknownError:
+        return PastUnknownError(
+            f"what takes the changes back is not known: {why}",
+            source=self._source,
+            table=str(self.timeline.table),
+            remedy="`strata schema history` shows what happened to the table.",
+        )
+
+
+class _OfKeys:
+    """The changes of rows with one of some keys, which grow with each key that such a row gets."""
+
+    def __init__(self, steps: TableSteps, linked: LinkedKeys) -> None:
+        self._steps, self._linked = steps, linked
+
+    def reads(self, span: ChangeSpan) -> ReadFirst | None:
+        """See `ChangeFilter`."""
+        names = self._names(span)
+        return None if names is None else ReadFirst(tuple(names.values()), ("_missing", "_invalid"))
+
+    def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
+        """See `ChangeFilter`."""
+        names = self._names(span) or {}
+        paths = {path.now.name: path for _, path in self._steps.reader(span).paths if path is not None}
+        images = rows[BEFORE].combine_chunks()
+        befores = [images.field(images.type.get_field_index(column_name(name))).to_pylist() for name in names.values()]
+        afters = [rows[column_name(name)].to_pylist() for name in names.values()]
+        missing, invalid = rows["_missing"].to_pylist(), rows["_invalid"].to_pylist()
+        ops = rows["_op"].to_pylist()
+        found = []
+        for at, op in enumerate(ops):
+            texts, lacks = dict(invalid[at] or ()), set(missing[at] or ())
+            old, new = [], []
+            for place, (now, then) in enumerate(names.items()):
+                before = _value(befores[place][at], texts.get(f"{BEFORE}.{then}"))
+                after = before if then in lacks else _value(afters[place][at], texts.get(then))
+                old.append(_left(paths[now], before))
+                new.append(_left(paths[now], after))
+            keys = [tuple(old)] if op != "insert" else []
+            keys += [tuple(new)] if op != "delete" else []
+            found.append(self._linked.meets(keys))
+        return pa.array(found, pa.bool_())
+
+    def _names(self, span: ChangeSpan) -> dict[str, str] | None:
+        """From the key's columns to their names then."""
+        paths = {path.now.name: path for _, path in self._steps.reader(span).paths if path is not None}
+        key = self._steps.table.key
+        return {name: paths[name].then.name for name in key} if all(name in paths for name in key) else None
+
+
+def _value(value: Any, text: str | None) -> Any:
+    return value if text is None else Verbatim(text)
+
+
+def _left(path: Any, value: Any) -> Any:
+    try:
+        return hashable(path.left(value))
+    except InexactError:
+        return None
+
+
+def origin_of(event: TableEvent) -> ChangeOrigin:
+    """Who did it."""
+    place = (event.binlog_file, event.binlog_pos)
+    return ChangeOrigin(event.seq, 0, event.gtid, event.committed_at, *place, event.statement or "DROP TABLE")
+
+
+def _dropped_last(removals: list[TableEvent], timeline: TableTimeline) -> TableEvent | None:
+    if timeline.last is not None or not removals:
+        return None
+    last = removals[-1]
+    later = [part for part in timeline.parts if isinstance(part, TableEvent) and part.seq > last.seq]
+    return last if last.after is None and not later else None

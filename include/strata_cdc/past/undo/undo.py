@@ -1,0 +1,245 @@
+"""SQL that takes changes of a source back, or makes them again: chooses them, puts them in order, and writes a script.
+Not here: one table (`table_steps.py`), the script's text (`script.py`), the command (`cli/undo.py`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from strata_cdc.errors import PastUnknownError, Usage
+from strata_cdc.landing.landed import LandedStream
+from strata_cdc.past.client_statements import ClientStatements
+from strata_cdc.past.table_at import PastTables
+from strata_cdc.past.table_changes import TableChanges
+from strata_cdc.past.timeline import Timelines
+from strata_cdc.past.undo.child_rows import ChildRows
+from strata_cdc.past.undo.foreign_keys import cascade_note, cascading_keys
+from strata_cdc.past.undo.row_changes import RowChange
+from strata_cdc.past.undo.steps import Columns, Direction, StepKind
+from strata_cdc.past.undo.table_steps import Conflicting, LeftOut, Outcome, TableSteps, Written
+from strata_cdc.schema.model.create_sql import create_table_sql
+from strata_cdc.store.database import OnMissing, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from strata_cdc.config.settings import Source
+    from strata_cdc.past.timeline import TableTimeline
+    from strata_cdc.past.undo.child_rows import ChildRow
+    from strata_cdc.past.undo.choice import Choice
+    from strata_cdc.schema.model.definition import TableName
+
+
+LISTED: Final = 20
+"""How many conflicts, reasons and transactions the comments of a script name one by one; JSON lines have all."""
+
+
+_TRIGGERS: Final = "triggers of the tables act on these statements, too; whether there are any is not known here"
+
+
+class UndoLimits(Struct, frozen=True):
+    """Bounds on memory."""
+
+    window_changes: int = 20_000
+    """How many changes are held at once; those of one transaction always are."""
+
+
+class UndoReport(Struct):
+    """What is in a script, and what is not."""
+
+    source: str
+    direction: Direction
+    known_until: int = 0
+    """Ordinal of the last transaction that was looked at for later changes of the same rows."""
+    written: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Statements by table and kind."""
+    changes: int = 0
+    """How many changes were chosen."""
+    gtids: dict[str, None] = field(default_factory=dict)
+    """The transactions of the changes, in the order of the script."""
+    conflicts: list[Conflicting] = field(default_factory=list)
+    """The first ones."""
+    conflict_count: int = 0
+    left_out: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Changes without a statement, by table and reason."""
+    notes: list[str] = field(default_factory=lambda: [_TRIGGERS])
+    """What a reader has to know before he runs the script."""
+
+
+_DEFAULT: Final = UndoLimits()
+
+
+class Undo:
+    """A script in the making; used in a `with` block, in which its statements are read.
+
+    Args:
+        source: The source.
+        choice: Which changes.
+        direction: Whether they are taken back or made again.
+        columns: What an UPDATE sets.
+        limits: Bounds on memory.
+
+    Raises:
+        Usage: Nothing limits the choice, or nothing is chosen.
+        PastUnknownError: Some of the chosen changes may not be known; the message says which and what to run.
+        ConditionError: The condition is none on the table.
+        StoreUnavailableError: The database does not answer.
+        LakeUnavailableError: The storage does not answer.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        choice: Choice,
+        direction: Direction = Direction.UNDO,
+        columns: Columns = Columns.CHANGED,
+        limits: UndoLimits = _DEFAULT,
+    ) -> None:
+        choice.require_limits()
+        self._choice, self._limits = choice, limits
+        engine = open_store(source.store_url, OnMissing.EMPTY)
+        timelines = Timelines(source.lake, source.name, engine)
+        self._past = PastTables(source.lake, source.name, engine)
+        changes = TableChanges(source.lake, timelines)
+        statements = ClientStatements(LandedStream.open(source.lake, source.name))
+        self.report = UndoReport(source.name, direction, timelines.tracked)
+        self._foreign_keys = cascading_keys(engine, source.name)
+        self._children = ChildRows(self._foreign_keys, source.lake, source.name)
+
+        def steps_of(timeline: TableTimeline) -> TableSteps:
+            return TableSteps(source.name, changes, statements, self._past, timeline, choice, direction, columns)
+
+        self._steps_of = lambda name: steps_of(timelines.of(name))
+        self._tables = [steps_of(timeline) for timeline in _timelines(timelines, choice.tables)]
+        self._survey()
+
+    def __enter__(self) -> Undo:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._past.__exit__(None, None, None)
+
+    @property
+    def made_again(self) -> Iterator[tuple[TableName, str]]:
+        """The tables that the script makes first, with their CREATE TABLE."""
+        for steps in self._tables:
+            if steps.made_again is not None and steps.now is not None:
+                yield steps.now.name, create_table_sql(steps.now.name.table, steps.now.definition)
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """What becomes of each change, in the order of the script; counted in the report."""
+        updated: dict[int, TableName] = {}
+        for outcome in self._ordered():
+            report = self.report
+            if isinstance(outcome, Written):
+                # Of one transaction, an UPDATE of a parent's key comes first, and changes the rows of its children.
+                if outcome.kind is not StepKind.UPDATE or updated.get(outcome.origin.seq) in {None, outcome.table}:
+                    outcome = replace(outcome, done="")  # noqa: PLW2901  the same one
+                if outcome.kind is StepKind.UPDATE:
+                    updated = {outcome.origin.seq: updated.get(outcome.origin.seq, outcome.table)}
+                report.written[str(outcome.table), outcome.kind.value] += 1
+                self._note_cascades(outcome)
+                self._children.note(outcome)
+            elif isinstance(outcome, LeftOut):
+                report.left_out[str(outcome.table), outcome.reason] += 1
+            else:
+                report.conflict_count += 1
+                report.conflicts += [outcome] if len(report.conflicts) < LISTED else []
+            if outcome.origin.gtid:
+                report.gtids[outcome.origin.gtid] = None
+            yield outcome
+
+    def child_rows(self) -> Iterator[ChildRow]:
+        """Rows that foreign keys deleted with those of the script, and that no log has; call it after `outcomes`.
+
+        Raises:
+            StrataError: As `ChildRows.found`.
+        """
+        return self._children.found(self._steps_of)
+
+    def _note_cascades(self, outcome: Written) -> None:
+        for key in self._foreign_keys:
+            note = cascade_note(key, outcome)
+            if note is not None and note not in self.report.notes:
+                self.report.notes.append(note)
+
+    def _survey(self) -> None:
+        for steps in self._tables:
+            steps.survey()
+        self._tables = [steps for steps in self._tables if steps.orders or steps.removals or steps.unknown]
+        seqs = {seq for steps in self._tables for seq, _ in steps.orders}
+        seqs |= {event.seq for steps in self._tables for event in steps.removals}
+        if not seqs:
+            self._refuse_unknown(0, 1 << 62)
+            raise Usage(
+                "no published change is chosen",
+                source=self.report.source,
+                remedy="`strata run` publishes what has landed; `strata row history` shows the changes of a row.",
+            )
+        self._refuse_unknown(min(seqs) - 1, max(seqs), seqs if self._choice.gtids is not None else None)
+        self._tables = [steps for steps in self._tables if steps.orders or steps.removals]
+        self.report.changes = sum(len(steps.orders) for steps in self._tables)
+
+    def _refuse_unknown(self, after: int, until: int, seqs: set[int] | None = None) -> None:
+        """Refuses if changes of a range may be missing; if the transactions are known, of these alone."""
+        for steps in self._tables:
+            for part in steps.unknown:
+                is_inside = part.after < until and part.until > after
+                if is_inside and (seqs is None or any(part.after < seq <= part.until for seq in seqs)):
+                    raise PastUnknownError(
+                        f"changes after transaction {part.after} and up to {part.until} are not known, and some of "
+                        f"them may be chosen: {part.reason}",
+                        source=self.report.source,
+                        table=str(part.name),
+                        remedy=f"`strata intervals --source {self.report.source}` shows what is not published. Or name "
+                        "other tables (`--table`), or the transactions (`--gtid`).",
+                    )
+
+    # Order ------------------------------------------------------------------------------------------
+
+    def _ordered(self) -> Iterator[Outcome]:
+        is_undo = self.report.direction is Direction.UNDO
+        removals = [(event.seq, steps, event) for steps in self._tables for event in steps.removals]
+        windows = self._windows()
+        for after, until in reversed(windows) if is_undo else windows:
+            found: list[tuple[tuple[int, int], TableSteps, object]] = []
+            for steps in self._tables:
+                found += [(order, steps, change) for order, change in steps.window(after, until)]
+            found += [((seq, 0), steps, event) for seq, steps, event in removals if after < seq <= until]
+            for _, steps, one in sorted(found, key=lambda item: item[0], reverse=is_undo):
+                yield from _outcomes_of(steps, one)
+
+    def _windows(self) -> list[tuple[int, int]]:
+        """Parts of the stream with few chosen changes, each after one transaction and up to another, in order."""
+        counted: Counter[int] = Counter(seq for steps in self._tables for seq, _ in steps.orders)
+        counted.update(event.seq for steps in self._tables for event in steps.removals)
+        windows, held, begin = [], 0, None
+        for seq in sorted(counted):
+            begin = seq - 1 if begin is None else begin
+            held += counted[seq]
+            if held >= self._limits.window_changes:
+                windows.append((begin, seq))
+                held, begin = 0, None
+        if begin is not None:
+            windows.append((begin, max(counted)))
+        return windows
+
+
+def _timelines(timelines: Timelines, names: tuple[TableName, ...]) -> Iterator[TableTimeline]:
+    """Of these tables, or of all that there are or were."""
+    if names:
+        yield from (timelines.of(name.lower() if timelines.folds_names else name) for name in names)
+        return
+    for name in timelines.events.tables():
+        try:
+            yield timelines.of(name)
+        except Usage:
+            # A name that the table has given up: its changes are those of the table with its later name.
+            continue
+
+
+def _outcomes_of(steps: TableSteps, one: object) -> Iterable[Outcome]:
+    return [steps.outcome(one)] if isinstance(one, RowChange) else steps.removed_rows(one)  # type: ignore[arg-type]

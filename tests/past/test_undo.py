@@ -1,0 +1,449 @@
+"""`strata undo` and `strata redo`: what is chosen, what others have changed, DDL between, TRUNCATE and DROP TABLE,
+hostile names and values; each script is executed by a real server."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+import pytest
+
+from strata_cdc.cli.main import run
+from strata_cdc.errors import PastUnknownError, Usage
+from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.mirrors.dump.dump_table import DumpSettings
+from strata_cdc.mirrors.dump.dump_tables import dump_tables
+from strata_cdc.mirrors.dump.finish import DumpSource
+from strata_cdc.past.undo.choice import Choice, ChosenGtids
+from strata_cdc.past.undo.script import json_lines
+from strata_cdc.past.undo.steps import Columns, Direction
+from strata_cdc.past.undo.undo import Undo
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.model.definition import TableName
+from strata_cdc.tracking.track_schema import track_landed
+from tests.mariadb_server import FAMILIES, start_family
+from tests.past.undo_world import UndoWorld, fresh
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.mysql_server import MysqlServer
+
+pytestmark = [pytest.mark.mysql, pytest.mark.slow]
+T = TableName("shop", "t")
+CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20), b INT, c DECIMAL(8,2));"
+ROWS = "INSERT INTO t VALUES (1, 'one', 1, 1), (2, 'two', 2, 2), (3, 'three', 3, 3);"
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
+    with start_family(tmp_path_factory.mktemp("family"), request.param) as running:
+        yield running
+
+
+@pytest.fixture
+def world(server: MysqlServer, tmp_path: Path) -> UndoWorld:
+    fresh(server)
+    return UndoWorld(server, tmp_path, name="shop")
+
+
+def changed(world: UndoWorld, statements: str) -> ChosenGtids:
+    """Runs statements; their transactions."""
+    before = world.marked()
+    world.server.run_sql(statements, "shop")
+    return world.between(before, world.marked())
+
+
+def test_an_update_without_where_is_taken_back(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    before = world.rows("t")
+    gtids = changed(world, "UPDATE t SET c = 0")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    assert dict(report.written) == {("shop.t", "UPDATE"): 3}
+    assert "-- of 1 transaction: " in script
+    world.execute(script)
+    assert world.rows("t") == before
+
+
+def test_columns_that_others_have_changed_since_stay(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    gtids = changed(world, "UPDATE t SET a = 'x', b = 0")
+    changed(world, "UPDATE t SET c = 99 WHERE id = 1; UPDATE t SET b = 7 WHERE id = 2; DELETE FROM t WHERE id = 3")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    world.execute(script)
+    assert world.rows("t", "id, a, b, c + 0") == [(1, "one", 1, 99), (2, "x", 7, 2)]
+    conflicts = {one.conflict.row: one.conflict for one in report.conflicts}
+    assert set(conflicts) == {"id = 2", "id = 3"}
+    second = conflicts["id = 2"]
+    assert (second.column, second.expected, second.found) == ("b", "0", "7")
+    assert second.by is not None
+    assert second.by.what == "UPDATE"
+    assert conflicts["id = 3"].by is not None
+    assert conflicts["id = 3"].by.what == "DELETE"
+
+
+def test_the_whole_row_is_set_only_if_nobody_has_changed_it(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    gtids = changed(world, "UPDATE t SET a = 'x'")
+    changed(world, "UPDATE t SET c = 99 WHERE id = 1")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids), columns=Columns.ROW)
+    assert [one.conflict.column for one in report.conflicts] == ["c"]
+    world.execute(script)
+    assert world.rows("t", "a") == [("three",), ("two",), ("x",)]
+
+
+def test_the_server_finds_conflicts_that_are_not_published(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    gtids = changed(world, "UPDATE t SET a = 'x'")
+    world.publish()
+    script, _ = world.script(Choice(gtids=gtids))
+    changed(world, "UPDATE t SET a = 'X' WHERE id = 2")
+    now = world.rows("t")
+    for options in ((), ("--force",)):
+        done = world.run(script, *options)
+        assert b"rolled back" in done.stdout + done.stderr
+        assert b"something else: 2" in done.stdout
+        assert done.returncode != 0 or options
+        assert world.rows("t") == now
+    connection = world.server.connect()
+    with connection, connection.cursor() as cursor, pytest.raises(pymysql.err.MySQLError, match="rolled back"):
+        execute_lines(cursor, script)
+    assert world.rows("t") == now
+
+
+def execute_lines(cursor: pymysql.cursors.Cursor, script: str) -> None:
+    """Runs a script in a driver, a line at a time."""
+    for line in script.splitlines():
+        if not line.startswith("--"):
+            cursor.execute(line)
+
+
+def test_a_row_with_the_same_key_is_not_overwritten(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    gtids = changed(world, "DELETE FROM t WHERE id > 1")
+    changed(world, "INSERT INTO t VALUES (2, 'new', 0, 0)")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    assert [one.conflict.reason for one in report.conflicts] == ["there is another row with its key now"]
+    world.execute(script)
+    assert world.rows("t", "a") == [("new",), ("one",), ("three",)]
+
+
+def test_a_row_that_others_gave_another_key_is_found(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    gtids = changed(world, "UPDATE t SET a = 'x' WHERE id = 1")
+    changed(world, "UPDATE t SET id = 10 WHERE id = 1; UPDATE t SET id = 1 WHERE id = 2")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    assert report.conflicts == []
+    world.execute(script)
+    assert world.rows("t", "id, a") == [(1, "two"), (10, "one"), (3, "three")]
+
+
+def test_keys_that_were_swapped_come_back(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    before = world.rows("t")
+    gtids = changed(
+        world,
+        "BEGIN; UPDATE t SET id = 9 WHERE id = 1; UPDATE t SET id = 1 WHERE id = 2; UPDATE t SET id = 2 WHERE id = 9;"
+        "COMMIT",
+    )
+    after = world.rows("t")
+    world.publish()
+    world.execute(world.script(Choice(gtids=gtids))[0])
+    assert world.rows("t") == before
+    world.publish()
+    world.execute(world.script(Choice(gtids=gtids), Direction.REDO)[0])
+    assert world.rows("t") == after
+
+
+def test_changes_of_one_second_are_told_apart(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    changed(world, "UPDATE t SET b = 10 WHERE id = 1")
+    second = changed(world, "UPDATE t SET b = 20 WHERE id = 1")
+    world.publish()
+    world.execute(world.script(Choice(gtids=second))[0])
+    assert (1, 10) in world.rows("t", "id, b")
+
+
+def test_dropped_and_converted_columns_are_named(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    gtids = changed(world, "UPDATE t SET a = 'longer than five', b = 500 WHERE id = 1; UPDATE t SET c = 1.25, a = 'y'")
+    changed(
+        world,
+        "ALTER TABLE t DROP COLUMN b; UPDATE t SET a = 'z'; ALTER TABLE t MODIFY c DECIMAL(9, 4), MODIFY a VARCHAR(3)",
+    )
+    changed(world, "UPDATE t SET a = 'y'")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    assert "without the dropped b" in script or report.left_out, script
+    reasons = " ".join(why for _, why in report.left_out)
+    assert "column a: the column was varchar(20)" in reasons
+    assert "varchar(3)" in reasons
+    world.execute(script)
+
+
+def test_values_go_through_each_alter(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    gtids = changed(world, "UPDATE t SET b = b + 10, c = 5.5")
+    changed(world, "ALTER TABLE t MODIFY b VARCHAR(10), MODIFY c DOUBLE, RENAME COLUMN a TO d")
+    world.publish()
+    world.execute(world.script(Choice(gtids=gtids))[0])
+    assert world.rows("t") == [(1, "one", "1", 1.0), (2, "two", "2", 2.0), (3, "three", "3", 3.0)]
+
+
+def test_a_truncate_is_taken_back(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    before = world.rows("t")
+    world.publish()
+    world.update()
+    world.server.run_sql("UPDATE t SET b = 4 WHERE id = 1; UPDATE t SET b = 1 WHERE id = 1", "shop")
+    gtids = changed(world, "UPDATE t SET c = 0; TRUNCATE TABLE t")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    assert dict(report.written) == {("shop.t", "INSERT"): 3, ("shop.t", "UPDATE"): 3}
+    world.execute(script)
+    assert world.rows("t") == before
+
+
+def test_a_truncate_of_others_is_a_conflict(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    gtids = changed(world, "UPDATE t SET c = 0 WHERE id = 1; DELETE FROM t WHERE id = 2")
+    changed(world, "TRUNCATE TABLE t")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    assert len(report.conflicts) == 1
+    assert "TRUNCATE TABLE t" in script
+    world.execute(script)
+    assert world.rows("t", "id") == [(2,)]
+
+
+def test_a_dropped_table_is_made_again(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    before = world.rows("t")
+    gtids = changed(world, "DROP TABLE t")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    assert dict(report.written) == {("shop.t", "INSERT"): 3}
+    world.execute(script)
+    assert world.rows("t") == before
+
+
+def test_a_table_that_was_made_anew_keeps_its_rows(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    gtids = changed(world, "UPDATE t SET b = 0")
+    changed(world, f"DROP TABLE t; {CREATE} INSERT INTO t VALUES (1, 'other', 0, 0)")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    assert not report.written
+    assert sum(report.left_out.values()) == 3
+    assert "dropped and made again" in script
+
+
+def test_rows_are_chosen_by_condition_key_and_time(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    gtids = changed(world, "UPDATE t SET b = b * 10")
+    world.publish()
+    for choice in (
+        Choice((T,), gtids, where="b >= 20 AND id < 3"),
+        Choice((T,), gtids, keys=(("2",),)),
+        Choice((T,), since=0, where="b = 20"),
+    ):
+        assert world.script(choice)[1].changes == 1, choice
+    with pytest.raises(Usage, match="which changes is not said"):
+        world.script(Choice((T,)))
+    with pytest.raises(Usage, match="no published change"):
+        world.script(Choice((T,), gtids, keys=(("77",),)))
+    with pytest.raises(Usage, match="the key has 1 columns"):
+        world.script(Choice((T,), gtids, keys=(("1", "2"),)))
+
+
+def test_changes_that_are_not_published_may_be_chosen_and_are_refused(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    world.publish()
+    gtids = changed(world, "UPDATE t SET b = 0")
+    with pytest.raises((PastUnknownError, Usage)):
+        world.script(Choice(gtids=gtids))
+
+
+def test_changes_are_chosen_by_the_text_of_their_statement(world: UndoWorld) -> None:
+    log = "binlog_annotate_row_events" if "mariadb" in world.server.program("mysql") else "binlog_rows_query_log_events"
+    world.server.run_sql(CREATE + ROWS, "shop")
+    gtids = changed(world, f"SET {log} = 1; UPDATE t SET b = 10 WHERE id = 1; UPDATE t SET c = 10 WHERE id = 2")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids, statement="set C = 10"))
+    assert dict(report.written) == {("shop.t", "UPDATE"): 1}
+    world.execute(script)
+    assert world.rows("t", "id, b, c + 0") == [(1, 10, 1), (2, 2, 2), (3, 3, 3)]
+    gtids = changed(world, f"SET {log} = 0; UPDATE t SET b = 11 WHERE id = 1")
+    world.publish()
+    with pytest.raises(PastUnknownError, match="not logged"):
+        world.script(Choice(gtids=gtids, statement="b = 11"))
+
+
+FAMILY = """CREATE TABLE p (id INT PRIMARY KEY, n INT);
+CREATE TABLE c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE ON UPDATE CASCADE);
+CREATE TABLE d (id INT PRIMARY KEY, p INT, FOREIGN KEY (`p`) REFERENCES `shop`.`p` (`id`) ON DELETE SET NULL
+  ON UPDATE CASCADE);
+INSERT INTO p VALUES (1, 1), (2, 2), (3, 3); INSERT INTO c VALUES (1, 1), (2, 1), (3, 2);
+INSERT INTO d VALUES (1, 1), (2, 2);"""
+
+
+def test_rows_that_a_foreign_key_changed_come_back_or_are_named(world: UndoWorld) -> None:
+    world.server.run_sql(FAMILY, "shop")
+    before = [world.rows(table) for table in "pcd"]
+    world.publish()
+    is_logged = "mariadb" not in world.server.program("mysql")
+    if not is_logged:
+        dump_tables(dump_source(world), [TableName("shop", "c")], DumpSettings(1 << 20, 0))
+    gtids = changed(world, "DELETE FROM p WHERE id = 1; UPDATE p SET id = 20 WHERE id = 2")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    world.execute(script)
+    if is_logged:
+        assert [world.rows(table) for table in "pcd"] == before
+        assert len(report.notes) == 1
+        return
+    assert world.rows("p") == before[0]
+    notes = " ".join(report.notes)
+    assert "rows of shop.c may have been changed together with those of shop.p (ON DELETE CASCADE" in notes
+    assert "rows of shop.d may" in notes
+    children = [
+        line.removeprefix("-- ") for line in script.splitlines() if line.startswith("-- INSERT INTO `shop`.`c`")
+    ]
+    assert len(children) == 2
+    world.execute("".join(children))
+    assert world.rows("c") == before[1]
+
+
+def test_what_a_foreign_key_will_delete_is_named(world: UndoWorld) -> None:
+    world.server.run_sql(FAMILY, "shop")
+    gtids = changed(world, "INSERT INTO p VALUES (9, 9)")
+    world.publish()
+    _, report = world.script(Choice(gtids=gtids))
+    assert "deleting rows of shop.p deletes those of shop.c that reference them, newer ones too" in report.notes
+
+
+def dump_source(world: UndoWorld) -> DumpSource:
+    """What a dump needs of the source."""
+
+    def catch_up() -> None:
+        land_binlog(world.source.address, lake=world.lake, source=world.name)
+        track_landed(world.lake, world.name, world.engine)
+
+    return DumpSource(world.name, world.source.address, world.lake, SchemaStore(world.engine), catch_up, world.mode)
+
+
+NAMES = ("t`; DROP TABLE x; -- a", 'it\'s "quoted"', "back\\slash", "*/ /*x", "new\nline", "日本 -- ü", "%s")
+VALUES = (
+    b"'", b'"', b"\\", b"\\'", b"\x00", b"\n\r\x1a", b"*/", b"-- ", b"`", b"%_", b"';DROP TABLE t;--", b"\xe2\x80\xa8",
+    b"#", b"delimiter //", b"\\G", b"\xc3\xbc", b"",
+)  # fmt: skip
+TEXTS = tuple(one for one in VALUES if not one.startswith((b"\xe2", b"\xc3")))
+MODES = ("", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH")
+CHARSETS = ("utf8mb4", "latin1", "utf16", "sjis", "gbk")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_hostile_names_and_values_come_back_byte_for_byte(world: UndoWorld, mode: str) -> None:
+    columns = [f"`{name.replace('`', '``')}` VARBINARY(50)" for name in NAMES]
+    columns += [f"c_{charset} VARCHAR(50) CHARACTER SET {charset}" for charset in CHARSETS]
+    table = NAMES[0].replace("`", "``")
+    shown = ", ".join(f"HEX(`{name.replace('`', '``')}`)" for name in NAMES)
+    shown += ", " + ", ".join(f"HEX(c_{charset})" for charset in CHARSETS)
+    random = Random(mode)
+    with world.server.connect("shop") as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE `{table}` (id INT PRIMARY KEY, {', '.join(columns)})")
+        for number in range(12):
+            values = [f"X'{(random.choice(VALUES) + random.choice(VALUES)).hex()}'" for _ in NAMES]
+            values += [f"_utf8mb4 X'{random.choice(TEXTS).hex()}'" for _ in CHARSETS]
+            cursor.execute(f"INSERT INTO `{table}` VALUES ({number}, {', '.join(values)})")
+        cursor.execute(f"SELECT {shown} FROM `{table}` ORDER BY id")
+        before = cursor.fetchall()
+    statement = f"DELETE FROM `{table}` WHERE id < 6; UPDATE `{table}` SET c_latin1 = 'x', `{NAMES[1]}` = 'y'"
+    gtids = changed(world, statement)
+    world.publish()
+    script, _ = world.script(Choice(gtids=gtids))
+    world.server.run_sql(f"SET GLOBAL sql_mode = '{mode}'")
+    try:
+        world.execute(script)
+    finally:
+        world.server.run_sql("SET GLOBAL sql_mode = DEFAULT")
+    with world.server.connect("shop") as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT {shown} FROM `{table}` ORDER BY id")
+        assert cursor.fetchall() == before
+
+
+def test_lines_for_programs_are_the_same_script(world: UndoWorld) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    before = world.rows("t")
+    gtids = changed(world, "UPDATE t SET c = 0")
+    changed(world, "UPDATE t SET c = 8 WHERE id = 3")
+    world.publish()
+    with Undo(world.readable, Choice(gtids=gtids)) as made:
+        lines = [json.loads(line) for line in json_lines(made)]
+    statements = [sql for line in lines for sql in (line.get("sql"), line.get("check")) if sql]
+    world.execute(";\n".join(statements) + ";\n")
+    assert world.rows("t")[:2] == before[:2]
+    [conflict] = [line for line in lines if line["kind"] == "conflict"]
+    assert (conflict["column"], conflict["expected"], conflict["found"]) == ("c", "0.00", "8.00")
+    assert lines[-1]["statements"] == 2
+    assert lines[-1]["conflicts"] == 1
+
+
+def test_conflicts_are_where_another_session_has_changed_the_same_columns(world: UndoWorld) -> None:
+    random = Random(5)
+    world.server.run_sql("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, c INT, d INT)", "shop")
+    world.server.run_sql("INSERT INTO t VALUES " + ", ".join(f"({n}, 0, 0, 0, 0)" for n in range(40)), "shop")
+    mine, others = ({n: set(random.sample("abcd", random.randrange(1, 4))) for n in range(40)} for _ in range(2))
+    others = {n: columns if random.random() < 0.6 else set() for n, columns in others.items()}
+    gtids = changed(world, updates(mine, 1))
+    changed(world, updates(others, 2))
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    world.execute(script)
+    expected = {n for n in range(40) if mine[n] & others[n]}
+    assert report.conflict_count == len(expected)
+    rows: list[tuple[Any, ...]] = []
+    for n in range(40):
+        left = dict.fromkeys(mine[n], 1) if n in expected else {}
+        rows.append((n, *((left | dict.fromkeys(others[n], 2)).get(c, 0) for c in "abcd")))
+    assert sorted(world.rows("t")) == rows
+
+
+def updates(columns: dict[int, set[str]], value: int) -> str:
+    """An UPDATE for each row."""
+    return "".join(
+        f"UPDATE t SET {', '.join(f'{c} = {value}' for c in sorted(names))} WHERE id = {n};"
+        for n, names in columns.items()
+        if names
+    )
+
+
+def test_the_command_prints_and_counts(
+    world: UndoWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.server.run_sql(CREATE + ROWS, "shop")
+    before = world.rows("t")
+    gtids = changed(world, "UPDATE t SET c = 0")
+    world.publish()
+    (tmp_path / "strata.toml").write_text(
+        f'lake = "{world.lake}"\nstore = "sqlite:///{world.folder}/store.db"\n[sources.shop]\nconnection = "x"\n'
+    )
+    monkeypatch.setenv("STRATA_SETTINGS", str(tmp_path / "strata.toml"))
+    monkeypatch.setenv("AIRFLOW_CONN_X", world.server.url)
+    assert run(["undo", "--gtid", gtids.text, "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "shop.t: 3 UPDATE" in shown
+    assert "UPDATE `shop`" not in shown
+    assert run(["undo", "--gtid", gtids.text]) == 0
+    world.execute(capsys.readouterr().out)
+    assert world.rows("t") == before
+    assert run(["redo", "--table", "shop.t", "--gtid", gtids.text, "--format", "jsonl", "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out)["tables"] == {"shop.t": {"update": 3}}
