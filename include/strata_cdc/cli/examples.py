@@ -56,6 +56,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "row blame": ("strata row blame shop.orders 7", "strata row blame shop.orders 7 --at '2026-11-20 10:00'"),
     "row diff": ("strata row diff shop.orders --from '2026-11-20 10:00' --to '2026-11-20 11:00'",),
+    "undo": (
+        "strata undo --gtid 3e11fa47-71ca-11e1-9e33-c80aa9429562:77 --table shop.orders --out undo.sql",
+        "strata undo --from '2026-11-20 10:00' --to '2026-11-20 10:05' --table shop.orders --where 'id < 9' --dry-run",
+    ),
+    "redo": ("strata redo --gtid 3e11fa47-71ca-11e1-9e33-c80aa9429562:77 --table shop.orders --out redo.sql",),
     "reconcile": ("strata reconcile", "strata reconcile --table shop.orders --keys 10000"),
     "doctor": ("strata doctor", "strata doctor --source shop"),
     "upgrade": ("strata upgrade --dry-run", "strata upgrade"),

@@ -33,6 +33,7 @@ from strata_cdc.serve.rows_page import rows_at
 from strata_cdc.serve.run_page import run_changes
 from strata_cdc.serve.table_page import Asked, kind_of, table_view
 from strata_cdc.serve.tables_page import tables_view
+from strata_cdc.serve.undo_page import undo_view
 from strata_cdc.serve.verdict_page import verdict_view, verdicts_view
 from strata_cdc.store.ledgers import IntervalLedger
 from strata_cdc.store.verdicts import VerdictLedger
@@ -127,6 +128,7 @@ class _Pages:
             ("/airflow", self.airflow),
             ("/rows", self.rows),
             ("/row", self.row),
+            ("/undo", self.undo),
             ("/verdicts", self.verdicts),
             ("/verdict", self.verdict),
         ):
@@ -244,6 +246,15 @@ class _Pages:
             view = row_view(self._sources.find(source), engine, name, given, at.strip())
         status = 404 if view.refusal is not None and not view.lines else 200
         return self._show("row.html", status, source=source, table=name, at=at.strip(), view=view)
+
+    def undo(self, source: _Source, database: _Database, table: _Table, gtid: _Text, key: _Key = None) -> HTMLResponse:
+        """The SQL that takes a transaction's changes of a row back."""
+        self._require_rows()
+        name, engine = TableName(database, table), _store(self._sources, source)
+        given = [] if key is None else key
+        with self._costly.making(source):
+            view = undo_view(self._sources.find(source), engine, name, gtid.strip(), given)
+        return self._show("undo.html", source=source, table=name, gtid=gtid, key=given, view=view)
 
     def search(self, source: _Source, text: _Text = "") -> HTMLResponse:
         """Search over a source's history."""

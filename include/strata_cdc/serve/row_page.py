@@ -72,6 +72,8 @@ class RowView(Struct, frozen=True):
     lines: tuple[ShownLine, ...]
     """The newest first."""
     has_older: bool
+    has_hidden: bool = False
+    """Whether some values are not shown."""
 
 
 def hidden_columns(source: Source, engine: sa.Engine, name: TableName) -> frozenset[str]:
@@ -117,7 +119,13 @@ def row_view(source: Source, engine: sa.Engine, name: TableName, key: Sequence[s
             refusal = error
         lines = deque(rows.history(name, key, until=at or None), _MOST_LINES + 1)
     return RowView(
-        columns, tuple(key), values, refusal, _lines(lines, hidden)[:_MOST_LINES], has_older=len(lines) > _MOST_LINES
+        columns,
+        tuple(key),
+        values,
+        refusal,
+        _lines(lines, hidden)[:_MOST_LINES],
+        has_older=len(lines) > _MOST_LINES,
+        has_hidden=bool(hidden),
     )
 
 
