@@ -170,13 +170,10 @@ class _WholeChanges(PublishedChanges):
     def _read_wanted(
         self, file: pq.ParquetFile, part: Any, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
     ) -> pa.Table:
-        key = (part.path, part.group, span.version_id)
-        without = first.without if first.without is not None else set()
-        if key in without:
+        if not self._may_have_wanted(file, part, span, wanted, first):
             return self._none(span)
         chosen, looked_at = self._chosen(file, part.group, span, wanted, first)
         if not len(chosen):
-            without.add(key)
             return self._none(span)
         if self._only_first:
             return looked_at
@@ -187,18 +184,30 @@ class _WholeChanges(PublishedChanges):
             return self._none(span)
         return _fitted(as_schema(found, state_schema(span.definition)), self._fields(span.definition))
 
+    def _may_have_wanted(
+        self, file: pq.ParquetFile, part: Any, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
+    ) -> bool:
+        """Whether a row group may have wanted changes, whatever part of it is in the range."""
+        key = (part.path, part.group, span.version_id)
+        if first.without is not None and key in first.without:
+            return False
+        own = [column_name(name) for name in first.own]
+        if not own or not _is_of_version(file, part.group, span.version_id):
+            return True
+        found = self._group(file, part.group, self._physical(file.schema_arrow, own))
+        if wanted.may_want(as_schema(found, _own_schema(span.definition, own)), self._span):
+            return True
+        if first.without is not None:
+            first.without.add(key)
+        return False
+
     def _chosen(
         self, file: pq.ParquetFile, group: int, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
     ) -> tuple[pa.Array, pa.Table]:
         """The numbers of the wanted rows in a row group, and what was looked at; of the wanted rows alone, if this is
         all that is read."""
         own = [column_name(name) for name in first.own]
-        schema = pa.schema([state_schema(span.definition).field(name) for name in own])
         names = self._physical(file.schema_arrow, own)
-        if own and _is_of_version(file, group, span.version_id):
-            some = as_schema(self._group(file, group, names), schema)
-            if not wanted.may_want(some, self._span):
-                return pa.array([], pa.uint64()), some
         facts = dict.fromkeys((*_ORDER, "_schema_version", *first.facts))
         found = self._group(file, group, [*names, *facts])
         places = pc.indices_nonzero(_inside(found, span))
@@ -207,7 +216,7 @@ class _WholeChanges(PublishedChanges):
         if not found.num_rows:
             return places, found
         if own:
-            found = as_schema(found, schema)
+            found = as_schema(found, _own_schema(span.definition, own))
         found = found.combine_chunks()
         is_wanted = wanted.wanted(found, self._span)
         if self._only_first:
@@ -287,6 +296,10 @@ def _inside(found: pa.Table, span: VersionRange) -> pa.Array:
 def _change_fields(definition: TableDefinition) -> pa.Schema:
     own = list(state_schema(definition))
     return pa.schema([*own, pa.field(BEFORE, pa.struct(own)), *ROW_FIELDS])
+
+
+def _own_schema(definition: TableDefinition, names: Sequence[str]) -> pa.Schema:
+    return pa.schema([state_schema(definition).field(name) for name in names])
 
 
 def _fitted(found: pa.Table, schema: pa.Schema) -> pa.Table:
