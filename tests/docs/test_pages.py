@@ -184,6 +184,31 @@ def test_caches(tmp_path: Path) -> None:
         assert reader.names["cache"].counts.filled
 
 
+ORDERS = """
+CREATE DATABASE shop; USE shop;
+CREATE TABLE orders (id BIGINT UNSIGNED PRIMARY KEY, status ENUM('new', 'paid', 'sent') NOT NULL, note VARCHAR(200));
+INSERT INTO orders VALUES (1, 'new', NULL), (2, 'paid', NULL), (3, 'sent', 'gift');
+"""
+
+
+def test_an_update_without_where_is_undone(tmp_path: Path) -> None:
+    with start_server(tmp_path / "server") as server:
+        server.run_sql(f"RESET BINARY LOGS AND GTIDS; {ORDERS}")
+        uuid = server.run_sql("SELECT @@server_uuid").split()[-1]
+        client = f"{server.program('mysql')} --no-defaults -h 127.0.0.1 -P {server.port} -u root"
+        accident = f"{uuid}:4"
+        names = {"3e11fa47-71ca-11e1-9e33-c80aa9429562:23": accident, "mysql -h db.example -u root": client}
+        reader = Reader(tmp_path, server, names, variables())
+        (tmp_path / "strata.toml").write_text(
+            'lake = "lake"\nstore = "sqlite:///store.db"\n[sources.shop]\nconnection = "mysql_shop"\n'
+        )
+        reader.run(f"export STRATA_SETTINGS=strata.toml AIRFLOW_CONN_MYSQL_SHOP=mysql://root@127.0.0.1:{server.port}/")
+        for block in blocks("docs/undo.md"):
+            reader.type(block)
+        rows = server.run_sql("SELECT * FROM shop.orders ORDER BY id").splitlines()[1:]
+        assert rows == ["1\tnew\tNULL", "2\tpaid\tcall first", "3\tsent\tgift"]
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/features.md"])
 def test_files_alone(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, page: str) -> None:
     """The example of the README, on a server whose first file holds it."""

@@ -19,7 +19,7 @@ from strata_cdc.mirrors.dump.finish import DumpSource
 from strata_cdc.past.undo.choice import Choice, ChosenGtids
 from strata_cdc.past.undo.script import json_lines
 from strata_cdc.past.undo.steps import Columns, Direction
-from strata_cdc.past.undo.undo import Undo
+from strata_cdc.past.undo.undo import ChangeScript
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tracking.track_schema import track_landed
@@ -182,8 +182,8 @@ def test_dropped_and_converted_columns_are_named(world: UndoWorld) -> None:
     changed(world, "UPDATE t SET a = 'y'")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
-    assert "without the dropped b" in script or report.left_out, script
-    reasons = " ".join(why for _, why in report.left_out)
+    assert "without the dropped b" in script or report.skipped, script
+    reasons = " ".join(why for _, why in report.skipped)
     assert "column a: the column was varchar(20)" in reasons
     assert "varchar(3)" in reasons
     world.execute(script)
@@ -242,7 +242,7 @@ def test_a_table_that_was_made_anew_keeps_its_rows(world: UndoWorld) -> None:
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     assert not report.written
-    assert sum(report.left_out.values()) == 3
+    assert sum(report.skipped.values()) == 3
     assert "dropped and made again" in script
 
 
@@ -256,7 +256,7 @@ def test_rows_are_chosen_by_condition_key_and_time(world: UndoWorld) -> None:
         Choice((T,), since=0, where="b = 20"),
     ):
         assert world.script(choice)[1].changes == 1, choice
-    with pytest.raises(Usage, match="which changes is not said"):
+    with pytest.raises(Usage, match="it is not clear which changes"):
         world.script(Choice((T,)))
     with pytest.raises(Usage, match="no published change"):
         world.script(Choice((T,), gtids, keys=(("77",),)))
@@ -386,7 +386,7 @@ def test_lines_for_programs_are_the_same_script(world: UndoWorld) -> None:
     gtids = changed(world, "UPDATE t SET c = 0")
     changed(world, "UPDATE t SET c = 8 WHERE id = 3")
     world.publish()
-    with Undo(world.readable, Choice(gtids=gtids)) as made:
+    with ChangeScript(world.readable, Choice(gtids=gtids)) as made:
         lines = [json.loads(line) for line in json_lines(made)]
     statements = [sql for line in lines for sql in (line.get("sql"), line.get("check")) if sql]
     world.execute(";\n".join(statements) + ";\n")

@@ -72,12 +72,12 @@ def test_rows_are_as_before_and_then_as_after(
         return  # every statement broke a key
     choice = Choice(gtids=world.between(begin, end))
     script, report = world.script(choice, columns=columns)
-    assert (report.conflicts, dict(report.left_out)) == ([], {}), script
+    assert (report.conflicts, dict(report.skipped)) == ([], {}), script
     world.execute(script)
     assert world.rows(name, shown) == before, script
     world.publish()
     script, report = world.script(choice, Direction.REDO, columns)
-    assert (report.conflicts, dict(report.left_out)) == ([], {}), script
+    assert (report.conflicts, dict(report.skipped)) == ([], {}), script
     world.execute(script)
     assert world.rows(name, shown) == after, script
 

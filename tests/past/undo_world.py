@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from strata_cdc.past.undo.choice import Choice, ChosenGtids
 from strata_cdc.past.undo.script import script_lines
 from strata_cdc.past.undo.steps import Columns, Direction
-from strata_cdc.past.undo.undo import Undo, UndoLimits
+from strata_cdc.past.undo.undo import ChangeScript, UndoLimits
 from tests.past.past_world import PastWorld
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class UndoWorld(PastWorld):
         limits: UndoLimits = FEW,
     ) -> tuple[str, UndoReport]:
         """A script and what is in it."""
-        with Undo(self.readable, choice, direction, columns, limits) as made:
+        with ChangeScript(self.readable, choice, direction, columns, limits) as made:
             text = "\n".join(script_lines(made)) + "\n"
         return text, made.report
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from strata_cdc.past.undo.choice import Choice
-    from strata_cdc.past.undo.undo import Undo
+    from strata_cdc.past.undo.undo import ChangeScript
 
 
 class ScriptFormat(StrEnum):
@@ -86,7 +86,7 @@ OfColumns = Annotated[
     SetColumns,
     typer.Option(help="What an UPDATE sets: the columns that the change touched, or all columns of the row."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only counts, conflicts, and what is left out.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only counts, conflicts, and what is skipped.")]
 Form = Annotated[ScriptFormat, typer.Option("--format", help="What the statements are written as.")]
 Out = Annotated[str, typer.Option(help="A file for the script; - is standard output.")]
 
@@ -181,11 +181,11 @@ def _run(
 ) -> None:
     from strata_cdc.past.undo.script import json_lines, script_lines
     from strata_cdc.past.undo.steps import Columns, Direction
-    from strata_cdc.past.undo.undo import Undo
+    from strata_cdc.past.undo.undo import ChangeScript
 
     is_json = format_ is ScriptFormat.JSONL or context.obj["json"]
     with (
-        Undo(load_settings(os.environ).source(source), choice, Direction(direction), Columns(columns)) as made,
+        ChangeScript(load_settings(os.environ).source(source), choice, Direction(direction), Columns(columns)) as made,
         _opened(out) as file,
     ):
         if is_dry:
@@ -195,7 +195,7 @@ def _run(
         _summary(made)
 
 
-def _counts(made: Undo, *, is_json: bool) -> Iterator[str]:
+def _counts(made: ChangeScript, *, is_json: bool) -> Iterator[str]:
     from strata_cdc.past.undo.script import dry_json_lines, header
 
     if is_json:
@@ -206,13 +206,13 @@ def _counts(made: Undo, *, is_json: bool) -> Iterator[str]:
     yield from (line.removeprefix("-- ") for line in header(made.report))
 
 
-def _summary(made: Undo) -> None:
+def _summary(made: ChangeScript) -> None:
     report = made.report
     left = [
         text
         for count, text in (
             (report.conflict_count, counted(report.conflict_count, "conflict")),
-            (report.left_out.total(), f"{counted(report.left_out.total(), 'change')} left out"),
+            (report.skipped.total(), f"{counted(report.skipped.total(), 'change')} skipped"),
         )
         if count
     ]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from strata_cdc.past.undo.foreign_keys import CascadingKey
-    from strata_cdc.past.undo.table_steps import TableSteps, Written
+    from strata_cdc.past.undo.table_steps import PrintedStatement, TableSteps
     from strata_cdc.schema.model.definition import TableName
 
 
@@ -43,7 +43,7 @@ class ChildRows:
         self._parents: dict[CascadingKey, set[tuple[Any, ...]]] = {}
         self._first = 1 << 62
 
-    def note(self, written: Written) -> None:
+    def note(self, written: PrintedStatement) -> None:
         """Looks at a statement: of rows that are brought back, children may be gone."""
         for key in self._keys if written.row else ():
             if key.parent == written.table:

@@ -85,7 +85,7 @@ class Choice(Struct, frozen=True):
         """
         if self.gtids is None and self.since is None:
             raise Usage(
-                "which changes is not said",
+                "it is not clear which changes",
                 remedy="Name transactions (`--gtid`), or the time of the first one (`--from`). `strata row history` "
                 "shows the changes of a row with their GTIDs.",
             )

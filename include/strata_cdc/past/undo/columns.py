@@ -112,7 +112,7 @@ def paths_to(
     """The columns of a version, in its order, with what each is now; None for a column that is gone.
 
     Args:
-        span: A stretch of the version.
+        span: A range of the version.
         now: The table as it is now.
         parts: The table's timeline.
     """

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from strata_cdc.past.undo.columns import same_value
 from strata_cdc.past.undo.literals import InexactError, literal
 from strata_cdc.past.undo.row_changes import hashable
-from strata_cdc.past.undo.steps import Direction, Step, StepKind
+from strata_cdc.past.undo.steps import Direction, StepKind, UndoStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata_cdc.past.undo.row_changes import ChangeOrigin, Image, NowTable, RowChange, RowKey
+    from strata_cdc.past.undo.row_changes import ChangeOrigin, Image, LoggedChange, NowTable, RowKey
 
 _UNKNOWN = object()
 
@@ -86,7 +86,7 @@ class TrackedRows:
             if key is not None:
                 self._at[key] = TrackedRow(key, image)
 
-    def follow(self, change: RowChange, *, is_chosen: bool) -> None:
+    def follow(self, change: LoggedChange, *, is_chosen: bool) -> None:
         """Applies the next change."""
         old = None if change.op == "insert" else self._table.key_of(change.before)
         row = None if old is None else self._at.pop(old, None)
@@ -123,7 +123,7 @@ class TrackedRows:
                 row.is_there, row.gone_by = True, None
                 self._at[row.key] = row
 
-    def completed(self, change: RowChange) -> RowChange:
+    def completed(self, change: LoggedChange) -> LoggedChange:
         """The change with the values before it that its partial image lacks, as far as they are known."""
         known = self._completed.get(change.origin.order)
         if not known:
@@ -131,7 +131,7 @@ class TrackedRows:
         before = known | change.before
         return replace(change, before=before, lacks_before=change.lacks_before - before.keys())
 
-    def judge(self, change: RowChange, step: Step) -> Step | Conflict:
+    def judge(self, change: LoggedChange, step: UndoStep) -> UndoStep | Conflict:
         """The statement for the row as it is when the script comes to it; or why it would do harm. A statement that is
         returned counts as done."""
         if change.origin.order not in self._rows:
@@ -151,7 +151,7 @@ class TrackedRows:
         self._set(row, change, step)
         return step
 
-    def _set(self, row: TrackedRow, change: RowChange, step: Step) -> None:
+    def _set(self, row: TrackedRow, change: LoggedChange, step: UndoStep) -> None:
         """Does to a row what the statement does."""
         for name, (left, value) in step.followed.items():
             if same_value(row.value(name), left):
@@ -163,7 +163,7 @@ class TrackedRows:
             row.key = tuple(hashable(row.value(name)) for name in self._table.key)
             self._at[row.key] = row
 
-    def _row_now(self, change: RowChange, step: Step) -> TrackedRow | None:
+    def _row_now(self, change: LoggedChange, step: UndoStep) -> TrackedRow | None:
         """The row that a statement meets: the change's row, under the key that it has now, or one that was made again
         with its key."""
         row = self._rows[change.origin.order]
@@ -174,16 +174,16 @@ class TrackedRows:
         key = row.key if self._direction is Direction.UNDO else tuple(map(hashable, step.key.values()))
         return self._at.get(key)
 
-    def _made(self, change: RowChange) -> TrackedRow:
+    def _made(self, change: LoggedChange) -> TrackedRow:
         row = self._rows[change.origin.order]
         return TrackedRow((), {}) if row.is_there else row
 
-    def _key_now(self, row: TrackedRow, step: Step) -> dict[str, Any]:
+    def _key_now(self, row: TrackedRow, step: UndoStep) -> dict[str, Any]:
         """The key that the row has now, which others may have changed."""
         values = {name: row.value(name) for name in step.key}
         return {name: step.key[name] if value is _UNKNOWN else value for name, value in values.items()}
 
-    def _conflict(self, row: TrackedRow | None, change: RowChange, step: Step) -> Conflict | None:
+    def _conflict(self, row: TrackedRow | None, change: LoggedChange, step: UndoStep) -> Conflict | None:
         is_redo = self._direction is Direction.REDO
         if step.kind is StepKind.INSERT:
             if row is None or (is_redo and self._is_chosen(_maker(row))):
@@ -220,7 +220,7 @@ class TrackedRows:
             return f"({error})"
 
 
-def _writers(change: RowChange) -> dict[str, ChangeOrigin]:
+def _writers(change: LoggedChange) -> dict[str, ChangeOrigin]:
     before = change.before
     return {
         name: change.origin

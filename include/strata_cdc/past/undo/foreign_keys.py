@@ -19,7 +19,7 @@ from strata_cdc.store.tables import schema_version, table_version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strata_cdc.past.undo.table_steps import Written
+    from strata_cdc.past.undo.table_steps import PrintedStatement
 
 _NAME: Final = r"(?:`(?:[^`]|``)+`|[\w$]+)"
 _ACTION: Final = r"\s*ON\s+(?:DELETE|UPDATE)\s+(?:CASCADE|RESTRICT|SET\s+NULL|SET\s+DEFAULT|NO\s+ACTION)"
@@ -77,7 +77,7 @@ def cascading_keys(engine: sa.Engine, source: str) -> list[CascadingKey]:
     return list(dict.fromkeys(found))
 
 
-def cascade_note(key: CascadingKey, written: Written) -> str | None:
+def cascade_note(key: CascadingKey, written: PrintedStatement) -> str | None:
     """What a foreign key did, or will do, along with a statement; None if nothing.
 
     Args:

@@ -57,7 +57,7 @@ class ChangeOrigin(Struct, frozen=True):
         return f"{self.what} of {where}{when}"
 
 
-class RowChange(Struct, frozen=True):
+class LoggedChange(Struct, frozen=True):
     """One change of one row."""
 
     origin: ChangeOrigin
@@ -88,7 +88,7 @@ class NowTable(Struct, frozen=True):
 
     @classmethod
     def of(cls, span: ChangeSpan) -> NowTable:
-        """From the last stretch of a timeline."""
+        """From the last range of a timeline."""
         return cls(span.name, span.definition, row_key(span.definition))
 
     def column(self, name: str) -> Column:
@@ -110,7 +110,7 @@ class NowTable(Struct, frozen=True):
         except InexactError:
             return None
 
-    def keys_of(self, change: RowChange) -> list[RowKey]:
+    def keys_of(self, change: LoggedChange) -> list[RowKey]:
         """The keys that a change is about: one, or an old and a new key, as far as they are known."""
         found = [self.key_of(change.before) if change.before else None]
         found.append(self.key_of(change.after, change.before or None) if change.after else None)
@@ -141,7 +141,7 @@ class VersionReader:
     """Reads the changes of one version of the table.
 
     Args:
-        span: A stretch of the version.
+        span: A range of the version.
         now: The table as it is now.
         parts: The table's timeline.
     """
@@ -157,7 +157,7 @@ class VersionReader:
         found = {place: _default(column) for place, (column, _) in enumerate(self.paths)}
         return {place: value for place, value in found.items() if not isinstance(value, NoFill)}
 
-    def changes(self, batch: TableChangeBatch) -> Iterator[RowChange]:
+    def changes(self, batch: TableChangeBatch) -> Iterator[LoggedChange]:
         """The changes of a batch, in order."""
         table, own = batch.changes, len(self.paths)
         facts = {name: table.column(own + 1 + at).to_pylist() for at, name in enumerate(_FACTS)}
@@ -182,7 +182,7 @@ class VersionReader:
             )
             yield self._change(origin, op, before, after)
 
-    def _change(self, origin: ChangeOrigin, op: str, before: dict[int, Any], after: dict[int, Any]) -> RowChange:
+    def _change(self, origin: ChangeOrigin, op: str, before: dict[int, Any], after: dict[int, Any]) -> LoggedChange:
         lost: tuple[str, ...] = ()
         if op == "update":
             lost = tuple(
@@ -194,7 +194,7 @@ class VersionReader:
             frozenset() if op == without else self._absent(image)
             for without, image in (("insert", before), ("delete", after))
         ]
-        return RowChange(origin, op, self.live(before), self.live(after), lost, *lacks)
+        return LoggedChange(origin, op, self.live(before), self.live(after), lost, *lacks)
 
     def _absent(self, image: dict[int, Any]) -> frozenset[str]:
         return frozenset(

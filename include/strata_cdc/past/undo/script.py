@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from strata_cdc.counted import counted
 from strata_cdc.past.undo.row_changes import ChangeOrigin, moment_text
 from strata_cdc.past.undo.steps import Direction
-from strata_cdc.past.undo.table_steps import Conflicting, LeftOut, Written
+from strata_cdc.past.undo.table_steps import Conflicting, PrintedStatement, Skipped
 from strata_cdc.past.undo.undo import LISTED
 from strata_cdc.schema.model.create_sql import quoted
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strata_cdc.past.undo.table_steps import Outcome
-    from strata_cdc.past.undo.undo import Undo, UndoReport
+    from strata_cdc.past.undo.undo import ChangeScript, UndoReport
 
 _SQL_MODE: Final = (
     "STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION"
@@ -53,23 +53,23 @@ END: Final = (
 """With what a script ends."""
 
 
-def check(number: int, written: Written) -> str:
+def check(number: int, written: PrintedStatement) -> str:
     """The statement after statement `number` that notes whether it changed one row; or whether the row is as it is to
     be, where a foreign key may have done it together with an UPDATE of another table."""
     holds = "ROW_COUNT() = 1" + (f" OR {written.done}" if written.done else "")
     return f"SET @strata_other = IF({holds}, @strata_other, CONCAT_WS(', ', @strata_other, '{number}'))"
 
 
-def script_lines(undo: Undo) -> Iterator[str]:
+def script_lines(undo: ChangeScript) -> Iterator[str]:
     """The lines of the script, without line ends. The statements wait in a file, since the comments count them.
 
     Raises:
-        StrataError: As `Undo.outcomes`.
+        StrataError: As `ChangeScript.outcomes`.
     """
     with TemporaryFile("w+", encoding="utf-8", newline="\n") as body:
         number = 0
         for outcome in undo.outcomes():
-            if isinstance(outcome, Written):
+            if isinstance(outcome, PrintedStatement):
                 number += 1
                 body.write(
                     f"{comment(f'{number}: {_origin_text(outcome)}')}\n{outcome.sql};\n{check(number, outcome)};\n"
@@ -110,8 +110,8 @@ def header(report: UndoReport) -> Iterator[str]:
         yield comment(f"Note: {note}")
     conflicts = [conflict_text(one) for one in report.conflicts]
     yield from _listed("Conflicts, which are not overwritten", conflicts, report.conflict_count)
-    reasons = [f"{counted(count, 'change')} of {table}: {why}" for (table, why), count in report.left_out.items()]
-    yield from _listed("Left out", reasons[:LISTED], len(reasons))
+    reasons = [f"{counted(count, 'change')} of {table}: {why}" for (table, why), count in report.skipped.items()]
+    yield from _listed("Skipped", reasons[:LISTED], len(reasons))
     if done:
         yield comment(
             "To run it: mysql < FILE. It is one transaction. If a row is not as expected, nothing is changed,"
@@ -143,7 +143,7 @@ def comment(text: str) -> str:
     return "-- " + "".join(ch if ch.isprintable() else repr(ch)[1:-1] for ch in text)
 
 
-def _origin_text(outcome: Written) -> str:
+def _origin_text(outcome: PrintedStatement) -> str:
     lost = f"; without the dropped {', '.join(outcome.lost)}" if outcome.lost else ""
     state = "a row of the state before " if outcome.is_of_state else ""
     return f"{state}{outcome.origin}{lost}"
@@ -152,8 +152,8 @@ def _origin_text(outcome: Written) -> str:
 # JSON lines -------------------------------------------------------------------------------------
 
 
-def json_lines(undo: Undo) -> Iterator[str]:
-    """The same for programs: a line for each statement, conflict and change that is left out, and one for the report.
+def json_lines(undo: ChangeScript) -> Iterator[str]:
+    """The same for programs: a line for each statement, conflict and change that is skipped, and one for the report.
 
     The lines of kind `session`, `create`, `begin`, `statement` and `end` are the script, in order.
     """
@@ -165,7 +165,7 @@ def json_lines(undo: Undo) -> Iterator[str]:
         yield _line(kind="create", table=str(name), sql=create)
     yield _line(kind="begin", sql="START TRANSACTION")
     for outcome in undo.outcomes():
-        if isinstance(outcome, Written):
+        if isinstance(outcome, PrintedStatement):
             number += 1
             fields: dict[str, Any] = {"number": number, "does": outcome.kind.value, "sql": outcome.sql}
             fields |= {
@@ -184,9 +184,9 @@ def json_lines(undo: Undo) -> Iterator[str]:
 
 
 def unwritten(outcome: Outcome) -> dict[str, Any]:
-    """A conflict, or a change that is left out, as JSON."""
-    if isinstance(outcome, LeftOut):
-        return {"kind": "left_out", "table": str(outcome.table), **_of(outcome.origin), "reason": outcome.reason}
+    """A conflict, or a change that is skipped, as JSON."""
+    if isinstance(outcome, Skipped):
+        return {"kind": "skipped", "table": str(outcome.table), **_of(outcome.origin), "reason": outcome.reason}
     if not isinstance(outcome, Conflicting):
         return {}
     found = outcome.conflict
@@ -208,7 +208,7 @@ def report_fields(report: UndoReport) -> dict[str, Any]:
         "statements": sum(report.written.values()),
         "tables": tables,
         "conflicts": report.conflict_count,
-        "left_out": sum(report.left_out.values()),
+        "skipped": sum(report.skipped.values()),
         "known_until": report.known_until,
         "gtids": list(report.gtids),
         "notes": report.notes,
@@ -231,9 +231,9 @@ def _line(**fields: Any) -> str:
     return json.dumps(fields, ensure_ascii=False)
 
 
-def dry_json_lines(undo: Undo) -> Iterator[str]:
-    """The conflicts, the changes that are left out, and the report."""
+def dry_json_lines(undo: ChangeScript) -> Iterator[str]:
+    """The conflicts, the changes that are skipped, and the report."""
     for outcome in undo.outcomes():
-        if not isinstance(outcome, Written):
+        if not isinstance(outcome, PrintedStatement):
             yield _line(**unwritten(outcome))
     yield _line(kind="report", **report_fields(undo.report))

@@ -19,7 +19,7 @@ from strata_cdc.schema.model.types import STRINGS, parse_column_type
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from strata_cdc.past.undo.row_changes import Image, NowTable, RowChange
+    from strata_cdc.past.undo.row_changes import Image, LoggedChange, NowTable
     from strata_cdc.schema.model.definition import Column
 
 Values = dict[str, Any]
@@ -50,11 +50,11 @@ class StepKind(StrEnum):
     DELETE = "DELETE"
 
 
-class LeftOutError(Exception):
+class SkippedError(Exception):
     """A change that cannot be taken back or made again; the message says why."""
 
 
-class Step(Struct, frozen=True):
+class UndoStep(Struct, frozen=True):
     """What one statement expects, and what it makes of it."""
 
     kind: StepKind
@@ -71,7 +71,7 @@ class Step(Struct, frozen=True):
     """Columns of this kind that keep their value."""
 
 
-def step_of(change: RowChange, table: NowTable, direction: Direction, columns: Columns) -> Step:
+def step_of(change: LoggedChange, table: NowTable, direction: Direction, columns: Columns) -> UndoStep:
     """What a change becomes.
 
     Args:
@@ -81,39 +81,39 @@ def step_of(change: RowChange, table: NowTable, direction: Direction, columns: C
         columns: Of an UPDATE.
 
     Raises:
-        LeftOutError: There is no exact statement.
+        SkippedError: There is no exact statement.
     """
     expected, wanted = change.after, change.before
     if direction is Direction.REDO:
         expected, wanted = wanted, expected
     if not (change.before or change.after):
-        raise LeftOutError("the table of now has none of its columns: it was dropped and made again")
+        raise SkippedError("the table of now has none of its columns: it was dropped and made again")
     if change.op == "update":
         return _update(change, table, expected, wanted, columns)
     if (change.op == "delete") == (direction is Direction.UNDO):
-        return Step(StepKind.INSERT, {}, {}, _row(change, table, wanted), {})
+        return UndoStep(StepKind.INSERT, {}, {}, _row(change, table, wanted), {})
     guard = {name: _left(name, cell) for name, cell in expected.items() if cell.path.is_stored}
-    return Step(StepKind.DELETE, _key(table, expected), guard, {}, {})
+    return UndoStep(StepKind.DELETE, _key(table, expected), guard, {}, {})
 
 
-def _update(change: RowChange, table: NowTable, expected: Image, wanted: Image, columns: Columns) -> Step:
+def _update(change: LoggedChange, table: NowTable, expected: Image, wanted: Image, columns: Columns) -> UndoStep:
     touched = touched_columns(change, table)
     if not touched:
         gone = ", ".join(change.lost)
-        raise LeftOutError(
+        raise SkippedError(
             f"the columns that it changed are dropped: {gone}" if gone else "it changed no column of now"
         )
     absent = [name for name in touched if name not in change.before]
     if absent:
         names = ", ".join(absent)
-        raise LeftOutError(f"the log has a partial image without {names} before the change, and the row is not known")
+        raise SkippedError(f"the log has a partial image without {names} before the change, and the row is not known")
     expected, wanted = expected | _others(expected, wanted), wanted | _others(wanted, expected)
     by_server = {name for name in touched if _follows(table.column(name))}
     if len(by_server) == len(touched):
         by_server = set()
     chosen = touched if columns is Columns.CHANGED else [name for name, cell in expected.items() if cell.path.is_stored]
     own = [name for name in chosen if name not in by_server]
-    return Step(
+    return UndoStep(
         StepKind.UPDATE,
         _key(table, expected),
         {
@@ -131,7 +131,7 @@ def _update(change: RowChange, table: NowTable, expected: Image, wanted: Image, 
     )
 
 
-def touched_columns(change: RowChange, table: NowTable) -> list[str]:
+def touched_columns(change: LoggedChange, table: NowTable) -> list[str]:
     """The columns that an UPDATE changed and that can be set, in the table's order; those whose value before is not
     known count as changed."""
     return [
@@ -163,7 +163,7 @@ def _follows(column: Column) -> bool:
     return column.on_update is not None or column.on_update_in_doubt
 
 
-def _row(change: RowChange, table: NowTable, image: Image) -> Values:
+def _row(change: LoggedChange, table: NowTable, image: Image) -> Values:
     """All values of a row that is inserted. Columns that are newer than the change get their defaults."""
     lacks = change.lacks_before if change.op == "delete" else change.lacks_after
     found = {}
@@ -173,16 +173,16 @@ def _row(change: RowChange, table: NowTable, image: Image) -> Values:
         if column.name in image:
             found[column.name] = _wanted(column.name, image[column.name])
         elif column.name in lacks:
-            raise LeftOutError(f"the log has a partial image without {column.name}, and the row is not known")
+            raise SkippedError(f"the log has a partial image without {column.name}, and the row is not known")
         elif not (column.nullable or column.default is not None or column.auto_increment):
-            raise LeftOutError(f"column {column.name} is newer than the change, and NOT NULL without a default")
+            raise SkippedError(f"column {column.name} is newer than the change, and NOT NULL without a default")
     return found
 
 
 def _key(table: NowTable, image: Image) -> Values:
     missing = [name for name in table.key if name not in image]
     if missing:
-        raise LeftOutError(f"its value of {', '.join(missing)}, by which the row is found now, is not known")
+        raise SkippedError(f"its value of {', '.join(missing)}, by which the row is found now, is not known")
     return {name: _left(name, image[name]) for name in table.key}
 
 
@@ -190,24 +190,24 @@ def _left(name: str, cell: Cell) -> Any:
     try:
         return cell.left()
     except InexactError as error:
-        raise LeftOutError(f"column {name}: {error}") from None
+        raise SkippedError(f"column {name}: {error}") from None
 
 
 def _wanted(name: str, cell: Cell) -> Any:
     try:
         return cell.wanted()
     except InexactError as error:
-        raise LeftOutError(f"column {name}: {error}") from None
+        raise SkippedError(f"column {name}: {error}") from None
 
 
 # Text -------------------------------------------------------------------------------------------
 
 
-def statement(step: Step, table: NowTable) -> str:
+def statement(step: UndoStep, table: NowTable) -> str:
     """The statement, in one line, without a semicolon.
 
     Raises:
-        LeftOutError: A value has no exact form in SQL.
+        SkippedError: A value has no exact form in SQL.
     """
     name = quoted_table(table.name)
     if step.kind is StepKind.INSERT:
@@ -226,11 +226,11 @@ def statement(step: Step, table: NowTable) -> str:
     return f"UPDATE {name} SET {', '.join(_assignments(step, table))} WHERE {where}"  # noqa: S608 - likewise
 
 
-def is_done(step: Step, table: NowTable) -> str:
+def is_done(step: UndoStep, table: NowTable) -> str:
     """A condition in SQL: there is a row that is already as an UPDATE makes it, in a table with a key.
 
     Raises:
-        LeftOutError: A value has no exact form in SQL.
+        SkippedError: A value has no exact form in SQL.
     """
     key = {name: step.wanted.get(name, value) for name, value in step.key.items()}
     conditions = [_written(equality, table, *pair) for pair in key.items()]
@@ -238,7 +238,7 @@ def is_done(step: Step, table: NowTable) -> str:
     return f"EXISTS (SELECT 1 FROM {quoted_table(table.name)} WHERE {' AND '.join(conditions)})"  # noqa: S608 - likewise
 
 
-def _assignments(step: Step, table: NowTable) -> Iterable[str]:
+def _assignments(step: UndoStep, table: NowTable) -> Iterable[str]:
     for name, value in step.wanted.items():
         yield f"{quoted(name)} = {_written(literal, table, name, value)}"
     for name, (left, value) in step.followed.items():
@@ -257,4 +257,4 @@ def _written(function: Any, table: NowTable, name: str, value: Any) -> str:
     try:
         return str(function(table.column(name), value))
     except InexactError as error:
-        raise LeftOutError(f"column {name}: {error}") from None
+        raise SkippedError(f"column {name}: {error}") from None

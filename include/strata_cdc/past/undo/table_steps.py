@@ -22,8 +22,8 @@ from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
 from strata_cdc.past.undo.conflicts import Conflict, TrackedRows
 from strata_cdc.past.undo.linked import LinkedKeys
 from strata_cdc.past.undo.literals import InexactError, Verbatim
-from strata_cdc.past.undo.row_changes import ChangeOrigin, NowTable, RowChange, VersionReader, hashable
-from strata_cdc.past.undo.steps import Columns, Direction, LeftOutError, StepKind, is_done, statement, step_of
+from strata_cdc.past.undo.row_changes import ChangeOrigin, LoggedChange, NowTable, VersionReader, hashable
+from strata_cdc.past.undo.steps import Columns, Direction, SkippedError, StepKind, is_done, statement, step_of
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.verbatim import INVALID_COLUMN
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from strata_cdc.past.timeline import TableTimeline
     from strata_cdc.past.undo.choice import Choice
     from strata_cdc.past.undo.row_changes import Image, RowKey
-    from strata_cdc.past.undo.steps import Step
+    from strata_cdc.past.undo.steps import UndoStep
     from strata_cdc.schema.model.definition import TableName
 
 
-class Written(Struct, frozen=True):
+class PrintedStatement(Struct, frozen=True):
     """A statement for a change."""
 
     table: TableName
@@ -59,7 +59,7 @@ class Written(Struct, frozen=True):
     """Whether it brings back a row of the table's state before, not of a row event."""
 
 
-class LeftOut(Struct, frozen=True):
+class Skipped(Struct, frozen=True):
     """A change for which there is no statement."""
 
     table: TableName
@@ -80,7 +80,7 @@ class Conflicting(Struct, frozen=True):
 
 
 _NOBODY = ChangeOrigin(0, 0, None, 0)
-Outcome = Written | LeftOut | Conflicting
+Outcome = PrintedStatement | Skipped | Conflicting
 
 
 class TableSteps:
@@ -168,7 +168,7 @@ class TableSteps:
                 linked.add(table.keys_of(change))
         return needs_rows
 
-    def window(self, after: int, until: int) -> list[tuple[tuple[int, int], RowChange]]:
+    def window(self, after: int, until: int) -> list[tuple[tuple[int, int], LoggedChange]]:
         """The chosen changes of a window of the stream, with their places.
 
         Args:
@@ -177,14 +177,14 @@ class TableSteps:
         """
         return [(change.origin.order, change) for change in self._chosen(after, until)]
 
-    def outcome(self, change: RowChange) -> Outcome:
+    def outcome(self, change: LoggedChange) -> Outcome:
         """What a change becomes; changes come in the order of their statements."""
         table = self.table
         if self._rows is not None:
             change = self._rows.completed(change)
         made = self._made(table, change)
         if isinstance(made, str):
-            return LeftOut(table.name, change.origin, made)
+            return Skipped(table.name, change.origin, made)
         step, text = made
         gone = next((event for event in self._others if event.seq > change.origin.seq), None)
         if gone is not None and step.kind is not StepKind.INSERT:
@@ -197,7 +197,7 @@ class TableSteps:
             step, text = judged, statement(judged, table)
         done = is_done(step, table) if step.kind is StepKind.UPDATE and table.key else ""
         row = step.wanted if step.kind is StepKind.INSERT else {}
-        return Written(table.name, step.kind, change.origin, text, done, change.lost, row)
+        return PrintedStatement(table.name, step.kind, change.origin, text, done, change.lost, row)
 
     def removed_rows(self, event: TableEvent) -> Iterator[Outcome]:
         """An INSERT for each row that a statement removed.
@@ -210,13 +210,13 @@ class TableSteps:
             raise self._unknown("the table before the statement is not known")
         span = replace(event.before, after=event.seq - 1, until=event.seq - 1)
         for image in self._state(event.before.name, span):
-            change = RowChange(origin, "delete", image, {}, ())
+            change = LoggedChange(origin, "delete", image, {}, ())
             made = self._made(table, change)
             if isinstance(made, str):
-                yield LeftOut(table.name, origin, made)
+                yield Skipped(table.name, origin, made)
             else:
                 step, text = made
-                yield Written(table.name, StepKind.INSERT, origin, text, row=step.wanted, is_of_state=True)
+                yield PrintedStatement(table.name, StepKind.INSERT, origin, text, row=step.wanted, is_of_state=True)
         if self._rows is not None:
             self._rows.refill(origin)
 
@@ -228,7 +228,7 @@ class TableSteps:
         """
         span, table = self._span_at(mirror.position.seq), self.table
         for image in self._images(mirror, span) if span is not None and span.definition == mirror.definition else ():
-            made = self._made(table, RowChange(_NOBODY, "delete", image, {}, ()))
+            made = self._made(table, LoggedChange(_NOBODY, "delete", image, {}, ()))
             if not isinstance(made, str):
                 yield made[0].wanted, made[1]
 
@@ -253,14 +253,14 @@ class TableSteps:
             if isinstance(part, TableChangeBatch):
                 raise self._unknown("the table was dropped: take back the DROP TABLE, too")
 
-    def _chosen(self, after: int = 0, until: int | None = None) -> Iterator[RowChange]:
+    def _chosen(self, after: int = 0, until: int | None = None) -> Iterator[LoggedChange]:
         if self.now is not None:
             yield from self._read(self._choice.filter(self.now, self._statements), after, until)
 
-    def _of_keys(self, linked: LinkedKeys, after: int) -> Iterator[RowChange]:
+    def _of_keys(self, linked: LinkedKeys, after: int) -> Iterator[LoggedChange]:
         yield from self._read(_OfKeys(self, linked), after, None)
 
-    def _read(self, wanted: ChangeFilter, after: int, until: int | None) -> Iterator[RowChange]:
+    def _read(self, wanted: ChangeFilter, after: int, until: int | None) -> Iterator[LoggedChange]:
         for part in self.timeline.parts:
             if not isinstance(part, ChangeSpan) or part.until <= after or (until is not None and part.after >= until):
                 continue
@@ -271,7 +271,7 @@ class TableSteps:
                 yield from reader.changes(batch)
 
     def reader(self, span: ChangeSpan) -> VersionReader:
-        """The reader of a stretch's changes."""
+        """The reader of a range's changes."""
         key = (span.version_id, span.until)
         if key not in self._readers:
             if self.now is None:
@@ -280,12 +280,12 @@ class TableSteps:
             self.lost_columns.update(self._readers[key].dropped)
         return self._readers[key]
 
-    def _made(self, table: NowTable, change: RowChange) -> tuple[Step, str] | str:
+    def _made(self, table: NowTable, change: LoggedChange) -> tuple[UndoStep, str] | str:
         """The step and its statement, or the reason why there is none."""
         try:
             step = step_of(change, table, self._direction, self._columns)
             return step, statement(step, table)
-        except LeftOutError as error:
+        except SkippedError as error:
             return str(error)
 
     # Rows -------------------------------------------------------------------------------------------
@@ -314,15 +314,15 @@ class TableSteps:
                 if self.table.key_of(image) in keys:
                     yield image
         except PastUnknownError:
-            # The changes of these rows are left out, each by name.
+            # The changes of these rows are skipped, each by name.
             return
 
     def _state(self, name: TableName, span: ChangeSpan) -> Iterator[Image]:
-        """The rows of the table after the transaction with which a stretch ends."""
+        """The rows of the table after the transaction with which a range ends."""
         yield from self._images(self._past.rows(name, PastMoment(span.until)), span)
 
     def _images(self, mirror: Mirror, span: ChangeSpan) -> Iterator[Image]:
-        """The rows of a mirror with the definition of a stretch."""
+        """The rows of a mirror with the definition of a range."""
         reader = self.reader(span)
         names = [column_name(column.name) for column, _ in reader.paths]
         held = {field.name for field in without_invalid(mirror.schema)}

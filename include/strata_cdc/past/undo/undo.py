@@ -17,9 +17,9 @@ from strata_cdc.past.table_changes import TableChanges
 from strata_cdc.past.timeline import Timelines
 from strata_cdc.past.undo.child_rows import ChildRows
 from strata_cdc.past.undo.foreign_keys import cascade_note, cascading_keys
-from strata_cdc.past.undo.row_changes import RowChange
+from strata_cdc.past.undo.row_changes import LoggedChange
 from strata_cdc.past.undo.steps import Columns, Direction, StepKind
-from strata_cdc.past.undo.table_steps import Conflicting, LeftOut, Outcome, TableSteps, Written
+from strata_cdc.past.undo.table_steps import Conflicting, Outcome, PrintedStatement, Skipped, TableSteps
 from strata_cdc.schema.model.create_sql import create_table_sql
 from strata_cdc.store.database import OnMissing, open_store
 
@@ -63,7 +63,7 @@ class UndoReport(Struct):
     conflicts: list[Conflicting] = field(default_factory=list)
     """The first ones."""
     conflict_count: int = 0
-    left_out: Counter[tuple[str, str]] = field(default_factory=Counter)
+    skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Changes without a statement, by table and reason."""
     notes: list[str] = field(default_factory=lambda: [_TRIGGERS])
     """What a reader has to know before he runs the script."""
@@ -72,7 +72,7 @@ class UndoReport(Struct):
 _DEFAULT: Final = UndoLimits()
 
 
-class Undo:
+class ChangeScript:
     """A script in the making; used in a `with` block, in which its statements are read.
 
     Args:
@@ -116,7 +116,7 @@ class Undo:
         self._tables = [steps_of(timeline) for timeline in _timelines(timelines, choice.tables)]
         self._survey()
 
-    def __enter__(self) -> Undo:
+    def __enter__(self) -> ChangeScript:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -134,7 +134,7 @@ class Undo:
         updated: dict[int, TableName] = {}
         for outcome in self._ordered():
             report = self.report
-            if isinstance(outcome, Written):
+            if isinstance(outcome, PrintedStatement):
                 # Of one transaction, an UPDATE of a parent's key comes first, and changes the rows of its children.
                 if outcome.kind is not StepKind.UPDATE or updated.get(outcome.origin.seq) in {None, outcome.table}:
                     outcome = replace(outcome, done="")  # noqa: PLW2901  the same one
@@ -143,8 +143,8 @@ class Undo:
                 report.written[str(outcome.table), outcome.kind.value] += 1
                 self._note_cascades(outcome)
                 self._children.note(outcome)
-            elif isinstance(outcome, LeftOut):
-                report.left_out[str(outcome.table), outcome.reason] += 1
+            elif isinstance(outcome, Skipped):
+                report.skipped[str(outcome.table), outcome.reason] += 1
             else:
                 report.conflict_count += 1
                 report.conflicts += [outcome] if len(report.conflicts) < LISTED else []
@@ -160,7 +160,7 @@ class Undo:
         """
         return self._children.found(self._steps_of)
 
-    def _note_cascades(self, outcome: Written) -> None:
+    def _note_cascades(self, outcome: PrintedStatement) -> None:
         for key in self._foreign_keys:
             note = cascade_note(key, outcome)
             if note is not None and note not in self.report.notes:
@@ -242,4 +242,4 @@ def _timelines(timelines: Timelines, names: tuple[TableName, ...]) -> Iterator[T
 
 
 def _outcomes_of(steps: TableSteps, one: object) -> Iterable[Outcome]:
-    return [steps.outcome(one)] if isinstance(one, RowChange) else steps.removed_rows(one)  # type: ignore[arg-type]
+    return [steps.outcome(one)] if isinstance(one, LoggedChange) else steps.removed_rows(one)  # type: ignore[arg-type]
