@@ -1,10 +1,10 @@
 """sysbench's `oltp_update_index` from landed binlog to mirrors: each update is a transaction of its own that changes an
 indexed column of a random row of one of eight tables.
 
-Run it: `python -m bench sysbench [THOUSANDS]` (rows of each table; default: 125, the last part of `bench mirrors`; an
-update for every second row). With 1000 it is 8 million rows and 4 million updates. Measured are the steps of a run:
-track, plan, decode and check with the start of Spark or whatever they need, publish, mirror. Afterwards rows and sums
-are compared with the server's.
+Run it: `python -m bench sysbench [THOUSANDS] [ENGINE]`: rows of each table (default: 125, the last part of `bench
+mirrors`; an update for every second row), and `spark` or `local`. With 1000 it is 8 million rows and 4 million updates.
+Measured are the steps of a run: track, plan, decode and check with the start of Spark or whatever they need, publish,
+mirror. Afterwards rows and sums are compared with the server's.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import strata_cdc.mirrors
 from bench.timing import ChildrenCpu, python
 from strata_cdc.cli.engine_steps import EngineSteps
 from strata_cdc.cli.options import LOCAL
+from strata_cdc.config.engines import Engine
 from strata_cdc.config.settings import load_settings
 from strata_cdc.pipeline import ingest
 from strata_cdc.pipeline.dump_source import dump_source
@@ -44,12 +45,13 @@ _SERVER = (
     "--innodb-doublewrite=OFF",
 )
 _WRITERS = 4
-_CODE = "import sys; from bench.sysbench import measure; measure(sys.argv[1])"
+_CODE = "import sys; from bench.sysbench import measure; measure(*sys.argv[1:])"
 
 
 def main(arguments: list[str]) -> None:
     """Prints a table."""
     rows = int(arguments[0]) * 1000 if arguments else 125_000
+    engine = arguments[1] if len(arguments) > 1 else "spark"
     updates = rows * TABLES // 2
     with tempfile.TemporaryDirectory() as folder, start_server(Path(folder) / "server", *_SERVER) as server:
         settings = _settings(Path(folder), server)
@@ -59,10 +61,11 @@ def main(arguments: list[str]) -> None:
         dump_source(SOURCE, settings=settings).raise_if_wrong()
         _update(server, updates)
         ingest.land(SOURCE, settings=settings)
-        done = python(_CODE, folder)
+        done = python(_CODE, folder, engine)
         measured = json.loads(done.output)
         _compare(settings, server)
-    print(f"\n{TABLES} tables of {rows:,} rows, {updates:,} updates: {updates / done.seconds:,.0f} a second\n")
+    speed = updates / done.seconds
+    print(f"\n{TABLES} tables of {rows:,} rows, {updates:,} updates, decoded by {engine}: {speed:,.0f} a second\n")
     print("| step | s | CPU s | updates a second |\n|---|---|---|---|")
     for step, seconds, cpu in measured["steps"]:
         print(f"| {step} | {seconds:.1f} | {cpu:.1f} | {updates / seconds:,.0f} |")
@@ -71,7 +74,7 @@ def main(arguments: list[str]) -> None:
     print(f"\nPeak memory: {measured['peak_mb']} MB of the process that mirrors, {done.megabytes:,.0f} MB of all.")
 
 
-def measure(folder: str) -> None:
+def measure(folder: str, engine: str) -> None:
     """One run of what has landed; prints its seconds and, as JSON, those of its steps, of the clock and of CPU."""
     settings = load_settings(json.loads((Path(folder) / "environment.json").read_text()))
     steps: list[tuple[str, float, float]] = []
@@ -85,11 +88,11 @@ def measure(folder: str) -> None:
         return found
 
     begin = time.perf_counter()
-    spark = EngineSteps(settings.source(SOURCE), master=LOCAL)
+    by = EngineSteps(settings.source(SOURCE), Engine(engine), LOCAL if engine == Engine.SPARK else None)
     timed("track", lambda: ingest.track(SOURCE, settings=settings))
     run = timed("plan", lambda: ingest.plan(SOURCE, None, None, settings=settings)).run
-    timed("decode", lambda: spark.decode(run))
-    timed("check", lambda: spark.check(run))
+    timed("decode", lambda: by.decode(run))
+    timed("check", lambda: by.check(run))
     timed("publish", lambda: ingest.publish(SOURCE, run, settings=settings)).raise_if_withheld()
     report = timed("mirror", lambda: ingest.mirror(SOURCE, settings=settings))
     seconds = time.perf_counter() - begin
