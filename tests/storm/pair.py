@@ -1,5 +1,5 @@
-"""Two MariaDB servers, of which one is the primary: sessions, failovers and crashes of a day.
-Not here: the statements (`day_life.py`), the product's steps (`source.py`)."""
+"""Two MariaDB servers, of which one is the primary: sessions in several domains, failovers and crashes.
+Not here: the statements (`mariadb_life.py`), the product's steps (`source.py`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pymysql
 
 from tests.landing.landing import executed
 from tests.mariadb_server import start_mariadb
+from tests.storm.mariadb_life import MariadbLife
 from tests.storm.workload import Workload
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from tests.mariadb_server import MariadbServer
     from tests.mysql_server import MysqlServer
-    from tests.storm.day_life import DayLife
 
 SECONDS = 60
 NO_WAITING = "SET innodb_lock_wait_timeout = 0, lock_wait_timeout = 0"
@@ -31,14 +31,21 @@ OPTIONS = (
 
 
 @contextmanager
-def start_pair(folder: Path, version: str, workers: int) -> Iterator[Pair]:
-    """A primary and its replica; `workers` of the replica apply domains at once, 0 for one after the other."""
-    options = (*OPTIONS, f"--slave-parallel-threads={workers}", "--slave-parallel-mode=conservative")
+def start_pair(folder: Path, version: str, random: Random) -> Iterator[Pair]:
+    """A primary and its replica, which applies domains at once or one transaction after the other."""
+    has_domains_by_table = random.random() < 0.5
+    workers = 4 if has_domains_by_table else 0
+    options = (
+        *OPTIONS,
+        f"--slave-parallel-threads={workers}",
+        "--slave-parallel-mode=conservative",
+        f"--gtid-strict-mode={random.choice(['ON', 'OFF'])}",
+    )
     with (
         start_mariadb(folder / "a", version, *options) as primary,
         start_mariadb(folder / "b", version, *options, "--server-id=2") as replica,
     ):
-        pair = Pair(primary, replica)
+        pair = Pair(primary, replica, has_domains_by_table=has_domains_by_table)
         pair.replicate()
         yield pair
 
@@ -46,9 +53,23 @@ def start_pair(folder: Path, version: str, workers: int) -> Iterator[Pair]:
 class Pair:
     """A primary and its replica, which takes over."""
 
-    def __init__(self, primary: MariadbServer, replica: MariadbServer) -> None:
+    def __init__(self, primary: MariadbServer, replica: MariadbServer, *, has_domains_by_table: bool) -> None:
         self.primary, self.replica = primary, replica
-        self.failovers = self.crashes = 0
+        self._has_domains_by_table = has_domains_by_table
+        self.counts = {"failovers": 0, "crashes": 0}
+
+    def workload(self, random: Random) -> Workload:
+        """Sessions in several domains, on whichever server is the primary."""
+        return PairWorkload(self.primary, random, MariadbLife(random, has_domains_by_table=self._has_domains_by_table))
+
+    def happen(self, random: Random) -> bool:
+        """The replica takes over, the primary is killed, both, or neither."""
+        event = random.choices(["failover", "crash", "crash and failover", "nothing"], [3, 1, 1, 3])[0]
+        if event == "crash":
+            self.crash()
+        elif event != "nothing":
+            self.fail_over(crash=event == "crash and failover")
+        return event != "nothing"
 
     def replicate(self) -> None:
         """The replica follows the primary from what its own binlog has."""
@@ -77,40 +98,53 @@ class Pair:
         new.run_sql("STOP SLAVE; RESET SLAVE ALL")
         # Of what changes nothing on a replica, its own binlog has nothing: what comes next in the domain covers it.
         for domain in [part.split("-")[0] for part in str(lacked).split(",") if part]:
-            new.run_sql(f"SET gtid_domain_id = {domain}; REPLACE INTO other.t VALUES (0, 0), (0, {self.failovers})")
+            new.run_sql(
+                f"SET gtid_domain_id = {domain}; REPLACE INTO other.t VALUES (0, 0), (0, {self.counts['failovers']})"
+            )
         if crash:
             old.start_again()
         self.primary, self.replica = new, old
         self.replicate()
-        self.failovers += 1
+        self.counts["failovers"] += 1
 
     def crash(self) -> None:
         """The primary is killed, and starts again."""
         self.primary.kill()
         self.primary.start_again()
-        self.crashes += 1
+        self.counts["crashes"] += 1
 
 
-class DayWorkload(Workload):
-    """Sessions on whichever server is the primary."""
+class PairWorkload(Workload):
+    """Sessions in several domains, of which some end with a prepared transaction."""
 
-    life: DayLife
-
-    def __init__(self, pair: Pair, random: Random, life: DayLife) -> None:
-        self._pair, self.holds = pair, True
-        super().__init__(pair.primary, random, life)
+    life: MariadbLife
+    _holds = True
 
     def steps(self, count: int) -> None:
         """So many steps of sessions; now and then a session ends with its transaction prepared."""
         for _ in range(count):
             super().steps(1)
-            if self.holds and self._random.random() < 0.03:
-                self.hold()
+            if self._holds and self._random.random() < 0.03:
+                self._hold()
             elif self._random.random() < 0.1:
-                self.settle()
+                self._settle()
 
-    def hold(self) -> None:
-        """A transaction is prepared, and its session ends."""
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """What reads rows at a position refuses to while a transaction is prepared."""
+        self._settle()
+        self._holds = False
+        try:
+            yield
+        finally:
+            self._holds = True
+
+    def connect(self, server: MysqlServer) -> None:
+        """Sessions that never wait for a prepared transaction."""
+        super().connect(server)
+        self._do([NO_WAITING])
+
+    def _hold(self) -> None:
         with self._server.connect("shop") as connection, connection.cursor() as cursor:
             try:
                 for statement in [NO_WAITING, *self.life.held()]:
@@ -118,11 +152,8 @@ class DayWorkload(Workload):
             except pymysql.err.MySQLError:
                 self.refused += 1
 
-    def _foreign(self) -> list[str]:
-        return [self.life.domain_of("ints"), *super()._foreign()]
-
-    def settle(self) -> None:
-        """Ends what is prepared: what reads rows at a position refuses to while there is any."""
+    def _settle(self) -> None:
+        """Ends what is prepared."""
         with self._server.connect("shop") as connection, connection.cursor() as cursor:
             cursor.execute("XA RECOVER")
             for *_, data in cursor.fetchall():
@@ -130,11 +161,5 @@ class DayWorkload(Workload):
                 cursor.execute(self.life.domain_of("ints"))
                 cursor.execute(f"XA {name.split()[0]} '{name}'")
 
-    def connect(self, server: MysqlServer) -> None:
-        """Sessions that never wait for a prepared transaction."""
-        super().connect(server)
-        self._do([NO_WAITING])
-
-    def move(self) -> None:
-        """The sessions connect to the primary of now."""
-        self.connect(self._pair.primary)
+    def _foreign(self) -> list[str]:
+        return [self.life.domain_of("ints"), *super()._foreign()]
