@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from typing import TYPE_CHECKING
 
 import pymysql
@@ -58,12 +59,15 @@ def run_and_compare(
     """Runs statements in a session with database `d`, replays what the server logs of them, and compares after each;
     at the end also with a snapshot, and with the TABLE_MAPs of rows. A statement that takes longer than `read_seconds`
     ends the session."""
-    observer, connection = emptied(server), server.connect("d", read_timeout=read_seconds)
+    # Bytes: a text of another charset than the client's would leave the rest of its result unread.
+    observer, connection = emptied(server), server.connect("d", read_timeout=read_seconds, use_unicode=False, conv={})
     with connection.cursor() as cursor:
         for setting in settings:
             cursor.execute(setting)
-    recorded = list(_run_and_record(connection, observer, statements, on_refused))
-    connection.close()
+    recorded = [
+        *_run_and_record(connection, observer, statements, on_refused),
+        *_record_end(connection, observer),
+    ]
     catalog = Catalog()
     report = _compare(catalog, server.binlogs()[-1], recorded)
     report.differences += [("a snapshot", text) for text in _snapshot_differences(catalog, observer)]
@@ -91,6 +95,18 @@ def _run_and_record(
             place = after
             if not _OF_ROWS.match(statement):
                 yield Recorded(statement, *after, read_shown(observer))
+
+
+def _record_end(connection: pymysql.Connection, observer: pymysql.Connection) -> Iterator[Recorded]:
+    """Ends a session. What it was still doing, because nobody read its answer, is done and logged by then."""
+    place, session = _place(observer), connection.thread_id()
+    connection.close()
+    with observer.cursor() as cursor:
+        while cursor.execute("SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = %s", (session,)):
+            time.sleep(0.01)
+    after = _place(observer)
+    if after != place:
+        yield Recorded("the end of the session", *after, read_shown(observer))
 
 
 def _place(connection: pymysql.Connection) -> tuple[str, int]:
