@@ -82,7 +82,8 @@ def _run_and_record(
     statements: Iterable[str],
     on_refused: Callable[[str, Exception], None],
 ) -> Iterator[Recorded]:
-    """Statements that the server does not log are passed over; of those that it refuses it may log a part."""
+    """Statements that the server does not log are passed over; of those that it refuses it may log a part. Ends where
+    the session breaks, while the server may still be at its last statement."""
     place = _place(observer)
     for statement in statements:
         try:
@@ -90,6 +91,8 @@ def _run_and_record(
                 cursor.execute(statement)
         except (pymysql.Error, ValueError) as error:
             on_refused(statement, error)
+            if not connection.open:
+                return
         after = _place(observer)
         if after != place:
             place = after

@@ -3,6 +3,7 @@ Not here: the statements (`mariadb_life.py`), the product's steps (`source.py`).
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -151,6 +152,9 @@ class PairWorkload(Workload):
                     cursor.execute(statement)
             except pymysql.err.MySQLError:
                 self.refused += 1
+        # Until its session has ended, no other session can end what is prepared.
+        while self.select(f"SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = {connection.thread_id()}"):
+            time.sleep(0.01)
 
     def _settle(self) -> None:
         """Ends what is prepared."""
