@@ -63,14 +63,19 @@ class Pair:
         """Sessions in several domains, on whichever server is the primary."""
         return PairWorkload(self.primary, random, MariadbLife(random, has_domains_by_table=self._has_domains_by_table))
 
-    def happen(self, random: Random) -> bool:
-        """The replica takes over, the primary is killed, both, or neither."""
+    def happen(self, random: Random, workload: Workload) -> None:
+        """The replica takes over, the primary is killed, both, or neither; sessions connect again."""
         event = random.choices(["failover", "crash", "crash and failover", "nothing"], [3, 1, 1, 3])[0]
+        if event == "nothing":
+            return
         if event == "crash":
             self.crash()
-        elif event != "nothing":
+        else:
             self.fail_over(crash=event == "crash and failover")
-        return event != "nothing"
+        workload.connect(self.primary)
+        if event != "failover":
+            # Where a server was killed, what is prepared has no metadata locks any more: DDL would wait on the other one.
+            workload.settle()
 
     def replicate(self) -> None:
         """The replica follows the primary from what its own binlog has."""
@@ -87,7 +92,7 @@ class Pair:
             AssertionError: It stopped, with its error.
         """
         done = self.replica.run_sql(f"SELECT MASTER_GTID_WAIT('{executed(self.primary)}', {SECONDS})")
-        assert done.split()[-1] == "0", self.replica.run_sql("SHOW SLAVE STATUS\\G")
+        assert done.split()[-1] == "0", self.replica.run_sql("SHOW SLAVE STATUS\\G SHOW FULL PROCESSLIST; XA RECOVER")
 
     def fail_over(self, *, crash: bool) -> None:
         """The replica becomes the primary; the old primary, shut for writes or killed, follows it."""
@@ -128,12 +133,12 @@ class PairWorkload(Workload):
             if self._holds and self._random.random() < 0.03:
                 self._hold()
             elif self._random.random() < 0.1:
-                self._settle()
+                self.settle()
 
     @contextmanager
     def settled(self) -> Iterator[None]:
         """What reads rows at a position refuses to while a transaction is prepared."""
-        self._settle()
+        self.settle()
         self._holds = False
         try:
             yield
@@ -148,15 +153,20 @@ class PairWorkload(Workload):
     def _hold(self) -> None:
         with self._server.connect("shop") as connection, connection.cursor() as cursor:
             try:
-                for statement in [NO_WAITING, *self.life.held()]:
+                *begin, rows, end, prepare = self.life.held()
+                for statement in [NO_WAITING, *begin]:
                     cursor.execute(statement)
+                # What is prepared without rows is logged, and lost in a crash: a replica does not know its XA COMMIT.
+                if cursor.execute(rows):
+                    cursor.execute(end)
+                    cursor.execute(prepare)
             except pymysql.err.MySQLError:
                 self.refused += 1
         # Until its session has ended, no other session can end what is prepared.
         while self.select(f"SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = {connection.thread_id()}"):
             time.sleep(0.01)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Ends what is prepared."""
         with self._server.connect("shop") as connection, connection.cursor() as cursor:
             cursor.execute("XA RECOVER")

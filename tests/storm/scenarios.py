@@ -32,8 +32,8 @@ class Servers(Protocol):
         """Sessions on the primary."""
         ...
 
-    def happen(self, random: Random) -> bool:
-        """Something may happen to them; whether sessions have to connect again."""
+    def happen(self, random: Random, workload: Workload) -> None:
+        """Something may happen to them, after which the sessions are on the primary again."""
         ...
 
 
@@ -47,9 +47,8 @@ class OneServer:
         """Sessions on it."""
         return Workload(self.primary, random)
 
-    def happen(self, random: Random) -> bool:
+    def happen(self, random: Random, workload: Workload) -> None:
         """Nothing."""
-        return False
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,9 @@ class Workload:
         for _ in range(count):
             self._do(self._foreign() if self._random.random() < 0.2 else self.life.step())
 
+    def settle(self) -> None:
+        """Ends what is prepared."""
+
     @contextmanager
     def settled(self) -> Iterator[None]:
         """While this lasts, no transaction is prepared and waits for its end."""
