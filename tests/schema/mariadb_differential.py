@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 _OF_ROWS = re.compile(r"\s*(?:INSERT|UPDATE|DELETE|REPLACE|SELECT)\b", re.IGNORECASE)
 """Statements after which no comparison is needed."""
 
+END_SECONDS = 30
+"""For a statement whose answer nobody reads; some hang the server."""
+
 
 def emptied(server: MariadbServer) -> pymysql.Connection:
     """A connection to a server that has only an empty database `d`, which is all that its binlog has."""
@@ -101,11 +104,18 @@ def _run_and_record(
 
 
 def _record_end(connection: pymysql.Connection, observer: pymysql.Connection) -> Iterator[Recorded]:
-    """Ends a session. What it was still doing, because nobody read its answer, is done and logged by then."""
-    place, session = _place(observer), connection.thread_id()
-    connection.close()
+    """Ends a session. What it was still doing, because nobody read its answer, is done and logged by then.
+
+    Raises:
+        TimeoutError: It does not end.
+    """
+    place, session, until = _place(observer), connection.thread_id(), time.monotonic() + END_SECONDS
+    if connection.open:
+        connection.close()
     with observer.cursor() as cursor:
         while cursor.execute("SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = %s", (session,)):
+            if time.monotonic() > until:
+                raise TimeoutError(f"session {session} does not end")
             time.sleep(0.01)
     after = _place(observer)
     if after != place:
