@@ -74,7 +74,7 @@ class Pair:
             self.fail_over(crash=event == "crash and failover")
         workload.connect(self.primary)
         if event != "failover":
-            # Where a server was killed, what is prepared has no metadata locks any more: DDL would wait on the other one.
+            # A server that was killed has no metadata locks of what is prepared: DDL would wait on the other one only.
             workload.settle()
 
     def replicate(self) -> None:
