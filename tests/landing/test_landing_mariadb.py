@@ -175,6 +175,18 @@ def test_files_of_the_other_family(pair, tmp_path):
     shutil.copy(primary.binlogs()[0], mixed / "binlog.000002")
     with pytest.raises(Usage, match="two kinds of servers"):
         land_files(str(mixed), lake=str(tmp_path / "other"), source="s")
+    # The other way round, and a file of the other family that comes later.
+    land(primary, tmp_path / "mariadb")
+    landed = gtids(tmp_path / "mariadb")
+    with pytest.raises(SourceDivergedError, match=r"mysql server.* mariadb server"):
+        land_files(str(archive), lake=str(tmp_path / "mariadb"), source="s")
+    (archive / "binlog.000001").unlink()
+    shutil.copy(primary.binlogs()[0], archive / "binlog.000002")
+    with pytest.raises(SourceDivergedError, match=r"mariadb server.* mysql server"):
+        land_files(str(archive), lake=str(tmp_path), source="s")
+    primary.run_sql("INSERT INTO d.t (a) VALUES ('goes on')")
+    land(primary, tmp_path / "mariadb")
+    assert gtids(tmp_path / "mariadb") == [*landed, f"0-1-{len(landed) + 1}"]
 
 
 def test_the_file_of_a_large_transaction(pair, tmp_path):
