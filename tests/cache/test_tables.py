@@ -15,6 +15,7 @@ from strata_cdc.cache.shapes import Shape, Shapes
 from strata_cdc.errors import Usage
 from tests.cache.scene import PlainWorld, Scene
 from tests.cache.snapshots import snapshot
+from tests.mariadb_server import PREFIXES, start_mariadb
 from tests.mysql_server import start_server
 
 if TYPE_CHECKING:
@@ -67,6 +68,38 @@ def test_random_misspellings_are_refused(world: World, redis_server: RedisServer
         with pytest.raises(Usage, match="the server has no"):
             follow(world, redis_server, wrong)
     follow(world, redis_server, *right)
+
+
+@pytest.mark.parametrize("version", PREFIXES)
+def test_tables_of_mariadb(tmp_path: Path, redis_server: RedisServer, version: str):
+    """A system-versioned table has row events as any other; an ALTER SEQUENCE has none."""
+    with start_mariadb(tmp_path / "server", version) as server:
+        server.run_sql(
+            "CREATE DATABASE d; USE d; CREATE TABLE orders (id INT PRIMARY KEY, n INT) WITH SYSTEM VERSIONING;"
+            "CREATE TABLE names (a INT); CREATE TABLE rates (a INT); CREATE SEQUENCE numbers"
+        )
+        world = PlainWorld(server, tmp_path)
+        world.land()
+        world.track()
+        scene = Scene(world, redis_server, Shapes.of("s", [Shape("order", {"d.orders": ("id",)})]))
+        scene.sql("INSERT INTO orders VALUES (1, 1), (2, 2)")
+        scene.step()
+        for change, rows in [
+            ("UPDATE orders SET n = 3 WHERE id = 2", b"((1, 1),)"),
+            ("UPDATE orders SET n = 3", b"((1, 3),)"),
+            ("DELETE HISTORY FROM orders", b"((1, 3),)"),
+            ("DELETE FROM orders WHERE id = 1", b"()"),
+        ]:
+            scene.get("order", 1)
+            assert scene.is_hit("order", 1)
+            scene.sql(change)
+            scene.step()
+            assert scene.get("order", 1) == rows
+        with pytest.raises(
+            Usage, match=r"d\.numbers is a sequence, whose row ALTER SEQUENCE changes without a row event"
+        ):
+            follow(world, redis_server, "d.numbers")
+        scene.close()
 
 
 @pytest.fixture(params=["ON", "OFF"])

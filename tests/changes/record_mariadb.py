@@ -161,17 +161,31 @@ def _run(server: MariadbServer, statements: tuple[str, ...]) -> Live:
 
 def rows_beside_an_alter(server: MariadbServer) -> Live:
     """Rows of the table as it was, between the two events of an ALTER that takes a while."""
+    return _beside(
+        server,
+        "SET binlog_alter_two_phase = ON",
+        "ALTER TABLE t ADD b INT DEFAULT 7, FORCE, ALGORITHM = INPLACE, LOCK = NONE",
+    )
+
+
+def rows_beside_a_copy(server: MariadbServer) -> Live:
+    """Rows of the table as it was, while an ALTER copies it; before 11.2 they wait for its end."""
+    lock = "NONE" if server.version != "10.11" else "SHARED"
+    return _beside(server, f"ALTER TABLE t ADD b INT DEFAULT 7, ALGORITHM = COPY, LOCK = {lock}")
+
+
+def _beside(server: MariadbServer, *alter: str) -> Live:
     live = _run(server, ("CREATE TABLE t (id INT PRIMARY KEY, a INT)",))
     live.run("SET sql_log_bin = 0")
     live.run("INSERT INTO t SELECT seq, seq FROM seq_100_to_300000")
     live.run("SET sql_log_bin = 1")
 
-    def alter() -> None:
+    def run_alter() -> None:
         with server.connect("d") as connection, connection.cursor() as cursor:
-            cursor.execute("SET binlog_alter_two_phase = ON")
-            cursor.execute("ALTER TABLE t ADD b INT DEFAULT 7, FORCE, ALGORITHM = INPLACE, LOCK = NONE")
+            for statement in alter:
+                cursor.execute(statement)
 
-    altering = threading.Thread(target=alter)
+    altering = threading.Thread(target=run_alter)
     altering.start()
     for number in range(1, 30):
         columns = "" if altering.is_alive() else ", 9"
@@ -187,7 +201,10 @@ def rows_beside_an_alter(server: MariadbServer) -> Live:
     return live
 
 
-MORE: dict[str, Callable[[MariadbServer], Live]] = {"rows_beside_an_alter": rows_beside_an_alter}
+MORE: dict[str, Callable[[MariadbServer], Live]] = {
+    "rows_beside_an_alter": rows_beside_an_alter,
+    "rows_beside_a_copy": rows_beside_a_copy,
+}
 
 
 def _truth(live: Live) -> dict[str, list[dict[str, object]]]:

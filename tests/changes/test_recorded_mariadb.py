@@ -25,7 +25,11 @@ _NOW = ("2106-", "2038-")
 """How the end of a current row of a system-versioned table begins."""
 
 
-BY_ALTER: dict[str, dict[str, object]] = {"rolled_back_alter": {"c": 8}, "rows_beside_an_alter": {"b": 7}}
+BY_ALTER: dict[str, dict[str, object]] = {
+    "rolled_back_alter": {"c": 8},
+    "rows_beside_an_alter": {"b": 7},
+    "rows_beside_a_copy": {"b": 7},
+}
 """What rows that were there before an ALTER have in its columns: changes have the columns of their time."""
 
 
@@ -95,12 +99,19 @@ def gtids_of(events: list[Event]) -> set[tuple[int, int]]:
     return {(int.from_bytes(one.data[27:31], "little"), one.server) for one in gtids}
 
 
+def rows_before_alter(events: list[Event]) -> int:
+    """Row events before the only ALTER."""
+    [at] = (number for number, one in enumerate(events) if b"ALTER TABLE" in one.data)
+    return sum(one.kind == EventType.WRITE_ROWS_V1 for one in events[:at])
+
+
 CONTAINS: dict[str, Callable[[list[Event], str], bool]] = {
     "another_server_in_one_domain": lambda events, _: gtids_of(events) == {(0, 1), (0, 77), (9, 3), (0, 3)},
     "no_positions_in_a_group": lambda events, version: any(one.end == 0 for one in events) == (version != "10.11"),
     "compressed_events_now_and_then": lambda events, _: {23, 24, 166, 167} <= {one.kind for one in events},
     "rolled_back_alter": lambda events, _: sum(b"ADD UNIQUE (a)" in one.data for one in events) == 2,
     "rows_beside_an_alter": lambda events, _: sum(b"ALTER TABLE" in one.data for one in events) == 2,
+    "rows_beside_a_copy": lambda events, version: (rows_before_alter(events) > 1) == (version != "10.11"),
 }
 """What must be in a file of a case, by its events and the version."""
 
@@ -124,3 +135,17 @@ def test_rows_between_the_events_of_an_alter_have_the_columns_of_before(version:
     assert between > 0
     with_b = ["b" in change["after"] for change in decoded(path, tmp_path / "rows.jsonl") if change["op"] == "insert"]
     assert with_b == [False] * (before + between) + [True] * (len(rows) - before - between)
+
+
+@pytest.mark.parametrize("version", PREFIXES)
+def test_an_alter_that_began_and_has_no_end(version: str, tmp_path: Path):
+    """The server died in the work of an ALTER in two phases: the file ends somewhere after its first event."""
+    path = FOLDER / version / "rows_beside_an_alter.binlog"
+    events, data = [*events_of(path)], path.read_bytes()
+    _, second = (number for number, one in enumerate(events) if b"ALTER TABLE" in one.data)
+    gtid = max(number for number in range(second) if events[number].kind == EventType.DOMAIN_GTID)
+    cut = tmp_path / "binlog.000001"
+    cut.write_bytes(data[: 4 + sum(len(one.data) for one in events[:gtid])])
+    changes = decoded(cut, tmp_path / "rows.jsonl")
+    assert len(changes) == sum(one.kind == EventType.WRITE_ROWS_V1 for one in events[:gtid])
+    assert all(change["after"].keys() == {"id", "a"} for change in changes)

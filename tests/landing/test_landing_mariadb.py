@@ -118,6 +118,20 @@ def test_a_number_that_the_binlog_lacks(pair, tmp_path):
     assert land(primary, tmp_path, begins=[FirstMoment(DomainSet.parse("0-1-99"))]).transactions == 2
 
 
+def test_a_position_that_was_never_in_the_binlog(pair, tmp_path):
+    """A replica that wrote nothing of what it applied, and became the primary: its `gtid_current_pos` is no position
+    of its binlog."""
+    _, replica = pair
+    replica.run_sql("SET GLOBAL gtid_slave_pos = '0-1-50,4-1-9'; FLUSH BINARY LOGS")
+    assert replica.run_sql("SELECT @@gtid_current_pos").split()[-1] == "0-1-50,4-1-9"
+    moment = FirstMoment(executed(replica))
+    first = land(replica, tmp_path, begins=[moment])
+    assert (first.transactions, first.executed) == (0, "")
+    replica.run_sql("CREATE DATABASE d; SET gtid_domain_id = 4; CREATE TABLE d.t (id INT)")
+    assert land(replica, tmp_path).executed == "0-2-51,4-2-10"
+    assert gtids(tmp_path) == ["0-2-51", "4-2-10"]
+
+
 def test_a_server_without_transactions(pair, tmp_path):
     primary, _ = pair
     primary.run_sql("RESET MASTER")
@@ -161,6 +175,18 @@ def test_files_of_the_other_family(pair, tmp_path):
     shutil.copy(primary.binlogs()[0], mixed / "binlog.000002")
     with pytest.raises(Usage, match="two kinds of servers"):
         land_files(str(mixed), lake=str(tmp_path / "other"), source="s")
+    # The other way round, and a file of the other family that comes later.
+    land(primary, tmp_path / "mariadb")
+    landed = gtids(tmp_path / "mariadb")
+    with pytest.raises(SourceDivergedError, match=r"mysql server.* mariadb server"):
+        land_files(str(archive), lake=str(tmp_path / "mariadb"), source="s")
+    (archive / "binlog.000001").unlink()
+    shutil.copy(primary.binlogs()[0], archive / "binlog.000002")
+    with pytest.raises(SourceDivergedError, match=r"mariadb server.* mysql server"):
+        land_files(str(archive), lake=str(tmp_path), source="s")
+    primary.run_sql("INSERT INTO d.t (a) VALUES ('goes on')")
+    land(primary, tmp_path / "mariadb")
+    assert gtids(tmp_path / "mariadb") == [*landed, f"0-1-{len(landed) + 1}"]
 
 
 def test_the_file_of_a_large_transaction(pair, tmp_path):

@@ -51,17 +51,17 @@ class RandomLife:
 
     def __init__(self, random: Random, tables: Mapping[str, tuple[str, str]] = TABLES) -> None:
         self._random = random
-        self._tables = tables
+        self.tables = tables
         self._new = 0
         self._extra: dict[str, list[str]] = {}
 
     def begin(self) -> list[str]:
         """The tables."""
-        return [self._create(table) for table in self._tables]
+        return [self._create(table) for table in self.tables]
 
     def step(self) -> list[str]:
         """What one session does next."""
-        table = self._random.choice(list(self._tables))
+        table = self._random.choice(list(self.tables))
         made = self._random.choices(
             [self._insert, self._update, self._rekey, self._delete, self._transaction, self._alter, self._rare],
             [6, 5, 3, 2, 2, 1, 1],
@@ -70,7 +70,7 @@ class RandomLife:
 
     def _create(self, table: str) -> str:
         self._extra[table] = []
-        return f"CREATE TABLE {table} ({self._tables[table][0]}, {PLAIN})"
+        return f"CREATE TABLE {table} ({self.tables[table][0]}, {PLAIN})"
 
     def _key(self, table: str) -> list[str]:
         number = self._random.randrange(12)

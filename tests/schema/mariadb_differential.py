@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from typing import TYPE_CHECKING
 
 import pymysql
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 _OF_ROWS = re.compile(r"\s*(?:INSERT|UPDATE|DELETE|REPLACE|SELECT)\b", re.IGNORECASE)
 """Statements after which no comparison is needed."""
 
+END_SECONDS = 30
+"""For a statement whose answer nobody reads; some hang the server."""
+
 
 def emptied(server: MariadbServer) -> pymysql.Connection:
     """A connection to a server that has only an empty database `d`, which is all that its binlog has."""
@@ -58,12 +62,15 @@ def run_and_compare(
     """Runs statements in a session with database `d`, replays what the server logs of them, and compares after each;
     at the end also with a snapshot, and with the TABLE_MAPs of rows. A statement that takes longer than `read_seconds`
     ends the session."""
-    observer, connection = emptied(server), server.connect("d", read_timeout=read_seconds)
+    # Bytes: a text of another charset than the client's would leave the rest of its result unread.
+    observer, connection = emptied(server), server.connect("d", read_timeout=read_seconds, use_unicode=False, conv={})
     with connection.cursor() as cursor:
         for setting in settings:
             cursor.execute(setting)
-    recorded = list(_run_and_record(connection, observer, statements, on_refused))
-    connection.close()
+    recorded = [
+        *_run_and_record(connection, observer, statements, on_refused),
+        *_record_end(connection, observer),
+    ]
     catalog = Catalog()
     report = _compare(catalog, server.binlogs()[-1], recorded)
     report.differences += [("a snapshot", text) for text in _snapshot_differences(catalog, observer)]
@@ -78,7 +85,8 @@ def _run_and_record(
     statements: Iterable[str],
     on_refused: Callable[[str, Exception], None],
 ) -> Iterator[Recorded]:
-    """Statements that the server does not log are passed over; of those that it refuses it may log a part."""
+    """Statements that the server does not log are passed over; of those that it refuses it may log a part. Ends where
+    the session breaks, while the server may still be at its last statement."""
     place = _place(observer)
     for statement in statements:
         try:
@@ -86,11 +94,32 @@ def _run_and_record(
                 cursor.execute(statement)
         except (pymysql.Error, ValueError) as error:
             on_refused(statement, error)
+            if not connection.open:
+                return
         after = _place(observer)
         if after != place:
             place = after
             if not _OF_ROWS.match(statement):
                 yield Recorded(statement, *after, read_shown(observer))
+
+
+def _record_end(connection: pymysql.Connection, observer: pymysql.Connection) -> Iterator[Recorded]:
+    """Ends a session. What it was still doing, because nobody read its answer, is done and logged by then.
+
+    Raises:
+        TimeoutError: It does not end.
+    """
+    place, session, until = _place(observer), connection.thread_id(), time.monotonic() + END_SECONDS
+    if connection.open:
+        connection.close()
+    with observer.cursor() as cursor:
+        while cursor.execute("SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = %s", (session,)):
+            if time.monotonic() > until:
+                raise TimeoutError(f"session {session} does not end")
+            time.sleep(0.01)
+    after = _place(observer)
+    if after != place:
+        yield Recorded("the end of the session", *after, read_shown(observer))
 
 
 def _place(connection: pymysql.Connection) -> tuple[str, int]:

@@ -11,6 +11,7 @@ import pytest
 from strata_cdc.flavour import Flavour
 from strata_cdc.schema.live.engine import LiveSchema
 from strata_cdc.schema.model.charsets import charset_of_collation, collation_name, collation_named
+from tests.landing.landing import executed
 from tests.mariadb_server import PREFIXES, start_mariadb
 from tests.schema.golden import statements_of
 from tests.schema.mariadb_differential import emptied, run_and_compare
@@ -83,6 +84,18 @@ def test_a_table_that_the_server_cannot_open_is_a_gap_of_a_snapshot(mariadb: Mar
     live = LiveSchema(connection)
     assert [str(name) for name, _ in live.tables()] == ["d.t"]
     assert [str(name) for name in live.doubtful] == ["d.broken"]
+
+
+def test_a_snapshot_does_not_wait_for_a_prepared_transaction(mariadb: MariadbServer):
+    """It may be prepared for days; no DDL is in it."""
+    connection, held = emptied(mariadb), "XA START 'held'; INSERT INTO t VALUES (1); XA END 'held'; XA PREPARE 'held'"
+    mariadb.run_sql(f"CREATE TABLE t (a INT); {held}", "d")
+    try:
+        live = LiveSchema(connection)
+        assert [str(name) for name, _ in live.tables()] == ["d.t"]
+        assert live.end() == live.gtid_before == str(executed(mariadb))
+    finally:
+        mariadb.run_sql("XA ROLLBACK 'held'")
 
 
 @pytest.mark.slow

@@ -31,12 +31,13 @@ class Cached:
         with redis.client() as client:
             client.flushall()
         self._workload = workload
-        world = PlainWorld(source.server, source.folder, name=NAME)
+        self._source, self._world = source, PlainWorld(source.server, source.folder, name=NAME)
         self._cache = Cache(redis.url, "c", SHAPES)
-        self._follower = Invalidator(world, CacheServer(redis.url, "c"), SHAPES, log=10_000)
+        self._follower = Invalidator(self._world, CacheServer(redis.url, "c"), SHAPES, log=10_000)
 
     def follow(self) -> None:
-        """Up to now."""
+        """Up to now, from the server that is the primary now."""
+        self._world.server = self._source.server
         self._follower.run(follow=False)
 
     def differences(self) -> Iterator[str]:

@@ -3,7 +3,7 @@ Not here: the product's steps (`source.py`), what must hold (`witnesses.py`)."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -11,6 +11,7 @@ import pymysql
 from tests.mirrors.random_life import ODD, TABLES, RandomLife
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from random import Random
 
     from tests.mysql_server import MysqlServer
@@ -60,6 +61,14 @@ class Workload:
         """So many steps of sessions, with those of others between them."""
         for _ in range(count):
             self._do(self._foreign() if self._random.random() < 0.2 else self.life.step())
+
+    def settle(self) -> None:
+        """Ends what is prepared."""
+
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """While this lasts, no transaction is prepared and waits for its end."""
+        yield
 
     def quiet(self) -> None:
         """Nothing but new binlogs."""

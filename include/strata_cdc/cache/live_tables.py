@@ -32,6 +32,13 @@ _ACTIONS: Final = ("CASCADE", "SET NULL", "SET DEFAULT")
 _REFERENCES: Final = re.compile(r"\breferences\b", re.IGNORECASE)
 _ACTION: Final = re.compile(r"\b(cascade|set(\s|/\*.*?\*/|--.*?\n|#.*?\n)+(null|default))\b", re.IGNORECASE | re.DOTALL)
 _MOST_NAMES: Final = 12
+_CACHED: Final = frozenset({"BASE TABLE", "SYSTEM VERSIONED"})
+"""Types of tables whose rows change by row events only; the last one is MariaDB's."""
+_OTHERS: Final = {
+    "SEQUENCE": "whose row ALTER SEQUENCE changes without a row event: leave it out",
+    "VIEW": "which has no rows of its own: name the tables that it is made of",
+}
+"""Why shapes cannot use tables of other types."""
 
 
 def may_cascade(statement: str) -> bool:
@@ -48,7 +55,7 @@ class LiveTables(Struct, frozen=True):
     logs_cascades: bool
     """Whether its binlog has what foreign keys do to rows."""
     tables: dict[str, str]
-    """By `database.table`: BASE TABLE, or what else it is."""
+    """By `database.table`: their type in `information_schema`."""
     cascades: set[str]
     """Tables, in lower case, whose rows change where those of another one do."""
 
@@ -88,10 +95,10 @@ class LiveTables(Struct, frozen=True):
     def fault(self, table: str) -> str:
         """Why no shape can use a table; '' if it can."""
         kind = self._kind(table)
-        if kind == "BASE TABLE":
+        if kind in _CACHED:
             return ""
         if kind is not None:
-            return f"{table} is a {kind.lower()}, which has no rows of its own: name the tables that it is made of"
+            return f"{table} is a {kind.lower()}, {_OTHERS.get(kind, _OTHERS['VIEW'])}"
         names = self._near(table)
         return f"the server has no {table}, or hides it; " + (
             f"there are: {', '.join(names)}" if names else f"there is no table in {table.split('.', maxsplit=1)[0]}"
@@ -106,7 +113,7 @@ class LiveTables(Struct, frozen=True):
     def _near(self, table: str) -> list[str]:
         database = table.split(".", maxsplit=1)[0].lower() + "."
         mine = sorted(
-            name for name, kind in self.tables.items() if kind == "BASE TABLE" and name.lower().startswith(database)
+            name for name, kind in self.tables.items() if kind in _CACHED and name.lower().startswith(database)
         )
         near = near_names(table, mine, _MOST_NAMES)
         names = [*near, *(name for name in mine if name not in near)]

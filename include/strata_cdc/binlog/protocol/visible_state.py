@@ -38,6 +38,7 @@ _STATE: Final = (
     "/*M! 'ON', @@GLOBAL.gtid_binlog_pos, @@GLOBAL.gtid_slave_pos*/, @@GLOBAL.log_bin, VERSION()"
 )
 _POLL_SECONDS: Final = 0.001
+_COMMIT_SECONDS: Final = 10.0
 
 
 class VisibleState(NamedTuple):
@@ -61,7 +62,7 @@ class VisibleState(NamedTuple):
         return self.gtid_mode == "ON"
 
 
-def read_visible_state(rows: Rows, *, commit_seconds: float = 10) -> VisibleState:
+def read_visible_state(rows: Rows, *, commit_seconds: float = _COMMIT_SECONDS) -> VisibleState:
     """What a server has executed; a SELECT that begins after the call sees all of it.
 
     Args:
@@ -74,25 +75,30 @@ def read_visible_state(rows: Rows, *, commit_seconds: float = 10) -> VisibleStat
     """
     now = _written(rows)
     if now.is_mariadb and now.is_logging:
-        _await_commits(rows, commit_seconds)
+        until = time.monotonic() + commit_seconds
+        _await_commits(rows, until)
+        _await_prepared(rows, until)
     return now
 
 
 def read_schema_state(rows: Rows) -> VisibleState:
     """What a server has executed; a reading of its schema that begins after the call sees all DDL of it.
 
-    Of a MariaDB server that keeps its binlog in its storage engine, too: DDL is logged when it is done.
+    Of a MariaDB server that keeps its binlog in its storage engine, too: DDL is logged when it is done. Prepared XA
+    transactions have no DDL, so nothing waits for them.
 
     Args:
         rows: As of `read_visible_state`.
 
     Raises:
-        SourceUnavailableError: As `read_visible_state`.
+        SourceUnavailableError: A MariaDB server wrote a transaction to its binlog, and does not finish its commit.
     """
     now = _written(rows)
     if now.is_mariadb and any(as_text(engine) for _, engine in rows(f"SHOW GLOBAL VARIABLES LIKE '{STORAGE_ENGINE}'")):
         return now
-    return read_visible_state(rows)
+    if now.is_mariadb and now.is_logging:
+        _await_commits(rows, time.monotonic() + _COMMIT_SECONDS)
+    return now
 
 
 def _written(rows: Rows) -> VisibleState:
@@ -102,15 +108,20 @@ def _written(rows: Rows) -> VisibleState:
     return VisibleState(identity, mode.upper(), executed.replace("\n", ""), replicated, is_logging == "1", is_mariadb)
 
 
-def _await_commits(rows: Rows, commit_seconds: float) -> None:
-    """Waits until all that the binlog of a MariaDB server has by now is committed in the storage engine.
+def _await_commits(rows: Rows, until: float) -> None:
+    """Waits until all that the binlog of a MariaDB server has by now is committed in the storage engine, except what an
+    XA COMMIT commits. `until` is a time of `time.monotonic`."""
+    written = binlog_end(rows)
+    while _committed(rows) < written:
+        _wait(until, f"the server has written transactions up to {written} to its binlog, and does not finish them")
+
+
+def _await_prepared(rows: Rows, until: float) -> None:
+    """Waits until no transaction is prepared any more that is prepared now.
 
     XA COMMIT is written to the binlog before the engine commits, without that lock (sql/xa.cc, `trans_xa_commit`).
     Until it has, XA RECOVER still lists the transaction.
     """
-    written, until = binlog_end(rows), time.monotonic() + commit_seconds
-    while _committed(rows) < written:
-        _wait(until, f"the server has written transactions up to {written} to its binlog, and does not finish them")
     prepared = _prepared(rows)
     while prepared and (prepared := prepared & _prepared(rows)):
         _wait(until, f"{len(prepared)} prepared XA transactions may be committed in the binlog alone")

@@ -1,5 +1,5 @@
-"""What a day brings to MariaDB's tables, beyond what both families have: sequences, system versioning, conditional
-clauses, replication domains. Not here: who executes it (`day.py`)."""
+"""What sessions do to MariaDB's tables, beyond what both families have: sequences, system versioning, conditional
+clauses, replication domains. Not here: who executes it (`pair.py`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ METADATA = ("NO_LOG", "MINIMAL", "FULL")
 SWITCH = ("ON", "OFF")
 
 
-class DayLife(RandomLife):
+class MariadbLife(RandomLife):
     """Statements for MariaDB, each step in a replication domain."""
 
     alters = (
@@ -45,7 +45,7 @@ class DayLife(RandomLife):
 
     def step(self) -> list[str]:
         """What one session does next, in its domain."""
-        tables = list(self._tables)
+        tables = list(self.tables)
         table = self._random.choice([*tables, "numbers"])
         domain = self.domain_of(table)
         made = self._sequence() if table == "numbers" else self._any(table)

@@ -1,0 +1,6 @@
+-- only 11.8
+-- A table that is copied while others may write to it.
+CREATE TABLE d.t (a INT PRIMARY KEY, b INT);
+ALTER TABLE d.t MODIFY b BIGINT, ALGORITHM = COPY, LOCK = NONE;
+ALTER ONLINE TABLE d.t ADD c UUID FIRST, ALGORITHM = COPY;
+ALTER TABLE d.t ADD INDEX (b), ALGORITHM = COPY, LOCK = EXCLUSIVE;
