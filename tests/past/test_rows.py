@@ -112,7 +112,7 @@ def test_blame_names_the_change_or_the_ddl(world: PastWorld, capsys: pytest.Capt
     assert "no row has this key" in refused(capsys, "blame", "shop.u", "77")
     assert run(["row", "blame", "shop.u", "5"]) == 0
     shown = capsys.readouterr()
-    assert "DDL" in shown.out
+    assert "  ALTER TABLE t MODIFY cost DECIMAL(10, 4)\n    cost  3.0000\n" in shown.out
     assert shown.err == "shop.u as of transaction 13\n"
 
 
@@ -287,6 +287,28 @@ def test_changes_that_are_not_known(world: PastWorld, capsys: pytest.CaptureFixt
     assert asked(capsys, "history", "shop.t", "1")[-1]["kind"] == "unknown"
     given = {line["column"]: line["value"] for line in asked(capsys, "blame", "shop.t", "1")}
     assert given == {"id": 1, "n": 3}
+
+
+def test_statements_within_one_transaction(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(
+        "SET binlog_rows_query_log_events = ON; CREATE TABLE t (id INT PRIMARY KEY, n INT);"
+        "CREATE TABLE log (id INT PRIMARY KEY AUTO_INCREMENT, n INT);"
+        "CREATE TRIGGER after_t AFTER UPDATE ON t FOR EACH ROW INSERT INTO log (n) VALUES (NEW.n);"
+        "BEGIN; INSERT INTO t VALUES (1, 1), (2, 2); UPDATE t SET n = n + 1; SET binlog_rows_query_log_events = OFF;"
+        "UPDATE t SET n = n + 2; SET binlog_rows_query_log_events = ON; UPDATE t SET n = 9 WHERE id = 2; COMMIT",
+        "shop",
+    )
+    world.publish()
+
+    def statements(*words: str) -> list[str]:
+        return [line["statement"] or line["statement_unknown"] for line in asked(capsys, "history", *words)]
+
+    first = ["INSERT INTO t VALUES (1, 1), (2, 2)", "UPDATE t SET n = n + 1", "not logged"]
+    assert statements("shop.t", "1") == first
+    assert statements("shop.t", "2") == [*first, "UPDATE t SET n = 9 WHERE id = 2"]
+    # What a trigger did belongs to the statement that set it off.
+    assert statements("shop.log", "5") == ["UPDATE t SET n = 9 WHERE id = 2"]
+    assert statements("shop.log", "3") == ["not logged"]
 
 
 def test_statements_of_compressed_transactions_and_deleted_segments(
