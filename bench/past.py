@@ -1,4 +1,4 @@
-"""How long `strata sql` takes over a table as it was, with as many changes since as it has rows.
+"""How long `strata sql` and `strata row` take over a table as it was, with as many changes since as it has rows.
 
 Run it: `python -m bench.past [ROWS]` (default 1,000,000), with a real MySQL.
 """
@@ -8,11 +8,18 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from strata_cdc.past.query import answer
+from strata_cdc.past.rows import PastRows
+from strata_cdc.schema.model.definition import TableName
 from tests.mysql_server import start_server
 from tests.past.past_world import PastWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 QUERIES = (
     "SELECT * FROM shop.t WHERE id = 7777",
@@ -20,6 +27,8 @@ QUERIES = (
     "SELECT name, COUNT(*) FROM shop.t GROUP BY name",
     "SELECT * FROM shop.t",
 )
+TABLE = TableName("shop", "t")
+BEFORE = "before all changes"
 ROUNDS = 4
 PARTS = 4
 """The changes come in this many transactions."""
@@ -36,7 +45,7 @@ def main(rows: int) -> None:
             f"WITH RECURSIVE c AS (SELECT 1 AS id UNION ALL SELECT id + 1 FROM c WHERE id < {rows}) "
             "SELECT id, CONCAT('name ', id % 1000), id / 100, '2024-02-29', id FROM c"
         )
-        moments = {"before all changes": server.run_sql(server.executed_sql).split("\n")[1]}
+        moments = {BEFORE: server.run_sql(server.executed_sql).split("\n")[1]}
         world.publish()
         world.update()
         for part in range(PARTS):
@@ -48,14 +57,33 @@ def main(rows: int) -> None:
         world.update()
         for name, at in moments.items():
             for query in QUERIES:
-                first, *others = [seconds(world, query, at) for _ in range(ROUNDS)]
-                print(f"{name} | {query} | {first:.2f} s, then {min(others):.2f} s")
+                show(f"{name} | {query}", partial(answer, world.readable, query, at))
+        questions: dict[str, Callable[[PastRows], object]] = {
+            "history of a row": lambda rows: list(rows.history(TABLE, ["7777"])),
+            "blame of a row": lambda rows: rows.blame(TABLE, ["7777"]),
+            "differences of a row": lambda rows: list(rows.diff(TABLE, ["7777"], since=moments[BEFORE]).rows),
+            "differences of all rows": lambda rows: sum(1 for _ in rows.diff(TABLE, since=moments[BEFORE]).rows),
+        }
+        for name, question in questions.items():
+            show(name, partial(ask, world, question))
 
 
-def seconds(world: PastWorld, query: str, at: str) -> float:
+def ask(world: PastWorld, question: Callable[[PastRows], object]) -> None:
+    """Opens the source and answers a question about its rows."""
+    with PastRows(world.readable) as rows:
+        question(rows)
+
+
+def show(name: str, question: Callable[[], object]) -> None:
+    """Prints how long an answer takes: the first time, and the best of the others."""
+    first, *others = [seconds(question) for _ in range(ROUNDS)]
+    print(f"{name} | {first:.2f} s, then {min(others):.2f} s")
+
+
+def seconds(question: Callable[[], object]) -> float:
     """How long one answer takes."""
     begin = time.perf_counter()
-    answer(world.readable, query, at)
+    question()
     return time.perf_counter() - begin
 
 

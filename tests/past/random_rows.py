@@ -19,7 +19,7 @@ TYPES = {
     "d": "DATETIME(3)",
     "e": "VARBINARY(6)",
 }
-WIDER = {"VARCHAR(12)": "VARCHAR(40)", "INT": "BIGINT", "DECIMAL(8, 2)": "DECIMAL(12, 4)"}
+WIDER = {"VARCHAR(12)": "VARCHAR(40)", "INT": "BIGINT", "DECIMAL(8, 2)": "DECIMAL(12, 4)", "BIGINT": "VARCHAR(20)"}
 IMAGES = ("FULL", "FULL", "MINIMAL", "NOBLOB")
 
 
@@ -128,7 +128,7 @@ class RandomTable:
         if not keys:
             return
         chosen = self.random.random()
-        if chosen < 0.15:
+        if chosen < 0.15 and "INT" in self.columns[self.key][1]:
             self.rows = {str(int(old) + 1): row for old, row in self.rows.items()}
             self._run(f"UPDATE {self._name} SET {key} = {key} + 1 ORDER BY {key} DESC")
         elif chosen < 0.4 and len(keys) > 1:
@@ -224,6 +224,8 @@ class RandomTable:
         if self.random.random() < 0.15:
             return "NULL"
         some = self.random.randrange(4)
+        if kind.startswith("VARCHAR(20"):
+            return f"'{some}'"
         if kind.startswith("VARCHAR"):
             return ("'x'", "'It''s'", "'ä'", "''")[some]
         if kind.startswith("VARBINARY"):

@@ -14,6 +14,7 @@ from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 from strata_cdc.tracking.track_schema import track_landed
+from tests.mariadb_server import PREFIXES, start_mariadb
 from tests.past.past_world import PastWorld
 
 if TYPE_CHECKING:
@@ -25,12 +26,16 @@ pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 @pytest.fixture
 def world(server: MysqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PastWorld:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
-    world = PastWorld(server, tmp_path, name="shop")
-    (tmp_path / "strata.toml").write_text(
-        f'lake = "{world.lake}"\nstore = "sqlite:///{tmp_path}/store.db"\n[sources.shop]\nconnection = "x"\n'
-    )
-    monkeypatch.setenv("STRATA_SETTINGS", str(tmp_path / "strata.toml"))
-    monkeypatch.setenv("AIRFLOW_CONN_X", server.url)
+    return with_settings(PastWorld(server, tmp_path, name="shop"), monkeypatch)
+
+
+def with_settings(world: PastWorld, monkeypatch: pytest.MonkeyPatch) -> PastWorld:
+    """The source in a file of settings."""
+    file = world.folder / "strata.toml"
+    store = f"sqlite:///{world.folder}/store.db"
+    file.write_text(f'lake = "{world.lake}"\nstore = "{store}"\n[sources.shop]\nconnection = "x"\n')
+    monkeypatch.setenv("STRATA_SETTINGS", str(file))
+    monkeypatch.setenv("AIRFLOW_CONN_X", world.server.url)
     return world
 
 
@@ -219,6 +224,29 @@ def test_what_is_asked_wrongly(world: PastWorld, capsys: pytest.CaptureFixture[s
     assert ops(asked(capsys, "history", weird, "--where", "_op = 3")) == ["update"]
 
 
+def test_columns_with_the_names_of_ours(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(
+        "CREATE TABLE t (`a.b` INT PRIMARY KEY, `_seq` INT, `_before` VARCHAR(5), `_before.x` INT);"
+        "INSERT INTO t VALUES (1, 2, 'x', 3), (2, 2, 'x', 3);"
+        "UPDATE t SET `_before` = 'y', `_before.x` = 4 WHERE `_seq` = 2;"
+        "UPDATE t SET `a.b` = 5 WHERE `a.b` = 1",
+        "shop",
+    )
+    before = executed(world).rpartition("-")[0] + "-3"
+    world.publish()
+    world.update()
+    lines = asked(capsys, "history", "shop.t", "5")
+    assert [line["changed"] for line in lines[1:]] == [
+        {"_before": {"before": "x", "after": "y"}, "_before.x": {"before": 3, "after": 4}},
+        {"a.b": {"before": 1, "after": 5}},
+    ]
+    assert [line["cause"]["seq"] for line in asked(capsys, "blame", "shop.t", "5")] == [5, 3, 4, 4]
+    assert len(asked(capsys, "history", "shop.t", "--where", "`_before.x` = 4")) == 3
+    assert [line["kind"] for line in asked(capsys, "diff", "shop.t", "--from", before)[1:]] == [
+        "removed", "changed", "added",
+    ]  # fmt: skip
+
+
 def test_rows_from_before_the_stream(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
     world.server.run_sql(
         "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT); INSERT INTO t VALUES (1, 1, 1), (2, 2, 2);"
@@ -259,6 +287,28 @@ def test_changes_that_are_not_known(world: PastWorld, capsys: pytest.CaptureFixt
     assert asked(capsys, "history", "shop.t", "1")[-1]["kind"] == "unknown"
     given = {line["column"]: line["value"] for line in asked(capsys, "blame", "shop.t", "1")}
     assert given == {"id": 1, "n": 3}
+
+
+def test_statements_within_one_transaction(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(
+        "SET binlog_rows_query_log_events = ON; CREATE TABLE t (id INT PRIMARY KEY, n INT);"
+        "CREATE TABLE log (id INT PRIMARY KEY AUTO_INCREMENT, n INT);"
+        "CREATE TRIGGER after_t AFTER UPDATE ON t FOR EACH ROW INSERT INTO log (n) VALUES (NEW.n);"
+        "BEGIN; INSERT INTO t VALUES (1, 1), (2, 2); UPDATE t SET n = n + 1; SET binlog_rows_query_log_events = OFF;"
+        "UPDATE t SET n = n + 2; SET binlog_rows_query_log_events = ON; UPDATE t SET n = 9 WHERE id = 2; COMMIT",
+        "shop",
+    )
+    world.publish()
+
+    def statements(*words: str) -> list[str]:
+        return [line["statement"] or line["statement_unknown"] for line in asked(capsys, "history", *words)]
+
+    first = ["INSERT INTO t VALUES (1, 1), (2, 2)", "UPDATE t SET n = n + 1", "not logged"]
+    assert statements("shop.t", "1") == first
+    assert statements("shop.t", "2") == [*first, "UPDATE t SET n = 9 WHERE id = 2"]
+    # What a trigger did belongs to the statement that set it off.
+    assert statements("shop.log", "5") == ["UPDATE t SET n = 9 WHERE id = 2"]
+    assert statements("shop.log", "3") == ["not logged"]
 
 
 def test_statements_of_compressed_transactions_and_deleted_segments(
@@ -303,3 +353,120 @@ def test_python(world: PastWorld) -> None:
     found = strata_cdc.row_history("shop.u", [5])
     assert [line["op"] for line in found if line["kind"] == "change"] == ["insert", *["update"] * 4]
     assert [line["value"] for line in strata_cdc.row_blame("shop.u", [5])] == [5, "it's", "3.0000", 8]
+
+
+def test_a_changed_copy_that_is_swapped_in(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(9), price DECIMAL(8, 2)); INSERT INTO t VALUES (1, 'a', 1.5);"
+        "CREATE TABLE _t_gho LIKE t; ALTER TABLE _t_gho MODIFY price DECIMAL(10, 3), ADD COLUMN n INT DEFAULT 4;"
+        "INSERT INTO _t_gho (id, name, price) SELECT * FROM t; UPDATE t SET name = 'b';"
+        "UPDATE _t_gho SET name = 'b'; RENAME TABLE t TO _t_del, _t_gho TO t",
+        "shop",
+    )
+    world.publish()
+    world.update()
+    assert ops(asked(capsys, "history", "shop.t", "1")) == ["insert", "update", "RENAME"]
+    lines = {line["column"]: line for line in asked(capsys, "blame", "shop.t", "1")}
+    assert {name: line["value"] for name, line in lines.items()} == {"id": 1, "name": "b", "price": "1.500", "n": 4}
+    given = {name: (line["given_by"], line["cause"]["seq"]) for name, line in lines.items()}
+    assert given == {"id": ("change", 3), "name": ("change", 7), "price": ("schema", 9), "n": ("schema", 9)}
+
+
+def test_prepared_transactions(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(
+        "SET binlog_rows_query_log_events = ON; CREATE TABLE t (id INT PRIMARY KEY, n INT);"
+        "INSERT INTO t VALUES (1, 1); XA START 'x'; UPDATE t SET n = 2; XA END 'x'; XA PREPARE 'x'",
+        "shop",
+    )
+    world.server.run_sql("CREATE TABLE other (id INT); XA COMMIT 'x'", "shop")
+    world.publish()
+    lines = asked(capsys, "history", "shop.t", "1")
+    assert [line["statement"] for line in lines if line["kind"] == "change"][1] == "UPDATE t SET n = 2"
+
+
+def test_values_that_no_log_has(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT); INSERT INTO t VALUES (1, 1), (2, 2);"
+        "ALTER TABLE t ADD COLUMN made DATETIME DEFAULT CURRENT_TIMESTAMP; UPDATE t SET n = 3 WHERE id = 1",
+        "shop",
+    )
+    world.publish()
+    world.update()
+    # The image of a later change shows what the statement gave.
+    lines = asked(capsys, "blame", "shop.t", "1")
+    assert [line["given_by"] for line in lines] == ["change", "change", "schema"]
+    assert lines[2]["value"].startswith("20")
+    assert run(["row", "blame", "shop.t", "2"]) == 1
+    assert "not known" in capsys.readouterr().err
+
+
+def test_rows_that_went_with_their_partition(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(
+        "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (10), PARTITION b "
+        "VALUES LESS THAN (20)); INSERT INTO t VALUES (1), (11); ALTER TABLE t DROP PARTITION a",
+        "shop",
+    )
+    world.publish()
+    world.update()
+    assert ops(asked(capsys, "history", "shop.t", "1"))[:2] == ["insert", "ALTER"]
+    assert "no row has this key" in refused(capsys, "blame", "shop.t", "1")
+    assert [line["given_by"] for line in asked(capsys, "blame", "shop.t", "11")] == ["change"]
+
+
+def test_zero_dates_and_bytes_as_keys(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql(
+        "SET sql_mode = ''; CREATE TABLE t (b VARBINARY(4), d DATE, t TIME(2), PRIMARY KEY (b, t));"
+        "INSERT INTO t VALUES (0x00FF, '0000-00-00', '-01:00:00.5'), ('ab', '2024-02-29', '00:00:01');"
+        "UPDATE t SET d = '2024-03-01'",
+        "shop",
+    )
+    before = executed(world).rpartition("-")[0] + "-3"
+    world.publish()
+    world.update()
+    lines = asked(capsys, "history", "shop.t", "--", "0x00ff", "-01:00:00.5")
+    assert lines[1]["changed"] == {"d": {"before": "0000-00-00", "after": "2024-03-01"}}
+    assert ops(asked(capsys, "history", "shop.t", "ab", "00:00:01.00")) == ["insert", "update"]
+    changed = asked(capsys, "diff", "shop.t", "--from", before)[1:]
+    assert sorted((line["before"]["d"], line["after"]["d"]) for line in changed) == [
+        ("0000-00-00", "2024-03-01"),
+        ("2024-02-29", "2024-03-01"),
+    ]
+
+
+def test_a_row_that_has_had_very_many_keys(world: PastWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.server.run_sql("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1)", "shop")
+    world.server.run_sql(";".join(["UPDATE t SET id = id + 1"] * 30), "shop")
+    world.publish()
+    assert len(asked(capsys, "history", "shop.t", "31")) == 31
+    world.server.run_sql(";".join(["UPDATE t SET id = id + 1"] * 200), "shop")
+    world.publish()
+    assert "more than 200 keys" in refused(capsys, "history", "shop.t", "231")
+    since = executed(world).rpartition("-")[0] + "-222"
+    assert len(asked(capsys, "history", "shop.t", "231", "--from", since)) == 11
+
+
+@pytest.mark.parametrize("compressed", ["OFF", "ON"])
+def test_mariadb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], compressed: str
+) -> None:
+    with start_mariadb(tmp_path / "server", next(iter(PREFIXES))) as server:
+        server.run_sql(f"CREATE DATABASE shop; SET GLOBAL log_bin_compress = {compressed}")
+        (tmp_path / "world").mkdir()
+        world = with_settings(PastWorld(server, tmp_path / "world", name="shop"), monkeypatch)
+        server.run_sql(
+            "CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(200)); INSERT INTO t VALUES (1, 'a');"
+            f"ALTER TABLE t RENAME COLUMN name TO label; UPDATE t SET label = '{'x' * 150}';"
+            "SET binlog_annotate_row_events = OFF; UPDATE t SET id = 2",
+            "shop",
+        )
+        world.publish()
+        lines = asked(capsys, "history", "shop.t", "2")
+        assert ops(lines) == ["insert", "ALTER", "update", "update"]
+        statements = [line["statement"] for line in lines]
+        assert statements[0] == "INSERT INTO t VALUES (1, 'a')"
+        assert statements[2] == f"UPDATE t SET label = '{'x' * 150}'"
+        assert (statements[3], lines[3]["statement_unknown"]) == (None, "not logged")
+        assert [line["cause"]["seq"] for line in asked(capsys, "blame", "shop.t", "2")] == [
+            lines[3]["seq"],
+            lines[2]["seq"],
+        ]

@@ -36,6 +36,8 @@ class ReadFirst(Struct, frozen=True):
     """Of both images, as the definition spells them."""
     facts: tuple[str, ...] = ()
     """Of the change: `_gtid`, `_missing` and the like."""
+    without: set[tuple[str, int, int]] | None = None
+    """Row groups in which it wants no change: file, number, version. Readers add to it, and pass over them later."""
 
 
 class ChangeFilter(Protocol):
@@ -47,6 +49,9 @@ class ChangeFilter(Protocol):
         Raises:
             Usage: It has no meaning for the table.
         """
+
+    def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
+        """Whether any of some changes may be wanted, by the table's own columns of `reads` alone."""
 
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
         """For each change, whether it is wanted: never NULL.
@@ -75,6 +80,10 @@ class EveryOf(Struct, frozen=True):
         facts = dict.fromkeys(name for one in found if one is not None for name in one.facts)
         return ReadFirst(tuple(own), tuple(facts))
 
+    def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
+        """See `ChangeFilter`."""
+        return all(one.may_want(rows, span) for one in self.filters)
+
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
         """See `ChangeFilter`."""
         return reduce(
@@ -91,6 +100,10 @@ class TransactionFilter(Struct, frozen=True):
     def reads(self, span: ChangeSpan) -> ReadFirst | None:  # noqa: ARG002  the protocol's
         """See `ChangeFilter`."""
         return ReadFirst(facts=("_gtid",))
+
+    def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:  # noqa: ARG002  the protocol's
+        """See `ChangeFilter`."""
+        return True
 
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:  # noqa: ARG002  the protocol's
         """See `ChangeFilter`."""
@@ -113,13 +126,24 @@ class KeyFilter:
     ) -> None:
         self._columns_in, self._keys = columns_in, [tuple(key) for key in keys]
         self._known: dict[int, list[tuple[str, pa.Array]]] = {}
+        self._without: set[tuple[str, int, int]] = set()
 
     def reads(self, span: ChangeSpan) -> ReadFirst | None:
         """See `ChangeFilter`. In ranges in which the table lacks one of the columns, no row has such a key."""
         columns = self._columns(span)
         if columns is None or any(not len(values) for _, values in columns):
             return None
-        return ReadFirst(tuple(name for name, _ in columns), ("_missing",))
+        return ReadFirst(tuple(name for name, _ in columns), ("_missing",), self._without)
+
+    def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
+        """See `ChangeFilter`."""
+        for name, values in (self._columns(span) or [])[:1]:
+            after, before = rows[column_name(name)], pc.struct_field(rows[BEFORE], column_name(name))
+            # A change of which no image has the column may be of any row.
+            lacks = after.null_count and pc.any(pc.and_(after.is_null(), before.is_null())).as_py()
+            if lacks or any(pc.any(pc.is_in(column, values)).as_py() for column in (after, before)):
+                return True
+        return False
 
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
         """See `ChangeFilter`. Of a key of several columns, each column has one of the values: a few more changes than
@@ -197,6 +221,10 @@ class ConditionFilter:
         """See `ChangeFilter`."""
         known = self._read(span)
         return None if known is None else ReadFirst(tuple(known.names.values()), ("_missing", "_invalid"))
+
+    def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:  # noqa: ARG002  the protocol's
+        """See `ChangeFilter`."""
+        return True
 
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
         """See `ChangeFilter`."""

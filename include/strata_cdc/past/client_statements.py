@@ -15,10 +15,12 @@ from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.schema.ddl.secrets import mask_secrets
 
 if TYPE_CHECKING:
+    from strata_cdc.binlog.events.client_statements import Texts
     from strata_cdc.binlog.events.model import TransactionRecord
     from strata_cdc.landing.landed import LandedSegment, LandedStream
 
 _KEPT: Final = 1024
+_KEPT_TRANSACTIONS: Final = 4
 NOT_LOGGED: Final = "not logged"
 _DELETED: Final = "its segment was deleted by age"
 
@@ -42,6 +44,8 @@ class ClientStatements:
     def __init__(self, stream: LandedStream) -> None:
         self._stream = stream
         self._known: OrderedDict[tuple[str, int, str | None], ClientStatement] = OrderedDict()
+        self._walked: OrderedDict[tuple[str, int], dict[int, Texts]] = OrderedDict()
+        """The statements of transactions: up to the row event that was needed first, or of all row events."""
 
     def of(self, seq: int, gtid: str | None, binlog_file: str, binlog_pos: int) -> ClientStatement:
         """The statement of a change.
@@ -71,10 +75,8 @@ class ClientStatements:
         if found is None:
             return ClientStatement(unknown="its row event was not found in the landed segments")
         segment, record = found
-        place = binlog_pos - record.binlog_pos + record.begin
         try:
-            with open_binlog(segment.url) as binlog:
-                texts = statements_of_rows(binlog, record.begin, record.end, place)
+            texts = self._texts(segment, record, binlog_pos - record.binlog_pos + record.begin)
         except StrataError as error:
             return ClientStatement(unknown=error.message)
         if len(texts) > 1:
@@ -82,6 +84,18 @@ class ClientStatements:
             return ClientStatement(unknown=f"one of those of a compressed transaction: {shown}")
         text = texts[0] if texts else None
         return ClientStatement(unknown=NOT_LOGGED) if text is None else ClientStatement(_text(text))
+
+    def _texts(self, segment: LandedSegment, record: TransactionRecord, place: int) -> Texts:
+        """The statements that a row event may belong to. Who needs a second one of a transaction may need many."""
+        key = (segment.url, record.begin)
+        known = self._walked.get(key)
+        if known is None or place not in known:
+            with open_binlog(segment.url) as binlog:
+                last = place if known is None else None
+                known = self._walked[key] = statements_of_rows(binlog, record.begin, record.end, last)
+            if len(self._walked) > _KEPT_TRANSACTIONS:
+                self._walked.popitem(last=False)
+        return known.get(place, ())
 
     def _transaction(
         self, seq: int, binlog_file: str, binlog_pos: int

@@ -101,7 +101,7 @@ def row_differences(before: MomentRows, after: MomentRows) -> Iterator[MomentDif
         yield from _of_whole_rows(before, after, *codes)
         return
     old, new = _pairs(*codes)
-    gone, came = np.setdiff1d(np.arange(before.rows.num_rows), old), np.setdiff1d(np.arange(after.rows.num_rows), new)
+    gone, came = _others(before.rows.num_rows, old), _others(after.rows.num_rows, new)
     yield from chain(_alone(before, gone, is_gone=True), _changed(before, after, old, new, both, key))
     yield from _alone(after, came, is_gone=False)
 
@@ -150,6 +150,13 @@ def _pairs(before: Ints, after: Ints) -> tuple[Ints, Ints]:
     return old[order], new[order]
 
 
+def _others(count: int, places: Ints) -> Ints:
+    """The numbers below a count that are not among some."""
+    is_other = np.ones(count, np.bool_)
+    is_other[places] = False
+    return np.flatnonzero(is_other)
+
+
 def _changed(
     before: MomentRows, after: MomentRows, old: Ints, new: Ints, both: Sequence[int], key: Sequence[int]
 ) -> Iterator[MomentDifference]:
@@ -165,15 +172,25 @@ def _changed(
     now = {number: name for name, number in after.span.ids_by_name.items()}
     for begin in range(0, len(places), _AT_ONCE):
         some = places[begin : begin + _AT_ONCE]
-        olds = json_rows_of(one.rows.take(pa.array(some)), before.span.definition)
-        news = json_rows_of(other.rows.take(pa.array(some)), after.span.definition)
-        for at, old_row, new_row in zip(some.tolist(), olds, news, strict=True):
-            changed = [number for number in differs if differs[number][at]]
+        # Most columns differ in no row of a batch.
+        ids = [number for number in differs if differs[number][some].any()]
+        olds = _json_of(one, some, [former[number] for number in ids])
+        news = _json_of(other, some, [now[number] for number in ids])
+        keys = _json_of(other, some, [now[number] for number in key])
+        for at, old_row, new_row, of_key in zip(some.tolist(), olds, news, keys, strict=True):
+            changed = [number for number in ids if differs[number][at]]
             yield MomentDifference(
                 {former[number]: old_row[former[number]] for number in changed},
                 {now[number]: new_row[now[number]] for number in changed},
-                {now[number]: new_row[now[number]] for number in key},
+                of_key,
             )
+
+
+def _json_of(side: MomentRows, places: Ints, names: Sequence[str]) -> list[Row]:
+    """Some rows as JSON values of some columns."""
+    rows = side.rows.take(pa.array(places))
+    columns = json_columns(rows, side.span.definition, names)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _alone(side: MomentRows, places: Ints, *, is_gone: bool) -> Iterator[MomentDifference]:

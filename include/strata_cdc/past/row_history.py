@@ -133,8 +133,8 @@ def history_of_filter(asked: HistoryRequest, wanted: Any) -> Iterator[HistoryLin
             has_begun = True
             names = tuple(key_names(part.span.definition))
             for some in part.pieces():
-                for line in _lines(asked, some):
-                    yield line.made(RowValues(), some, _key(line, names))
+                for line in _lines(some):
+                    yield line.made(asked, RowValues(), some, _key(line, names))
 
 
 class _Row(Struct):
@@ -166,7 +166,7 @@ class _Rows:
     def take_changes(self, batch: TableChangeBatch) -> Iterator[HistoryLine]:
         """Changes, those of other rows among them."""
         names = tuple(column.name for column in self._paths.columns.columns_in(batch.span) or ())
-        for line, (before, after) in zip(_lines(self._asked, batch), _keys(batch, self._paths), strict=True):
+        for line, (before, after) in zip(_lines(batch), _keys(batch, self._paths), strict=True):
             key = after if line.op == "insert" else before
             found = self._paths.row_of(key, (line.seq, line.row))
             if found is None:
@@ -176,7 +176,7 @@ class _Rows:
             row.is_there = line.op != "delete"
             yield from self._held
             self._held = []
-            yield line.made(row.values, batch, _key(line, names), row.number, is_first=is_first)
+            yield line.made(self._asked, row.values, batch, _key(line, names), row.number, is_first=is_first)
 
     def _altered(self, event: TableEvent) -> tuple[AlteredValue, ...]:
         """Takes all rows through an event; gives what it did to the newest of them, if that is there."""
@@ -216,10 +216,22 @@ class _Line(Struct, frozen=True):
     after: Image | None
     differences: dict[str, str]
     at: int
-    statement: ClientStatement
+
+    def statement(self, asked: HistoryRequest) -> ClientStatement:
+        """The client's statement, if it is wanted."""
+        if asked.statements is None:
+            return ClientStatement()
+        return asked.statements.of(self.seq, self.gtid, self.binlog_file, self.binlog_pos)
 
     def made(
-        self, values: RowValues, batch: TableChangeBatch, key: Image, number: int = 0, *, is_first: bool = False
+        self,
+        asked: HistoryRequest,
+        values: RowValues,
+        batch: TableChangeBatch,
+        key: Image,
+        number: int = 0,
+        *,
+        is_first: bool = False,
     ) -> HistoryChange:
         """The change, and what it changed; the values of its row become those after it."""
         span = batch.span
@@ -235,7 +247,8 @@ class _Line(Struct, frozen=True):
         changed = {} if self.after is None else self._changed(span, former, values)
         return HistoryChange(
             self.op, self.seq, self.row, self.gtid, self.committed_at, self.binlog_file, self.binlog_pos, span,
-            self.before, self.after, key, changed, number, is_first, self.statement,
+            self.before, self.after, key, changed, number, is_first,
+            self.statement(asked),
         )  # fmt: skip
 
     def _changed(self, span: ChangeSpan, former: dict[int, KnownValue], values: RowValues) -> dict[str, ChangedValue]:
@@ -252,14 +265,13 @@ class _Line(Struct, frozen=True):
         return changed
 
 
-def _lines(asked: HistoryRequest, batch: TableChangeBatch) -> Iterator[_Line]:
+def _lines(batch: TableChangeBatch) -> Iterator[_Line]:
     befores, afters, differences = batch.images()
     names = ("_op", "_seq", "_row", "_gtid", "_committed_at", "_binlog_file", "_binlog_pos")
     facts = zip(*(batch.changes[name].to_pylist() for name in names), strict=True)
     images = zip(facts, befores, afters, differences, strict=True)
     for at, ((op, seq, row, gtid, time, file, pos), before, after, difference) in enumerate(images):
-        known = ClientStatement() if asked.statements is None else asked.statements.of(seq, gtid, file, pos)
-        yield _Line(op, seq, row, gtid, to_micros(time), file, pos, before, after, difference, at, known)
+        yield _Line(op, seq, row, gtid, to_micros(time), file, pos, before, after, difference, at)
 
 
 def _key(line: _Line, names: tuple[str, ...]) -> Image:

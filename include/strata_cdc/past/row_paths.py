@@ -127,6 +127,8 @@ class RowPaths(Struct, frozen=True):
     """By key: from which place to which one it was the key of which row, ends included."""
     wanted: frozenset[int]
     """The numbers of the rows."""
+    filter: KeyFilter
+    """The changes of these keys."""
 
     def row_of(self, key: Key, place: Place) -> int | None:
         """The row that had a key at a place; None if it is none of the rows."""
@@ -138,11 +140,6 @@ class RowPaths(Struct, frozen=True):
     def row_at_end(self, key: Key) -> int | None:
         """The row that has a key at the end of the timeline; None if there is none, as far as the log shows."""
         return next((row for _, last, row in self.segments.get(key, ()) if last == _AFTER_ALL), None)
-
-    @property
-    def filter(self) -> KeyFilter:
-        """The changes of these keys."""
-        return KeyFilter(self.columns.columns_in, self.keys)
 
 
 def row_paths(changes: TableChanges, timeline: TableTimeline, columns: KeyColumns, key: Key) -> RowPaths:
@@ -160,10 +157,11 @@ def row_paths(changes: TableChanges, timeline: TableTimeline, columns: KeyColumn
     """
     keys = {key}
     while True:
-        walk = _walked(changes, timeline, columns, keys)
+        chosen = KeyFilter(columns.columns_in, sorted(keys))
+        walk = _walked(changes, timeline, columns, keys, chosen)
         wanted, more = walk.end(key)
         if not more:
-            return RowPaths(columns, tuple(sorted(keys)), walk.segments, wanted)
+            return RowPaths(columns, tuple(sorted(keys)), walk.segments, wanted, chosen)
         keys |= more
         if len(keys) > MOST_KEYS:
             raise Usage(
@@ -173,9 +171,10 @@ def row_paths(changes: TableChanges, timeline: TableTimeline, columns: KeyColumn
             )
 
 
-def _walked(changes: TableChanges, timeline: TableTimeline, columns: KeyColumns, keys: set[Key]) -> _Walk:
+def _walked(
+    changes: TableChanges, timeline: TableTimeline, columns: KeyColumns, keys: set[Key], chosen: KeyFilter
+) -> _Walk:
     walk = _Walk(keys, (timeline.after, -1))
-    chosen = KeyFilter(columns.columns_in, sorted(keys))
     for part in timeline.parts:
         if isinstance(part, ChangeSpan):
             for piece in changes.looked_at(part, chosen):

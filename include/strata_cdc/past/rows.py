@@ -20,7 +20,7 @@ from strata_cdc.past.client_statements import ClientStatements
 from strata_cdc.past.moment import PastMoment, find_moment, time_or_set
 from strata_cdc.past.row_blame import Blame, RowBlame
 from strata_cdc.past.row_diff import MomentDifference, MomentRows, column_differences, row_differences
-from strata_cdc.past.row_history import HistoryRequest, history_of_filter, history_of_key
+from strata_cdc.past.row_history import HistoryChange, HistoryRequest, history_of_filter, history_of_key
 from strata_cdc.past.row_paths import key_columns_of, key_of_words, row_paths
 from strata_cdc.past.rows_as_json import json_rows_of, rows_with_key
 from strata_cdc.past.table_at import PastTables
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.settings import Source
     from strata_cdc.past.row_diff import ColumnDifference
-    from strata_cdc.past.row_history import HistoryLine
+    from strata_cdc.past.row_history import HistoryEvent, HistoryLine
     from strata_cdc.past.row_paths import Key, KeyColumns
     from strata_cdc.past.timeline import ChangeSpan, TableTimeline
     from strata_cdc.schema.model.definition import TableDefinition, TableName
@@ -158,13 +158,14 @@ class PastRows(AbstractContextManager["PastRows"]):
         if number is None:
             raise self._no_row(timeline, moment)
         alone = replace(paths, wanted=frozenset({number}))
-        asked = HistoryRequest(self._changes, timeline, self._statements, all_events=True)
+        asked = HistoryRequest(self._changes, timeline, all_events=True)
         blame = RowBlame(history_of_key(asked, alone), timeline.unlogged)
         values = blame.values(last, lambda: self._row(last, columns, words, moment))
         if values is None:
             raise self._no_row(timeline, moment)
         named = dict(zip(columns.names, words, strict=True))
-        return BlamedRow(timeline.table, moment, named, last.definition, tuple(values))
+        blames = tuple(replace(one, cause=self._with_statement(one.cause)) for one in values)
+        return BlamedRow(timeline.table, moment, named, last.definition, blames)
 
     def diff(self, table: TableName, key: Sequence[str] = (), *, since: str, until: str | None = None) -> TableDiff:
         """What differs between the rows of a table at two moments.
@@ -203,6 +204,12 @@ class PastRows(AbstractContextManager["PastRows"]):
     @cached_property
     def _statements(self) -> ClientStatements:
         return ClientStatements(LandedStream.open(self._source.lake, self._source.name))
+
+    def _with_statement(self, cause: HistoryChange | HistoryEvent | None) -> HistoryChange | HistoryEvent | None:
+        if not isinstance(cause, HistoryChange):
+            return cause
+        found = self._statements.of(cause.seq, cause.gtid, cause.binlog_file, cause.binlog_pos)
+        return replace(cause, statement=found)
 
     def _name(self, table: TableName) -> TableName:
         return table.lower() if self._timelines.folds_names else table

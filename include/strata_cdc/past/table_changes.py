@@ -160,23 +160,46 @@ class _WholeChanges(PublishedChanges):
     def _read(self, part: Any, span: VersionRange) -> pa.Table:
         with lake_errors(f"{self._url}/{part.path}"):
             file = self._open(part.path)
-            chosen = None
             if self._wanted is not None and self._first is not None:
-                chosen, looked_at = self._chosen(file, part.group, span, self._wanted, self._first)
-                if not len(chosen):
-                    return self._none(span)
-                if self._only_first:
-                    return looked_at
-            names = [name for name in file.schema_arrow.names if name not in {"_source", "_interval"}]
-            found = self._group(file, part.group, names)
-        is_inside = _inside(found, span)
-        found = found.filter(is_inside) if chosen is None else found.take(chosen)
-        if chosen is None:
-            self._refuse_others(found, span)
-            found = found.filter(pc.equal(found["_schema_version"], span.version_id))
+                return self._read_wanted(file, part, span, self._wanted, self._first)
+            found = self._group(file, part.group, _all_names(file))
+        found = found.filter(_inside(found, span))
+        self._refuse_others(found, span)
+        return self._shaped(found, span)
+
+    def _read_wanted(
+        self, file: pq.ParquetFile, part: Any, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
+    ) -> pa.Table:
+        if not self._may_have_wanted(file, part, span, wanted, first):
+            return self._none(span)
+        chosen, looked_at = self._chosen(file, part.group, span, wanted, first)
+        if not len(chosen):
+            return self._none(span)
+        if self._only_first:
+            return looked_at
+        return self._shaped(self._group(file, part.group, _all_names(file)).take(chosen), span)
+
+    def _shaped(self, found: pa.Table, span: VersionRange) -> pa.Table:
         if not found.num_rows:
             return self._none(span)
         return _fitted(as_schema(found, state_schema(span.definition)), self._fields(span.definition))
+
+    def _may_have_wanted(
+        self, file: pq.ParquetFile, part: Any, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
+    ) -> bool:
+        """Whether a row group may have wanted changes, whatever part of it is in the range."""
+        key = (part.path, part.group, span.version_id)
+        if first.without is not None and key in first.without:
+            return False
+        own = [column_name(name) for name in first.own]
+        if not own or not _is_of_version(file, part.group, span.version_id):
+            return True
+        found = self._group(file, part.group, self._physical(file.schema_arrow, own))
+        if wanted.may_want(as_schema(found, _own_schema(span.definition, own)), self._span):
+            return True
+        if first.without is not None:
+            first.without.add(key)
+        return False
 
     def _chosen(
         self, file: pq.ParquetFile, group: int, span: VersionRange, wanted: ChangeFilter, first: ReadFirst
@@ -193,8 +216,7 @@ class _WholeChanges(PublishedChanges):
         if not found.num_rows:
             return places, found
         if own:
-            schema = pa.schema([state_schema(span.definition).field(name) for name in own])
-            found = as_schema(found, schema)
+            found = as_schema(found, _own_schema(span.definition, own))
         found = found.combine_chunks()
         is_wanted = wanted.wanted(found, self._span)
         if self._only_first:
@@ -251,6 +273,21 @@ class _WholeChanges(PublishedChanges):
         return pa.schema([*images, *(whole.field(name) for name in facts)])
 
 
+def _all_names(file: pq.ParquetFile) -> list[str]:
+    return [name for name in file.schema_arrow.names if name not in {"_source", "_interval"}]
+
+
+def _is_of_version(file: pq.ParquetFile, group: int, version_id: int) -> bool:
+    """Whether all rows of a row group are of one version, by its bounds."""
+    columns = file.metadata.row_group(group)
+    for leaf in range(columns.num_columns):
+        column = columns.column(leaf)
+        if column.path_in_schema == "_schema_version":
+            bounds = column.statistics
+            return bounds is not None and bounds.has_min_max and bounds.min == bounds.max == version_id
+    return False
+
+
 def _inside(found: pa.Table, span: VersionRange) -> pa.Array:
     seqs = found["_seq"].combine_chunks()
     return pc.and_(pc.greater(seqs, span.after), pc.less_equal(seqs, span.until))
@@ -259,6 +296,10 @@ def _inside(found: pa.Table, span: VersionRange) -> pa.Array:
 def _change_fields(definition: TableDefinition) -> pa.Schema:
     own = list(state_schema(definition))
     return pa.schema([*own, pa.field(BEFORE, pa.struct(own)), *ROW_FIELDS])
+
+
+def _own_schema(definition: TableDefinition, names: Sequence[str]) -> pa.Schema:
+    return pa.schema([state_schema(definition).field(name) for name in names])
 
 
 def _fitted(found: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -23,48 +23,54 @@ _SHORT: Final = 6
 """Length of the post-header in which a table id has 4 bytes."""
 
 
-def statements_of_rows(binlog: BinlogFile, begin: int, end: int, place: int) -> tuple[bytes | None, ...]:
-    """The texts of the statements that a row event may belong to; None for a statement whose text is not logged.
+Texts = tuple[bytes | None, ...]
+"""The statements that a row event may belong to; None for a statement whose text is not logged."""
 
-    It is one statement; of a compressed transaction, whose rows all have the place of the whole, it is each of the
-    transaction's statements that changed rows.
+
+def statements_of_rows(binlog: BinlogFile, begin: int, end: int, place: int | None = None) -> dict[int, Texts]:
+    """The statements of a transaction's row events, by the offsets of these.
+
+    Each row event belongs to one statement. The rows of a compressed transaction all have the offset of the whole: it
+    has each of the transaction's statements that changed rows.
 
     Args:
         binlog: The file.
         begin: Offset of the transaction's first event.
         end: Offset after its last event.
-        place: Offset of the row event, or of the compressed transaction.
+        place: Offset of the last row event that is needed; None: all are.
 
     Raises:
         CorruptEventError: An event is damaged.
     """
-    walk = _Walk(binlog.format)
+    walk, found = _Walk(binlog.format), dict[int, Texts]()
     buffer = binlog.buffer
     while begin < end:
         index = index_events(buffer, begin, min(end, len(buffer)), binlog.format)
         index.raise_fault()
         for at, kind in enumerate(index.types.tolist()):
             position, length = int(index.positions[at]), int(index.lengths[at])
-            if kind == EventType.TRANSACTION_PAYLOAD and position == place:
-                return _inside(binlog, position, length)
-            walk.take(buffer, kind, position, length - binlog.format.checksum_bytes)
-            if position == place:
-                return (walk.current,)
+            if place is not None and position > place:
+                return found
+            if kind == EventType.TRANSACTION_PAYLOAD:
+                found[position] = _inside(binlog, position, length)
+            elif walk.take(buffer, kind, position, length - binlog.format.checksum_bytes):
+                found[position] = (walk.current,)
         begin = index.next if index.next > begin else end
-    return ()
+    return found
 
 
-def _inside(binlog: BinlogFile, position: int, length: int) -> tuple[bytes | None, ...]:
-    walk = _Walk(binlog.format)
+def _inside(binlog: BinlogFile, position: int, length: int) -> Texts:
+    walk, found = _Walk(binlog.format), dict[bytes | None, None]()
     for chunk in read_payload(binlog.buffer, position, length, binlog.format):
         begin = 0
         while begin < len(chunk.buffer):
             index: EventIndex = index_payload(chunk.buffer, begin, len(chunk.buffer))
             index.raise_fault()
             for at, kind in enumerate(index.types.tolist()):
-                walk.take(chunk.buffer, kind, int(index.positions[at]), int(index.lengths[at]))
+                if walk.take(chunk.buffer, kind, int(index.positions[at]), int(index.lengths[at])):
+                    found[walk.current] = None
             begin = index.next
-    return tuple(dict.fromkeys(walk.found))
+    return tuple(found)
 
 
 class _Walk:
@@ -74,20 +80,23 @@ class _Walk:
         self._form = form
         self._text: bytes | None = None
         self._is_over = True
-        self.found: list[bytes | None] = []
         self.current: bytes | None = None
         """Of the newest row event."""
 
-    def take(self, buffer: Bytes, kind: int, position: int, length: int) -> None:
-        """The next event."""
+    def take(self, buffer: Bytes, kind: int, position: int, length: int) -> bool:
+        """The next event; returns whether it is a row event."""
         if kind in {EventType.ROWS_QUERY, EventType.ANNOTATE_ROWS}:
             body = buffer[position + HEADER_BYTES : position + length].tobytes()
             self._text = parse_rows_query(body).statement if kind == EventType.ROWS_QUERY else body
             self._is_over = False
-        elif kind in _ROWS:
+            return False
+        if kind not in _ROWS:
+            return False
+        if self._is_over:
             # A statement without a text begins where the one before it has ended.
-            self.current = None if self._is_over else self._text
-            self.found.append(self.current)
-            # After the table id, which has 4 bytes in old files.
-            flags = position + HEADER_BYTES + (4 if self._form.header_length(kind) == _SHORT else 6)
-            self._is_over = bool(int(buffer[flags]) & STATEMENT_END)
+            self._text = None
+        self.current = self._text
+        # After the table id, which has 4 bytes in old files.
+        flags = position + HEADER_BYTES + (4 if self._form.header_length(kind) == _SHORT else 6)
+        self._is_over = bool(int(buffer[flags]) & STATEMENT_END)
+        return True
