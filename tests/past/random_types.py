@@ -53,6 +53,21 @@ TYPES: dict[str, tuple[str, list[str]]] = {
     "j": ("JSON", ["""'{"a": 1.5, "b": [1, "ü", null, true]}'""", "'1'", "'1.0'", "'\"x\"'", "NULL", "'{}'"]),
     "g": ("GEOMETRY", ["ST_GeomFromText('POINT(1 2)')", "ST_GeomFromText('LINESTRING(0 0,1 1)')", "NULL"]),
 }
+WIDER = {
+    "i": "BIGINT",
+    "de": "DECIMAL(28,9)",
+    "f": "DOUBLE",
+    "e": "ENUM('new','ü','Z''q','y','x')",
+    "s": "SET('c','b','a','d')",
+    "v": "VARCHAR(60) CHARACTER SET utf8mb4",
+    "la": "VARCHAR(30) CHARACTER SET utf8mb4",
+    "u16": "VARCHAR(30) CHARACTER SET utf8mb4",
+    "vb": "VARBINARY(40)",
+    "ti": "TIME(4)",
+    "tx": "LONGTEXT CHARACTER SET utf8mb4",
+    "dt": "DATETIME(6) NULL",
+}
+"""Types that can have the same values."""
 KEYS = {
     "number": ("id INT AUTO_INCREMENT", "PRIMARY KEY (id)"),
     "two": ("id INT, k2 VARCHAR(10) COLLATE utf8mb4_general_ci", "PRIMARY KEY (id, k2)"),

@@ -11,7 +11,7 @@ import pytest
 from strata_cdc.past.undo.choice import Choice
 from strata_cdc.past.undo.steps import Columns, Direction
 from tests.mariadb_server import FAMILIES, start_family
-from tests.past.random_types import KEYS, RandomRows
+from tests.past.random_types import KEYS, WIDER, RandomRows
 from tests.past.undo_world import SESSION, UndoWorld, fresh
 from tests.seeds import seeds
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 DDL = (
-    "ALTER TABLE t ADD COLUMN newer INT NOT NULL DEFAULT 5 FIRST",
-    "ALTER TABLE t MODIFY COLUMN id {id} AFTER at",
-    "ALTER TABLE t CHANGE COLUMN {a} {b} {of_a}, CHANGE COLUMN {b} {a} {of_b}",
-    "ALTER TABLE t CHANGE COLUMN {a} renamed {of_a}",
-    "RENAME TABLE t TO u",
+    "ALTER TABLE {t} ADD COLUMN newer INT NOT NULL DEFAULT 5 FIRST",
+    "ALTER TABLE {t} CHANGE COLUMN {a} {b} {of_a}, CHANGE COLUMN {b} {a} {of_b}",
+    "ALTER TABLE {t} CHANGE COLUMN {a} renamed {of_a}",
+    "ALTER TABLE {t} MODIFY COLUMN {wide} {wider}",
+    "RENAME TABLE {t} TO u",
 )
+COPIES = ("t", "kept.kept_before", "kept.kept_after")
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -51,35 +52,48 @@ def test_rows_are_as_before_and_then_as_after(
         cursor.execute(rows.create())
         for _ in range(8):
             attempt(cursor, rows.insert())
-        shown = ", ".join(world.exact("t").values())
-        before, begin = world.rows("t", shown), world.marked()
+        keep(cursor, "kept_before")
+        begin = world.marked()
         for _ in range(random.randrange(3, 12)):
             cursor.execute("BEGIN")
             for _ in range(random.choice([1, 1, 4])):
                 attempt(cursor, rows.step())
             cursor.execute("COMMIT")
-        after, end = world.rows("t", shown), world.marked()
+        keep(cursor, "kept_after")
+        end = world.marked()
         if random.random() < 0.5:
             world.publish()
             world.update()
-        name, renames = alter(cursor, random, rows)
+        name = alter(cursor, random, rows)
     world.publish()
     if random.random() < 0.5:
         world.update()
-    shown = renamed(shown, renames)
     columns = random.choice(list(Columns)) if image == "FULL" else Columns.CHANGED
     if begin == end:
         return  # every statement broke a key
     choice = Choice(gtids=world.between(begin, end))
+    shown = ", ".join(world.exact(name).values())
     script, report = world.script(choice, columns=columns)
     assert (report.conflicts, dict(report.skipped)) == ([], {}), script
     world.execute(script)
-    assert world.rows(name, shown) == before, script
+    assert world.rows(name, shown) == world.rows("kept_before", shown, "kept"), script
     world.publish()
     script, report = world.script(choice, Direction.REDO, columns)
     assert (report.conflicts, dict(report.skipped)) == ([], {}), script
     world.execute(script)
-    assert world.rows(name, shown) == after, script
+    assert world.rows(name, shown) == world.rows("kept_after", shown, "kept"), script
+
+
+def keep(cursor: pymysql.cursors.Cursor, name: str) -> None:
+    """Copies the table as it is, without logging it."""
+    cursor.execute("SET sql_log_bin = 0")
+    cursor.execute("CREATE DATABASE IF NOT EXISTS kept")
+    cursor.execute(f"DROP TABLE IF EXISTS kept.{name}")
+    cursor.execute(f"CREATE TABLE kept.{name} LIKE t")
+    cursor.execute("SHOW COLUMNS FROM t")
+    names = ", ".join(f"`{row[0]}`" for row in cursor.fetchall() if row[0] != "made")
+    cursor.execute(f"INSERT INTO kept.{name} ({names}) SELECT {names} FROM t")
+    cursor.execute("SET sql_log_bin = 1")
 
 
 def attempt(cursor: pymysql.cursors.Cursor, statement: str) -> None:
@@ -90,30 +104,22 @@ def attempt(cursor: pymysql.cursors.Cursor, statement: str) -> None:
         return
 
 
-def alter(cursor: pymysql.cursors.Cursor, random: Random, rows: RandomRows) -> tuple[str, dict[str, str]]:
-    """Gives the table another definition, or none; its name and the names of columns afterwards."""
-    name, renames = "t", {}
-    for statement in random.sample(DDL[:4], random.randrange(0, 3)) + random.sample(DDL[4:], random.randrange(0, 2)):
+def alter(cursor: pymysql.cursors.Cursor, random: Random, rows: RandomRows) -> str:
+    """Gives the table and its copies another definition, or none; the table's name afterwards."""
+    renamed: set[str] = set()
+    for statement in sorted(random.sample(DDL, random.randrange(0, 4)), key=DDL.index):
         one, other = random.sample(list(rows.columns), 2)
-        if "id" in statement and "{id}" in statement:
+        wide = random.choice([name for name in rows.columns if name in WIDER] or [""])
+        touched = {one, other} if "{a}" in statement else {wide} if "{wide}" in statement else set()
+        if "" in touched or touched & renamed:
             continue
-        if renames and "{a}" in statement:
-            continue
-        filled = statement.format(a=one, b=other, of_a=rows.columns[one][0], of_b=rows.columns[other][0], id="")
-        cursor.execute(filled)
-        if "{b}" in statement:
-            renames |= {one: other, other: one}
-        elif "renamed" in statement:
-            renames[one] = "renamed"
+        renamed |= touched
+        types = {"of_a": rows.columns[one][0], "of_b": rows.columns[other][0], "wider": WIDER.get(wide, "")}
         if statement.startswith("RENAME"):
-            name = "u"
-    return name, renames
-
-
-def renamed(shown: str, renames: dict[str, str]) -> str:
-    """The columns by their names of now."""
-    for number, old in enumerate(renames):
-        shown = shown.replace(f"`{old}`", f"`#{number}#`")
-    for number, new in enumerate(renames.values()):
-        shown = shown.replace(f"`#{number}#`", f"`{new}`")
-    return shown
+            cursor.execute(statement.format(t="t"))
+            return "u"
+        for table in COPIES:
+            cursor.execute(f"SET sql_log_bin = {int(table == 't')}")
+            cursor.execute(statement.format(t=table, a=one, b=other, wide=wide, **types))
+        cursor.execute("SET sql_log_bin = 1")
+    return "t"

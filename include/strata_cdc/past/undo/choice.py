@@ -13,10 +13,13 @@ from msgspec import Struct
 from strata_cdc.errors import InvalidGtidSetError, PastUnknownError, Usage
 from strata_cdc.past.change_filters import ConditionFilter, EveryOf, KeyFilter, ReadFirst
 from strata_cdc.past.row_paths import key_columns_of, key_of_words
-from strata_cdc.position.executed import parse_executed
-from strata_cdc.position.sets import DOMAIN_GTID, Gtid
+from strata_cdc.position.domains import DomainSet
+from strata_cdc.position.executed import NOTHING
+from strata_cdc.position.sets import DOMAIN_GTID, Gtid, GtidSet
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from strata_cdc.past.change_filters import ChangeFilter
     from strata_cdc.past.client_statements import ClientStatements
     from strata_cdc.past.timeline import ChangeSpan
@@ -28,7 +31,7 @@ class ChosenGtids(Struct, frozen=True):
     """Some transactions: a GTID set of MySQL, or single GTIDs of MariaDB, whose positions mean all before them, too."""
 
     text: str
-    of_mysql: Executed | None = None
+    of_mysql: GtidSet | None = None
     of_mariadb: frozenset[str] = frozenset()
 
     @classmethod
@@ -42,7 +45,7 @@ class ChosenGtids(Struct, frozen=True):
         try:
             if parts and all(DOMAIN_GTID.fullmatch(part) for part in parts):
                 return cls(text, of_mariadb=frozenset(str(Gtid.parse(part)) for part in parts))
-            found = parse_executed(text)
+            found = GtidSet.parse(text)
         except InvalidGtidSetError as error:
             raise Usage(
                 f"{text!r} names no transactions", remedy="Write 3e11fa47-...:23-25, or 0-1-23,0-1-24."
@@ -57,7 +60,40 @@ class ChosenGtids(Struct, frozen=True):
             return False
         if self.of_mysql is None:
             return gtid in self.of_mariadb
-        return not DOMAIN_GTID.fullmatch(gtid) and parse_executed(gtid) <= self.of_mysql
+        return not DOMAIN_GTID.fullmatch(gtid) and self.of_mysql.contains(Gtid.parse(gtid))
+
+    def without(self, found: Iterable[str]) -> ChosenGtids:
+        """The transactions besides some."""
+        if self.of_mysql is None:
+            left = self.of_mariadb.difference(found)
+            return ChosenGtids(", ".join(sorted(left)), of_mariadb=left)
+        builder = GtidSet().builder()
+        for gtid in found:
+            if not DOMAIN_GTID.fullmatch(gtid):
+                builder.add(Gtid.parse(gtid))
+        rest = self.of_mysql - builder.build()
+        return ChosenGtids(str(rest), of_mysql=rest)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are none."""
+        return not (self.of_mysql or self.of_mariadb)
+
+    def are_in(self, before: Executed, after: Executed) -> bool:
+        """Whether a server executed all of them after one position and up to another."""
+        if self.of_mysql is not None:
+            return isinstance(after, GtidSet) and self.of_mysql <= after and not self.are_some_in(NOTHING, before)
+        return all(_is_between(Gtid.parse(gtid), before, after) for gtid in self.of_mariadb)
+
+    def are_some_in(self, before: Executed, after: Executed) -> bool:
+        """Whether a server executed one of them after one position and up to another."""
+        if self.of_mysql is not None:
+            return isinstance(after, GtidSet) and isinstance(before, GtidSet) and bool(self.of_mysql & (after - before))
+        return any(_is_between(Gtid.parse(gtid), before, after) for gtid in self.of_mariadb)
+
+
+def _is_between(gtid: Gtid, before: Executed, after: Executed) -> bool:
+    return isinstance(after, DomainSet) and after.contains(gtid) and not before.contains(gtid)
 
 
 class Choice(Struct, frozen=True):

@@ -1,14 +1,25 @@
-"""Keys of rows: those that are keys of one row, one after the other, belong together.
+"""Keys of rows: those that are keys of one row, one after the other, belong together; and the changes of such rows.
 Not here: rows (`conflicts.py`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strata_cdc.changes.arrow import BEFORE
+from strata_cdc.past.change_filters import ReadFirst
+from strata_cdc.past.undo.literals import InexactError, Verbatim
+from strata_cdc.past.undo.row_changes import hashable
+from strata_cdc.tables.layout import column_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from strata_cdc.past.undo.row_changes import RowKey
+    from strata_cdc.past.timeline import ChangeSpan
+    from strata_cdc.past.undo.columns import ColumnPath
+    from strata_cdc.past.undo.row_changes import RowKey, VersionReader
 
 
 class LinkedKeys:
@@ -38,6 +49,13 @@ class LinkedKeys:
         self._keys.update(keys)
         return True
 
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def values_of(self, place: int) -> list[Any]:
+        """The values of one column in all keys."""
+        return list({key[place] for key in self._keys})
+
     def add_marked(self, keys: list[RowKey]) -> None:
         """Adds the keys of one change, and marks their group."""
         self.add(keys)
@@ -57,3 +75,92 @@ class LinkedKeys:
         while key in self._parents:
             key = self._parents[key]
         return key
+
+
+class OfKeys:
+    """A filter (`ChangeFilter`): the changes of rows with one of some keys, which grow with each key that such a row
+    gets.
+
+    Args:
+        reader: Gives the reader of a range.
+        key: The columns of the key, by their names of now.
+        linked: The keys.
+    """
+
+    def __init__(self, reader: Callable[[ChangeSpan], VersionReader], key: tuple[str, ...], linked: LinkedKeys) -> None:
+        self._reader, self._key, self._linked = reader, key, linked
+
+    def reads(self, span: ChangeSpan) -> ReadFirst | None:
+        """See `ChangeFilter`."""
+        paths = self._paths(span)
+        return None if paths is None else ReadFirst(tuple(path.then.name for path in paths), ("_missing", "_invalid"))
+
+    def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
+        """See `ChangeFilter`."""
+        paths, known = self._paths(span) or [], len(self._linked)
+        places = self._candidates(rows, paths)
+        found = self._meeting(rows, paths, places)
+        if len(self._linked) > known and len(places) < len(rows):
+            # A row has got another key, which rows of this batch may have that were not looked at.
+            found = self._meeting(rows, paths, pa.array(range(len(rows)), pa.int64()))
+        holds = pa.repeat(pa.scalar(value=False), len(rows)).to_numpy(zero_copy_only=False).copy()
+        holds[found] = True
+        return pa.array(holds)
+
+    def _candidates(self, rows: pa.Table, paths: Sequence[ColumnPath]) -> pa.Array:
+        """Places of the changes that may be of such rows; of all changes if values cannot be compared as they are."""
+        everything = pa.array(range(len(rows)), pa.int64())
+        if rows["_invalid"].null_count < len(rows) or any(path.altered for path in paths):
+            return everything
+        befores = rows[BEFORE].combine_chunks()
+        masks = [pa.repeat(pa.scalar(value=True), len(rows))] * 2
+        for place, path in enumerate(paths):
+            name = column_name(path.then.name)
+            before, after = befores.field(befores.type.get_field_index(name)), rows[name].combine_chunks()
+            try:
+                values = pa.array(self._linked.values_of(place), after.type)
+            except (pa.ArrowException, TypeError, ValueError):
+                return everything
+            images = (before, pc.coalesce(after, before))
+            masks = [pc.and_(mask, pc.is_in(image, values)) for mask, image in zip(masks, images, strict=True)]
+        return pc.indices_nonzero(pc.or_(*masks))
+
+    def _meeting(self, rows: pa.Table, paths: Sequence[ColumnPath], places: pa.Array) -> list[int]:
+        """Of some places, those of changes of such rows."""
+        chosen = rows.take(places)
+        images = chosen[BEFORE].combine_chunks()
+        names = [column_name(path.then.name) for path in paths]
+        befores = [images.field(images.type.get_field_index(name)).to_pylist() for name in names]
+        afters = [chosen[name].to_pylist() for name in names]
+        facts = (chosen[name].to_pylist() for name in ("_op", "_missing", "_invalid"))
+        found = []
+        for at, (place, op, missing, invalid) in enumerate(zip(places.to_pylist(), *facts, strict=True)):
+            texts, lacks = dict(invalid or ()), set(missing or ())
+            old, new = [], []
+            for column, path in enumerate(paths):
+                name = path.then.name
+                before = _value(befores[column][at], texts.get(f"{BEFORE}.{name}"))
+                after = before if name in lacks else _value(afters[column][at], texts.get(name))
+                old.append(_left(path, before))
+                new.append(_left(path, after))
+            keys = [tuple(old)] if op != "insert" else []
+            keys += [tuple(new)] if op != "delete" else []
+            if self._linked.meets(keys):
+                found.append(place)
+        return found
+
+    def _paths(self, span: ChangeSpan) -> list[ColumnPath] | None:
+        """The columns of the key in a version; None if it lacks one."""
+        paths = {path.now.name: path for _, path in self._reader(span).paths if path is not None}
+        return [paths[name] for name in self._key] if all(name in paths for name in self._key) else None
+
+
+def _value(value: Any, text: str | None) -> Any:
+    return value if text is None else Verbatim(text)
+
+
+def _left(path: ColumnPath, value: Any) -> Any:
+    try:
+        return hashable(path.left(value))
+    except InexactError:
+        return None

@@ -85,15 +85,18 @@ class NowTable(Struct, frozen=True):
     definition: TableDefinition
     key: tuple[str, ...]
     """The columns that identify a row; empty if only the whole row does."""
+    columns: dict[str, Column]
+    """The definition's, by name."""
 
     @classmethod
     def of(cls, span: ChangeSpan) -> NowTable:
         """From the last range of a timeline."""
-        return cls(span.name, span.definition, row_key(span.definition))
+        columns = {column.name: column for column in span.definition.columns}
+        return cls(span.name, span.definition, row_key(span.definition), columns)
 
     def column(self, name: str) -> Column:
         """One of its columns."""
-        return next(column for column in self.definition.columns if column.name == name)
+        return self.columns[name]
 
     def key_of(self, image: Image, other: Image | None = None) -> RowKey | None:
         """The key of an image; None if the table has none, or if a value of it is not known.
@@ -148,8 +151,6 @@ class VersionReader:
 
     def __init__(self, span: ChangeSpan, now: ChangeSpan, parts: Sequence[TablePart]) -> None:
         self.paths = paths_to(span, now, parts)
-        self.dropped = tuple(column.name for column, path in self.paths if path is None)
-        """The columns that the table does not have now."""
 
     @cached_property
     def _defaults(self) -> dict[int, Any]:

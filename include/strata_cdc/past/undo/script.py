@@ -140,6 +140,8 @@ def conflict_text(one: Conflicting) -> str:
 
 def comment(text: str) -> str:
     """A line of a script that no client executes, whatever is in the text."""
+    if text.isprintable():
+        return f"-- {text}"
     return "-- " + "".join(ch if ch.isprintable() else repr(ch)[1:-1] for ch in text)
 
 

@@ -6,23 +6,21 @@ Not here: one change (`steps.py`), rows with conflicts (`conflicts.py`), all tab
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from strata_cdc.changes.arrow import BEFORE
 from strata_cdc.errors import PastUnknownError
 from strata_cdc.mirrors.renames import without_invalid
-from strata_cdc.past.change_filters import ReadFirst
 from strata_cdc.past.moment import PastMoment
 from strata_cdc.past.table_changes import TableChangeBatch
 from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
 from strata_cdc.past.undo.conflicts import Conflict, TrackedRows
-from strata_cdc.past.undo.linked import LinkedKeys
-from strata_cdc.past.undo.literals import InexactError, Verbatim
-from strata_cdc.past.undo.row_changes import ChangeOrigin, LoggedChange, NowTable, VersionReader, hashable
+from strata_cdc.past.undo.linked import LinkedKeys, OfKeys
+from strata_cdc.past.undo.literals import Verbatim
+from strata_cdc.past.undo.row_changes import ChangeOrigin, LoggedChange, NowTable, VersionReader
 from strata_cdc.past.undo.steps import Columns, Direction, SkippedError, StepKind, is_done, statement, step_of
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.verbatim import INVALID_COLUMN
@@ -120,11 +118,12 @@ class TableSteps:
         self.now = timeline.last if self.made_again is None else self.made_again.before
         self.orders: set[tuple[int, int]] = set()
         """`_seq` and `_row` of the chosen changes."""
-        self.lost_columns: set[str] = set()
+        self.gtids = {event.gtid for event in self.removals if event.gtid}
+        """The transactions that were found."""
         self._readers: dict[tuple[int, int], VersionReader] = {}
         self._rows: TrackedRows | None = None
 
-    @property
+    @cached_property
     def table(self) -> NowTable:
         """The table for which the statements are."""
         if self.now is None:
@@ -161,6 +160,7 @@ class TableSteps:
         needs_rows = False
         for change in self._chosen():
             self.orders.add(change.origin.order)
+            self.gtids.update(filter(None, [change.origin.gtid]))
             needs_rows |= change.is_partial
             if change.is_partial or isinstance(self._made(table, change), str):
                 linked.add_marked(table.keys_of(change))
@@ -258,7 +258,7 @@ class TableSteps:
             yield from self._read(self._choice.filter(self.now, self._statements), after, until)
 
     def _of_keys(self, linked: LinkedKeys, after: int) -> Iterator[LoggedChange]:
-        yield from self._read(_OfKeys(self, linked), after, None)
+        yield from self._read(OfKeys(self.reader, self.table.key, linked), after, None)
 
     def _read(self, wanted: ChangeFilter, after: int, until: int | None) -> Iterator[LoggedChange]:
         for part in self.timeline.parts:
@@ -277,7 +277,6 @@ class TableSteps:
             if self.now is None:
                 raise self._unknown("the table does not exist now")
             self._readers[key] = VersionReader(span, self.now, self.timeline.parts)
-            self.lost_columns.update(self._readers[key].dropped)
         return self._readers[key]
 
     def _made(self, table: NowTable, change: LoggedChange) -> tuple[UndoStep, str] | str:
@@ -353,58 +352,6 @@ class TableSteps:
             table=str(self.timeline.table),
             remedy="`strata schema history` shows what happened to the table.",
         )
-
-
-class _OfKeys:
-    """The changes of rows with one of some keys, which grow with each key that such a row gets."""
-
-    def __init__(self, steps: TableSteps, linked: LinkedKeys) -> None:
-        self._steps, self._linked = steps, linked
-
-    def reads(self, span: ChangeSpan) -> ReadFirst | None:
-        """See `ChangeFilter`."""
-        names = self._names(span)
-        return None if names is None else ReadFirst(tuple(names.values()), ("_missing", "_invalid"))
-
-    def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
-        """See `ChangeFilter`."""
-        names = self._names(span) or {}
-        paths = {path.now.name: path for _, path in self._steps.reader(span).paths if path is not None}
-        images = rows[BEFORE].combine_chunks()
-        befores = [images.field(images.type.get_field_index(column_name(name))).to_pylist() for name in names.values()]
-        afters = [rows[column_name(name)].to_pylist() for name in names.values()]
-        missing, invalid = rows["_missing"].to_pylist(), rows["_invalid"].to_pylist()
-        ops = rows["_op"].to_pylist()
-        found = []
-        for at, op in enumerate(ops):
-            texts, lacks = dict(invalid[at] or ()), set(missing[at] or ())
-            old, new = [], []
-            for place, (now, then) in enumerate(names.items()):
-                before = _value(befores[place][at], texts.get(f"{BEFORE}.{then}"))
-                after = before if then in lacks else _value(afters[place][at], texts.get(then))
-                old.append(_left(paths[now], before))
-                new.append(_left(paths[now], after))
-            keys = [tuple(old)] if op != "insert" else []
-            keys += [tuple(new)] if op != "delete" else []
-            found.append(self._linked.meets(keys))
-        return pa.array(found, pa.bool_())
-
-    def _names(self, span: ChangeSpan) -> dict[str, str] | None:
-        """From the key's columns to their names then."""
-        paths = {path.now.name: path for _, path in self._steps.reader(span).paths if path is not None}
-        key = self._steps.table.key
-        return {name: paths[name].then.name for name in key} if all(name in paths for name in key) else None
-
-
-def _value(value: Any, text: str | None) -> Any:
-    return value if text is None else Verbatim(text)
-
-
-def _left(path: Any, value: Any) -> Any:
-    try:
-        return hashable(path.left(value))
-    except InexactError:
-        return None
 
 
 def origin_of(event: TableEvent) -> ChangeOrigin:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from strata_cdc.errors import PastUnknownError, Usage
+from strata_cdc.errors import Usage
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.past.client_statements import ClientStatements
 from strata_cdc.past.table_at import PastTables
@@ -17,6 +17,7 @@ from strata_cdc.past.table_changes import TableChanges
 from strata_cdc.past.timeline import Timelines
 from strata_cdc.past.undo.child_rows import ChildRows
 from strata_cdc.past.undo.foreign_keys import cascade_note, cascading_keys
+from strata_cdc.past.undo.missing import refuse_missing
 from strata_cdc.past.undo.row_changes import LoggedChange
 from strata_cdc.past.undo.steps import Columns, Direction, StepKind
 from strata_cdc.past.undo.table_steps import Conflicting, Outcome, PrintedStatement, Skipped, TableSteps
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from strata_cdc.config.settings import Source
+    from strata_cdc.mirrors.follow.published import Published
     from strata_cdc.past.timeline import TableTimeline
     from strata_cdc.past.undo.child_rows import ChildRow
     from strata_cdc.past.undo.choice import Choice
@@ -104,7 +106,8 @@ class ChangeScript:
         timelines = Timelines(source.lake, source.name, engine)
         self._past = PastTables(source.lake, source.name, engine)
         changes = TableChanges(source.lake, timelines)
-        statements = ClientStatements(LandedStream.open(source.lake, source.name))
+        stream = LandedStream.open(source.lake, source.name)
+        statements = ClientStatements(stream)
         self.report = UndoReport(source.name, direction, timelines.tracked)
         self._foreign_keys = cascading_keys(engine, source.name)
         self._children = ChildRows(self._foreign_keys, source.lake, source.name)
@@ -114,7 +117,7 @@ class ChangeScript:
 
         self._steps_of = lambda name: steps_of(timelines.of(name))
         self._tables = [steps_of(timeline) for timeline in _timelines(timelines, choice.tables)]
-        self._survey()
+        self._survey(stream, timelines.published)
 
     def __enter__(self) -> ChangeScript:
         return self
@@ -166,37 +169,18 @@ class ChangeScript:
             if note is not None and note not in self.report.notes:
                 self.report.notes.append(note)
 
-    def _survey(self) -> None:
+    def _survey(self, stream: LandedStream, published: Published) -> None:
         for steps in self._tables:
             steps.survey()
-        self._tables = [steps for steps in self._tables if steps.orders or steps.removals or steps.unknown]
-        seqs = {seq for steps in self._tables for seq, _ in steps.orders}
-        seqs |= {event.seq for steps in self._tables for event in steps.removals}
-        if not seqs:
-            self._refuse_unknown(0, 1 << 62)
+        self.report.notes += refuse_missing(self._choice, self._tables, stream, published)
+        if not any(steps.orders or steps.removals for steps in self._tables):
             raise Usage(
-                "no published change is chosen",
+                "no change is chosen",
                 source=self.report.source,
-                remedy="`strata run` publishes what has landed; `strata row history` shows the changes of a row.",
+                remedy="`strata row history` shows the changes of a row, with their transactions and times.",
             )
-        self._refuse_unknown(min(seqs) - 1, max(seqs), seqs if self._choice.gtids is not None else None)
         self._tables = [steps for steps in self._tables if steps.orders or steps.removals]
         self.report.changes = sum(len(steps.orders) for steps in self._tables)
-
-    def _refuse_unknown(self, after: int, until: int, seqs: set[int] | None = None) -> None:
-        """Refuses if changes of a range may be missing; if the transactions are known, of these alone."""
-        for steps in self._tables:
-            for part in steps.unknown:
-                is_inside = part.after < until and part.until > after
-                if is_inside and (seqs is None or any(part.after < seq <= part.until for seq in seqs)):
-                    raise PastUnknownError(
-                        f"changes after transaction {part.after} and up to {part.until} are not known, and some of "
-                        f"them may be chosen: {part.reason}",
-                        source=self.report.source,
-                        table=str(part.name),
-                        remedy=f"`strata intervals --source {self.report.source}` shows what is not published. Or name "
-                        "other tables (`--table`), or the transactions (`--gtid`).",
-                    )
 
     # Order ------------------------------------------------------------------------------------------
 
