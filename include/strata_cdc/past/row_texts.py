@@ -147,7 +147,7 @@ def blame_text(row: BlamedRow) -> Iterator[str]:
     """The lines of text for a row: each change or statement, and the values that it gave."""
     together: dict[tuple[str, str], list[Blame]] = {}
     for one in row.values:
-        together.setdefault((_cause_text(one), _cause_statement(one)), []).append(one)
+        together.setdefault((cause_text(one), cause_statement(one)), []).append(one)
     for (cause, statement), values in together.items():
         yield cause
         if statement:
@@ -156,7 +156,7 @@ def blame_text(row: BlamedRow) -> Iterator[str]:
             yield f"    {one.column}  {value_text(one.value, row.definition.column(one.column))}"
 
 
-def _cause_text(one: Blame) -> str:
+def cause_text(one: Blame) -> str:
     """What gave a value: when, what, where."""
     if one.cause is None:
         found = "from before the changes begin"
@@ -168,7 +168,7 @@ def _cause_text(one: Blame) -> str:
     return found if one.doubt is None else f"{found}\n  or something else: {one_line(one.doubt)}"
 
 
-def _cause_statement(one: Blame) -> str:
+def cause_statement(one: Blame) -> str:
     """The statement that gave a value, or why its text is not known."""
     if one.cause is None:
         return ""

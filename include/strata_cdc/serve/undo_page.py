@@ -48,7 +48,7 @@ def undo_view(source: Source, engine: sa.Engine, name: TableName, gtid: str, key
     # Imported here: Airflow's web server loads them with the first such page.
     from strata_cdc.past.undo.choice import Choice, ChosenGtids  # noqa: PLC0415  see above
     from strata_cdc.past.undo.script import script_lines  # noqa: PLC0415  as above
-    from strata_cdc.past.undo.undo import Undo  # noqa: PLC0415  as above
+    from strata_cdc.past.undo.undo import ChangeScript  # noqa: PLC0415  as above
 
     if hidden_columns(source, engine, name):
         raise QueryError(
@@ -56,6 +56,6 @@ def undo_view(source: Source, engine: sa.Engine, name: TableName, gtid: str, key
             remedy=f"`strata undo --source {source.name} --table {name} --gtid {gtid}` prints it.",
         )
     choice = Choice((name,), ChosenGtids.parse(gtid), keys=(tuple(key),) if key else ())
-    with Undo(source, choice) as made:
+    with ChangeScript(source, choice) as made:
         lines = list(islice(script_lines(made), _MOST_LINES + 1))
     return UndoView("\n".join(lines[:_MOST_LINES]), len(lines) > _MOST_LINES)
