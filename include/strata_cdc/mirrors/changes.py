@@ -18,6 +18,7 @@ from strata_cdc.changes.arrow import BEFORE, INVALID
 from strata_cdc.errors import LakeUnavailableError, Usage
 from strata_cdc.files.storage import arrow_file_system, lake_errors
 from strata_cdc.mirrors.applied_files import AppliedFiles
+from strata_cdc.mirrors.apply_ddl import CannotFollowError
 from strata_cdc.mirrors.layout import key_columns
 from strata_cdc.mirrors.limits import MirrorLimits
 from strata_cdc.schema.model.folding import fold_name
@@ -54,6 +55,8 @@ class VersionRange(Struct, frozen=True):
     """The range ends with this transaction."""
     version_id: int
     definition: TableDefinition
+    same_rows: frozenset[int] = frozenset()
+    """Earlier versions that changes in the range may have, too, because their rows are rows of this version."""
 
 
 class MirrorBatch(Struct, frozen=True):
@@ -155,6 +158,7 @@ class PublishedChanges:
             at_once: How many tables share the memory of the process: batches are smaller by this factor.
 
         Raises:
+            CannotFollowError: Changes in the range have another schema version.
             LakeUnavailableError: The storage does not answer.
         """
         parts = deque(self._parts_of(span))
@@ -239,12 +243,15 @@ class PublishedChanges:
             names = self._names(file.schema_arrow, span.definition)
             is_large = file.metadata.row_group(part.group).num_rows >= _FEW_ROWS
             found = file.read_row_group(part.group, columns=names, use_threads=is_large)
-        is_wanted = pc.and_(
-            pc.and_(pc.greater(found["_seq"], span.after), pc.less_equal(found["_seq"], span.until)),
-            pc.equal(found["_schema_version"], span.version_id),
-        )
+        is_wanted = pc.and_(pc.greater(found["_seq"], span.after), pc.less_equal(found["_seq"], span.until))
         if not pc.all(is_wanted).as_py():
             found = found.filter(is_wanted)
+        others = set(pc.unique(found["_schema_version"]).to_pylist()) - span.same_rows - {span.version_id}
+        if others:
+            raise CannotFollowError(
+                f"changes up to transaction {span.until:,} have the columns of schema version {min(others)}, which a "
+                "statement has changed before them: they were prepared (XA) before it"
+            )
         # Which column continues another one is in the table's log, not in the file.
         fields = [as_logged(field, self._columns) for field in found.schema]
         named = pa.Table.from_arrays(

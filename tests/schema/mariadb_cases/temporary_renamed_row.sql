@@ -13,3 +13,13 @@ CREATE TEMPORARY SEQUENCE s;
 RENAME TABLE s TO s2;
 DROP SEQUENCE s2;
 RENAME TABLE s TO s3;
+-- A name that is renamed twice was that of a temporary table first.
+CREATE TABLE r (a INT);
+CREATE TABLE z (z INT);
+CREATE TEMPORARY TABLE r (x INT);
+RENAME TABLE r TO hidden, z TO z2, r TO r2, hidden TO hidden2;
+ALTER TABLE r2 ADD c INT;
+DROP TABLE hidden2;
+CREATE TABLE hidden2 (b INT);
+RENAME TABLE r2 TO swap, z2 TO r2, swap TO z2, r2 TO r;
+ALTER TABLE r ADD c INT;

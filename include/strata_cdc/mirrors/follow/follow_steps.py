@@ -87,7 +87,8 @@ class MirrorUpdate(Struct):
         mirror, change = self.writer.mirror, self.current
         if mirror is None or change is None or change.definition is None or until <= mirror.position.seq:
             return None
-        return VersionRange(mirror.position.seq, until, change.version_id, change.definition)
+        same = self.follower.schema_events.same_rows(self.table, change.version_id)
+        return VersionRange(mirror.position.seq, until, change.version_id, change.definition, same)
 
     def commit(self, change: Callable[[Mirror], Mirror]) -> None:
         """Makes one commit. A mirror that is already blocked stays so, whichever program has written since.

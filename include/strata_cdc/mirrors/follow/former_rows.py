@@ -59,7 +59,8 @@ def _lacks(follower: Following, mirror: Mirror, event: SchemaEvent) -> bool:
         return False
     if follower.published.reach(name, seq).seq < event.before:
         return True
-    span = VersionRange(seq, event.before, change.version_id, change.definition)
+    same = follower.schema_events.same_rows(name, change.version_id)
+    span = VersionRange(seq, event.before, change.version_id, change.definition, same)
     if not follower.published.has_changes(name, seq, event.before):
         return False
     changes = PublishedChanges(follower.changes_lake, follower.source, name, follower.published.newest_commit(name))

@@ -140,7 +140,7 @@ class MirrorUpdater:
         """Applies the published changes up to a transaction, or up to one whose GTID set is no longer known."""
         try:
             self._apply_published(until)
-        except StreamHoleError as error:
+        except (CannotFollowError, StreamHoleError) as error:
             self._update.lost = Loss(error.message)
         except Exception as error:  # noqa: BLE001  one table's error must stop no other
             self._update.lost = loss_by(error, self._table)

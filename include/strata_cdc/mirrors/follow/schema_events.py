@@ -13,6 +13,7 @@ from strata_cdc.schema.history.cascades import unlogged_cascades
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
 from strata_cdc.schema.model.engines import discards_rows
+from strata_cdc.schema.model.row_effects import EffectKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,6 +138,25 @@ class SchemaEvents:
             return known
         at = bisect_right(changes, seq, key=lambda one: one.behind)
         return changes[at - 1] if at else None
+
+    def same_rows(self, table: TableName, version_id: int) -> frozenset[int]:
+        """This version of a table and those before it from which no statement changed rows or columns: a row of one of
+        them is a row of this one.
+
+        On MariaDB, such statements may come between the XA PREPARE of rows and their XA COMMIT: a restart keeps the
+        locks of the rows, but not the metadata locks of their tables.
+        """
+        found: set[int] = set()
+        for event in reversed(self.of(table)):
+            change = event.change
+            if not found and (change is None or change.version_id != version_id):
+                continue
+            if change is None:
+                break
+            found.add(change.version_id)
+            if event.begins_rows or change.renamed_from is not None or change.effect.kind is not EffectKind.NONE:
+                break
+        return frozenset(found)
 
     def since(self, mirror: Mirror) -> tuple[TableChange | None, list[SchemaEvent]]:
         """The last change at the position of a mirror, and the events after it."""

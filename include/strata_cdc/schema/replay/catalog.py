@@ -298,8 +298,9 @@ class Catalog:
         """Pairs are applied one after the other, but only the total is returned: a swap is two changes, not three."""
         touched: dict[TableName, TableDefinition | Unknown | None] = {}
         origin: dict[TableName, TableName] = {}
-        for old, new in change.pairs:
-            if self.temporary.rename(change.context, old, new):
+        hidden = _pairs_of_temporary(change)
+        for at, (old, new) in enumerate(change.pairs):
+            if self.temporary.rename(change.context, old, new) or at in hidden:
                 continue
             for name in (old, new):
                 touched.setdefault(name, self.get(name))
@@ -397,6 +398,21 @@ class Catalog:
             return False
         known = self.databases.get(database)
         return (known.coverage if known else self.coverage) is Coverage.COMPLETE
+
+
+def _pairs_of_temporary(change: RenameTables) -> set[int]:
+    """Indexes of the pairs that name a temporary table for certain: MariaDB has renamed a table of the same name after
+    it, which it had hidden. The log may have nothing else of it (`binlog_format = ROW`)."""
+    if change.if_exists or not change.context.flavour.is_mariadb():
+        return set()
+    found: set[int] = set()
+    names: set[TableName] = set()
+    for at, (old, new) in enumerate(change.pairs):
+        again = next((pair for pair in change.pairs[at + 1 :] if old in pair), None)
+        if old in names or (again is not None and again[0] == old):
+            found.add(at)
+            names = {*names - {old}, new}
+    return found
 
 
 def _entry(name: TableName, after: TableDefinition | Unknown | None, renamed_from: TableName | None) -> TableChange:
