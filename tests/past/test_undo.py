@@ -235,6 +235,34 @@ def test_a_dropped_table_is_made_again(world: UndoWorld) -> None:
     assert world.rows("t") == before
 
 
+def test_changes_of_a_dropped_table_are_counted(world: UndoWorld) -> None:
+    world.server.run_sql(f"{CREATE} {ROWS} CREATE TABLE o (id INT PRIMARY KEY)", "shop")
+    before = world.rows("t")
+    gtids = changed(world, "UPDATE t SET b = 0; INSERT INTO o VALUES (1)")
+    dropped = changed(world, "DROP TABLE t")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    assert dict(report.written) == {("shop.o", "DELETE"): 1}
+    assert "shop.t does not exist now: 3 changes of it are not in this script" in script
+    both = ChosenGtids.parse(f"{gtids.text},{dropped.text}")
+    script, _ = world.script(Choice(gtids=both))
+    world.execute(script)
+    assert world.rows("t") == before
+    assert world.rows("o") == []
+
+
+def test_tables_that_only_the_server_writes_are_skipped(world: UndoWorld) -> None:
+    if "mariadb" not in world.server.program("mysql"):
+        pytest.skip("MySQL has no such tables")
+    world.server.run_sql("CREATE TABLE v (id INT PRIMARY KEY, a INT) WITH SYSTEM VERSIONING; CREATE SEQUENCE s", "shop")
+    gtids = changed(world, "INSERT INTO v VALUES (1, 1); UPDATE v SET a = 2; DO NEXT VALUE FOR s")
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids))
+    assert not report.written
+    assert "WITH SYSTEM VERSIONING" in script
+    assert "a SEQUENCE" in script
+
+
 def test_a_table_that_was_made_anew_keeps_its_rows(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
     gtids = changed(world, "UPDATE t SET b = 0")
