@@ -4,6 +4,7 @@ life: rows that get other keys, columns and tables that get other names, TRUNCAT
 from __future__ import annotations
 
 from base64 import b64decode
+from decimal import Decimal
 from itertools import groupby, pairwise
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -206,10 +207,14 @@ def judge_diff(rows: PastRows, table: RandomTable, first: int, second: int) -> N
         "changed": sorted(
             (
                 key,
-                {after.columns[one]: (old[key][one], new[key][one]) for one in both if old[key][one] != new[key][one]},
+                {
+                    after.columns[one]: (old[key][one], new[key][one])
+                    for one in both
+                    if differs(old[key][one], new[key][one])
+                },
             )
             for key in set(old) & set(new)
-            if any(old[key][one] != new[key][one] for one in both)
+            if any(differs(old[key][one], new[key][one]) for one in both)
         ),
     }
     shown: dict[str, list[Any]] = {"removed": [], "added": [], "changed": []}
@@ -231,3 +236,10 @@ def judge_diff(rows: PastRows, table: RandomTable, first: int, second: int) -> N
         assert {kind: sorted(some, key=str) for kind, some in shown.items()} == {
             kind: sorted(some, key=str) for kind, some in wanted.items()
         }
+
+
+def differs(one: str | None, other: str | None) -> bool:
+    """Whether two values differ, whatever digits their types have."""
+    if one is not None and other is not None and "." in one and "." in other and ":" not in one:
+        return Decimal(one) != Decimal(other)
+    return one != other

@@ -112,7 +112,7 @@ def test_blame_names_the_change_or_the_ddl(world: PastWorld, capsys: pytest.Capt
     assert "no row has this key" in refused(capsys, "blame", "shop.u", "77")
     assert run(["row", "blame", "shop.u", "5"]) == 0
     shown = capsys.readouterr()
-    assert "DDL" in shown.out
+    assert "  ALTER TABLE t MODIFY cost DECIMAL(10, 4)\n    cost  3.0000\n" in shown.out
     assert shown.err == "shop.u as of transaction 13\n"
 
 

@@ -9,11 +9,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from strata_cdc.cli.options import SourceName
 from strata_cdc.cli.table_name import table_name
-from strata_cdc.cli.terminal import Terminal, say, say_exactly
+from strata_cdc.cli.terminal import say, say_exactly
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
@@ -161,19 +160,14 @@ def _show_history(lines: Iterable[HistoryLine]) -> None:
         for text in history_text(line, shows_number=number > 1):
             if text.strip():
                 say(text)
-    say(f"{counted(changes, 'change')}", err=True)
+    say(counted(changes, "change") if changes else "no change of such a row is known", err=True)
 
 
 def _show_blame(row: BlamedRow) -> None:
-    from strata_cdc.past.row_texts import cause_statement, cause_text, value_text
+    from strata_cdc.past.row_texts import blame_text
 
-    shown = Table(box=None)
-    for name in ("column", "value", "given by", "statement"):
-        shown.add_column(name)
-    for one in row.values:
-        value = value_text(one.value, row.definition.column(one.column))
-        shown.add_row(one.column, value, cause_text(one), cause_statement(one))
-    Terminal(markup=False, highlight=False).print(shown)
+    for text in blame_text(row):
+        say(text)
     say(f"{row.table} as of transaction {row.moment.seq:,}", err=True)
 
 

@@ -46,12 +46,12 @@ def texts_of_values(column: Column, values: pa.Array) -> list[str | None]:
         return [None if value is None else f"0x{value.hex()}" for value in values.to_pylist()]
     texts = [None if value is None else str(value) for value in JSON_VALUES[shown.kind](shown)(values)]
     if pa.types.is_timestamp(values.type) or pa.types.is_decimal(values.type) or shown.kind is TypeKind.TIME:
-        return [text and _without_zeros(text) for text in texts]
+        return [text and without_zeros(text) for text in texts]
     return texts
 
 
-def _without_zeros(text: str) -> str:
-    """Without zeros at the end of the fraction."""
+def without_zeros(text: str) -> str:
+    """The text of a number or a time without zeros at the end of its fraction."""
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

@@ -5,15 +5,17 @@ Not here: the rows at a moment (`table_at.py`), the changes between (`row_histor
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
 from strata_cdc.mirrors.layout import key_names
+from strata_cdc.past.key_texts import without_zeros
 from strata_cdc.past.rows_as_json import json_columns, json_rows_of
 from strata_cdc.schema.model.folding import fold_name
+from strata_cdc.schema.model.types import INTEGERS, TypeKind, parse_column_type
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.state import row_codes
 from strata_cdc.tables.verbatim import verbatim_names
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 Row = dict[str, Any]
-_AT_ONCE = 4096
+_AT_ONCE: Final = 4096
+_FRACTIONS: Final = INTEGERS | {TypeKind.DECIMAL, TypeKind.DATETIME, TypeKind.TIMESTAMP, TypeKind.TIME}
 
 
 class ColumnDifference(Struct, frozen=True):
@@ -119,14 +122,18 @@ def _codes(before: MomentRows, after: MomentRows, ids: Sequence[int]) -> tuple[I
 def _comparable(before: MomentRows, after: MomentRows, number: int) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """The values of a column at both moments, in one type."""
     (old, one), (new, other) = (_values(side, number) for side in (before, after))
-    if old.column_type == new.column_type and one.type == other.type and not _has_texts(before, old, after, new):
+    kinds = [parse_column_type(column.column_type).kind for column in (old, new)]
+    if kinds[0] is kinds[1] and one.type == other.type and not _has_texts(before, old, after, new):
         return one, other
-    texts = [
-        pa.chunked_array([[None if value is None else str(value) for value in json_columns(
-            side.rows, side.span.definition, [column.name])[0]]], pa.string())
-        for side, column in ((before, old), (after, new))
-    ]  # fmt: skip
-    return texts[0], texts[1]
+    # 1.5 of DECIMAL(8, 2) is 1.5 of DECIMAL(12, 4), and so are times with more digits.
+    has_fractions = _FRACTIONS.issuperset(kinds)
+    return _texts(before, old, has_fractions=has_fractions), _texts(after, new, has_fractions=has_fractions)
+
+
+def _texts(side: MomentRows, column: Column, *, has_fractions: bool) -> pa.ChunkedArray:
+    (values,) = json_columns(side.rows, side.span.definition, [column.name])
+    texts = [None if value is None else str(value) for value in values]
+    return pa.chunked_array([[text and without_zeros(text) for text in texts] if has_fractions else texts], pa.string())
 
 
 def _has_texts(before: MomentRows, old: Column, after: MomentRows, new: Column) -> bool:

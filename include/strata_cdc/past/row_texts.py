@@ -143,19 +143,32 @@ def unknown_text(line: UnknownChanges) -> str:
     return f"transactions {line.after + 1:,} to {line.until:,} are not known: {one_line(line.reason)}"
 
 
-def cause_text(one: Blame) -> str:
+def blame_text(row: BlamedRow) -> Iterator[str]:
+    """The lines of text for a row: each change or statement, and the values that it gave."""
+    together: dict[tuple[str, str], list[Blame]] = {}
+    for one in row.values:
+        together.setdefault((_cause_text(one), _cause_statement(one)), []).append(one)
+    for (cause, statement), values in together.items():
+        yield cause
+        if statement:
+            yield f"  {statement}"
+        for one in values:
+            yield f"    {one.column}  {value_text(one.value, row.definition.column(one.column))}"
+
+
+def _cause_text(one: Blame) -> str:
     """What gave a value: when, what, where."""
     if one.cause is None:
         found = "from before the changes begin"
     elif isinstance(one.cause, HistoryChange):
-        found = f"{one.cause.op.upper()}  {_time_shown(one.cause.committed_at)}  {_place(one.cause)}"
+        found = f"{_time_shown(one.cause.committed_at)}  {one.cause.op.upper()}  {_place(one.cause)}"
     else:
         event = one.cause.event
-        found = f"DDL  {_time_shown(event.committed_at)}  {_place_of_event(event)}"
-    return found if one.doubt is None else f"{found}  (or something else: {one_line(one.doubt)})"
+        found = f"{_time_shown(event.committed_at)}  DDL  {_place_of_event(event)}"
+    return found if one.doubt is None else f"{found}\n  or something else: {one_line(one.doubt)}"
 
 
-def cause_statement(one: Blame) -> str:
+def _cause_statement(one: Blame) -> str:
     """The statement that gave a value, or why its text is not known."""
     if one.cause is None:
         return ""
