@@ -208,6 +208,11 @@ def test_labels_in_another_order_are_the_same_value(world: UndoWorld) -> None:
     assert report.conflicts == []
     world.execute(script)
     assert world.rows("t") == [(1, "c,a", 1)]
+    world.publish()
+    script, report = world.script(Choice(gtids=gtids), Direction.REDO)
+    assert report.conflicts == []
+    world.execute(script)
+    assert world.rows("t") == [(1, "b,a", 1)]
 
 
 def test_a_truncate_is_taken_back(world: UndoWorld) -> None:
