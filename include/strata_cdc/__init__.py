@@ -107,3 +107,33 @@ def row_blame(
 
     with PastRows(load_settings(os.environ).source(source)) as rows:
         return list(blame_objects(rows.blame(TableName.of(table), [str(value) for value in key], at=at)))
+
+
+def row_diff(
+    table: str, key: Sequence[object] = (), *, since: str, until: str | None = None, source: str | None = None
+) -> list[dict[str, Any]]:
+    """What differs between the rows of a table at two moments.
+
+    Args:
+        table: `database.table`, as it is called at the second moment.
+        key: A value for each column of its key, for one row alone.
+        since: The first moment: a time (UTC unless it has a zone) or a GTID set.
+        until: The second moment; None: the last one that the table's mirror has reached.
+        source: As for `row_history`.
+
+    Returns:
+        The objects that `strata row diff --format jsonl` prints (docs/row.md).
+
+    Raises:
+        Usage: The key does not fit the table, or the table did not exist.
+        PastUnknownError: The table's rows at one of the moments are not known.
+        StrataError: The lake or the store does not answer, or is damaged.
+    """
+    from strata_cdc.config.settings import load_settings  # noqa: PLC0415  as above
+    from strata_cdc.past.row_texts import diff_objects  # noqa: PLC0415  as above
+    from strata_cdc.past.rows import PastRows  # noqa: PLC0415  as above
+    from strata_cdc.schema.model.definition import TableName  # noqa: PLC0415  as above
+
+    with PastRows(load_settings(os.environ).source(source)) as rows:
+        words = [str(value) for value in key]
+        return list(diff_objects(rows.diff(TableName.of(table), words, since=since, until=until)))

@@ -110,6 +110,7 @@ def test_blame_names_the_change_or_the_ddl(world: PastWorld, capsys: pytest.Capt
         ("id", 5, 6), ("name", None, 6), ("cost", "3.00", 4), ("n", 7, 5),
     ]  # fmt: skip
     assert "no row has this key" in refused(capsys, "blame", "shop.u", "77")
+    assert "is called shop.u since transaction 8" in refused(capsys, "blame", "shop.t", "5")
     assert run(["row", "blame", "shop.u", "5"]) == 0
     shown = capsys.readouterr()
     assert "  ALTER TABLE t MODIFY cost DECIMAL(10, 4)\n    cost  3.0000\n" in shown.out
@@ -350,6 +351,9 @@ def test_foreign_keys_that_cascade_without_row_events(world: PastWorld, capsys: 
 def test_python(world: PastWorld) -> None:
     world.server.run_sql(LIFE, "shop")
     world.publish()
+    world.update()
+    first = executed(world).rpartition("-")[0] + "-3"
+    assert [line["kind"] for line in strata_cdc.row_diff("shop.u", [5], since=first)] == ["tables", "added"]
     found = strata_cdc.row_history("shop.u", [5])
     assert [line["op"] for line in found if line["kind"] == "change"] == ["insert", *["update"] * 4]
     assert [line["value"] for line in strata_cdc.row_blame("shop.u", [5])] == [5, "it's", "3.0000", 8]

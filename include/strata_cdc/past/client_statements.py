@@ -47,6 +47,9 @@ class ClientStatements:
         self._walked: OrderedDict[tuple[str, int], dict[int, Texts]] = OrderedDict()
         """The statements of transactions: up to the row event that was needed first, or of all row events."""
 
+        self._newest: tuple[int, LandedSegment, TransactionRecord] | None = None
+        """The transaction that was looked up last."""
+
     def of(self, seq: int, gtid: str | None, binlog_file: str, binlog_pos: int) -> ClientStatement:
         """The statement of a change.
 
@@ -101,6 +104,14 @@ class ClientStatements:
         self, seq: int, binlog_file: str, binlog_pos: int
     ) -> tuple[LandedSegment, TransactionRecord] | None:
         """The transaction with an event. That of a prepared transaction comes before the statement that commits it."""
+        newest = self._newest
+        if newest is not None and newest[0] == seq and _has(newest[2], binlog_file, binlog_pos):
+            return newest[1:]
+        found = self._found(seq, binlog_file, binlog_pos)
+        self._newest = None if found is None else (seq, *found)
+        return found
+
+    def _found(self, seq: int, binlog_file: str, binlog_pos: int) -> tuple[LandedSegment, TransactionRecord] | None:
         found = self._stream.record_at(seq)
         if _has(found[1], binlog_file, binlog_pos):
             return found

@@ -229,17 +229,30 @@ class Timelines:
         until = self.tracked if until is None else until
         events, begins_unknown = self._events_of(table, until)
         if not any(one.event.change is not None for one in events):
-            raise Usage(
-                f"there was no such table up to transaction {until}",
-                source=self.source,
-                table=str(table),
-                remedy=f"`strata schema history --source {self.source}` shows when each table had which name.",
-            )
+            raise self._no_table(table, until)
         parts = self._parts(events, after, until)
         first = next((part for part in parts if not isinstance(part, UnknownChanges)), None)
         is_made = isinstance(first, TableEvent) and first.makes_table
         unlogged = self.events.unlogged(table)
         return TableTimeline(table, after, until, parts, begins_unknown or not is_made, unlogged)
+
+    def _no_table(self, table: TableName, until: int) -> Usage:
+        changes = [event.change for event in self.events.of(table) if event.behind <= until and event.change]
+        later = self._name_after(table, changes[-1].version_id) if changes else None
+        if later is not None:
+            seq = changes[-1].order[0]
+            return Usage(
+                f"the table is called {later} since transaction {seq}",
+                source=self.source,
+                table=str(table),
+                remedy="Name it so, or an earlier moment.",
+            )
+        return Usage(
+            f"there was no such table up to transaction {until}",
+            source=self.source,
+            table=str(table),
+            remedy=f"`strata schema history --source {self.source}` shows when each table had which name.",
+        )
 
     # The names that the table had ------------------------------------------------------------------
 
@@ -284,9 +297,17 @@ class Timelines:
         change = event.change
         if change is None or change.definition is not None or change.gap is not None:
             return False
-        return any(
-            entry.renamed_from == name and entry.name != name and entry.version_id == change.version_id
-            for entry in self._entries.values()
+        return self._name_after(name, change.version_id) is not None
+
+    def _name_after(self, name: TableName, version_id: int) -> TableName | None:
+        """The name that a version gave to the table of this name; None if it gave it none."""
+        return next(
+            (
+                entry.name
+                for entry in self._entries.values()
+                if entry.renamed_from == name and entry.name != name and entry.version_id == version_id
+            ),
+            None,
         )
 
     def _ids(self, name: TableName, version_id: int) -> tuple[int, ...]:
