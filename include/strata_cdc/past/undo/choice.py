@@ -176,6 +176,10 @@ class AnyOf(Struct, frozen=True):
         own = dict.fromkeys(name for reads in found for name in reads.own)
         return ReadFirst(tuple(own), tuple(dict.fromkeys(name for reads in found for name in reads.facts)))
 
+    def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
+        """See `ChangeFilter`."""
+        return any(one.may_want(rows, span) for one in self.filters if one.reads(span) is not None)
+
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
         """See `ChangeFilter`."""
         return reduce(pc.or_, (one.wanted(rows, span) for one in self.filters if one.reads(span) is not None))
@@ -189,6 +193,10 @@ class TransactionTimes(Struct, frozen=True):
     def reads(self, span: ChangeSpan) -> ReadFirst | None:  # noqa: ARG002  the protocol's
         """See `ChangeFilter`."""
         return ReadFirst(facts=("_gtid", "_committed_at"))
+
+    def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:  # noqa: ARG002  the protocol's
+        """See `ChangeFilter`."""
+        return True
 
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:  # noqa: ARG002  the protocol's
         """See `ChangeFilter`."""
@@ -216,6 +224,10 @@ class StatementFilter(Struct, frozen=True):
         """See `ChangeFilter`."""
         found = self.chosen.reads(span)
         return None if found is None else ReadFirst(found.own, (*found.facts, *_PLACE))
+
+    def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:
+        """See `ChangeFilter`."""
+        return self.chosen.may_want(rows, span)
 
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
         """See `ChangeFilter`. A statement that was not logged may be the one."""

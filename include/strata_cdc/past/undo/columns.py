@@ -62,7 +62,7 @@ class ColumnPath(Struct, frozen=True):
                 raise InexactError("it was NULL, and the column is NOT NULL now")
             return None
         if _keeps(self.then, self.now):
-            return value
+            return _in_order(value, self.now)
         if isinstance(value, Verbatim):
             raise InexactError(f"{self._types}, and a value that no column of the lake holds is not converted")
         return _there_and_back(value, self.then, self.now, self._types)
@@ -75,6 +75,7 @@ class ColumnPath(Struct, frozen=True):
         """
         for step in self.altered:
             if value is None or _keeps(step.before, step.after):
+                value = _in_order(value, step.after)
                 continue
             if isinstance(value, Verbatim) or step.effect is None or step.effect.reason:
                 raise InexactError(f"what an ALTER TABLE made of it is not known: {self._types}")
@@ -155,6 +156,14 @@ def _keeps(before: Column, after: Column) -> bool:
     # A label is written by its number of now, which its text finds.
     kinds = {parse_column_type(one.column_type).kind for one in (before, after)}
     return keeps_values(alike, after) or (len(kinds) == 1 and kinds <= LABELLED)
+
+
+def _in_order(value: Any, column: Column) -> Any:
+    """A SET's labels in the order of a column, as the server prints them."""
+    if not isinstance(value, str) or "," not in value or not column.column_type.startswith("set("):
+        return value
+    places = {label: at for at, label in enumerate(parse_column_type(column.column_type).labels)}
+    return ",".join(sorted(value.split(","), key=lambda label: places.get(label, len(places))))
 
 
 def _there_and_back(value: Any, then: Column, now: Column, types: str) -> Any:

@@ -95,6 +95,10 @@ class OfKeys:
         paths = self._paths(span)
         return None if paths is None else ReadFirst(tuple(path.then.name for path in paths), ("_missing", "_invalid"))
 
+    def may_want(self, rows: pa.Table, span: ChangeSpan) -> bool:  # noqa: ARG002  the protocol's
+        """See `ChangeFilter`."""
+        return True
+
     def wanted(self, rows: pa.Table, span: ChangeSpan) -> pa.Array:
         """See `ChangeFilter`."""
         paths, known = self._paths(span) or [], len(self._linked)

@@ -78,6 +78,10 @@ def script_lines(undo: ChangeScript) -> Iterator[str]:
         yield from header(undo.report)
         if not number and not made:
             return
+        yield comment(
+            "To run it: mysql < FILE. It is one transaction. If a row is not as expected, nothing is changed,"
+        )
+        yield comment("and the client fails.")
         yield from (f"{statement};" for statement in SESSION)
         for name, create in made:
             yield from (f"USE {quoted(name.database)};", f"{create};")
@@ -108,15 +112,10 @@ def header(report: UndoReport) -> Iterator[str]:
     yield comment(f"Later changes of the same rows are known up to transaction {report.known_until} of the stream.")
     for note in report.notes:
         yield comment(f"Note: {note}")
-    conflicts = [conflict_text(one) for one in report.conflicts]
+    conflicts = [conflict_text(one, report.direction) for one in report.conflicts]
     yield from _listed("Conflicts, which are not overwritten", conflicts, report.conflict_count)
     reasons = [f"{counted(count, 'change')} of {table}: {why}" for (table, why), count in report.skipped.items()]
     yield from _listed("Skipped", reasons[:LISTED], len(reasons))
-    if done:
-        yield comment(
-            "To run it: mysql < FILE. It is one transaction. If a row is not as expected, nothing is changed,"
-        )
-        yield comment("and the client fails.")
 
 
 def _listed(title: str, lines: list[str], count: int) -> Iterator[str]:
@@ -127,15 +126,16 @@ def _listed(title: str, lines: list[str], count: int) -> Iterator[str]:
             yield comment(f"  and {count - len(lines)} more: `--format jsonl` has all of them")
 
 
-def conflict_text(one: Conflicting) -> str:
+def conflict_text(one: Conflicting, direction: Direction = Direction.UNDO) -> str:
     """A conflict in one line, with both sides."""
     found = one.conflict
     where = f"{one.table}, {found.row}" if found.row else str(one.table)
     if found.column is None:
-        by = f": {found.by}" if found.by else ""
-        return f"{where}: {found.reason}{by}; this is about {found.origin}"
+        by = f", by {found.by}" if found.by else ""
+        return f"{where}, {found.origin}: {found.reason}{by}"
     by = str(found.by) if found.by else "something else"
-    return f"{where}: {found.origin} left {found.column} = {found.expected}, and {by} made it {found.found}"
+    did = "left" if direction is Direction.UNDO else "had before it"
+    return f"{where}: {found.origin} {did} {found.column} = {found.expected}, and {by} made it {found.found}"
 
 
 def comment(text: str) -> str:

@@ -86,6 +86,9 @@ def step_of(change: LoggedChange, table: NowTable, direction: Direction, columns
     expected, wanted = change.after, change.before
     if direction is Direction.REDO:
         expected, wanted = wanted, expected
+    if table.definition.versioned or table.definition.sequence:
+        kind = "a table WITH SYSTEM VERSIONING" if table.definition.versioned else "a SEQUENCE"
+        raise SkippedError(f"it is {kind}, whose rows only the server writes")
     if not (change.before or change.after):
         raise SkippedError("the table of now has none of its columns: it was dropped and made again")
     if change.op == "update":

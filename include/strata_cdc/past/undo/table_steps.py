@@ -120,6 +120,8 @@ class TableSteps:
         """`_seq` and `_row` of the chosen changes."""
         self.gtids = {event.gtid for event in self.removals if event.gtid}
         """The transactions that were found."""
+        self.lost_changes = 0
+        """How many changes are chosen of a table that is gone now."""
         self._readers: dict[tuple[int, int], VersionReader] = {}
         self._rows: TrackedRows | None = None
 
@@ -142,7 +144,7 @@ class TableSteps:
             StrataError: As `TableChanges.read`; `ConditionError` and `Usage` of the choice.
         """
         if self.now is None:
-            self._refuse_changes_of_no_table()
+            self._count_lost()
             return
         table, linked = self.table, LinkedKeys()
         needs_rows = self._find(table, linked)
@@ -245,13 +247,13 @@ class TableSteps:
             and self._choice.has_transaction(event.gtid, event.committed_at)
         )
 
-    def _refuse_changes_of_no_table(self) -> None:
+    def _count_lost(self) -> None:
         before = next((part.before for part in reversed(self.timeline.parts) if isinstance(part, TableEvent)), None)
         if before is None:
             return
         for part in self._changes.read(self.timeline, self._choice.filter(before, self._statements)):
             if isinstance(part, TableChangeBatch):
-                raise self._unknown("the table was dropped: take back the DROP TABLE, too")
+                self.lost_changes += part.changes.num_rows
 
     def _chosen(self, after: int = 0, until: int | None = None) -> Iterator[LoggedChange]:
         if self.now is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.past.client_statements import ClientStatements
@@ -173,7 +174,13 @@ class ChangeScript:
         for steps in self._tables:
             steps.survey()
         self.report.notes += refuse_missing(self._choice, self._tables, stream, published)
-        if not any(steps.orders or steps.removals for steps in self._tables):
+        self.report.notes += [
+            f"{steps.timeline.table} does not exist now: {counted(steps.lost_changes, 'change')} of it are not in this "
+            "script. Take back the DROP TABLE, too"
+            for steps in self._tables
+            if steps.lost_changes
+        ]
+        if not any(steps.orders or steps.removals or steps.lost_changes for steps in self._tables):
             raise Usage(
                 "no change is chosen",
                 source=self.report.source,
