@@ -7,6 +7,7 @@ from sqlglot import exp
 
 from strata_cdc.dialects.queries import aggregates, expressions, functions
 from strata_cdc.dialects.queries.query import PastQuery, TableReference
+from strata_cdc.dialects.queries.system_time import SystemTimeRange, WrittenMoment
 from strata_cdc.errors import QueryError
 from strata_cdc.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition
 
@@ -77,8 +78,8 @@ REFUSED = {
     "SELECT doc = '{}' FROM d.t": "not compared",
     "SELECT MIN(doc) FROM d.t": "not translated",
     "SELECT id FROM d.t LIMIT 1 + 1": "whole number|no query",
-    "SELECT id FROM d.t FOR SYSTEM_TIME ALL": "only FOR SYSTEM_TIME AS OF",
-    "SELECT id FROM d.t FOR SYSTEM_TIME BETWEEN '2024-01-01' AND '2024-02-01'": "only FOR SYSTEM_TIME AS OF",
+    "SELECT id FROM d.t FOR SYSTEM_TIME EVER": "FOR SYSTEM_TIME has AS OF, ALL, BETWEEN",
+    "SELECT id FROM d.t FOR SYSTEM_TIME BETWEEN '2024-01-01' TO '2024-02-01'": "has a moment, AND, and a second",
     "SELECT id FROM d.t FOR SYSTEM_TIME AS OF NOW()": "a literal",
     "SELECT CAST(weight AS DECIMAL(10, 2)) FROM d.t": "not translated",
     "SELECT ROUND(total, -1) FROM d.t": "at least 0",
@@ -135,6 +136,25 @@ def test_each_table_may_have_a_moment_before_or_after_its_alias() -> None:
         TableReference("d", "b", "u:1-3", at_gtid=True),
         TableReference("d", "c"),
     ]
+
+
+def test_versions_of_rows_may_be_named_before_or_after_an_alias() -> None:
+    query = PastQuery(
+        "SELECT 1 FROM d.a x FOR SYSTEM_TIME ALL JOIN d.b FOR SYSTEM_TIME BETWEEN '2024-01-01' AND GTID 'u:1-3' AS y "
+        "ON true JOIN d.c FOR SYSTEM_TIME FROM TIMESTAMP '2024-01-01' TO '2024-02-01' ON true"
+    )
+    first, second, last = WrittenMoment("2024-01-01"), WrittenMoment("u:1-3", is_gtid=True), WrittenMoment("2024-02-01")
+    assert query.references() == [
+        TableReference("d", "a", versions=SystemTimeRange()),
+        TableReference("d", "b", versions=SystemTimeRange(first, second)),
+        TableReference("d", "c", versions=SystemTimeRange(first, last, includes_end=False)),
+    ]
+
+
+def test_versions_have_their_columns_after_those_of_the_table() -> None:
+    every = [one.name for one in TABLE.columns]
+    assert translated("SELECT * FROM d.t FOR SYSTEM_TIME ALL") == [*every, "_valid_from", "_valid_to", "_gtid"]
+    assert translated("SELECT * FROM d.t FOR SYSTEM_TIME AS OF '2024-01-01'") == every
 
 
 WHOLE = (

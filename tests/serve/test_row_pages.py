@@ -133,9 +133,9 @@ def test_a_row_through_time(pages: tuple[httpx.Client, str]) -> None:
     form = row(pages, "people")
     assert "id At Show" in form
     shown = row(pages, "people", "1")
-    assert re.search(r"called 'Anna' UPDATE ", shown)
-    assert re.search(r"born 2000 DDL ", shown)
-    assert re.search(r"email \(sensitive\) UPDATE ", shown)
+    assert re.search(r"called 'Anna' \S+ \S+ UPDATE ", shown)
+    assert re.search(r"born 2000 \S+ \S+ DDL ", shown)
+    assert re.search(r"email \(sensitive\) \S+ \S+ UPDATE ", shown)
     assert "UPDATE people SET" not in shown, "the statement has a sensitive value"
     assert "ALTER TABLE people RENAME COLUMN name TO called" in shown
     assert shown.index("update") < shown.index("insert"), "the newest first"

@@ -15,9 +15,10 @@ from strata_cdc.dialects.queries.query import PastQuery
 from strata_cdc.errors import QueryError, one_line
 from strata_cdc.flavour import Vendor
 from strata_cdc.mirrors.data_files import names_of
-from strata_cdc.past.moment import PastMoment, find_moment, time_or_set
+from strata_cdc.past.moment import PastMoment, time_or_set
+from strata_cdc.past.query_moments import QueryMoments
+from strata_cdc.past.row_versions import row_versions
 from strata_cdc.past.table_at import PastTables
-from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.database import OnMissing, open_store
 from strata_cdc.tables.layout import column_name
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from strata_cdc.dialects.queries.query import AnswerColumn, TableReference, TranslatedQuery
     from strata_cdc.dialects.queries.values import Kind
     from strata_cdc.mirrors.table import Mirror
+    from strata_cdc.past.row_versions import VersionBounds
     from strata_cdc.schema.model.definition import TableDefinition
 
 _LITERALS: Final = {Vendor.MYSQL: "utf8mb4_0900_ai_ci", Vendor.MARIADB: "utf8mb4_uca1400_ai_ci"}
@@ -69,20 +71,14 @@ def answer(source: Source, statement: str, at: str | None = None) -> Answer:
     with PastTables(source.lake, source.name, engine) as tables:
         names = {reference: _name(reference, tables) for reference in query.references()}
         own = [name for reference, name in names.items() if reference.at is None]
+        written = QueryMoments(source.lake, source.name, engine)
         moment = None
         if at is not None:
-            moment = find_moment(source.lake, source.name, engine, time_or_set(at))
+            moment = written.find(time_or_set(at))
         elif own:
             moment = tables.newest(own)
-
-        def moment_of(reference: TableReference) -> PastMoment:
-            if reference.at is None and moment is not None:
-                return moment
-            text = reference.at or ""
-            point = parse_executed(text) if reference.at_gtid else time_or_set(text)
-            return find_moment(source.lake, source.name, engine, point)
-
-        moments = {reference: moment_of(reference) for reference in names}
+        moments = {reference: written.of(reference, moment) for reference in names}
+        bounds = {reference: written.bounds(reference, moments[reference]) for reference in names}
 
         def definition(reference: TableReference) -> TableDefinition:
             return tables.definition(names[reference], moments[reference])
@@ -92,10 +88,10 @@ def answer(source: Source, statement: str, at: str | None = None) -> Answer:
             connection_collation=_LITERALS[tables.vendor],
             folds_names=tables.folds_names,
         )
-        loaded = {}
-        for reference, (name, numbers) in translated.reads.items():
-            mirror = tables.rows(names[reference], moments[reference])
-            loaded[name] = _loaded(mirror, numbers)
+        loaded = {
+            name: _table(tables, names[reference], moments[reference], bounds[reference], numbers)
+            for reference, (name, numbers) in translated.reads.items()
+        }
         kinds = tuple(column.kind for column in translated.columns)
         return Answer(_run(translated, loaded), kinds, moment)
 
@@ -107,6 +103,14 @@ def _name(reference: TableReference, tables: PastTables) -> TableName:
         raise QueryError(f"{reference.table} has no database", remedy=f"Write shop.{reference.table}, for example.")
     name = TableName(reference.database, reference.table)
     return name.lower() if tables.folds_names else name
+
+
+def _table(
+    tables: PastTables, name: TableName, moment: PastMoment, bounds: VersionBounds | None, numbers: Sequence[int]
+) -> pa.Table:
+    if bounds is None:
+        return _loaded(tables.rows(name, moment), numbers)
+    return row_versions(tables.history(name, moment), bounds, numbers)
 
 
 def _loaded(mirror: Mirror, numbers: Sequence[int]) -> pa.Table:

@@ -6,7 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from strata_cdc.files.storage import Folder, read_file
+from strata_cdc.mirrors.histories.beginning import MADE
 from strata_cdc.mirrors.histories.kept_beginning import read_beginning
 from strata_cdc.mirrors.layout import mirror_url
 from strata_cdc.mirrors.log import LOG, read_snapshot, readable_versions, version_at
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableName
 
 _VERSION_DIGITS: Final = 20
-_MADE: Final = b'"operation":"CREATE TABLE AS SELECT"'
+_MADE: Final = f'"operation":"{MADE}"'.encode()
 _DIVERGED: Final = b'"strata.diverged":'
 
 
@@ -47,13 +50,15 @@ def copy_mirror(lake: str, scratch: Path, source: str, table: TableName, seq: in
     version = version_at(url, lambda at: at.seq <= seq)
     if version is None:
         return
+    kept = read_beginning(url)
     snapshot = read_snapshot(url, version) if version >= 0 else None
     if snapshot is not None and _has_files(snapshot):
         _copy_log(url, target, snapshot.version)
         _link_files(target, snapshot)
+        if kept is not None and kept.snapshot.position.seq <= seq:
+            _put(Folder.open(f"{url}/_strata"), "beginning.json", target / "_strata" / "beginning.json")
         return
     # A vacuum has deleted files of older states; it keeps those with which the history of rows begins.
-    kept = read_beginning(url)
     if kept is not None and kept.snapshot.position.seq <= seq and _has_files(kept.snapshot):
         _copy_beginning(url, target)
         _link_files(target, kept.snapshot)
@@ -92,10 +97,14 @@ def _copy_log(url: str, target: Path, version: int) -> None:
 
 
 def _copy_beginning(url: str, target: Path) -> None:
-    """The kept state as the first version of a log."""
+    """The kept state as the first version of a log, with which a history of the copy begins, too."""
     content = read_file(f"{url}/_strata/beginning.json") or b""
+    _, position, *actions = content.splitlines()
+    commit = msgspec.json.decode(position)
+    commit["commitInfo"]["operation"] = MADE
     (target / LOG).mkdir(parents=True)
-    (target / LOG / f"{0:0{_VERSION_DIGITS}d}.json").write_bytes(b"\n".join(content.splitlines()[1:]) + b"\n")
+    lines = b"\n".join([msgspec.json.encode(commit), *actions, b""])
+    (target / LOG / f"{0:0{_VERSION_DIGITS}d}.json").write_bytes(lines)
 
 
 def _paths(snapshot: LogSnapshot) -> list[str]:

@@ -21,12 +21,15 @@ from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.follow.follow import Follower
 from strata_cdc.mirrors.follow.published import Published
 from strata_cdc.mirrors.follow.schema_events import SchemaEvents
+from strata_cdc.mirrors.histories.history import history_of
 from strata_cdc.mirrors.lock import MirrorLocks
 from strata_cdc.mirrors.modes import Mode
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.past.moment import PastMoment
 from strata_cdc.past.scratch_mirrors import copy_mirror, wrong_since
 from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
+from strata_cdc.tables.lost import newest_commits
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 
     from strata_cdc.mirrors.follow.followed import MirrorProgress
     from strata_cdc.mirrors.follow.schema_events import Order
+    from strata_cdc.mirrors.histories.history import MirrorHistory
+    from strata_cdc.mirrors.position import MirrorPosition
     from strata_cdc.schema.history.versions import TrackedPosition
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
@@ -139,6 +144,26 @@ class PastTables(AbstractContextManager["PastTables"]):
             DamagedFileError: The lake has lost files of the mirror, or of the change table.
             LakeUnavailableError: The storage does not answer.
         """
+        return self._followed(name, moment)[0]
+
+    def history(self, name: TableName, moment: PastMoment) -> MirrorHistory:
+        """The versions of a table's rows up to a moment.
+
+        Raises:
+            PastUnknownError: The rows are not known at the moment; the message has the reason, and what to run.
+            Usage: No state of the mirror is left with which a history could begin.
+            DamagedFileError: The lake has lost files of the mirror, or of the change table.
+            LakeUnavailableError: The storage does not answer.
+        """
+        mirror, reached = self._followed(name, moment)
+        engine, source = self._engine, self._source
+        # DuckDB may run in another working directory.
+        lake = self._lake if "://" in self._lake else str(Path(self._lake).absolute())
+        commits = newest_commits(source, engine)
+        return history_of(lake, mirror, table_changes_of(engine, source), removals_of(engine, source), commits, reached)
+
+    def _followed(self, name: TableName, moment: PastMoment) -> tuple[Mirror, MirrorPosition]:
+        """A copy of the table's mirror at a moment, and its position there."""
         definition = self.definition(name, moment)
         wrong = wrong_since(self._lake, self._source, name, moment.seq)
         if wrong is not None:
@@ -149,14 +174,14 @@ class PastTables(AbstractContextManager["PastTables"]):
         )
         progress = follower.follow(name, (moment.seq + 1, _AFTER_ALL, _AFTER_ALL))
         why = progress.reason or progress.behind
-        mirror = progress.mirror
-        if why is None and (mirror is None or progress.reached is None or progress.reached.seq != moment.seq):
+        mirror, reached = progress.mirror, progress.reached
+        if why is None and (mirror is None or reached is None or reached.seq != moment.seq):
             why = "it has not been published up to there"
-        if why is not None or mirror is None:
+        if why is not None or mirror is None or reached is None:
             raise self._unknown(name, moment, why or "")
         if mirror.definition != definition:
             raise self._unknown(name, moment, "the schema history and the mirror disagree about its columns")
-        return mirror
+        return mirror, reached
 
     @cached_property
     def _published(self) -> Published:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlglot import exp
 
 from strata_cdc.dialects.queries.collations import collation_key
@@ -17,6 +18,12 @@ from strata_cdc.dialects.queries.parts import PARTS
 from strata_cdc.dialects.queries.scope import Relation
 from strata_cdc.dialects.queries.selects import SelectReader
 from strata_cdc.dialects.queries.statement_text import StatementText
+from strata_cdc.dialects.queries.system_time import (
+    VERSION_COLUMNS,
+    SystemTimeRange,
+    moment_of,
+    range_of,
+)
 from strata_cdc.errors import QueryError
 
 if TYPE_CHECKING:
@@ -39,6 +46,8 @@ class TableReference(Struct, frozen=True):
     """The text of its own moment; None: that of the statement."""
     at_gtid: bool = False
     """Whether the moment is a GTID set, and not a time."""
+    versions: SystemTimeRange | None = None
+    """Which versions of rows are meant; None: the rows at the moment."""
 
 
 class AnswerColumn(Struct, frozen=True):
@@ -59,14 +68,14 @@ class TranslatedQuery(Struct, frozen=True):
     columns: tuple[AnswerColumn, ...]
     reads: Mapping[TableReference, tuple[str, tuple[int, ...]]]
     """The name of each table in DuckDB, and the numbers of the columns that are read: column n of its definition is
-    called cn."""
+    called cn. With `versions`, the `VERSION_COLUMNS` follow the columns of the definition."""
 
 
 class PastQuery:
     """One query as it was written.
 
     Args:
-        text: A SELECT of MySQL's SQL; tables may have FOR SYSTEM_TIME AS OF.
+        text: A SELECT of MySQL's SQL; tables may have FOR SYSTEM_TIME.
 
     Raises:
         QueryError: It is not one.
@@ -115,9 +124,9 @@ class PastQuery:
         def table(node: exp.Table, alias: str) -> tuple[str, Relation]:
             reference = _reference(node)
             found = definition(reference)
-            aliases[alias], widths[alias] = reference, len(found.columns)
-            name = tables.setdefault(reference, f"t{len(tables)}")
-            return name, _relation(alias, node, reference, found)
+            relation = self._relation(alias, node, reference, found)
+            aliases[alias], widths[alias] = reference, len(relation.columns)
+            return tables.setdefault(reference, f"t{len(tables)}"), relation
 
         reader = SelectReader(self._text, table, connection_collation, folds_names=folds_names)
         made = reader.query(self._text.tree, None)
@@ -135,6 +144,37 @@ class PastQuery:
         reads = {reference: (name, tuple(sorted(read[reference]))) for reference, name in tables.items()}
         functions = {name: function for key in keys for name, function in key.functions().items()}
         return TranslatedQuery(made.sql, macros, functions, columns, reads)
+
+    def _relation(
+        self, alias: str, node: exp.Table, reference: TableReference, definition: TableDefinition
+    ) -> Relation:
+        columns = definition.columns
+        keys = {name.lower() for name in definition.primary_key}
+        relation = Relation(
+            alias,
+            node.alias_or_name,
+            None if node.alias else reference.database,
+            tuple((column.name, kind_of(column)) for column in columns),
+            key=frozenset(number for number, column in enumerate(columns) if column.name.lower() in keys),
+            visible=frozenset(
+                number for number, column in enumerate(columns) if not (column.hidden or column.invisible)
+            ),
+        )
+        return relation if reference.versions is None else self._with_versions(relation, node)
+
+    def _with_versions(self, relation: Relation, node: exp.Table) -> Relation:
+        """A relation with the columns of versions; several of its rows may have one key."""
+        for name, _ in VERSION_COLUMNS:
+            if relation.numbers(name):
+                raise self._text.error(f"the table has a column {name} of its own, so its versions have no such", node)
+        count = len(relation.columns)
+        added = range(count, count + len(VERSION_COLUMNS))
+        return replace(
+            relation,
+            columns=(*relation.columns, *VERSION_COLUMNS),
+            key=frozenset(),
+            visible=(relation.visible or frozenset()).union(added),
+        )
 
     def _names(self, columns: tuple[tuple[str | None, object], ...]) -> list[str]:
         """MySQL names what has no name by its text."""
@@ -166,21 +206,11 @@ def _shown(text: str) -> str:
 
 
 def _reference(node: exp.Table) -> TableReference:
-    version = node.args.get("version")
-    database = node.args.get("db")
-    at = None if version is None else version.expression.name
-    is_gtid = version is not None and version.this == "GTID"
-    return TableReference(database.name if database is not None else None, node.name, at, is_gtid)
-
-
-def _relation(alias: str, node: exp.Table, reference: TableReference, definition: TableDefinition) -> Relation:
-    columns = definition.columns
-    keys = {name.lower() for name in definition.primary_key}
-    return Relation(
-        alias,
-        node.alias_or_name,
-        None if node.alias else reference.database,
-        tuple((column.name, kind_of(column)) for column in columns),
-        key=frozenset(number for number, column in enumerate(columns) if column.name.lower() in keys),
-        visible=frozenset(number for number, column in enumerate(columns) if not (column.hidden or column.invisible)),
-    )
+    version, database = node.args.get("version"), node.args.get("db")
+    found = TableReference(database.name if database is not None else None, node.name)
+    if version is None:
+        return found
+    if version.args["kind"] != "AS OF":
+        return replace(found, versions=range_of(version))
+    at = moment_of(version)
+    return replace(found, at=at.text, at_gtid=at.is_gtid)

@@ -31,7 +31,7 @@ class MomentDialect(MySQL):
     """MySQL's SQL with FOR SYSTEM_TIME, as MariaDB and SQL:2011 have it, and AS OF GTID."""
 
     class Parser(MySQLParser):
-        """Reads `AS OF GTID '...'`: a GTID set is no expression of MySQL."""
+        """Reads `FOR SYSTEM_TIME`, whose moments may be GTID sets: these are no expressions of MySQL."""
 
         def _parse_table(self, *args: Any, **options: Any) -> exp.Expr | None:
             table = super()._parse_table(*args, **options)
@@ -43,13 +43,29 @@ class MomentDialect(MySQL):
         def _parse_version(self) -> exp.Version | None:
             if not self._match_text_seq("FOR", "SYSTEM_TIME"):
                 return None
-            if not self._match_text_seq("AS", "OF"):
-                self.raise_error("only FOR SYSTEM_TIME AS OF TIMESTAMP '...' and AS OF GTID '...' are read")
+            if self._match_text_seq("AS", "OF"):
+                return self._moment("AS OF")
+            if self._match_text_seq("ALL"):
+                return self.expression(exp.Version(this="VERSIONS", kind="ALL"))
+            for kind, word in (("BETWEEN", "AND"), ("FROM", "TO")):
+                if self._match_text_seq(kind):
+                    return self._range(kind, word)
+            self.raise_error("FOR SYSTEM_TIME has AS OF, ALL, BETWEEN ... AND, or FROM ... TO")
+            return None
+
+        def _range(self, kind: str, word: str) -> exp.Version:
+            begin = self._moment(kind)
+            if not self._match_text_seq(word):
+                self.raise_error(f"FOR SYSTEM_TIME {kind} has a moment, {word}, and a second moment")
+            bounds = exp.Tuple(expressions=[begin, self._moment(word)])
+            return self.expression(exp.Version(this="VERSIONS", kind=kind, expression=bounds))
+
+        def _moment(self, word: str) -> exp.Version:
             kind = "GTID" if self._match_text_seq("GTID") else "TIMESTAMP"
             if kind == "TIMESTAMP":
                 self._match_text_seq("TIMESTAMP")
             if not self._match(TokenType.STRING):
-                self.raise_error("a moment is a literal: AS OF TIMESTAMP '...' or AS OF GTID '...'")
+                self.raise_error(f"a moment is a literal: {word} TIMESTAMP '...' or {word} GTID '...'")
             literal = exp.Literal.string(self._prev.text)
             return self.expression(exp.Version(this=kind, kind="AS OF", expression=literal))
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.actions import LogSnapshot
     from strata_cdc.mirrors.position import MirrorPosition
 
-_MADE, _EMPTIED = "CREATE TABLE AS SELECT", "DELETE"
+MADE = "CREATE TABLE AS SELECT"
+"""The operation of the commit that makes a mirror."""
+_EMPTIED = "DELETE"
 _TAKES_ROWS = (_EMPTIED, "EXCHANGE PARTITION")
 
 
@@ -43,8 +45,8 @@ def beginning_of(mirror: Mirror) -> Beginning | None:
     first: LogSnapshot | None = None
     emptied: dict[int, MirrorPosition] = {}
     kept = read_beginning(mirror.url)
-    for operation, snapshot in states_since(mirror.url, _MADE.__eq__, mirror.snapshot.version):
-        if kept is not None and operation != _MADE and _is_whole(kept.snapshot, there):
+    for operation, snapshot in states_since(mirror.url, MADE.__eq__, mirror.snapshot.version):
+        if kept is not None and operation != MADE and _is_whole(kept.snapshot, there):
             first, emptied = kept.snapshot, dict(kept.emptied_at)
         # What was stored can only be older than the first of these states.
         kept = None

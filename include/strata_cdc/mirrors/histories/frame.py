@@ -1,17 +1,15 @@
 """The history of a table as a LazyFrame of polars, whose batches DuckDB computes.
-Not here: the history itself (`history.py`, `dialects/history.py`)."""
+Not here: the history itself (`history.py`, `dialects/history.py`), computing it (`computed.py`)."""
 
 from __future__ import annotations
 
-import tempfile
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import polars as pl
 import pyarrow as pa
 from polars.io.plugins import register_io_source
 
-from strata_cdc.errors import Usage
+from strata_cdc.mirrors.histories.computed import history_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,7 +37,7 @@ def frame_of(query: str, files: Mapping[str, ds.Dataset], schema: pa.Schema) -> 
     ) -> Iterator[pl.DataFrame]:
         wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
         left = count
-        for table in _tables(query, files, wanted, batch_rows or _BATCH_ROWS):
+        for table in history_batches(query, files, wanted, batch_rows or _BATCH_ROWS):
             frame = _shown(pl.DataFrame(table), predicate, left)
             yield frame
             left = None if left is None else left - len(frame)
@@ -49,26 +47,7 @@ def frame_of(query: str, files: Mapping[str, ds.Dataset], schema: pa.Schema) -> 
     return register_io_source(batches, schema=pl.DataFrame(schema.empty_table()).schema)
 
 
-def _tables(query: str, files: Mapping[str, ds.Dataset], wanted: pa.Schema, rows: int) -> Iterator[pa.Table]:
-    # Not in the working directory, where DuckDB otherwise puts what memory does not hold.
-    with duckdb.connect(config={"temp_directory": tempfile.gettempdir()}) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        for name, dataset in files.items():
-            connection.register(name, dataset)
-        try:
-            columns = ", ".join(map(_quoted, wanted.names))
-            for batch in connection.sql(query).project(columns).fetch_arrow_reader(rows):
-                yield pa.Table.from_batches([batch]).cast(wanted)
-        except duckdb.InvalidInputException as error:
-            raise Usage(str(error)) from error
-
-
 def _shown(rows: pl.DataFrame, predicate: pl.Expr | None, count: int | None) -> pl.DataFrame:
     """The rows that are requested, of one batch: first those for which the condition is true."""
     frame = rows if predicate is None else rows.filter(predicate)
     return frame if count is None else frame.head(count)
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'

@@ -86,6 +86,12 @@ class MirrorHistory(Struct, frozen=True):
         return self.begins_at.token(self.mirror.source, self.naming)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it begins with the statement that made the table, before which there were no rows."""
+        first = self.eras[0]
+        return first.effect.makes_table and first.begins == self.begins_at.seq
+
+    @property
     def position(self) -> Token:
         """The position up to which it has everything.
 
@@ -143,6 +149,12 @@ class MirrorHistory(Struct, frozen=True):
                 f"{error.name} is not installed",
                 remedy="Install the packages polars and duckdb, which this needs both.",
             ) from error
+        return frame_of(*self.computed())
+
+    def computed(self) -> tuple[str, dict[str, ds.Dataset], pa.Schema]:
+        """The query that computes it in DuckDB; by name, what the query reads besides the files that it names; and the
+        query's columns: those of the table in its order (a name of `VALIDITY` has an underscore more), and `VALIDITY`.
+        """
         source, _ = self._source(Dialect.DUCKDB, Through.FILES)
         datasets: dict[str, ds.Dataset] = {}
         if "://" in self.lake:
@@ -153,7 +165,15 @@ class MirrorHistory(Struct, frozen=True):
             source = replace(source, view=replace(source.view, relations=relations))
         shown = [column for column in source.view.columns if column.is_shown]
         schema = pa.schema([*((column.published, column.kind) for column in shown), *VALIDITY])
-        return frame_of(HistoryWriter(Dialect.DUCKDB, source).query().sql(Dialect.DUCKDB.value), datasets, schema)
+        return HistoryWriter(Dialect.DUCKDB, source).query().sql(Dialect.DUCKDB.value), datasets, schema
+
+    def places(self, number: int) -> tuple[ColumnSource, ...]:
+        """Where the changes of each version, and the first rows, have the values of a column of the table now, which is
+        given by its number."""
+        layout = self._layout()
+        base = self._base(layout)
+        branches = layout.branches({name: table.columns for name, table in self.tables.items()})
+        return tuple(branch.places[number] for branch in (*branches, *([] if base is None else [base])))
 
     # What views are made of ---------------------------------------------------------------------
 
@@ -295,6 +315,7 @@ def history_of(
     table_changes: Sequence[TableChange],
     removals: Sequence[RowRemoval],
     commits: Mapping[TableName, int] = _UNKNOWN,
+    reached: MirrorPosition | None = None,
 ) -> MirrorHistory:
     """The history of a mirror.
 
@@ -304,6 +325,7 @@ def history_of(
         table_changes: The source's history, in stream order.
         removals: The rows that DDL removed from its tables.
         commits: The newest commit of each change table that is known to have been made.
+        reached: The position up to which the mirror equals its table; None: what the lake has of it.
 
     Raises:
         Usage: No state is left with which it could begin, or the mirror's version is not in the store's history.
@@ -330,7 +352,8 @@ def history_of(
         name: open_changes(lake, mirror.source, name, commits.get(name)) for name in {span.name for span in life.eras}
     }
     tables = {name: table for name, table in outputs.items() if table is not None}
-    return _opened(lake, mirror, beginning, life, tables, table_changes, removals)
+    reached = position_now(lake, mirror) if reached is None else reached
+    return _opened(lake, mirror, beginning, reached, life, tables, table_changes, removals)
 
 
 def _life(mirror: Mirror, table_changes: Sequence[TableChange]) -> TableLifetime | None:
@@ -357,12 +380,13 @@ def _opened(
     lake: str,
     mirror: Mirror,
     beginning: Beginning,
+    reached: MirrorPosition,
     life: TableLifetime,
     tables: dict[TableName, OutputTable],
     table_changes: Sequence[TableChange],
     removals: Sequence[RowRemoval],
 ) -> MirrorHistory:
-    begins, reached = beginning.mirror.position, position_now(lake, mirror)
+    begins = beginning.mirror.position
     urls = {era.name: table_url(lake, mirror.source, era.name) for era in life.eras}
     gtids = {removal.seq: removal.gtid for removal in removals if life.was_called(removal.name, removal.seq)}
     emptied = [Moment(seq, gtids.get(seq), at.committed_at or None) for seq, at in beginning.emptied_at.items()]
