@@ -164,7 +164,7 @@ def test_what_takes_a_change_back(pages: tuple[httpx.Client, str], server: Mysql
     assert server.run_sql("SELECT * FROM shop.pairs").splitlines()[1:] == ["1\tx\t5"]
     people = {**params, "table": "people", "gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1"}
     for wrong in (people, {**params, "gtid": "x"}, {**params, "gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1"}):
-        assert pages[0].get("/undo", params=wrong).status_code == 400
+        assert pages[0].get("/undo", params=wrong).status_code in {400, 404}
     assert "what takes it back" not in pages[0].get("/row", params={**params, "table": "people", "key": "1"}).text
 
 
