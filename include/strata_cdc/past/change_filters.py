@@ -4,7 +4,7 @@ Not here: reading changes (`table_changes.py`), what a condition means (`dialect
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from strata_cdc.past.timeline import ChangeSpan
     from strata_cdc.position.port import Executed
     from strata_cdc.schema.model.definition import Column, TableDefinition
-
-_NO: Final = pa.scalar(value=False)
 
 
 class ReadFirst(Struct, frozen=True):
@@ -230,12 +228,12 @@ class ConditionFilter:
         """See `ChangeFilter`."""
         known = self._read(span)
         if known is None or not len(rows):
-            return pa.repeat(_NO, len(rows))
+            return _none_of(len(rows))
         images = rows[BEFORE].combine_chunks()
         missing, invalid = rows["_missing"].combine_chunks(), _keys(rows["_invalid"].combine_chunks())
         op = rows["_op"].combine_chunks()
         befores, afters = {}, {}
-        unknown_before = unknown_after = pa.repeat(_NO, len(rows))
+        unknown_before = unknown_after = _none_of(len(rows))
         for name, then in known.names.items():
             before = images.field(images.type.get_field_index(column_name(then)))
             lacks_before, lacks_after = _listed(missing, f"{BEFORE}.{then}"), _listed(missing, then)
@@ -298,8 +296,13 @@ def _known(condition: Condition, columns: Mapping[str, pa.Array], is_there: pa.A
     is_judged = pc.and_(is_there, pc.invert(is_unknown))
     chosen = pc.indices_nonzero(is_judged)
     found = condition.evaluate({name: values.take(chosen) for name, values in columns.items()})
-    holds = pa.repeat(_NO, len(is_there))
+    holds = _none_of(len(is_there))
     return pc.replace_with_mask(holds, is_judged, pc.fill_null(found, fill_value=False))
+
+
+def _none_of(count: int) -> pa.Array:
+    """False, so many times; Arrow's own way loads pandas."""
+    return pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(bytes((count + 7) // 8))], 0)
 
 
 def _any(*masks: pa.Array) -> pa.Array:
@@ -318,7 +321,7 @@ def _keys(maps: pa.Array) -> pa.Array:
 def _listed(lists: pa.Array, name: str) -> pa.Array:
     """Whether each row's list has a name."""
     if lists.null_count == len(lists):
-        return pa.repeat(_NO, len(lists))
+        return _none_of(len(lists))
     return pa.array([name in (row or ()) for row in lists.to_pylist()], pa.bool_())
 
 
