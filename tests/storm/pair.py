@@ -121,8 +121,9 @@ class Pair:
 
 
 def _kill(server: MariadbServer) -> None:
-    """Without the flush, an XA COMMIT may be in its binlog alone, and the server has it prepared for ever."""
-    server.run_sql("FLUSH ENGINE LOGS")
+    """Without the flush, an XA COMMIT may be in its binlog alone, and the server has it prepared for ever; so may the
+    row of a sequence."""
+    server.run_sql("FLUSH LOCAL ENGINE LOGS")
     server.kill()
 
 
