@@ -27,6 +27,12 @@ QUERIES = (
     "SELECT name, COUNT(*) FROM shop.t GROUP BY name",
     "SELECT * FROM shop.t",
 )
+VERSIONS = (
+    "SELECT * FROM shop.t FOR SYSTEM_TIME ALL WHERE id = 7777",
+    "SELECT COUNT(*) FROM shop.t FOR SYSTEM_TIME ALL",
+    "SELECT _gtid, COUNT(*) FROM shop.t FOR SYSTEM_TIME ALL GROUP BY _gtid",
+    "SELECT * FROM shop.t FOR SYSTEM_TIME ALL",
+)
 TABLE = TableName("shop", "t")
 BEFORE = "before all changes"
 ROUNDS = 4
@@ -58,6 +64,8 @@ def main(rows: int) -> None:
         for name, at in moments.items():
             for query in QUERIES:
                 show(f"{name} | {query}", partial(answer, world.readable, query, at))
+        for query in VERSIONS:
+            show(query, partial(answer, world.readable, query))
         questions: dict[str, Callable[[PastRows], object]] = {
             "history of a row": lambda rows: list(rows.history(TABLE, ["7777"])),
             "blame of a row": lambda rows: rows.blame(TABLE, ["7777"]),

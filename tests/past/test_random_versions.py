@@ -36,7 +36,7 @@ WIDER = {
     "name": ["VARCHAR(30)", "TEXT"],
     "price": ["DECIMAL(14, 4)", "DECIMAL(12, 2)"],
     "made": ["DATETIME(6)"],
-    "raw": ["VARBINARY(20)", "BLOB"],
+    "raw": ["VARBINARY(20)"],
 }
 """Types that have all values of those that the columns begin with."""
 QUERIES = (

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.histories.history import MirrorHistory
 
 _FROM, _TO, _GTID, _SEQ = "_valid_from", "_valid_to", "_valid_from_gtid", "_valid_from_seq"
+_FAILED: Final = "Invalid Input Error: "
+"""How DuckDB begins the message of an error that a query raises."""
 _BATCH_ROWS: Final = 1 << 17
 _BEFORE_ALL: Final = -1
 
@@ -110,8 +112,9 @@ def _computed(history: MirrorHistory, bounds: VersionBounds, own: Sequence[int])
     try:
         found = list(history_batches(query, files, wanted, _BATCH_ROWS, condition))
     except Usage as error:
+        why = error.message.removeprefix(_FAILED)
         raise QueryError(
-            f"not every value of the versions of {history.mirror.table} is known: {error.message}",
+            f"not every value of the versions of {history.mirror.table} is known: {why}",
             remedy="Leave the column out, or name a range without these versions.",
         ) from None
     names = [*(f"c{number}" for number in own), _FROM, _TO, _GTID, _SEQ]
