@@ -235,21 +235,32 @@ def counted(rows: Any) -> Counter[tuple[str, ...]]:
 
 def compare_ranges(world: PastWorld, life: Life, table: str, found: pa.Table) -> None:
     """BETWEEN and FROM give what filtering all versions gives, by times and by GTID sets."""
-    every = found.to_pylist()
+    every, clocks = found.to_pylist(), {moment.gtid: clock_of(world, moment) for moment in life.moments}
+    times = {*clocks.values(), *(row["_valid_from"] for row in every)}
     for _ in range(3):
-        first, last = sorted(life.random.choices(range(len(life.moments)), k=2))
-        begin, end = (clock_of(world, life.moments[at]) for at in (first, last))
-        ended = [row for row in every if row["_valid_to"] is None or row["_valid_to"] > begin]
+        begin, end = sorted(life.random.choices(sorted(times), k=2))
+        first, last = sorted(life.random.choices(list(clocks), k=2), key=clocks.__getitem__)
         texts = [one.replace(tzinfo=None).isoformat(" ", "microseconds") for one in (begin, end)]
-        sets = [life.moments[at].gtid for at in (first, last)]
         for clause, expected in (
-            (f"BETWEEN '{texts[0]}' AND '{texts[1]}'", [row for row in ended if row["_valid_from"] <= end]),
-            (f"FROM '{texts[0]}' TO '{texts[1]}'", [row for row in ended if row["_valid_from"] < end]),
-            (f"BETWEEN GTID '{sets[0]}' AND GTID '{sets[1]}'", [row for row in ended if row["_valid_from"] <= end]),
-            (f"FROM GTID '{sets[0]}' TO GTID '{sets[1]}'", [row for row in ended if row["_valid_from"] < end]),
+            (f"BETWEEN '{texts[0]}' AND '{texts[1]}'", valid_in(every, begin, end, includes_end=True)),
+            (f"FROM '{texts[0]}' TO '{texts[1]}'", valid_in(every, begin, end, includes_end=False)),
+            (
+                f"BETWEEN GTID '{first}' AND GTID '{last}'",
+                valid_in(every, clocks[first], clocks[last], includes_end=True),
+            ),
+            (
+                f"FROM GTID '{first}' TO GTID '{last}'",
+                valid_in(every, clocks[first], clocks[last], includes_end=False),
+            ),
         ):
             some = answer(world.readable, f"SELECT * FROM shop.{table} FOR SYSTEM_TIME {clause}").rows
             assert counted(map(dict.values, some.to_pylist())) == counted(map(dict.values, expected)), clause
+
+
+def valid_in(rows: list[dict[str, Any]], begin: datetime, end: datetime, *, includes_end: bool) -> list[dict[str, Any]]:
+    """The versions that are valid at some time of a range."""
+    ended = [row for row in rows if row["_valid_to"] is None or row["_valid_to"] > begin]
+    return [row for row in ended if row["_valid_from"] < end or (includes_end and row["_valid_from"] == end)]
 
 
 def compare_queries(world: PastWorld, life: Life, table: str, found: pa.Table) -> None:
