@@ -1,4 +1,4 @@
-"""How long `strata sql` and `strata row` take over a table as it was, with as many changes since as it has rows.
+"""How long `strata sql`, `strata row` and `strata undo` take with a table that has had as many changes as it has rows.
 
 Run it: `python -m bench.past [ROWS]` (default 1,000,000), with a real MySQL.
 """
@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING
 
 from strata_cdc.past.query import answer
 from strata_cdc.past.rows import PastRows
+from strata_cdc.past.undo.choice import Choice, ChosenGtids
+from strata_cdc.past.undo.script import script_lines
+from strata_cdc.past.undo.undo import ChangeScript
+from strata_cdc.position.executed import parse_executed
 from strata_cdc.schema.model.definition import TableName
 from tests.mysql_server import start_server
 from tests.past.past_world import PastWorld
@@ -36,6 +40,7 @@ VERSIONS = (
 TABLE = TableName("shop", "t")
 BEFORE = "before all changes"
 ROUNDS = 4
+UNDONE = 10_000
 PARTS = 4
 """The changes come in this many transactions."""
 
@@ -58,6 +63,9 @@ def main(rows: int) -> None:
             server.run_sql(f"UPDATE shop.t SET price = price + 1 WHERE id % {PARTS} = {part}")
             if part == PARTS // 2:
                 moments["between two updates of the mirror"] = server.run_sql(server.executed_sql).split("\n")[1]
+        before_accident = world.server.run_sql(server.executed_sql).split("\n")[1]
+        server.run_sql(f"UPDATE shop.t SET n = 0 WHERE id % {max(1, rows // UNDONE)} = 0")
+        accident = parse_executed(server.run_sql(server.executed_sql).split("\n")[1]) - parse_executed(before_accident)
         server.run_sql("ALTER TABLE shop.t RENAME COLUMN n TO number, ADD COLUMN more INT")
         world.publish()
         world.update()
@@ -74,12 +82,21 @@ def main(rows: int) -> None:
         }
         for name, question in questions.items():
             show(name, partial(ask, world, question))
+        choice = Choice((TABLE,), ChosenGtids.parse(str(accident)))
+        show(f"undo of a transaction with about {UNDONE:,} rows", partial(undo, world, choice))
 
 
 def ask(world: PastWorld, question: Callable[[PastRows], object]) -> None:
     """Opens the source and answers a question about its rows."""
     with PastRows(world.readable) as rows:
         question(rows)
+
+
+def undo(world: PastWorld, choice: Choice) -> None:
+    """Makes the script that takes changes back."""
+    with ChangeScript(world.readable, choice) as script:
+        for _ in script_lines(script):
+            pass
 
 
 def show(name: str, question: Callable[[], object]) -> None:
