@@ -1,10 +1,11 @@
-"""The examples that `--help` shows: each command has some, and each is a line that the command takes. And what shells
-complete."""
+"""The examples that `--help` shows: each command has some, and each is a line that the command takes. And what else is
+made of the commands: what shells complete, and the manual page."""
 
 from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,3 +69,23 @@ def completed(line: str) -> list[str]:
 )
 def test_a_shell_completes(line: str, words: list[str]) -> None:
     assert completed(line) == words
+
+
+def test_the_manual_page() -> None:
+    """Every command, option and example is in it, and no formatter has anything to complain about."""
+    page = subprocess.run([PROGRAM, "man"], capture_output=True, text=True, check=True).stdout
+    plain = page.replace("\\-", "-").replace("\\&", "").replace("\\e", "\\")
+    for name, command in COMMANDS.items():
+        assert f".SS strata {name}\n" in plain
+        for line in EXAMPLES[name]:
+            assert f"    {line}\n" in plain
+        for parameter in command.params:
+            assert parameter.opts[0] in plain or parameter.human_readable_name in plain
+    lines = page.splitlines()
+    assert lines[0].startswith(".TH STRATA 1 ")
+    macros = {line.split()[0] for line in lines if line.startswith(".")}
+    assert macros == {".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".I", ".nf", ".fi"}
+    assert not [line for line in lines if line.startswith("'")]
+    if shutil.which("groff"):
+        made = subprocess.run(["groff", "-man", "-ww", "-z"], input=page, capture_output=True, text=True, check=True)
+        assert made.stderr == ""

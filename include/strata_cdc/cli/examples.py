@@ -64,6 +64,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "reconcile": ("strata reconcile", "strata reconcile --table shop.orders --keys 10000"),
     "doctor": ("strata doctor", "strata doctor --source shop"),
     "upgrade": ("strata upgrade --dry-run", "strata upgrade"),
+    "man": ("strata man",),
     "version": ("strata version", "strata version --json"),
     "schema show": (
         "strata schema show --table shop.items",

@@ -58,6 +58,7 @@ COMMANDS = (
     "doctor",
     "upgrade",
     "version",
+    "man",
 )
 """In the order of the data's way; each is a module of this package with `register(app)`."""
 
