@@ -16,6 +16,7 @@ from typer.cli import get_docs_for_click
 
 from scripts.site.settings_reference import settings_reference
 from strata_cdc.cli.main import build_app
+from strata_cdc.errors import BadData, Permanent, StrataError, Transient, Usage
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -43,6 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "decisions/index.md", content=decisions()))
     files.append(File.generated(config, COMMANDS, content=commands()))
     files.append(File.generated(config, "settings-reference.md", content=settings_reference()))
+    files.append(File.generated(config, "errors.md", content=errors()))
     return files
 
 
@@ -89,6 +91,37 @@ def commands() -> str:
     text = get_docs_for_click(obj=app, ctx=typer.Context(app), name="strata", title="Commands")
     # Outside of code, MkDocs reads text in angle brackets as HTML.
     return re.sub(r"(`[^`]*`)|<(?=[A-Za-z])", lambda found: found[1] or "&lt;", text)
+
+
+def errors() -> str:
+    """All errors, from the code: by exit code, each with what it means."""
+    lines = [
+        "# Errors",
+        "",
+        "With `--json`, an error is one JSON object on stderr: `error` is a name of this page; `message` and `remedy` "
+        "are what a terminal shows; `source`, `table`, `gtid`, `file` and `offset` say where it is, as far as that is "
+        "known. Airflow's logs have the name in parentheses. [The runbook](runbook.md) has what to do in larger cases.",
+    ]
+    for kind, title in ((BadData, "Bad data"), (Usage, "Usage"), (Permanent, "Set up wrongly"), (Transient, "Not now")):
+        lines += [
+            "",
+            f"## {title}: exit code {kind.exit_code}",
+            "",
+            _meaning(kind),
+            "",
+            "| error | meaning |",
+            "|---|---|",
+        ]
+        lines += [f"| `{found.__name__}` | {_meaning(found)} |" for found in sorted(_below(kind), key=str)]
+    return "\n".join(lines) + "\n"
+
+
+def _below(kind: type[StrataError]) -> set[type[StrataError]]:
+    return {found for child in kind.__subclasses__() for found in (child, *_below(child))}
+
+
+def _meaning(kind: type[StrataError]) -> str:
+    return " ".join((kind.__doc__ or "").split())
 
 
 def decisions() -> str:

@@ -13,6 +13,7 @@ import pytest
 from strata_cdc.cli.main import COMMANDS
 from strata_cdc.config.groups import GroupSettings
 from strata_cdc.config.settings import FileSettings, SourceSettings
+from strata_cdc.errors import BadData, Permanent, Transient, Usage
 from tests.browser import open_browser
 from tests.docs.reader import REPOSITORY
 
@@ -58,6 +59,16 @@ def test_the_reference_has_every_setting(site: Path) -> None:
     for kind in (SourceSettings, GroupSettings, FileSettings):
         for name in kind.__struct_fields__:
             assert re.search(rf"<td><code>{name}</code></td>\s*<td>.+</td>\s*<td>.+</td>\s*<td>.+</td>", text), name
+
+
+def test_the_reference_has_every_error(site: Path) -> None:
+    text = (site / "errors.html").read_text()
+    kinds = [BadData, Usage, Permanent, Transient]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    own = {kind.__name__ for kind in kinds[4:] if kind.__module__ == "strata_cdc.errors"}
+    assert len(own) > 40
+    assert not {name for name in own if f"<code>{name}</code>" not in text}
 
 
 def test_programs_find_the_text_of_each_page(site: Path) -> None:
