@@ -156,7 +156,7 @@ SAID = [
     "line 1: store holds a password",
     "line 3: lake holds options or a key",
     "line 4: source is not a setting: do you mean sources? "
-    "(there are: lake, sources, store, store_connection, fresh_within_minutes, clock_bound, groups)",
+    "(there are: lake, sources, store, store_connection, rows_in_airflow, fresh_within_minutes, clock_bound, groups)",
     "line 7: sources.shop.connection is missing: the id of the connection to the server, a text",
     "line 8: sources.shop.connect is not a setting: do you mean connection? (there are: connection, store,",
     'line 9: sources.shop.tables is not a list of texts, as in ["shop.*"]',

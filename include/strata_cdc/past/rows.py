@@ -245,7 +245,8 @@ class PastRows(AbstractContextManager["PastRows"]):
                 "no definition of the table is known",
                 source=self._source.name,
                 table=str(timeline.table),
-                remedy=f"`strata schema gaps --source {self._source.name}` says since when, and what to run.",
+                remedy=f"`strata schema history --source {self._source.name}` says since when, and `strata snapshot "
+                f"--source {self._source.name}` reads the definitions of now.",
             )
         return found
 
@@ -273,7 +274,7 @@ class PastRows(AbstractContextManager["PastRows"]):
             f"no row has this key at transaction {moment.seq}",
             source=self._source.name,
             table=str(timeline.table),
-            remedy="`strata row history` shows the rows that had it, and what became of them.",
+            remedy="`strata row history TABLE KEY` shows the rows that had it, and what became of them.",
         )
 
     def _row(self, span: ChangeSpan, columns: KeyColumns, key: Key, moment: PastMoment) -> dict[str, Any] | None:

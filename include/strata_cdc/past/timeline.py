@@ -174,7 +174,7 @@ class TableTimeline(Struct, frozen=True):
                     f"changes after transaction {part.after} and up to {part.until} are not known: {part.reason}",
                     source=source,
                     table=str(part.name),
-                    remedy=f"`strata intervals --source {source}` shows what is not published, and `strata schema gaps "
+                    remedy=f"`strata intervals --source {source}` shows what is not published, and `strata status "
                     f"--source {source}` which definitions are not known.",
                 )
 

@@ -219,7 +219,7 @@ class _Pages:
             raise Usage(
                 "the page shows no rows here",
                 remedy="With `rows_in_airflow = true` at the top of the settings, it shows them to all who may see "
-                "plugins. `strata row` and `strata sql` show them to those who may read the lake.",
+                "plugins. The commands `row` and `sql` show them to those who may read the lake.",
             )
 
     def rows(

@@ -122,8 +122,8 @@ class Choice(Struct, frozen=True):
         if self.gtids is None and self.since is None:
             raise Usage(
                 "it is not clear which changes",
-                remedy="Name transactions (`--gtid`), or the time of the first one (`--from`). `strata row history` "
-                "shows the changes of a row with their GTIDs.",
+                remedy="Name transactions (`--gtid`), or the time of the first one (`--from`). `strata row history "
+                "TABLE KEY` shows the changes of a row with their GTIDs.",
             )
 
     def has_transaction(self, gtid: str | None, committed_at: int) -> bool:

@@ -184,7 +184,7 @@ class ChangeScript:
             raise Usage(
                 "no change is chosen",
                 source=self.report.source,
-                remedy="`strata row history` shows the changes of a row, with their transactions and times.",
+                remedy="`strata row history TABLE KEY` shows the changes of a row, with their transactions and times.",
             )
         self._tables = [steps for steps in self._tables if steps.orders or steps.removals]
         self.report.changes = sum(len(steps.orders) for steps in self._tables)
