@@ -26,7 +26,9 @@ START_SECONDS = 180
 RUN = "20231114T221320Z-20231114T221325Z-shop-rows-0f1e2d3c4b"
 START = 1_700_000_000 * SECOND
 TABLE = "source=shop&database=d&table=t"
-REFUSED = ("/run?dag_id=d&run_id=r", f"/airflow?source=shop&run={RUN}")
+ROWS = (f"/rows?{TABLE}", f"/row?{TABLE}", f"/undo?{TABLE}&gtid={A}:2")
+"""Off in Airflow, unless the settings turn them on."""
+REFUSED = ("/run?dag_id=d&run_id=r", f"/airflow?source=shop&run={RUN}", *ROWS)
 PATHS = (
     "/",
     "/tables?source=shop",
