@@ -146,24 +146,6 @@ def test_a_row_that_others_gave_another_key_is_found(world: UndoWorld) -> None:
     assert world.rows("t", "id, a") == [(1, "two"), (10, "one"), (3, "three")]
 
 
-def test_labels_that_changed_after_the_script_was_made(world: UndoWorld) -> None:
-    """Labels have other numbers then; the script has their texts."""
-    world.server.run_sql(
-        "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a', 'b', 'c', '1'), s SET('x', 'y', '2') CHARACTER SET latin1);"
-        "INSERT INTO t VALUES (1, 'a', 'x'), (2, 'b', 'x,y'), (3, '1', '2'), (4, NULL, '')",
-        "shop",
-    )
-    before = world.rows("t")
-    gtids = changed(world, "UPDATE t SET e = 'c', s = 'y'")
-    world.publish()
-    script, _ = world.script(Choice(gtids=gtids))
-    world.server.run_sql("ALTER TABLE t MODIFY e ENUM('b', 'a', 'c', '1'), MODIFY s SET('2', 'y', 'x')", "shop")
-    world.execute(script)
-    assert world.rows("t") == [
-        tuple(",".join(reversed(value.split(","))) if value == "x,y" else value for value in row) for row in before
-    ]
-
-
 def test_keys_that_were_swapped_come_back(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
     before = world.rows("t")

@@ -74,8 +74,7 @@ def literal(column: Column, value: Any) -> str:
         number = _number_of(kind, value)
         if number == 0 and kind.kind is TypeKind.ENUM:
             raise InexactError("it is the empty value of an ENUM (number 0), which a strict session does not store")
-        # By its text: if the labels change before the script is run, a number may be that of another label.
-        return _text(column, value) if value else str(number)
+        return str(number)
     return _text(column, value) if kind.kind in STRINGS else _LITERALS[kind.kind](kind, value)
 
 
@@ -94,11 +93,11 @@ def condition(column: Column, value: Any) -> str:
     if value is None:
         return f"{name} IS NULL"
     kind = parse_column_type(column.column_type)
-    if kind.kind in LABELLED and (isinstance(value, Verbatim) or not value):
-        # '' may be a label, and is what a value without labels is shown as.
+    if kind.kind in LABELLED:
+        # The number, because labels are compared by the collation.
         number = int(_verbatim(column, kind, value.text)) if isinstance(value, Verbatim) else _number_of(kind, value)
         return f"CAST({name} AS UNSIGNED) <=> {number}"
-    if kind.kind in STRINGS or kind.kind in LABELLED:
+    if kind.kind in STRINGS:
         return _same_text(column, value)
     if kind.kind is TypeKind.JSON and isinstance(value, str):
         # JSON itself compares 1.0 and 1 as equal.
@@ -272,4 +271,4 @@ _LITERALS: Final[dict[TypeKind, Callable[[ColumnType, Any], str]]] = {
     **dict.fromkeys(kinds_of(Family.FIXED_BYTES), _fixed),
     **dict.fromkeys(SPATIAL, _geometry),
 }
-"""How the values of each column type are written; ENUM and SET by their labels."""
+"""How the values of each column type are written; ENUM and SET by their numbers."""
