@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strata_cdc.cli.undo import redo
+from strata_cdc.cli.undo import command_of
 
 if TYPE_CHECKING:
     import typer
@@ -13,4 +13,5 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command()(redo)
+    help_ = "Prints SQL that makes changes again which were taken back; nothing is executed."
+    app.command("redo", help=help_)(command_of("redo"))

@@ -4,23 +4,20 @@ Not here: the answer (`past/query.py`), its text (`past/output.py`)."""
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import contextmanager
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.output_file import open_output
 from strata_cdc.cli.terminal import Terminal, say
 from strata_cdc.config.settings import load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import TextIO
 
     from strata_cdc.past.query import Answer
@@ -73,7 +70,7 @@ def sql(
     if format_ is AnswerFormat.PARQUET:
         _write_parquet(found, out)
         return
-    with _opened(out) as file:
+    with open_output(out) as file:
         _write(found, format_, file)
 
 
@@ -110,18 +107,6 @@ def _write_parquet(found: Answer, out: str) -> None:
         pq.write_table(found.rows, out)
     except OSError as error:
         raise Usage(f"the output cannot be written: {error}", file=out) from error
-
-
-@contextmanager
-def _opened(out: str) -> Iterator[TextIO]:
-    if out == "-":
-        yield sys.stdout
-        return
-    try:
-        with Path(out).open("w", encoding="utf-8", newline="") as file:
-            yield file
-    except OSError as error:
-        raise Usage(f"the output cannot be written: {error.strerror}", file=out) from error
 
 
 def register(app: typer.Typer) -> None:

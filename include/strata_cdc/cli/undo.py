@@ -1,19 +1,17 @@
-"""`strata undo` and `strata redo`: SQL that takes changes back, or makes them again. It is printed, never executed.
+"""`strata undo`: SQL that takes changes back, printed and never executed; `strata redo` has the same options.
 Not here: the statements (`past/undo/`)."""
 
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import contextmanager
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec.structs import replace
 
 from strata_cdc.cli.options import SourceName
+from strata_cdc.cli.output_file import open_output
 from strata_cdc.cli.table_name import table_name
 from strata_cdc.cli.terminal import say
 from strata_cdc.config.settings import load_settings
@@ -21,8 +19,7 @@ from strata_cdc.counted import counted
 from strata_cdc.errors import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import TextIO
+    from collections.abc import Callable, Iterator
 
     from strata_cdc.past.undo.choice import Choice
     from strata_cdc.past.undo.undo import ChangeScript
@@ -91,48 +88,28 @@ Form = Annotated[ScriptFormat, typer.Option("--format", help="What the statement
 Out = Annotated[str, typer.Option(help="A file for the script; - is standard output.")]
 
 
-def undo(  # noqa: PLR0913, PLR0917 - the options of the command
-    context: typer.Context,
-    source: SourceName = None,
-    gtid: Gtids = None,
-    since: Since = None,
-    until: Until = None,
-    table: OfTables = None,
-    where: Where = None,
-    key: Keys = None,
-    statement: Statement = None,
-    columns: OfColumns = SetColumns.CHANGED,
-    dry_run: DryRun = False,  # noqa: FBT002  an option
-    format_: Form = ScriptFormat.SQL,
-    out: Out = "-",
-) -> None:
-    """Prints SQL that takes changes back, for the tables as they are now; nothing is executed."""
-    from strata_cdc.past.undo.steps import Direction
+def command_of(direction: str) -> Callable[..., None]:
+    """The function of a command: `undo`, or `redo` with the same options."""
 
-    choice = replace(_choice(gtid, since, until, table, where, key), statement=statement)
-    _run(context, source, choice, Direction.UNDO, columns, format_, out, is_dry=dry_run)
+    def command(  # noqa: PLR0913, PLR0917  the options of the command
+        context: typer.Context,
+        source: SourceName = None,
+        gtid: Gtids = None,
+        since: Since = None,
+        until: Until = None,
+        table: OfTables = None,
+        where: Where = None,
+        key: Keys = None,
+        statement: Statement = None,
+        columns: OfColumns = SetColumns.CHANGED,
+        dry_run: DryRun = False,  # noqa: FBT002  an option
+        format_: Form = ScriptFormat.SQL,
+        out: Out = "-",
+    ) -> None:
+        choice = replace(_choice(gtid, since, until, table, where, key), statement=statement)
+        _run(context, source, choice, direction, columns, format_, out, is_dry=dry_run)
 
-
-def redo(  # noqa: PLR0913, PLR0917 - likewise
-    context: typer.Context,
-    source: SourceName = None,
-    gtid: Gtids = None,
-    since: Since = None,
-    until: Until = None,
-    table: OfTables = None,
-    where: Where = None,
-    key: Keys = None,
-    statement: Statement = None,
-    columns: OfColumns = SetColumns.CHANGED,
-    dry_run: DryRun = False,  # noqa: FBT002  likewise
-    format_: Form = ScriptFormat.SQL,
-    out: Out = "-",
-) -> None:
-    """Prints SQL that makes changes again which were taken back; nothing is executed."""
-    from strata_cdc.past.undo.steps import Direction
-
-    choice = replace(_choice(gtid, since, until, table, where, key), statement=statement)
-    _run(context, source, choice, Direction.REDO, columns, format_, out, is_dry=dry_run)
+    return command
 
 
 def _choice(
@@ -186,7 +163,7 @@ def _run(
     is_json = format_ is ScriptFormat.JSONL or context.obj["json"]
     with (
         ChangeScript(load_settings(os.environ).source(source), choice, Direction(direction), Columns(columns)) as made,
-        _opened(out) as file,
+        open_output(out) as file,
     ):
         if is_dry:
             file.writelines(f"{line}\n" for line in _counts(made, is_json=is_json))
@@ -219,18 +196,7 @@ def _summary(made: ChangeScript) -> None:
     say("; ".join((counted(sum(report.written.values()), "statement"), *left)), err=True)
 
 
-@contextmanager
-def _opened(out: str) -> Iterator[TextIO]:
-    if out == "-":
-        yield sys.stdout
-        return
-    try:
-        with Path(out).open("w", encoding="utf-8", newline="") as file:
-            yield file
-    except OSError as error:
-        raise Usage(f"the output cannot be written: {error.strerror}", file=out) from error
-
-
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command()(undo)
+    help_ = "Prints SQL that takes changes back, for the tables as they are now; nothing is executed."
+    app.command("undo", help=help_)(command_of("undo"))
