@@ -81,7 +81,7 @@ HistoryLine = HistoryChange | HistoryEvent | UnknownChanges
 
 
 class HistoryRequest(Struct, frozen=True):
-    """What is asked of the changes of a table."""
+    """What is requested of the changes of a table."""
 
     changes: TableChanges
     timeline: TableTimeline
@@ -91,39 +91,39 @@ class HistoryRequest(Struct, frozen=True):
     """Whether events of the table before the first change are wanted, too."""
 
 
-def history_of_key(asked: HistoryRequest, paths: RowPaths) -> Iterator[HistoryLine]:
+def history_of_key(request: HistoryRequest, paths: RowPaths) -> Iterator[HistoryLine]:
     """The changes of the rows that had a key, in order, with the events of their table from their first change on.
 
     Args:
-        asked: The changes.
+        request: The changes.
         paths: The rows.
 
     Raises:
         StrataError: As for `TableChanges.read`.
     """
-    rows = _Rows(asked, paths)
-    for part in asked.changes.read(asked.timeline, paths.filter):
+    rows = _Rows(request, paths)
+    for part in request.changes.read(request.timeline, paths.filter):
         if isinstance(part, TableEvent):
             yield from rows.take_event(part)
         elif isinstance(part, UnknownChanges):
             yield part
         else:
-            for some in part.pieces():
+            for some in part.chunks():
                 yield from rows.take_changes(some)
 
 
-def history_of_filter(asked: HistoryRequest, wanted: Any) -> Iterator[HistoryLine]:
+def history_of_filter(request: HistoryRequest, wanted: Any) -> Iterator[HistoryLine]:
     """The changes that a filter wants, in order, with the events of the table from the first of them on.
 
     Args:
-        asked: The changes.
+        request: The changes.
         wanted: The filter.
 
     Raises:
         StrataError: As for `TableChanges.read`.
     """
     has_begun = False
-    for part in asked.changes.read(asked.timeline, wanted):
+    for part in request.changes.read(request.timeline, wanted):
         if isinstance(part, TableEvent):
             if has_begun:
                 yield HistoryEvent(part)
@@ -132,9 +132,9 @@ def history_of_filter(asked: HistoryRequest, wanted: Any) -> Iterator[HistoryLin
         else:
             has_begun = True
             names = tuple(key_names(part.span.definition))
-            for some in part.pieces():
+            for some in part.chunks():
                 for line in _lines(some):
-                    yield line.made(asked, RowValues(), some, _key(line, names))
+                    yield line.made(request, RowValues(), some, _key(line, names))
 
 
 class _Row(Struct):
@@ -148,16 +148,16 @@ class _Row(Struct):
 class _Rows:
     """The rows of a key, as they are at one place of the stream."""
 
-    def __init__(self, asked: HistoryRequest, paths: RowPaths) -> None:
-        self._asked, self._paths = asked, paths
+    def __init__(self, request: HistoryRequest, paths: RowPaths) -> None:
+        self._request, self._paths = request, paths
         self._rows: dict[int, _Row] = {}
         self._held: list[HistoryEvent] = []
         """What happened while no row was there: it is shown if another row of the key follows."""
 
     def take_event(self, event: TableEvent) -> Iterator[HistoryLine]:
         """A statement on the table."""
-        is_shown = self._asked.all_events or any(row.is_there for row in self._rows.values())
-        if self._rows or self._asked.all_events:
+        is_shown = self._request.all_events or any(row.is_there for row in self._rows.values())
+        if self._rows or self._request.all_events:
             self._held.append(HistoryEvent(event, self._altered(event)))
         if is_shown:
             yield from self._held
@@ -176,7 +176,7 @@ class _Rows:
             row.is_there = line.op != "delete"
             yield from self._held
             self._held = []
-            yield line.made(self._asked, row.values, batch, _key(line, names), row.number, is_first=is_first)
+            yield line.made(self._request, row.values, batch, _key(line, names), row.number, is_first=is_first)
 
     def _altered(self, event: TableEvent) -> tuple[AlteredValue, ...]:
         """Takes all rows through an event; gives what it did to the newest of them, if that is there."""
@@ -217,15 +217,15 @@ class _Line(Struct, frozen=True):
     differences: dict[str, str]
     at: int
 
-    def statement(self, asked: HistoryRequest) -> ClientStatement:
+    def statement(self, request: HistoryRequest) -> ClientStatement:
         """The client's statement, if it is wanted."""
-        if asked.statements is None:
+        if request.statements is None:
             return ClientStatement()
-        return asked.statements.of(self.seq, self.gtid, self.binlog_file, self.binlog_pos)
+        return request.statements.of(self.seq, self.gtid, self.binlog_file, self.binlog_pos)
 
     def made(
         self,
-        asked: HistoryRequest,
+        request: HistoryRequest,
         values: RowValues,
         batch: TableChangeBatch,
         key: Image,
@@ -248,7 +248,7 @@ class _Line(Struct, frozen=True):
         return HistoryChange(
             self.op, self.seq, self.row, self.gtid, self.committed_at, self.binlog_file, self.binlog_pos, span,
             self.before, self.after, key, changed, number, is_first,
-            self.statement(asked),
+            self.statement(request),
         )  # fmt: skip
 
     def _changed(self, span: ChangeSpan, former: dict[int, KnownValue], values: RowValues) -> dict[str, ChangedValue]:

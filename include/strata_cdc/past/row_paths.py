@@ -177,8 +177,8 @@ def _walked(
     walk = _Walk(keys, (timeline.after, -1))
     for part in timeline.parts:
         if isinstance(part, ChangeSpan):
-            for piece in changes.looked_at(part, chosen):
-                for place, before, after in _moves(piece, part, columns):
+            for chunk in changes.looked_at(part, chosen):
+                for place, before, after in _moves(chunk, part, columns):
                     walk.take(place, before, after)
         elif isinstance(part, UnknownChanges):
             walk.doubt((part.until, _LAST_ROW))
@@ -192,19 +192,19 @@ def _may_bring_rows(event: TableEvent) -> bool:
     return effect is not None and (effect.brings_rows or effect.kind in {EffectKind.EXCHANGE, EffectKind.READ_AGAIN})
 
 
-def _moves(piece: pa.Table, span: ChangeSpan, columns: KeyColumns) -> Iterator[tuple[Place, Key | None, Key | None]]:
+def _moves(chunk: pa.Table, span: ChangeSpan, columns: KeyColumns) -> Iterator[tuple[Place, Key | None, Key | None]]:
     """The changes that begin, end or move a row: place, key before and key after."""
     names = [column_name(column.name) for column in columns.columns_in(span) or ()]
-    images = piece[BEFORE].combine_chunks()
+    images = chunk[BEFORE].combine_chunks()
     befores = [images.field(images.type.get_field_index(name)) for name in names]
-    afters = [pc.coalesce(piece[name].combine_chunks(), before) for name, before in zip(names, befores, strict=True)]
-    op = piece["_op"].combine_chunks()
+    afters = [pc.coalesce(chunk[name].combine_chunks(), before) for name, before in zip(names, befores, strict=True)]
+    op = chunk["_op"].combine_chunks()
     chosen = pc.not_equal(op, "update")
     for before, after in zip(befores, afters, strict=True):
         chosen = pc.or_(chosen, pc.fill_null(pc.not_equal(before, after), fill_value=False))
     at = pc.indices_nonzero(chosen)
     keys = [columns.texts(span, [one.take(at) for one in image]) for image in (befores, afters)]
-    places = zip(piece["_seq"].take(at).to_pylist(), piece["_row"].take(at).to_pylist(), strict=True)
+    places = zip(chunk["_seq"].take(at).to_pylist(), chunk["_row"].take(at).to_pylist(), strict=True)
     for place, kind, before, after in zip(places, op.take(at).to_pylist(), *keys, strict=True):
         yield place, None if kind == "insert" else before, None if kind == "delete" else after
 

@@ -125,14 +125,14 @@ class PastRows(AbstractContextManager["PastRows"]):
         """
         timeline = self._timeline(table, since, until)
         last = self._last(timeline)
-        asked = HistoryRequest(self._changes, timeline, self._statements if statements else None)
+        request = HistoryRequest(self._changes, timeline, self._statements if statements else None)
         if timeline.unlogged is not None:
             yield UnknownChanges(timeline.table, timeline.after, timeline.until, timeline.unlogged)
         if where is None:
             columns = key_columns_of(last)
-            yield from history_of_key(asked, row_paths(self._changes, timeline, columns, key_of_words(last, key)))
+            yield from history_of_key(request, row_paths(self._changes, timeline, columns, key_of_words(last, key)))
         else:
-            yield from history_of_filter(asked, ConditionFilter(where, last))
+            yield from history_of_filter(request, ConditionFilter(where, last))
 
     def key_columns(self, table: TableName, *, at: str | None = None) -> tuple[str, ...]:
         """The names of the columns that identify a row, in the order in which a key has their values.
@@ -171,8 +171,8 @@ class PastRows(AbstractContextManager["PastRows"]):
         if number is None:
             raise self._no_row(timeline, moment)
         alone = replace(paths, wanted=frozenset({number}))
-        asked = HistoryRequest(self._changes, timeline, all_events=True)
-        blame = RowBlame(history_of_key(asked, alone), timeline.unlogged)
+        request = HistoryRequest(self._changes, timeline, all_events=True)
+        blame = RowBlame(history_of_key(request, alone), timeline.unlogged)
         values = blame.values(last, lambda: self._row(last, columns, words, moment))
         if values is None:
             raise self._no_row(timeline, moment)

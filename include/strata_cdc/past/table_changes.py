@@ -53,7 +53,7 @@ class TableChangeBatch(Struct, frozen=True):
     `_row`, `_committed_at`, `_binlog_file`, `_binlog_pos`, `_schema_version`; `_missing` has the columns that a partial
     image lacks, `_invalid` the values that a column's type cannot express."""
 
-    def pieces(self, rows: int = 8192) -> Iterator[TableChangeBatch]:
+    def chunks(self, rows: int = 8192) -> Iterator[TableChangeBatch]:
         """The same in smaller batches, for callers that make Python's objects of them."""
         for begin in range(0, self.changes.num_rows, rows):
             yield TableChangeBatch(self.span, self.changes.slice(begin, rows))
@@ -122,14 +122,14 @@ class TableChanges:
         Raises:
             StrataError: As for `read`.
         """
-        for piece in self._pieces(span, wanted, only_first=False):
-            yield TableChangeBatch(span, piece)
+        for chunk in self._chunks(span, wanted, only_first=False):
+            yield TableChangeBatch(span, chunk)
 
     def looked_at(self, span: ChangeSpan, wanted: ChangeFilter) -> Iterator[pa.Table]:
         """As `of_span`, with the columns alone that the filter looks at, and `_op`, `_seq` and `_row`."""
-        yield from self._pieces(span, wanted, only_first=True)
+        yield from self._chunks(span, wanted, only_first=True)
 
-    def _pieces(self, span: ChangeSpan, wanted: ChangeFilter | None, *, only_first: bool) -> Iterator[pa.Table]:
+    def _chunks(self, span: ChangeSpan, wanted: ChangeFilter | None, *, only_first: bool) -> Iterator[pa.Table]:
         first = None if wanted is None else wanted.reads(span)
         if wanted is not None and first is None:
             return
@@ -153,9 +153,9 @@ class _WholeChanges(PublishedChanges):
         self._span, self._wanted, self._first, self._only_first = span, wanted, first, only_first
         range_ = VersionRange(span.after, span.until, span.version_id, span.definition)
         for batch in self.batches(range_):
-            for piece in chain([batch.changes], batch.rest()):
-                if piece.num_rows:
-                    yield _sorted(piece)
+            for chunk in chain([batch.changes], batch.rest()):
+                if chunk.num_rows:
+                    yield _sorted(chunk)
 
     def _read(self, part: Any, span: VersionRange) -> pa.Table:
         with lake_errors(f"{self._url}/{part.path}"):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.config.settings import Source
     from strata_cdc.mirrors.follow.published import Published
-    from strata_cdc.past.timeline import TableTimeline
+    from strata_cdc.past.timeline import TableEvent, TableTimeline
     from strata_cdc.past.undo.child_rows import ChildRow
     from strata_cdc.past.undo.choice import Choice
     from strata_cdc.schema.model.definition import TableName
@@ -196,12 +196,12 @@ class ChangeScript:
         removals = [(event.seq, steps, event) for steps in self._tables for event in steps.removals]
         windows = self._windows()
         for after, until in reversed(windows) if is_undo else windows:
-            found: list[tuple[tuple[int, int], TableSteps, object]] = []
+            chosen: list[tuple[tuple[int, int], TableSteps, LoggedChange | TableEvent]] = []
             for steps in self._tables:
-                found += [(order, steps, change) for order, change in steps.window(after, until)]
-            found += [((seq, 0), steps, event) for seq, steps, event in removals if after < seq <= until]
-            for _, steps, one in sorted(found, key=lambda item: item[0], reverse=is_undo):
-                yield from _outcomes_of(steps, one)
+                chosen += [(order, steps, change) for order, change in steps.window(after, until)]
+            chosen += [((seq, 0), steps, event) for seq, steps, event in removals if after < seq <= until]
+            for _, steps, change in sorted(chosen, key=lambda item: item[0], reverse=is_undo):
+                yield from _outcomes_of(steps, change)
 
     def _windows(self) -> list[tuple[int, int]]:
         """Parts of the stream with few chosen changes, each after one transaction and up to another, in order."""
@@ -232,5 +232,5 @@ def _timelines(timelines: Timelines, names: tuple[TableName, ...]) -> Iterator[T
             continue
 
 
-def _outcomes_of(steps: TableSteps, one: object) -> Iterable[Outcome]:
-    return [steps.outcome(one)] if isinstance(one, LoggedChange) else steps.removed_rows(one)  # type: ignore[arg-type]
+def _outcomes_of(steps: TableSteps, change: LoggedChange | TableEvent) -> Iterable[Outcome]:
+    return [steps.outcome(change)] if isinstance(change, LoggedChange) else steps.removed_rows(change)
