@@ -147,5 +147,10 @@ def test_a_command_that_prints_no_password(command: str, message: str) -> None:
     assert "secret " not in str(failed.value)
 
 
+def test_the_command_knows_for_which_server_it_is() -> None:
+    command = """sh -c 'echo "$STRATA_USER at $STRATA_HOST:$STRATA_PORT"'"""
+    assert printed_password(command, host="h", port="3306", user="u") == b"u at h:3306"
+
+
 def test_only_the_end_of_the_line_is_no_part_of_a_password() -> None:
     assert printed_password("printf ' a b \\r\\n'") == b" a b "

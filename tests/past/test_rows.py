@@ -12,10 +12,12 @@ import strata_cdc
 from strata_cdc.cli.main import run
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.landed import LandedStream
+from strata_cdc.past.undo.choice import Choice
 from strata_cdc.store.table_intervals import IntervalState, TableInterval, TableIntervalLedger
 from strata_cdc.tracking.track_schema import track_landed
 from tests.mariadb_server import PREFIXES, start_mariadb
 from tests.past.past_world import PastWorld
+from tests.past.undo_world import UndoWorld
 
 if TYPE_CHECKING:
     from tests.mysql_server import MysqlServer
@@ -474,3 +476,32 @@ def test_mariadb(
             lines[3]["seq"],
             lines[2]["seq"],
         ]
+
+
+def test_a_transaction_that_was_prepared_before_an_alter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On MariaDB, a restart keeps the locks of its rows, but not the metadata locks of its tables."""
+    with start_mariadb(tmp_path / "server", next(iter(PREFIXES))) as server:
+        server.run_sql("CREATE DATABASE shop")
+        (tmp_path / "world").mkdir()
+        world = with_settings(UndoWorld(server, tmp_path / "world", name="shop"), monkeypatch)
+        server.run_sql(
+            "CREATE TABLE t (id INT PRIMARY KEY, a INT, e ENUM('x', 'y')); INSERT INTO t VALUES (1, 1, 'x');"
+            "XA START 'held'; INSERT INTO t VALUES (2, 2, 'y'); UPDATE t SET e = 'y' WHERE id = 1; XA END 'held';"
+            "XA PREPARE 'held'",
+            "shop",
+        )
+        server.stop()
+        server.start_again()
+        server.run_sql("ALTER TABLE t MODIFY e ENUM('x', 'y', 'z'); INSERT INTO t VALUES (3, 3, 'z')", "shop")
+        begin = world.marked()
+        server.run_sql("XA COMMIT 'held'", "shop")
+        end = world.marked()
+        server.run_sql("UPDATE t SET a = 9 WHERE id = 1", "shop")
+        world.publish()
+        assert ops(asked(capsys, "history", "shop.t", "1")) == ["insert", "ALTER", "update", "update"]
+        assert ops(asked(capsys, "history", "shop.t", "2")) == ["insert"]
+        assert ops(asked(capsys, "history", "shop.t", "--where", "id = 2")) == ["insert"]
+        world.execute(world.script(Choice(gtids=world.between(begin, end)))[0])
+        assert world.rows("t") == [(1, 9, "x"), (3, 3, "z")]

@@ -151,7 +151,7 @@ class _WholeChanges(PublishedChanges):
     ) -> Iterator[pa.Table]:
         """The wanted changes of a range; with all columns, or with those alone that are read first."""
         self._span, self._wanted, self._first, self._only_first = span, wanted, first, only_first
-        range_ = VersionRange(span.after, span.until, span.version_id, span.definition)
+        range_ = VersionRange(span.after, span.until, span.version_id, span.definition, span.same_rows)
         for batch in self.batches(range_):
             for chunk in chain([batch.changes], batch.rest()):
                 if chunk.num_rows:
@@ -249,7 +249,7 @@ class _WholeChanges(PublishedChanges):
 
     def _refuse_others(self, found: pa.Table, span: VersionRange) -> None:
         """Rows of another version than the history has for their transaction would be skipped."""
-        others = pc.not_equal(found["_schema_version"], span.version_id)
+        others = pc.invert(pc.is_in(found["_schema_version"], pa.array([span.version_id, *span.same_rows])))
         if pc.any(others).as_py():
             row = found.filter(others).slice(0, 1)
             raise DamagedFileError(

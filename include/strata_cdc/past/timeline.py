@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from strata_cdc.errors import PastUnknownError, Usage
 from strata_cdc.landing.landed import LandedStream
@@ -41,6 +42,8 @@ class ChangeSpan(Struct, frozen=True):
     definition: TableDefinition
     ids: tuple[int, ...]
     """The ids of the definition's columns, in its order."""
+    same_rows: frozenset[int] = frozenset()
+    """Earlier versions that changes in the range may have, too (`SchemaEvents.same_rows`)."""
 
     @property
     def ids_by_name(self) -> dict[str, int]:
@@ -342,7 +345,8 @@ class Timelines:
         if change is None or change.definition is None:
             return None
         ids = self._ids(one.name, change.version_id) or (0,) * len(change.definition.columns)
-        return ChangeSpan(one.name, at, at, change.version_id, change.definition, ids)
+        same = self.events.same_rows(one.name, change.version_id)
+        return ChangeSpan(one.name, at, at, change.version_id, change.definition, ids, same)
 
     def _event(
         self, one: _NamedEvent, ddls: dict[int, str], before: ChangeSpan | None, after: ChangeSpan | None
@@ -381,7 +385,7 @@ class Timelines:
             reach = self.published.reach(span.name, after)
             known = min(reach.seq, until)
             if known > after:
-                yield ChangeSpan(span.name, after, known, span.version_id, span.definition, span.ids)
+                yield replace(span, after=after, until=known)
             if known == until:
                 return
             end = min(self.published.end_behind(known), until)

@@ -50,9 +50,12 @@ class ComparisonLedger:
             & (columns.database_name == comparison.database_name)
             & (columns.table_name == comparison.table_name)
         )
+        # Two comparisons of a table may end at the same time, and neither is to fail for that.
+        insert = table_comparison.insert().prefix_with("IGNORE", dialect="mysql")
+        insert = insert.prefix_with("OR IGNORE", dialect="sqlite")
         with writing(self._engine) as connection:
-            connection.execute(table_comparison.delete().where(of_table))
-            connection.execute(table_comparison.insert().values(asdict(comparison)))
+            connection.execute(insert.values(asdict(comparison)))
+            connection.execute(table_comparison.update().where(of_table).values(asdict(comparison)))
 
     def all(self, source: str) -> list[TableComparison]:
         """The comparisons of all tables, by name."""

@@ -200,7 +200,9 @@ def open_connection(address: ServerAddress, **options: Any) -> pymysql.Connectio
 
 
 def _password_of(address: ServerAddress) -> bytes:
-    return address.password.encode() if address.password_command is None else printed_password(address.password_command)
+    if address.password_command is None:
+        return address.password.encode()
+    return printed_password(address.password_command, host=address.host, port=str(address.port), user=address.user)
 
 
 def _client_of(address: ServerAddress) -> type[Client]:

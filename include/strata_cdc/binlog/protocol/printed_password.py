@@ -3,6 +3,7 @@ Not here: connections (`connection.py`)."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from pathlib import PurePath
@@ -15,8 +16,12 @@ _SECONDS: Final = 60.0
 _REMEDY: Final = "Run the command by hand, as the user and in the environment of this process."
 
 
-def printed_password(command: str) -> bytes:
+def printed_password(command: str, **about: str) -> bytes:
     """What a command prints, without the end of its line.
+
+    Args:
+        command: The program and its arguments.
+        about: What the command finds in its environment, each as `STRATA_NAME`: tokens are for one host and one user.
 
     No shell reads the command; its words are split as a shell does it. Neither its words, which may hold a secret, nor
     what it prints is in a message.
@@ -32,7 +37,8 @@ def printed_password(command: str) -> bytes:
         raise SettingsError("password_command is empty")
     program = f"password_command ({PurePath(words[0]).name})"
     try:
-        done = subprocess.run(words, capture_output=True, check=False, timeout=_SECONDS)  # noqa: S603  the settings' own
+        environment = {**os.environ, **{f"STRATA_{name.upper()}": text for name, text in about.items()}}
+        done = subprocess.run(words, capture_output=True, check=False, timeout=_SECONDS, env=environment)  # noqa: S603  the settings' own
     except OSError as error:
         raise SettingsError(f"{program} cannot be run: {error.strerror}", remedy=_REMEDY) from None
     except subprocess.TimeoutExpired:

@@ -31,6 +31,7 @@ from strata_cdc.schema.model.conversions import (
     is_padded,
     keeps_values,
     looks_alike,
+    other_labels,
     unknown_conversion,
 )
 from strata_cdc.schema.model.definition import Generated
@@ -281,7 +282,11 @@ class _Columns:
 
     def keeps(self, old: Column, new: Column, sql_mode: int) -> bool:
         """Whether all values stay."""
-        return old == new or (not is_padded(old, new, sql_mode) and keeps_values(self.without_null(old, new), new))
+        if old == new:
+            return True
+        if is_padded(old, new, sql_mode) or other_labels(old, new, sql_mode) is not None:
+            return False
+        return keeps_values(self.without_null(old, new), new)
 
     def without_null(self, old: Column, new: Column) -> Column:
         """The column as it was. In strict mode an ALTER is logged only if it has found no NULL in a column that is NOT
@@ -290,7 +295,7 @@ class _Columns:
         return replace(old, nullable=new.nullable) if is_checked else old
 
     def convert(self, old: Column, new: Column, sql_mode: int) -> None:
-        reason = unknown_conversion(old, new, sql_mode, self.time_zone)
+        reason = other_labels(old, new, sql_mode) or unknown_conversion(old, new, sql_mode, self.time_zone)
         if reason is not None:
             self.reasons.append(reason)
         else:

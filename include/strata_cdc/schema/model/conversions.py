@@ -5,15 +5,16 @@ Not here: the values (`tables/convert.py`, which has a function for each pair of
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.schema.model.charsets import CHARSETS, MANY_TO_ONE
 from strata_cdc.schema.model.time_zones import offset_of
-from strata_cdc.schema.model.types import ColumnType, Family, TypeKind, parse_column_type
+from strata_cdc.schema.model.types import LABELLED, ColumnType, Family, TypeKind, parse_column_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from strata_cdc.schema.model.definition import Column
 
@@ -99,6 +100,13 @@ _OF_SESSION: Final = frozenset(
 
 PAD_CHAR_TO_FULL_LENGTH: Final = 1 << 31
 TIME_TRUNCATE_FRACTIONAL: Final = 1 << 32
+STRICT_MODES: Final = 0x200000 | 0x400000
+"""STRICT_TRANS_TABLES and STRICT_ALL_TABLES."""
+_PLAIN_COLLATION: Final = re.compile(
+    r"(?:(?:ascii|latin1|utf8|utf8mb3|utf8mb4|ucs2|utf16|utf16le|utf32)_"
+    r"(?:general|unicode|unicode_520|0900_a[is]|uca1400_a[is])|latin1_swedish)(?:_nopad)?_c[is]"
+)
+"""Collations without the rules of a language for ASCII letters."""
 
 
 def keeps_values(before: Column, after: Column) -> bool:
@@ -130,6 +138,33 @@ def is_padded(before: Column, after: Column, sql_mode: int) -> bool:
         return False
     one, other = parse_column_type(before.column_type), parse_column_type(after.column_type)
     return one.kind is TypeKind.CHAR is not other.kind
+
+
+def other_labels(before: Column, after: Column, sql_mode: int) -> str | None:
+    """Why values of an ENUM or SET may have got other labels; None if they have the same, or if there are no labels.
+
+    The server looks a label up by the collation, and takes the first that is equal. Two labels of a type can be equal
+    only if the statement that made it ran without a strict mode (sql/sql_table.cc, `check_duplicates_in_interval`); the
+    statement that changes the labels checks them again.
+    """
+    if sql_mode & STRICT_MODES or parse_column_type(after.column_type).kind not in LABELLED:
+        return None
+    is_same = (before.column_type, before.collation) == (after.column_type, after.collation)
+    if is_same or not _may_be_equal(parse_column_type(after.column_type).labels, after.collation):
+        return None
+    return f"{after.name}: labels may be equal under {after.collation}, and then rows get the first of them"
+
+
+def _may_be_equal(labels: Sequence[str], collation: str | None) -> bool:
+    """Whether two labels may be equal under a collation: those of plain ASCII are where only their case differs, as far
+    as no language has rules of its own."""
+    # Only columns that no DDL and no server has given lack a collation.
+    if collation is None or collation == "binary" or collation.endswith("_bin"):
+        return False
+    is_plain = _PLAIN_COLLATION.fullmatch(collation) and all(
+        label.isascii() and label.isprintable() for label in labels
+    )
+    return not is_plain or len({label.lower() for label in labels}) < len(labels)
 
 
 def unknown_conversion(before: Column, after: Column, sql_mode: int = 0, time_zone: str | None = None) -> str | None:
