@@ -6,7 +6,7 @@ PYTHON := .venv/bin/python
 FLAVOUR ?= mysql
 export STRATA_FLAVOUR = $(FLAVOUR)
 SOURCES := include dags scripts demo bench tests
-EXTRAS := --extra airflow --extra spark --extra checks --extra sql
+EXTRAS := --extra compile --extra airflow --extra spark --extra checks --extra sql
 COMPILE := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes
 # Beside the other state, not in the system's folder for temporary files, which others clean.
 export PYTEST_DEBUG_TEMPROOT = $(CURDIR)/.strata/tests

@@ -1,21 +1,53 @@
-"""The part of the wheel that `pyproject.toml` cannot say: with linked kernels in it, it is a wheel for one platform.
+"""The part of the wheel that `pyproject.toml` cannot say: kernels are linked when it is built, and its name says so.
 Not here: everything else of the package (`pyproject.toml`), linking the kernels (`scripts/startup/link_kernels.py`)."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
+from platform import machine
 
 from setuptools import Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 
-LINKED = Path(__file__).parent / "include" / "strata_cdc" / "binlog" / "kernels" / "__pycache__"
+ROOT = Path(__file__).parent
+KERNELS = ROOT / "include" / "strata_cdc" / "binlog" / "kernels" / "__pycache__"
+LIBC = "manylinux_2_17"
+"""The library calls a handful of the C library's functions, all older than this one."""
 
 
 class StrataDistribution(Distribution):
-    """Pure Python, unless set-up has linked the kernels here: their library is in the wheel, too."""
+    """Pure Python, unless the kernels are linked."""
 
     def has_ext_modules(self) -> bool:
-        """Whether the wheel is for one platform."""
-        return any(LINKED.glob("linked_kernels-*.so"))
+        """Whether there is machine code in it."""
+        return any(KERNELS.glob("linked_kernels-*.so"))
 
 
-setup(distclass=StrataDistribution)
+class LinkedWheel(bdist_wheel):
+    """A wheel for one platform and any Python: its kernels are a shared library, and cffi calls it.
+
+    Where nothing can be linked (no compiler, no linker), it is a wheel for any platform, which needs Numba (the extra
+    `compile`).
+    """
+
+    def finalize_options(self) -> None:
+        """Links the kernels, unless set-up has."""
+        if importlib.util.find_spec("numba") is not None:
+            subprocess.run(
+                [sys.executable, "-m", "scripts.startup.link_kernels", "--missing"],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": str(ROOT / "include")},
+                check=True,
+            )
+        super().finalize_options()
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """The platform for which the kernels are linked."""
+        return super().get_tag() if self.root_is_pure else ("py3", "none", f"{LIBC}_{machine()}")
+
+
+setup(distclass=StrataDistribution, cmdclass={"bdist_wheel": LinkedWheel})

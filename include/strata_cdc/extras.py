@@ -14,6 +14,8 @@ _EXTRAS: Final = {
     "airflow": "airflow",
     "duckdb": "sql",
     "great_expectations": "checks",
+    "llvmlite": "compile",
+    "numba": "compile",
     "openlineage": "lineage",
     "pyspark": "spark",
     "redis": "cache",
@@ -29,7 +31,8 @@ def missing_extra(error: ImportError) -> MissingExtraError | None:
     extra = _EXTRAS.get(module)
     if extra is None:
         return None
-    return MissingExtraError(f"{module} is not installed", remedy=how_to_install(extra))
+    why = ", and this installation has no kernels for this processor" if extra == "compile" else ""
+    return MissingExtraError(f"{module} is not installed{why}", remedy=how_to_install(extra))
 
 
 def how_to_install(extra: str) -> str:

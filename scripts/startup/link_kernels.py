@@ -32,14 +32,18 @@ from scripts.startup.kernel_arguments import RECORDS, Argument, read_annotation
 from scripts.startup.numba_caches import delete_unreadable
 from strata_cdc.binlog.kernels import layout
 from strata_cdc.startup.linked import NAME, library_paths
+from strata_cdc.startup.processor import PORTABLE, processor_level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 STRATA = Path(__file__).parents[2] / "include" / "strata_cdc"
 
 _PROVIDED = ("memcpy", "memset", "memmove", "memcmp", "bcmp", "llvm.")
 """What machine code may call: the C library's functions, which every process has, and the compiler's own."""
+
+_MATHEMATICS = ("llvm.pow", "llvm.exp", "llvm.log", "llvm.sin", "llvm.cos")
+"""Of the compiler's own, those that become calls of libm, which not every process has."""
 
 _NEVER_CALLED = ("NRT_MemInfo_call_dtor", "NRT_Free")
 """Ends of arrays that own memory. Those of kernels do not: they are views of the caller's."""
@@ -48,6 +52,10 @@ _NUMBA = {"char *": types.voidptr, "int64_t": types.int64}
 
 _RESULTS = 4
 """Words for a kernel's results; before them, a word that Numba's calling convention writes to."""
+
+
+_LLVM_CARRYLESS = "pclmul"
+"""LLVM's name of `processor.CARRYLESS`."""
 
 
 class NotLinkedError(Exception):
@@ -180,12 +188,14 @@ def link(functions: list[tuple[LinkedFunction, Any]], library: Path) -> None:
     whole = llvm.parse_assembly(f"declare void @llvm.trap()\n{stubs}")
     for _, module in functions:
         whole.link_in(module)
-    foreign = {each.name for each in whole.functions if each.is_declaration and not each.name.startswith(_PROVIDED)}
+    called = {each.name for each in whole.functions if each.is_declaration}
+    foreign = {name for name in called if not name.startswith(_PROVIDED) or name.startswith(_MATHEMATICS)}
     if foreign:
         raise NotLinkedError(f"the kernels call {', '.join(sorted(foreign))}")
+    is_portable = processor_level() == PORTABLE
     machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        cpu=PORTABLE if is_portable else llvm.get_host_cpu_name(),
+        features=f"+{_LLVM_CARRYLESS}" if is_portable else llvm.get_host_cpu_features().flatten(),
         opt=3,
         reloc="pic",
         codemodel="default",
@@ -197,7 +207,9 @@ def link(functions: list[tuple[LinkedFunction, Any]], library: Path) -> None:
         objects = Path(folder, "kernels.o")
         objects.write_bytes(machine.emit_object(whole))
         unfinished = library.with_name(f"{library.name}.{os.getpid()}")
-        subprocess.run([linker, "-shared", "-o", unfinished, objects], check=True)
+        # Without the C library's start-up code the library asks for no version of it: any of the platform will do.
+        plain = ["-nostdlib"] if linker.endswith("cc") else []
+        subprocess.run([linker, "-shared", *plain, "-o", unfinished, objects], check=True)
         unfinished.replace(library)
 
 
@@ -262,13 +274,19 @@ def compile_entries() -> list[tuple[LinkedFunction, Any]]:
     return functions
 
 
-def main() -> int:
-    """Makes the library and its caller; prints a message if it is not possible, because everything works without it."""
+def main(arguments: Sequence[str]) -> int:
+    """Makes the library and its caller; prints a message if it is not possible, because everything works without it.
+
+    Args:
+        arguments: `--missing` keeps what is there for these sources.
+    """
     paths = library_paths()
     if paths is None:
         print("kernels are not linked: the processor's features cannot be read here; commands start a second later")
         return 0
     library, module = paths
+    if "--missing" in arguments and library.exists() and module.exists():
+        return 0
     for old in library.parent.rglob(f"{NAME}-*"):
         old.unlink()
     delete_unreadable(library.parent)
@@ -287,4 +305,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

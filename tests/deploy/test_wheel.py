@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from platform import machine
 from typing import TYPE_CHECKING
 
 import httpx
@@ -53,7 +54,8 @@ SHAPES = '[shapes.item]\n"shop.items" = ["id"]\n'
 
 def tracked() -> list[Path]:
     """The files of the package that git knows."""
-    command = ["git", "ls-files", "-z", "--", str(PACKAGE), "README.md", "LICENSE", "pyproject.toml", "setup.py"]
+    linking = ["pyproject.toml", "setup.py", "scripts/__init__.py", "scripts/startup"]
+    command = ["git", "ls-files", "-z", "--", str(PACKAGE), "README.md", "LICENSE", *linking]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     return [Path(name) for name in done.stdout.split("\0") if name]
 
@@ -111,7 +113,7 @@ def test_every_file_of_the_package_is_in_it(wheel: Path) -> None:
     linked = list((REPOSITORY / LINKED).glob("linked_kernels-*"))
     assert {f"{LINKED.relative_to('include')}/{path.name}" for path in linked} <= held
     assert linked, "set-up has linked no kernels"
-    assert "-any.whl" not in wheel.name, "machine code is for one platform"
+    assert wheel.name.endswith(f"-py3-none-manylinux_2_17_{machine()}.whl"), "for any Python of this platform"
 
 
 def test_its_commands_work_outside_of_the_repository(wheel: Path, server: MysqlServer, tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_its_commands_work_outside_of_the_repository(wheel: Path, server: MysqlS
 
 @pytest.mark.parametrize("versions", ["locked", "lowest"])
 def test_alone_with_what_it_needs(versions: str, wheel: Path, server: MysqlServer, tmp_path: Path) -> None:
-    """No extra is installed: no Airflow, no Spark, no Great Expectations."""
+    """No extra is installed: no Airflow, no Spark, no Great Expectations, no compiler of kernels."""
     python = tmp_path / "env" / "bin" / "python"
     uv("venv", "--python", sys.executable, str(tmp_path / "env"))
     chosen = ["--resolution", "lowest-direct"] if versions == "lowest" else ["-c", str(REPOSITORY / "requirements.txt")]
@@ -146,9 +148,17 @@ def test_alone_with_what_it_needs(versions: str, wheel: Path, server: MysqlServe
         "spark": ("run", "--engine", "spark", "--from", "2026-01-01"),
     }.items():
         (installed.home / "strata.toml").write_text(SETTINGS + ('checks = "checks"\n' if extra == "checks" else ""))
-        said = installed.run(*lacking, code=3, STRATA_CACHE_URL="redis://127.0.0.1:1")
-        assert f"strata-cdc[{extra}]" in said
-        assert said.count("\n") <= 12, "no traceback"
+        check_lacking(installed, extra, *lacking)
+    for kernels in python.parents[1].rglob("linked_kernels-*.so"):
+        kernels.unlink()
+    check_lacking(installed, "compile", "track")
+
+
+def check_lacking(installed: Installed, extra: str, *command: str) -> None:
+    """A command says which extra it needs, and no more than that."""
+    said = installed.run(*command, code=3, STRATA_CACHE_URL="redis://127.0.0.1:1")
+    assert f"strata-cdc[{extra}]" in said
+    assert said.count("\n") <= 12, "no traceback"
 
 
 def uv(*words: str) -> None:

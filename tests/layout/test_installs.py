@@ -16,7 +16,18 @@ COMMAND = re.compile(
     r"\b(?:pip3? +(?:install|download|wheel)|pipx +(?:install|run|inject)|uvx|uv +(?:add|tool +(?:install|run))"
     r"|npx|npm +(?:install|i)|gem +install|conda +install|poetry +add|cargo +install|go +install)(?: +|$)([^`;&|)\n]*)"
 )
-WITH_VALUE = {"-r", "-c", "-e", "--python", "--constraint", "--build-constraints", "--no-binary", "--target", "--with"}
+WITH_VALUE = {
+    "-r",
+    "-c",
+    "-e",
+    "--python",
+    "--constraint",
+    "--build-constraints",
+    "--no-binary",
+    "--target",
+    "--with",
+    "-w",
+}
 TEXTS = [
     name
     for name in FILES
@@ -43,6 +54,8 @@ def packages(text: str) -> list[str]:
             words = shlex.split(command, comments=True)
         except ValueError:
             words = command.split()
+        if "--from" in words:  # what follows is a command of that package
+            words = words[words.index("--from") + 1 :][:1]
         is_value = False
         for word in words:
             is_fetched = not is_value and not word.startswith(("-", ".", "/", "$"))
@@ -59,6 +72,7 @@ def packages(text: str) -> list[str]:
         ("RUN uv pip install --system --build-constraints a.txt -e . \\\n  && x", []),
         ("pip install -r requirements.txt \\\n redis==8.1.0", ["redis==8.1.0"]),
         ("`uvx strata`, `pipx install strata`", ["strata", "strata"]),
+        ("uvx --from ./dist/a.whl strata demo; uvx --from strata-cdc strata demo", ["strata-cdc"]),
         ("a pip installation has none", []),
     ],
 )

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import platform
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strata_cdc.startup import processor
-from strata_cdc.startup.processor import has_checked_bounds, is_plain_python, processor_features
+from strata_cdc.startup.processor import has_checked_bounds, is_plain_python, processor_level
 from strata_cdc.startup.switch import QuickStart, is_on
 
 if TYPE_CHECKING:
@@ -24,15 +23,15 @@ NAME = "linked_kernels"
 def library_paths() -> tuple[Path, Path] | None:
     """Where the library for these sources and this processor belongs, and the Python module that calls it.
 
-    None where the processor's features cannot be read: machine code from another processor may not run on this one.
+    None where the processor's features cannot be read.
     """
-    features = processor_features()
-    if not features:
+    level = processor_level()
+    if level is None:
         return None
-    stamp = hashlib.sha256(" ".join([platform.machine(), sys.platform, *sorted(features)]).encode())
+    stamp = hashlib.sha256(f"{sys.platform} {level}".encode())
     for source in [*sorted(_FOLDER.glob("*.py")), Path(processor.__file__)]:
         stamp.update(source.read_bytes())
-    stem = f"{NAME}-{stamp.hexdigest()[:16]}"
+    stem = f"{NAME}-{level}-{stamp.hexdigest()[:16]}"
     return _FOLDER / "__pycache__" / f"{stem}.so", _FOLDER / "__pycache__" / f"{stem}.py"
 
 

@@ -3,13 +3,28 @@ Not here: anything that needs Numba to be imported."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 _CPUINFO = Path("/proc/cpuinfo")
 _FEATURE_LINES = ("flags", "Features")
 """On x86 and on ARM."""
+
+PORTABLE: Final = "x86-64-v3"
+"""A level of the x86-64 psABI that compilers know by this name; with CARRYLESS, linked kernels need no more."""
+CARRYLESS: Final = "pclmulqdq"
+_PORTABLE_FEATURES: Final = frozenset(
+    {
+        *("cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2"),
+        *("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"),
+        CARRYLESS,
+    }
+)
+"""Names of /proc/cpuinfo for what x86-64-v3 adds to x86-64; servers have it since 2013 (Intel) and 2015 (AMD)."""
 
 
 def is_plain_python() -> bool:
@@ -38,3 +53,16 @@ def processor_features() -> frozenset[str]:
     except OSError:
         pass
     return frozenset()
+
+
+def processor_level() -> str | None:
+    """What machine code is made for: the same on all processors that can run the same linked kernels.
+
+    None where the features cannot be read: machine code from another processor may not run on this one.
+    """
+    features = processor_features()
+    if not features:
+        return None
+    if platform.machine() == "x86_64" and features >= _PORTABLE_FEATURES:
+        return PORTABLE
+    return f"{platform.machine()}-{hashlib.sha256(' '.join(sorted(features)).encode()).hexdigest()[:8]}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.startup.processor import is_plain_python, processor_features
+from strata_cdc.startup.processor import CARRYLESS, is_plain_python, processor_features
 
 if TYPE_CHECKING:
     from strata_cdc.binlog.kernels.arrays import Word
 
-HAS_CARRYLESS: Final[bool] = "pclmulqdq" in processor_features() and not is_plain_python()
+HAS_CARRYLESS: Final[bool] = CARRYLESS in processor_features() and not is_plain_python()
 """Whether `carryless` is one instruction. Machine code is stored per processor, so it may rely on this."""
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from strata_cdc.binlog.kernels.decimals import power_of_ten
 from strata_cdc.binlog.kernels.jit import kernel
 from strata_cdc.binlog.kernels.layout import ABSENT_CELL
 from strata_cdc.binlog.kernels.numbers import big_endian, little_endian
@@ -233,7 +234,7 @@ def gather_hires_datetimes(buf: Bytes, base: Int, cells: Cells, digits: Int, out
     `digits` digits (1 to 6) after the second."""
     found = np.int64(0)
     size = np.int64(6 + (digits > 2) + (digits > 5))
-    unit = np.int64(10) ** digits
+    unit = power_of_ten(digits)
     for i in range(cells.shape[0]):
         out[i] = 0
         if cells[i] > ABSENT_CELL:
@@ -254,7 +255,7 @@ def gather_hires_datetimes(buf: Bytes, base: Int, cells: Cells, digits: Int, out
 def gather_hires_timestamps(buf: Bytes, base: Int, cells: Cells, digits: Int, out: Ints, bad: Bytes) -> Int:
     """TIMESTAMP(digits) of MariaDB 5.3, 5 to 7 bytes: seconds since 1970 UTC, then `digits` digits (1 to 6)."""
     found = np.int64(0)
-    unit = np.int64(10) ** digits
+    unit = power_of_ten(digits)
     for i in range(cells.shape[0]):
         out[i] = 0
         if cells[i] > ABSENT_CELL:
@@ -275,7 +276,7 @@ def gather_hires_times(buf: Bytes, base: Int, cells: Cells, digits: Int, out: In
     second."""
     found = np.int64(0)
     size = np.int64(4 + (digits > 2) + (digits > 5))
-    unit = np.int64(10) ** digits
+    unit = power_of_ten(digits)
     zero = (MOST_HOURS + 1) * 3600 * unit
     for i in range(cells.shape[0]):
         out[i] = 0
