@@ -123,6 +123,21 @@ def test_tables_that_nobody_knows_are_refused_and_the_others_go_on():
     assert [row["_row"] for row in rows] == [66, 67, 68]
 
 
+def test_a_refused_table_is_looked_up_once_for_all_transactions_for_which_that_holds():
+    path = RECORDED / "many_rows.binlog"
+    versions, asked = Versions({}, unknown=None), []
+
+    def look_up(table: TableName, seq: int):
+        asked.append(table)
+        return versions(table, seq)
+
+    with open_binlog(path) as binlog:
+        records = records_of(binlog, 1 << 30)
+        plan = plan_slices(records, look_up, source="s", segment=str(path), lasts=lambda _table, _seq: 1 << 60)
+    assert sum(refusal.rows for refusal in plan.refused) == 319
+    assert len(asked) == len(set(asked)) == 2
+
+
 def test_definitions_of_maps_are_physical():
     path = RECORDED / "every_type.binlog"
     with open_binlog(path) as binlog:

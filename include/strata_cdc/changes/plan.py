@@ -195,7 +195,8 @@ def plan_slices(
 class _Known(Struct, frozen=True):
     """The version of a table for some transactions."""
 
-    table: SliceTable
+    table: SliceTable | None
+    """None if it is refused."""
     first: int
     """Ordinals of the first and the last of these transactions."""
     last: int
@@ -294,27 +295,28 @@ class _Planner(Struct):
     def _find(self, name: TableName, record: TransactionRecord) -> SliceTable | None:
         seq = record.prepared_seq if isinstance(record, CommittedRecord) else record.seq
         known = self.known.get(name)
-        if known is not None and known.first <= seq <= known.last:
-            return known.table
+        if known is None or not known.first <= seq <= known.last:
+            known = self.known[name] = self._look_up(name, seq, record)
+        if known.table is None:
+            rows = sum(rows.rows for rows in record.tables if TableName(rows.database, rows.table) == name)
+            self.refused_rows[name] = self.refused_rows.get(name, 0) + rows
+        return known.table
+
+    def _look_up(self, name: TableName, seq: int, record: TransactionRecord) -> _Known:
+        table, last = None, seq
         try:
+            last = self.lasts(name, seq)
             version = self.lookup(name, seq)
             table = SliceTable(name.database, name.table, version.version_id, version.definition.to_json())
-            last = self.lasts(name, seq)
         except Exception as error:
             if may_pass(error):
                 raise
-            rows = sum(
-                rows.rows for rows in record.tables if (rows.database, rows.table) == (name.database, name.table)
-            )
             gtid = str(record.gtid) if record.gtid else None
             why = as_told(error, str(name))
             self.errors.setdefault(
                 name, why.located(table=str(name), gtid=gtid, file=record.binlog_file, offset=record.binlog_pos)
             )
-            self.refused_rows[name] = self.refused_rows.get(name, 0) + rows
-            return None
-        self.known[name] = _Known(table, seq, last)
-        return table
+        return _Known(table, seq, last)
 
     def _split(self, record: TransactionRecord) -> None:
         """Cuts the open slice, which ends with a transaction larger than a slice, at its split points."""
