@@ -34,16 +34,18 @@ class LinkedWheel(bdist_wheel):
     `compile`).
     """
 
-    def finalize_options(self) -> None:
+    def run(self) -> None:
         """Links the kernels, unless set-up has."""
         if importlib.util.find_spec("numba") is not None:
+            paths = [str(ROOT / "include"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
             subprocess.run(
                 [sys.executable, "-m", "scripts.startup.link_kernels", "--missing"],
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT / "include")},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
                 check=True,
             )
-        super().finalize_options()
+        self.root_is_pure = not self.distribution.has_ext_modules()
+        super().run()
 
     def get_tag(self) -> tuple[str, str, str]:
         """The platform for which the kernels are linked."""

@@ -60,6 +60,13 @@ def tracked() -> list[Path]:
     return [Path(name) for name in done.stdout.split("\0") if name]
 
 
+def copy_tree(folder: Path, paths: Sequence[Path]) -> None:
+    """Some files of the repository."""
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(REPOSITORY / path, folder / path)
+
+
 class Installed:
     """A user's settings in a folder, and how the command is called there."""
 
@@ -96,9 +103,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built of what git knows, and of the kernels that set-up has linked."""
     folder = tmp_path_factory.mktemp("tree")
     linked = [path.relative_to(REPOSITORY) for path in (REPOSITORY / LINKED).glob("linked_kernels-*")]
-    for path in [*tracked(), *linked]:
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(REPOSITORY / path, folder / path)
+    copy_tree(folder, [*tracked(), *linked])
     done = subprocess.run([sys.executable, "-c", BUILD], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (built,) = (folder / "dist").glob("*.whl")
@@ -114,6 +119,16 @@ def test_every_file_of_the_package_is_in_it(wheel: Path) -> None:
     assert {f"{LINKED.relative_to('include')}/{path.name}" for path in linked} <= held
     assert linked, "set-up has linked no kernels"
     assert wheel.name.endswith(f"-py3-none-manylinux_2_17_{machine()}.whl"), "for any Python of this platform"
+
+
+@pytest.mark.skipif("STRATA_SOAK" not in os.environ, reason="links kernels for a minute: `make soak`")
+def test_pip_links_the_kernels_of_a_copy_that_was_never_set_up(tmp_path: Path) -> None:
+    copy_tree(tmp_path / "copy", tracked())
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(tmp_path / "copy")]
+    subprocess.run(command, check=True)
+    (built,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(built) as archive:
+        assert any("linked_kernels-" in name for name in archive.namelist())
 
 
 def test_its_commands_work_outside_of_the_repository(wheel: Path, server: MysqlServer, tmp_path: Path) -> None:
