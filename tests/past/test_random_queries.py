@@ -61,7 +61,7 @@ def ask(world: PastWorld, moments: list[str], random: Random) -> Pairs:
     """Asks written and random queries at each moment."""
     pairs = Pairs()
     for number, at in enumerate(moments):
-        queries = RandomQueries(random, world.columns(number))
+        queries = RandomQueries(random, world.columns(f"kept_{number}"))
         written = random.sample(WRITTEN, min(WRITTEN_ASKED, len(WRITTEN)))
         for query in (*written, *(queries.query() for _ in range(RANDOM_ASKED))):
             world.compare(query, number, at, pairs)

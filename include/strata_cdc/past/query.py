@@ -3,6 +3,7 @@ Not here: what the query means (`dialects/queries/`), the tables (`table_at.py`)
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -17,9 +18,9 @@ from strata_cdc.flavour import Vendor
 from strata_cdc.mirrors.data_files import names_of
 from strata_cdc.past.moment import PastMoment, time_or_set
 from strata_cdc.past.query_moments import QueryMoments
+from strata_cdc.past.query_names import QueryNames, newest_moment
 from strata_cdc.past.row_versions import row_versions
 from strata_cdc.past.table_at import PastTables
-from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.database import OnMissing, open_store
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.verbatim import verbatim_names
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from strata_cdc.config.settings import Source
-    from strata_cdc.dialects.queries.query import AnswerColumn, TableReference, TranslatedQuery
+    from strata_cdc.dialects.queries.query import AnswerColumn, TranslatedQuery
     from strata_cdc.dialects.queries.values import Kind
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.past.row_versions import VersionBounds
-    from strata_cdc.schema.model.definition import TableDefinition
+    from strata_cdc.schema.model.definition import TableName
 
 _LITERALS: Final = {Vendor.MYSQL: "utf8mb4_0900_ai_ci", Vendor.MARIADB: "utf8mb4_uca1400_ai_ci"}
 """The collation of literals in a session of utf8mb4."""
@@ -69,40 +70,27 @@ def answer(source: Source, statement: str, at: str | None = None) -> Answer:
     query = PastQuery(statement)
     engine = open_store(source.store_url, OnMissing.REFUSE)
     with PastTables(source.lake, source.name, engine) as tables:
-        names = {reference: _name(reference, tables) for reference in query.references()}
-        own = [name for reference, name in names.items() if reference.at is None]
         written = QueryMoments(source.lake, source.name, engine)
+        references = query.references()
+        own = [reference for reference in references if reference.at is None]
         moment = None
         if at is not None:
             moment = written.find(time_or_set(at))
         elif own:
-            moment = tables.newest(own)
-        moments = {reference: written.of(reference, moment) for reference in names}
-        bounds = {reference: written.bounds(reference, moments[reference]) for reference in names}
-
-        def definition(reference: TableReference) -> TableDefinition:
-            return tables.definition(names[reference], moments[reference])
-
+            moment = newest_moment(tables, own)
+        moment_of = cache(partial(written.of, moment=moment))
+        # A range is refused before the tables are looked for.
+        bounds = {reference: written.bounds(reference, moment_of(reference)) for reference in references}
+        names = QueryNames(tables, moment_of)
         translated = query.translate(
-            definition,
-            connection_collation=_LITERALS[tables.vendor],
-            folds_names=tables.folds_names,
+            names, connection_collation=_LITERALS[tables.vendor], folds_names=tables.folds_names
         )
         loaded = {
-            name: _table(tables, names[reference], moments[reference], bounds[reference], numbers)
+            name: _table(tables, names.name(reference), moment_of(reference), bounds.get(reference), numbers)
             for reference, (name, numbers) in translated.reads.items()
         }
         kinds = tuple(column.kind for column in translated.columns)
         return Answer(_run(translated, loaded), kinds, moment)
-
-
-def _name(reference: TableReference, tables: PastTables) -> TableName:
-    if not reference.table:
-        raise QueryError("FROM names something that is no table", remedy="Functions that give rows are not read.")
-    if reference.database is None:
-        raise QueryError(f"{reference.table} has no database", remedy=f"Write shop.{reference.table}, for example.")
-    name = TableName(reference.database, reference.table)
-    return name.lower() if tables.folds_names else name
 
 
 def _table(

@@ -29,9 +29,11 @@ from strata_cdc.past.moment import PastMoment
 from strata_cdc.past.scratch_mirrors import copy_mirror, wrong_since
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
+from strata_cdc.schema.history.view_history import ViewHistory
 from strata_cdc.tables.lost import newest_commits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
     import sqlalchemy as sa
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from strata_cdc.mirrors.position import MirrorPosition
     from strata_cdc.schema.history.versions import TrackedPosition
     from strata_cdc.schema.model.definition import TableDefinition, TableName
+    from strata_cdc.schema.model.view import ViewDefinition
 
 _AFTER_ALL = 1 << 62
 
@@ -86,7 +89,18 @@ class PastTables(AbstractContextManager["PastTables"]):
     def _tracked(self) -> TrackedPosition | None:
         return SchemaStore(self._engine).position(self._source)
 
-    def newest(self, names: list[TableName]) -> PastMoment:
+    @cached_property
+    def _views(self) -> ViewHistory:
+        store = SchemaStore(self._engine)
+        return ViewHistory(store.all_views(self._source), store.all_entries(self._source))
+
+    @property
+    def last(self) -> PastMoment:
+        """The end of what is tracked."""
+        tracked = self._tracked
+        return PastMoment(0) if tracked is None else PastMoment(tracked.seq, tracked.gtid_executed)
+
+    def newest(self, names: Iterable[TableName]) -> PastMoment:
         """The last moment that the mirrors of all these tables have reached.
 
         Raises:
@@ -135,6 +149,28 @@ class PastTables(AbstractContextManager["PastTables"]):
         if last.definition is None:
             raise self._unknown(name, moment, last.gap or "its definition is not known")
         return last.definition
+
+    def view(self, name: TableName, moment: PastMoment) -> ViewDefinition | None:
+        """The definition of a view at a moment; None if the name was no view's.
+
+        Raises:
+            PastUnknownError: There may have been a view, and its text is not known.
+        """
+        changes = [event.change for event in self._events.of(name) if event.behind <= moment.seq and event.change]
+        found = self._views.find(name, moment.seq)
+        if found is None or (changes and changes[-1].definition is not None):
+            return None
+        if found.definition is None:
+            raise PastUnknownError(
+                f"the text of the view at transaction {moment.seq} is not known: no statement of the stream and no "
+                "snapshot before it has it",
+                source=self._source,
+                table=str(name),
+                gtid=moment.gtid_executed or None,
+                remedy=f"`strata snapshot --source {self._source}` reads the texts of views, from then on, if the user "
+                "has SHOW VIEW; for earlier moments, name the tables of the view.",
+            )
+        return found.definition
 
     def rows(self, name: TableName, moment: PastMoment) -> Mirror:
         """A mirror with the rows of a table at a moment.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from strata_cdc.dialects.queries.meanings import AnyMeaning
 from strata_cdc.dialects.queries.values import QueryValue
 from strata_cdc.schema.model.folding import fold_name
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
+    from strata_cdc.dialects.queries.meanings import Meanings
     from strata_cdc.dialects.queries.statement_text import StatementText
     from strata_cdc.dialects.queries.values import Kind
 
@@ -53,10 +55,13 @@ class NameScope:
     Args:
         outer: The SELECT around it; None if there is none.
         folds_names: Whether the server ignores the case of tables' names.
+        meanings: Is told which columns the names mean.
     """
 
-    def __init__(self, outer: NameScope | None = None, *, folds_names: bool = False) -> None:
-        self.outer, self.folds_names = outer, folds_names
+    def __init__(
+        self, outer: NameScope | None = None, *, folds_names: bool = False, meanings: Meanings | None = None
+    ) -> None:
+        self.outer, self.folds_names, self.meanings = outer, folds_names, meanings or AnyMeaning()
         self.relations: list[Relation] = []
         self.is_grouped = False
         """Whether expressions are read that come after GROUP BY: columns of rows are not there any more."""
@@ -90,6 +95,7 @@ class NameScope:
     def find(self, node: exp.Expr, text: StatementText) -> tuple[Relation, int]:
         """The relation and the number of a column. Raises as `column`."""
         scope: NameScope | None = self
+        nearer: list[Relation] = []
         while scope is not None:
             found = scope.own(node)
             if len(found) > 1 and fold_name(node.name) not in scope.shared:
@@ -97,7 +103,9 @@ class NameScope:
             if found:
                 if scope is not self and scope.is_grouped:
                     raise text.error("a subquery after GROUP BY does not name columns of the query around it", node)
+                self.meanings.column(node, found[0][0], nearer)
                 return found[0]
+            nearer += scope.relations
             scope = scope.outer
         table = node.args.get("table")
         if table is not None and not any(self._is_called(one, table.name, "") for one in self.relations):

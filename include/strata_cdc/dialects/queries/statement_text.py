@@ -95,6 +95,9 @@ class StatementText:
         if len(trees) != 1 or not isinstance(trees[0], exp.Query):
             raise QueryError("one SELECT is read, and nothing else", remedy="Nothing is ever changed in the past.")
         self.tree: exp.Query = trees[0]
+        self.unnamed: list[str] = self._unnamed_columns()
+        """The texts of the expressions of the first SELECT by which MySQL names the columns of the result; empty if
+        they are not known."""
 
     def _refuse_ambiguous(self) -> None:
         for found in _AMBIGUOUS.finditer(self.text):
@@ -132,11 +135,17 @@ class StatementText:
     def _shown(self, at: int) -> str:
         return one_line(self.text[at : at + _SHOWN])
 
-    def written_columns(self) -> list[str]:
-        """The texts of the expressions of the first SELECT that is not in parentheses, without `AS` and its name.
+    def _unnamed_columns(self) -> list[str]:
+        written, first = self._written_columns(), self.tree
+        while isinstance(first, (exp.SetOperation, exp.Subquery)):
+            first = first.this
+        if len(written) != len(first.expressions):
+            return []
+        pairs = zip(written, first.expressions, strict=True)
+        return [text for text, one in pairs if not isinstance(one, (exp.Alias, exp.Column, exp.Star))]
 
-        MySQL names a column of a result so if it has no other name.
-        """
+    def _written_columns(self) -> list[str]:
+        """The texts of the expressions of the first SELECT that is not in parentheses, without `AS` and its name."""
         found: list[list[Token]] = []
         held: list[Token] = []
         for depth, token in self._from_first_select():
