@@ -28,8 +28,7 @@ STATEMENTS = (
     "CREATE OR REPLACE VIEW {v} AS SELECT id FROM customers UNION SELECT order_id FROM items",
     "CREATE OR REPLACE VIEW {v} AS SELECT c0, id FROM customers",
     "ALTER VIEW {v} AS SELECT * FROM {t}",
-    "ALTER SQL SECURITY INVOKER VIEW {v} AS SELECT code, ANY_VALUE(id) AS id, MAX(credit) AS c FROM customers "
-    "GROUP BY code",
+    "ALTER SQL SECURITY INVOKER VIEW {v} AS SELECT code, MIN(id) AS id, MAX(credit) AS c FROM customers GROUP BY code",
     "RENAME TABLE {v} TO {w}",
     "DROP VIEW IF EXISTS {v}",
 )

@@ -13,12 +13,12 @@ from strata_cdc.schema.model.folding import fold_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from strata_cdc.dialects.queries.scope import Relation
+    from strata_cdc.dialects.queries.relation import Relation
     from strata_cdc.dialects.queries.statement_text import StatementText
 
 
 class Meanings(Protocol):
-    """What is told of each name whose column is found."""
+    """Receives each name of a query with the columns that it means."""
 
     def column(self, node: exp.Expr, relation: Relation, nearer: Sequence[Relation]) -> None:
         """A column.

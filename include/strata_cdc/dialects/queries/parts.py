@@ -34,6 +34,7 @@ PARTS: Final[dict[type[exp.Expr], frozenset[str]]] = {
     exp.If: frozenset({"true", "false"}),
     exp.Cast: frozenset({"to"}),
     exp.Div: frozenset({"typed", "safe"}),
+    exp.DPipe: frozenset({"safe"}),
     exp.Concat: frozenset({"safe", "coalesce"}),
     exp.DateDiff: frozenset({"date_part_boundary"}),
     exp.ConcatWs: frozenset({"safe", "coalesce"}),

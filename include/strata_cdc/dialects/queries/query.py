@@ -16,7 +16,7 @@ from strata_cdc.dialects.queries.columns import kind_of
 from strata_cdc.dialects.queries.functions import MACROS
 from strata_cdc.dialects.queries.meanings import FirstMeanings, KeptMeanings
 from strata_cdc.dialects.queries.parts import PARTS
-from strata_cdc.dialects.queries.scope import Relation
+from strata_cdc.dialects.queries.relation import Relation
 from strata_cdc.dialects.queries.selects import QuerySession, SelectReader
 from strata_cdc.dialects.queries.statement_text import StatementText
 from strata_cdc.dialects.queries.system_time import (

@@ -1,15 +1,12 @@
 """The relations of a SELECT and the columns that its expressions can name.
-Not here: expressions (`expressions.py`), reading FROM (`selects.py`)."""
+Not here: one relation (`relation.py`), expressions (`expressions.py`), reading FROM (`selects.py`)."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from strata_cdc.dialects.queries.meanings import AnyMeaning
-from strata_cdc.dialects.queries.values import QueryValue
 from strata_cdc.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
@@ -18,35 +15,9 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from strata_cdc.dialects.queries.meanings import Meanings
+    from strata_cdc.dialects.queries.relation import Relation
     from strata_cdc.dialects.queries.statement_text import StatementText
-    from strata_cdc.dialects.queries.values import Kind
-
-
-class Relation(Struct, frozen=True):
-    """A table, or a query in FROM, as DuckDB has it: its columns are c0, c1 and so on."""
-
-    alias: str
-    """In DuckDB."""
-    name: str
-    """In the statement."""
-    database: str | None
-    """None for a query, or a table with another name in the statement."""
-    columns: tuple[tuple[str, Kind], ...]
-    """Names in the statement."""
-    key: frozenset[int] = frozenset()
-    """Numbers of the columns that identify a row; empty if none do."""
-    visible: frozenset[int] | None = None
-    """Numbers of the columns of `*`; None: all."""
-
-    def value(self, number: int) -> QueryValue:
-        """A column."""
-        name, kind = self.columns[number]
-        return QueryValue(f'"{self.alias}"."c{number}"', kind, name=f"{self.name}.{name}")
-
-    def numbers(self, name: str) -> list[int]:
-        """The columns of a name; MySQL ignores the case."""
-        folded = fold_name(name)
-        return [number for number, (own, _) in enumerate(self.columns) if fold_name(own) == folded]
+    from strata_cdc.dialects.queries.values import QueryValue
 
 
 class NameScope:
@@ -55,7 +26,7 @@ class NameScope:
     Args:
         outer: The SELECT around it; None if there is none.
         folds_names: Whether the server ignores the case of tables' names.
-        meanings: Is told which columns the names mean.
+        meanings: Receives each name with the columns that it means.
     """
 
     def __init__(

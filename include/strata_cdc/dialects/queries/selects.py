@@ -16,7 +16,8 @@ from strata_cdc.dialects.queries.expressions import ExpressionReader
 from strata_cdc.dialects.queries.functions import FUNCTIONS
 from strata_cdc.dialects.queries.grouping import GroupedReader
 from strata_cdc.dialects.queries.meanings import AnyMeaning
-from strata_cdc.dialects.queries.scope import NameScope, Relation
+from strata_cdc.dialects.queries.relation import Relation
+from strata_cdc.dialects.queries.scope import NameScope
 from strata_cdc.dialects.queries.values import QueryValue
 from strata_cdc.schema.model.folding import fold_name
 
@@ -84,7 +85,7 @@ class SelectReader:
         table: Finds a table of FROM: the name that DuckDB has for it, and its columns.
         session: What is the same for all queries that are read together.
         connection_collation: The collation of literals.
-        meanings: Is told which columns the names mean.
+        meanings: Receives each name with the columns that it means.
     """
 
     def __init__(

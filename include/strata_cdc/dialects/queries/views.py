@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
-from strata_cdc.dialects.queries.statement_text import StatementText
+from strata_cdc.dialects.queries.statement_text import MomentDialect, PipesDialect, StatementText
 from strata_cdc.errors import QueryError
 from strata_cdc.schema.ddl.context import ORACLE, REAL_AS_FLOAT
 from strata_cdc.schema.ddl.lexer import ANSI_QUOTES, MSSQL, NO_BACKSLASH_ESCAPES
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.schema.model.view import ViewDefinition
 
+_PIPES_AS_CONCAT: Final = 0x2
 _HIGH_NOT_PRECEDENCE: Final = 0x20000000
 _QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`|"((?:[^"]|"")*)\"""", re.DOTALL)
 _UNREAD: Final = (
@@ -40,7 +41,8 @@ def view_text(view: ViewDefinition) -> StatementText:
     for mode, part, name in _UNREAD:
         if view.sql_mode & mode and part.search(view.query):
             raise QueryError(f"its query was written with the sql_mode {name}, and is not read here")
-    return StatementText(_QUOTED.sub(_as_name, view.query) if view.sql_mode & ANSI_QUOTES else view.query)
+    query = _QUOTED.sub(_as_name, view.query) if view.sql_mode & ANSI_QUOTES else view.query
+    return StatementText(query, PipesDialect if view.sql_mode & _PIPES_AS_CONCAT else MomentDialect)
 
 
 def _as_name(quoted: re.Match[str]) -> str:

@@ -44,8 +44,18 @@ def stored_views(engine: sa.Engine, source: str, condition: sa.ColumnElement[boo
     with reading(engine) as connection:
         rows = connection.execute(query).all()
     return [
-        StoredView(*position, VersionOrigin(origin), _entry(TableName(database, name), state, definition))
-        for *position, origin, database, name, state, definition in rows
+        StoredView(
+            row.id,
+            row.seq,
+            row.statement_no,
+            row.gtid,
+            row.gtid_executed,
+            row.binlog_file,
+            row.binlog_pos,
+            VersionOrigin(row.origin),
+            _entry(TableName(row.database_name, row.view_name), row.state, row.definition),
+        )
+        for row in rows
     ]
 
 

@@ -159,9 +159,10 @@ def _reconcile_at(
     begin = entries[0] if entries and entries[0].seq == 0 else None
     if begin and is_at_or_behind(begin.binlog_file or "", (begin.binlog_pos or 0) - 1, position):
         return _useless(f"the stream begins after {position}, and any DDL in between may have come after it")
+    changed: list[StoredEntry | StoredView] = [*entries, *store.all_views(snapshot.source)]
     touched = {
         entry.name
-        for entry in (*entries, *store.all_views(snapshot.source))
+        for entry in changed
         if (entry.is_statement or (entry.origin is VersionOrigin.GAP and entry.seq > 0))
         and is_at_or_behind(entry.binlog_file or "", entry.binlog_pos or 0, position)
     }
@@ -386,8 +387,11 @@ class _Reconciling:
         views = []
         for name, definition in self._snapshot.views.items():
             known = history.find(name)
-            is_there = known is not None and known.presence is NamePresence.PRESENT
-            is_known = is_there and (known.definition is not None or definition is None)
+            is_known = (
+                known is not None
+                and known.presence is NamePresence.PRESENT
+                and (known.definition is not None or definition is None)
+            )
             if not is_known and not self._is_touched(name):
                 views.append(ViewEntry(name, NamePresence.PRESENT, definition))
         return views
