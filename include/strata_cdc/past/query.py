@@ -17,6 +17,7 @@ from strata_cdc.errors import QueryError, one_line
 from strata_cdc.flavour import Vendor
 from strata_cdc.mirrors.data_files import names_of
 from strata_cdc.past.moment import PastMoment, time_or_set
+from strata_cdc.past.needed_rows import NeededRows
 from strata_cdc.past.query_moments import QueryMoments
 from strata_cdc.past.query_names import QueryNames, newest_moment
 from strata_cdc.past.row_versions import row_versions
@@ -26,10 +27,11 @@ from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.verbatim import verbatim_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from strata_cdc.config.settings import Source
     from strata_cdc.dialects.queries.query import AnswerColumn, TranslatedQuery
+    from strata_cdc.dialects.queries.ranges import Ranges
     from strata_cdc.dialects.queries.values import Kind
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.past.row_versions import VersionBounds
@@ -86,7 +88,13 @@ def answer(source: Source, statement: str, at: str | None = None) -> Answer:
             names, connection_collation=_LITERALS[tables.vendor], folds_names=tables.folds_names
         )
         loaded = {
-            name: _table(tables, names.name(reference), moment_of(reference), bounds.get(reference), numbers)
+            name: _table(
+                tables,
+                names.name(reference),
+                moment_of(reference),
+                bounds.get(reference),
+                NeededRows(numbers, translated.ranges.get(reference, ())),
+            )
             for reference, (name, numbers) in translated.reads.items()
         }
         kinds = tuple(column.kind for column in translated.columns)
@@ -94,25 +102,25 @@ def answer(source: Source, statement: str, at: str | None = None) -> Answer:
 
 
 def _table(
-    tables: PastTables, name: TableName, moment: PastMoment, bounds: VersionBounds | None, numbers: Sequence[int]
+    tables: PastTables, name: TableName, moment: PastMoment, bounds: VersionBounds | None, needed: NeededRows
 ) -> pa.Table:
     if bounds is None:
-        return _loaded(tables.rows(name, moment), numbers)
-    return row_versions(tables.history(name, moment), bounds, numbers)
+        return _loaded(tables.rows(name, moment), needed)
+    return row_versions(tables.history(name, moment), bounds, needed)
 
 
-def _loaded(mirror: Mirror, numbers: Sequence[int]) -> pa.Table:
+def _loaded(mirror: Mirror, needed: NeededRows) -> pa.Table:
     """The columns that a query reads, as c0, c1 and so on, in the types that DuckDB gets.
 
     For a column with values that it does not hold, such as zero dates, there is a column i0, i1 and so on, with the
     text of the value.
     """
     definition = mirror.definition
-    columns = {number: definition.columns[number] for number in numbers}
+    columns = {number: definition.columns[number] for number in needed.numbers}
     texts = verbatim_names(definition)
     wanted = [column_name(column.name) for column in columns.values()]
     wanted += [texts[column.name] for column in columns.values() if column.name in texts and _has_invalid(mirror)]
-    rows = _read(mirror, wanted)
+    rows = _read(mirror, wanted, needed.within(definition))
     made = {}
     for number, column in columns.items():
         made[f"c{number}"] = _cast(rows[column_name(column.name)], loaded_as(kind_of(column)))
@@ -129,10 +137,10 @@ def _has_invalid(mirror: Mirror) -> bool:
     return any(name == "_invalid" for name in mirror.schema.names)
 
 
-def _read(mirror: Mirror, wanted: Sequence[str]) -> pa.Table:
+def _read(mirror: Mirror, wanted: Sequence[str], within: Mapping[str, Ranges]) -> pa.Table:
     if not wanted:
         return pa.table({})
-    return pa.concat_tables([no_rows(names_of(mirror.exact_schema, wanted)), *mirror.exact_batches(wanted)])
+    return pa.concat_tables([no_rows(names_of(mirror.exact_schema, wanted)), *mirror.exact_batches(wanted, within)])
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

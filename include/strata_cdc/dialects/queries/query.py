@@ -4,6 +4,7 @@ Not here: running it (`past/query.py`), the differences that are handled or refu
 from __future__ import annotations
 
 import re
+from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from strata_cdc.dialects.queries.meanings import Meanings
+    from strata_cdc.dialects.queries.ranges import ColumnRanges
     from strata_cdc.dialects.queries.selects import WrittenQuery
     from strata_cdc.dialects.queries.values import Kind
     from strata_cdc.schema.model.definition import TableDefinition
@@ -77,6 +79,8 @@ class TranslatedQuery(Struct, frozen=True):
     reads: Mapping[TableReference, tuple[str, tuple[int, ...]]]
     """The name of each table in DuckDB, and the numbers of the columns that are read: column n of its definition is
     called cn. With `versions`, the `VERSION_COLUMNS` follow the columns of the definition."""
+    ranges: Mapping[TableReference, tuple[ColumnRanges, ...]]
+    """Values that all of these columns have in each row that is needed: other rows may be left out."""
 
 
 class SchemaOfThen(Protocol):
@@ -169,7 +173,16 @@ class _Translation:
         read = self._read(made.sql)
         reads = {reference: (name, tuple(sorted(read[reference]))) for reference, name in self._tables.items()}
         functions = {name: function for key in keys for name, function in key.functions().items()}
-        return TranslatedQuery(made.sql, macros, functions, columns, reads)
+        return TranslatedQuery(made.sql, macros, functions, columns, reads, self._ranges())
+
+    def _ranges(self) -> dict[TableReference, tuple[ColumnRanges, ...]]:
+        """What the query says of single columns of a table; nothing if it names the table several times."""
+        counts = Counter(self._aliases.values())
+        return {
+            reference: tuple(self._session.ranges.get(alias, ()))
+            for alias, reference in self._aliases.items()
+            if counts[reference] == 1
+        }
 
     def _read(self, sql: str) -> dict[TableReference, set[int]]:
         """The columns that are read, by table."""

@@ -16,6 +16,7 @@ from strata_cdc.dialects.queries.expressions import ExpressionReader
 from strata_cdc.dialects.queries.functions import FUNCTIONS
 from strata_cdc.dialects.queries.grouping import GroupedReader
 from strata_cdc.dialects.queries.meanings import AnyMeaning
+from strata_cdc.dialects.queries.ranges import ranges_in
 from strata_cdc.dialects.queries.relation import Relation
 from strata_cdc.dialects.queries.scope import NameScope
 from strata_cdc.dialects.queries.values import QueryValue
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from strata_cdc.dialects.queries.meanings import Meanings
+    from strata_cdc.dialects.queries.ranges import ColumnRanges
     from strata_cdc.dialects.queries.statement_text import StatementText
 
 _SELECT_PARTS: Final = frozenset(
@@ -75,6 +77,8 @@ class QuerySession:
         self.folds_names = folds_names
         self.numbers = count()
         """Of the relations in DuckDB's SQL."""
+        self.ranges: dict[str, list[ColumnRanges]] = {}
+        """What WHERE says of single columns, by the alias of their relation."""
 
 
 class SelectReader:
@@ -230,6 +234,8 @@ class SelectReader:
             raise self._text.error("this is no query: SELECT names no column", node)
         where = node.args.get("where")
         condition = "" if where is None else f" WHERE {rows.condition(where.this)}"
+        for alias, ranges in ranges_in(where.this, scope) if where is not None else ():
+            self._session.ranges.setdefault(alias, []).append(ranges)
         group, having = node.args.get("group"), node.args.get("having")
         is_grouped = group is not None or any(
             _has_aggregate(one) for one in (*(item.node for item in items), *_terms(node))

@@ -12,6 +12,7 @@ import pyarrow.dataset as ds
 from msgspec import Struct
 from msgspec.structs import replace
 
+from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.dialects.history import VALIDITY, HistorySource, HistoryWriter, Moment
 from strata_cdc.dialects.relations import Through, registered, relation_of, schema_of, view_name
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from strata_cdc.dialects.view_source import ViewColumn
     from strata_cdc.mirrors.histories.beginning import Beginning
     from strata_cdc.mirrors.position import MirrorPosition
+    from strata_cdc.mirrors.row_bounds import Ranges
     from strata_cdc.position.token import Token
     from strata_cdc.schema.history.versions import RowRemoval, TableChange
     from strata_cdc.tables.lifetimes import TableLifetime, VersionSpan
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from strata_cdc.tables.view_branches import ViewLayout
 
 HISTORY = "__history"
+_ALL_VALUES: Mapping[int, Ranges] = MappingProxyType({})
 _UNKNOWN: Mapping[TableName, int] = MappingProxyType({})
 _BASE = "the mirror's first rows"
 
@@ -151,11 +154,16 @@ class MirrorHistory(Struct, frozen=True):
             ) from error
         return frame_of(*self.computed())
 
-    def computed(self) -> tuple[str, dict[str, ds.Dataset], pa.Schema]:
+    def computed(self, within: Mapping[int, Ranges] = _ALL_VALUES) -> tuple[str, dict[str, ds.Dataset], pa.Schema]:
         """The query that computes it in DuckDB; by name, what the query reads besides the files that it names; and the
         query's columns: those of the table in its order (a name of `VALIDITY` has an underscore more), and `VALIDITY`.
+
+        Args:
+            within: By the numbers of integer columns, values outside which versions may be left out. Only versions of
+                rows with other keys are: what a version is depends on the events of its key alone.
         """
         source, _ = self._source(Dialect.DUCKDB, Through.FILES)
+        source = replace(source, keys=self._keys_within(source.view.columns, within))
         datasets: dict[str, ds.Dataset] = {}
         if "://" in self.lake:
             # DuckDB's own reader of object stores is an extension with settings of its own.
@@ -166,6 +174,23 @@ class MirrorHistory(Struct, frozen=True):
         shown = [column for column in source.view.columns if column.is_shown]
         schema = pa.schema([*((column.published, column.kind) for column in shown), *VALIDITY])
         return HistoryWriter(Dialect.DUCKDB, source).query().sql(Dialect.DUCKDB.value), datasets, schema
+
+    def _keys_within(
+        self, columns: Sequence[ViewColumn], within: Mapping[int, Ranges]
+    ) -> tuple[tuple[int, Ranges], ...]:
+        """The ranges of columns that were part of the key and whole numbers in all versions, by the numbers of the
+        view's columns."""
+        shown = [at for at, column in enumerate(columns) if column.is_shown]
+        key = set(self.key)
+        return tuple(
+            (shown[number], ranges)
+            for number, ranges in within.items()
+            if self.mirror.definition.columns[number].name in key and self._was_whole_number(number)
+        )
+
+    def _was_whole_number(self, number: int) -> bool:
+        columns = [era.values[number].origin.column for era in self.eras]
+        return all(column is not None and pa.types.is_integer(arrow_type(column)) for column in columns)
 
     def places(self, number: int) -> tuple[ColumnSource, ...]:
         """Where the changes of each version, and the first rows, have the values of a column of the table now, which is
