@@ -68,7 +68,7 @@ class HistorySource(Struct, frozen=True):
     """For each stage but the first, when it begins."""
     keys: tuple[tuple[int, Ranges], ...] = ()
     """Columns of the key, by their numbers in the view, and the values of the wanted rows: those of other rows may be
-    left out."""
+    skipped."""
 
 
 class HistoryWriter(RowsWriter):

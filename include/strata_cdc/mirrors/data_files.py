@@ -213,7 +213,7 @@ def read_file_rows(
         file: The file.
         schema: The columns; those that the file lacks are NULL. Text columns come from the map `_invalid`.
         dead: Numbers of the dead rows, ascending.
-        within: By the names of integer columns of the schema, values outside which rows may be left out.
+        within: By the names of integer columns of the schema, values outside which rows may be skipped.
         rows_at_once: Rows of a batch, at most.
 
     Raises:

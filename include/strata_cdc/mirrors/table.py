@@ -321,7 +321,7 @@ class Mirror(Struct, frozen=True):
 
         Args:
             columns: The requested columns; None for all.
-            within: By the names of requested integer columns, values outside which rows may be left out.
+            within: By the names of requested integer columns, values outside which rows may be skipped.
         """
         schema = names_of(self.exact_schema, columns)
         for file in self.snapshot.files.values():

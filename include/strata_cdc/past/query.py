@@ -83,14 +83,14 @@ def answer(source: Source, statement: str, at: str | None = None) -> Answer:
         moment_of = cache(partial(written.of, moment=moment))
         # A range is refused before the tables are looked for.
         bounds = {reference: written.bounds(reference, moment_of(reference)) for reference in references}
-        names = QueryNames(tables, moment_of)
+        names = QueryNames(tables, moment_of, bounds)
         translated = query.translate(
             names, connection_collation=_LITERALS[tables.vendor], folds_names=tables.folds_names
         )
         loaded = {
             name: _table(
                 tables,
-                names.name(reference),
+                names.table_name(reference),
                 moment_of(reference),
                 bounds.get(reference),
                 NeededRows(numbers, translated.ranges.get(reference, ())),

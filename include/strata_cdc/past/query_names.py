@@ -3,7 +3,8 @@ Not here: the moments (`query_moments.py`), what the query means (`dialects/quer
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from strata_cdc.dialects.queries.query import tables_of_view
 from strata_cdc.errors import QueryError, Usage
@@ -11,14 +12,16 @@ from strata_cdc.past.moment import PastMoment
 from strata_cdc.schema.model.definition import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from strata_cdc.dialects.queries.query import TableReference
+    from strata_cdc.past.row_versions import VersionBounds
     from strata_cdc.past.table_at import PastTables
     from strata_cdc.schema.model.definition import TableDefinition
     from strata_cdc.schema.model.view import ViewDefinition
 
-_MOST_MOMENTS = 10
+_MOST_MOMENTS: Final = 10
+_NO_RANGES: Final[Mapping[TableReference, VersionBounds | None]] = MappingProxyType({})
 
 
 class QueryNames:
@@ -27,10 +30,29 @@ class QueryNames:
     Args:
         tables: The source's tables.
         moment: The moment of a reference.
+        bounds: The ranges of references to versions of rows.
     """
 
-    def __init__(self, tables: PastTables, moment: Callable[[TableReference], PastMoment]) -> None:
-        self._tables, self._moment = tables, moment
+    def __init__(
+        self,
+        tables: PastTables,
+        moment: Callable[[TableReference], PastMoment],
+        bounds: Mapping[TableReference, VersionBounds | None] = _NO_RANGES,
+    ) -> None:
+        self._tables, self._moment, self._bounds = tables, moment, bounds
+
+    def table_name(self, reference: TableReference) -> TableName:
+        """The name at its moment of the table that a reference means: a range means the table that has the name at the
+        end of the range.
+
+        Raises:
+            QueryError: As `name`.
+            Usage: The table did not exist any more at the moment.
+        """
+        name, moment, bounds = self.name(reference), self._moment(reference), self._bounds.get(reference)
+        if bounds is None or bounds.end >= moment.seq:
+            return name
+        return self._tables.later_name(name, bounds.end, moment)
 
     def name(self, reference: TableReference) -> TableName:
         """The name of a table or view as the server compares it.
@@ -46,8 +68,8 @@ class QueryNames:
         return name.lower() if self._tables.folds_names else name
 
     def table(self, reference: TableReference) -> TableDefinition:
-        """See `SchemaOfThen`. Raises as `PastTables.definition`."""
-        return self._tables.definition(self.name(reference), self._moment(reference))
+        """See `SchemaOfThen`. Raises as `table_name` and `PastTables.definition`."""
+        return self._tables.definition(self.table_name(reference), self._moment(reference))
 
     def view(self, reference: TableReference) -> ViewDefinition | None:
         """See `SchemaOfThen`. Raises as `PastTables.view`."""

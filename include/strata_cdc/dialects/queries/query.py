@@ -80,7 +80,7 @@ class TranslatedQuery(Struct, frozen=True):
     """The name of each table in DuckDB, and the numbers of the columns that are read: column n of its definition is
     called cn. With `versions`, the `VERSION_COLUMNS` follow the columns of the definition."""
     ranges: Mapping[TableReference, tuple[ColumnRanges, ...]]
-    """Values that all of these columns have in each row that is needed: other rows may be left out."""
+    """Values that all of these columns have in each row that is needed: other rows may be skipped."""
 
 
 class SchemaOfThen(Protocol):

@@ -23,6 +23,7 @@ from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.data_files import names_in
 from strata_cdc.mirrors.histories.base_rows import BaseRows
 from strata_cdc.mirrors.histories.beginning import beginning_of
+from strata_cdc.mirrors.histories.former_names import earliest
 from strata_cdc.mirrors.layout import key_columns, key_names
 from strata_cdc.mirrors.position import UNNAMED, Naming
 from strata_cdc.mirrors.renames import is_former, name_in_files
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.dialects.view_source import ViewColumn
     from strata_cdc.mirrors.histories.beginning import Beginning
+    from strata_cdc.mirrors.histories.former_names import FormerMirror
     from strata_cdc.mirrors.position import MirrorPosition
     from strata_cdc.mirrors.row_bounds import Ranges
     from strata_cdc.position.token import Token
@@ -75,7 +77,7 @@ class MirrorHistory(Struct, frozen=True):
     versions: frozenset[int]
     """Versions of the table up to the mirror's position."""
     base: Mirror
-    """The mirror as it was where the history begins."""
+    """The mirror as it was where the history begins; that of a former name if it begins before a RENAME."""
     emptied: tuple[Moment, ...]
     naming: Naming = UNNAMED
 
@@ -159,7 +161,7 @@ class MirrorHistory(Struct, frozen=True):
         query's columns: those of the table in its order (a name of `VALIDITY` has an underscore more), and `VALIDITY`.
 
         Args:
-            within: By the numbers of integer columns, values outside which versions may be left out. Only versions of
+            within: By the numbers of integer columns, values outside which versions may be skipped. Only versions of
                 rows with other keys are: what a version is depends on the events of its key alone.
         """
         source, _ = self._source(Dialect.DUCKDB, Through.FILES)
@@ -214,7 +216,7 @@ class MirrorHistory(Struct, frozen=True):
         if base is not None:
             its_name = TableName(self.mirror.table.database, f"{self.mirror.table.table}__first")
             its_files = sorted(self.base.snapshot.files)
-            relation, prelude = relation_of(dialect, Through.FILES, its_name, self.mirror.url, its_files)
+            relation, prelude = relation_of(dialect, Through.FILES, its_name, self.base.url, its_files)
             relations.append((_BASE, relation))
             preludes += prelude
         own = [str(name) for name in self.tables if name == self.mirror.table]
@@ -299,7 +301,7 @@ class MirrorHistory(Struct, frozen=True):
         return _dataset(files, pa.schema([field for field in table.columns if field.name != INTERVAL]))
 
     def _base_files(self) -> list[str]:
-        return [f"{self.mirror.url}/{path}" for path in sorted(self.base.snapshot.files)]
+        return [f"{self.base.url}/{path}" for path in sorted(self.base.snapshot.files)]
 
 
 def _dataset(urls: Sequence[str], schema: pa.Schema) -> ds.Dataset:
@@ -341,6 +343,7 @@ def history_of(
     removals: Sequence[RowRemoval],
     commits: Mapping[TableName, int] = _UNKNOWN,
     reached: MirrorPosition | None = None,
+    former: FormerMirror | None = None,
 ) -> MirrorHistory:
     """The history of a mirror.
 
@@ -351,6 +354,7 @@ def history_of(
         removals: The rows that DDL removed from its tables.
         commits: The newest commit of each change table that is known to have been made.
         reached: The position up to which the mirror equals its table; None: what the lake has of it.
+        former: Opens mirrors of the names that the table had; None: the history begins with the table's name.
 
     Raises:
         Usage: No state is left with which it could begin, or the mirror's version is not in the store's history.
@@ -372,6 +376,8 @@ def history_of(
         raise Usage(
             "the store does not have the versions of the mirror's table", source=mirror.source, table=str(mirror.table)
         )
+    if former is not None:
+        beginning = earliest(beginning, life, former)
     life = _since(life, beginning)
     outputs = {
         name: open_changes(lake, mirror.source, name, commits.get(name)) for name in {span.name for span in life.eras}
