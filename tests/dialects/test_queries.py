@@ -216,3 +216,29 @@ def test_a_part_that_nothing_reads_is_refused(statement: str) -> None:
             continue
         passed.append(type(node).__name__)
     assert passed == []
+
+
+RANGES: dict[str, object] = {
+    "SELECT name FROM d.t WHERE id = 7 AND (big IN (1, 2) AND 3 >= id)": {
+        0: [((7, 7),), ((None, 3),)],
+        1: [((1, 1), (2, 2))],
+    },
+    "SELECT name FROM d.t WHERE id BETWEEN -2 AND 5 AND id < 9 AND total = 3": {0: [((-2, 5),), ((None, 8),)]},
+    "SELECT o.name FROM d.u LEFT JOIN d.t o ON o.id = 4 WHERE o.big > 1": {1: [((2, None),)]},
+    "SELECT (SELECT MAX(i.id) FROM d.t i WHERE i.id <= 5 AND i.big = u.big) FROM d.u": {0: [((None, 5),)]},
+    # Nothing is known of other conditions, of texts, and of a table that is named twice.
+    "SELECT name FROM d.t WHERE id = 1 OR id = 2": {},
+    "SELECT name FROM d.t WHERE NOT id = 1": {},
+    "SELECT name FROM d.t WHERE id + 1 = 3 AND id <> 4 AND name = 'a' AND id = 1.5 AND total = 2": {},
+    "SELECT o.name FROM d.t JOIN d.t o ON o.id = t.big WHERE o.id = 1 AND t.id = 1": {},
+    "SELECT id FROM d.u LEFT JOIN (SELECT id AS i FROM d.t) s ON s.i = 3 WHERE s.i = 3": {},
+}
+
+
+@pytest.mark.parametrize("statement", RANGES)
+def test_what_a_query_says_of_whole_numbers(statement: str) -> None:
+    found = PastQuery(statement).translate(Tables(), connection_collation="utf8mb4_0900_ai_ci").ranges
+    known: dict[int, list[object]] = {}
+    for one in found.get(TableReference("d", "t"), ()):
+        known.setdefault(one.number, []).append(one.ranges)
+    assert known == RANGES[statement]
