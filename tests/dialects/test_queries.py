@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from sqlglot import exp
 
@@ -10,6 +12,9 @@ from strata_cdc.dialects.queries.query import PastQuery, TableReference
 from strata_cdc.dialects.queries.system_time import SystemTimeRange, WrittenMoment
 from strata_cdc.errors import QueryError
 from strata_cdc.schema.model.definition import Column, Key, KeyKind, KeyPart, TableDefinition
+
+if TYPE_CHECKING:
+    from strata_cdc.schema.model.view import ViewDefinition
 
 
 def text(name: str, collation: str) -> Column:
@@ -32,9 +37,29 @@ TABLE = TableDefinition(
 )
 
 
+class Tables:
+    """Every name is this table's, except those of views.
+
+    Args:
+        views: By name.
+    """
+
+    def __init__(self, **views: ViewDefinition) -> None:
+        self.views = views
+
+    def table(self, reference: TableReference) -> TableDefinition:
+        return TABLE
+
+    def view(self, reference: TableReference) -> ViewDefinition | None:
+        return self.views.get(reference.table)
+
+    def when_made(self, view: ViewDefinition) -> Tables:
+        return self
+
+
 def translated(statement: str) -> list[str]:
     """The names of the columns."""
-    found = PastQuery(statement).translate(lambda _: TABLE, connection_collation="utf8mb4_0900_ai_ci")
+    found = PastQuery(statement).translate(Tables(), connection_collation="utf8mb4_0900_ai_ci")
     return [column.name for column in found.columns]
 
 
@@ -123,7 +148,7 @@ def test_a_text_that_looks_like_a_column_reads_none() -> None:
     """The SQL that is made is searched for the columns that it reads."""
     for number in (3, 99, 10**30):
         query = PastQuery(f'SELECT 1 FROM d.t WHERE name = \'"s0"."c{number}" key_nothing(\'')
-        query.translate(lambda _: TABLE, connection_collation="utf8mb4_0900_ai_ci")
+        query.translate(Tables(), connection_collation="utf8mb4_0900_ai_ci")
 
 
 def test_each_table_may_have_a_moment_before_or_after_its_alias() -> None:
@@ -186,8 +211,34 @@ def test_a_part_that_nothing_reads_is_refused(statement: str) -> None:
         node = [node for node in query._text.tree.walk() if type(node) in handled][number]
         node.args["unheard_of"] = True
         try:
-            query.translate(lambda _: TABLE, connection_collation="utf8mb4_0900_ai_ci")
+            query.translate(Tables(), connection_collation="utf8mb4_0900_ai_ci")
         except QueryError:
             continue
         passed.append(type(node).__name__)
     assert passed == []
+
+
+RANGES: dict[str, object] = {
+    "SELECT name FROM d.t WHERE id = 7 AND (big IN (1, 2) AND 3 >= id)": {
+        0: [((7, 7),), ((None, 3),)],
+        1: [((1, 1), (2, 2))],
+    },
+    "SELECT name FROM d.t WHERE id BETWEEN -2 AND 5 AND id < 9 AND total = 3": {0: [((-2, 5),), ((None, 8),)]},
+    "SELECT o.name FROM d.u LEFT JOIN d.t o ON o.id = 4 WHERE o.big > 1": {1: [((2, None),)]},
+    "SELECT (SELECT MAX(i.id) FROM d.t i WHERE i.id <= 5 AND i.big = u.big) FROM d.u": {0: [((None, 5),)]},
+    # Nothing is known of other conditions, of texts, and of a table that is named twice.
+    "SELECT name FROM d.t WHERE id = 1 OR id = 2": {},
+    "SELECT name FROM d.t WHERE NOT id = 1": {},
+    "SELECT name FROM d.t WHERE id + 1 = 3 AND id <> 4 AND name = 'a' AND id = 1.5 AND total = 2": {},
+    "SELECT o.name FROM d.t JOIN d.t o ON o.id = t.big WHERE o.id = 1 AND t.id = 1": {},
+    "SELECT id FROM d.u LEFT JOIN (SELECT id AS i FROM d.t) s ON s.i = 3 WHERE s.i = 3": {},
+}
+
+
+@pytest.mark.parametrize("statement", RANGES)
+def test_what_a_query_says_of_whole_numbers(statement: str) -> None:
+    found = PastQuery(statement).translate(Tables(), connection_collation="utf8mb4_0900_ai_ci").ranges
+    known: dict[int, list[object]] = {}
+    for one in found.get(TableReference("d", "t"), ()):
+        known.setdefault(one.number, []).append(one.ranges)
+    assert known == RANGES[statement]

@@ -17,6 +17,7 @@ from strata_cdc.schema.history.snapshot import SchemaSnapshot
 from strata_cdc.schema.history.snapshot_ledger import add_snapshot, pending_snapshots
 from strata_cdc.schema.history.versions import DatabaseEntry, NamePresence, SessionTables, TemporarySessions
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.view import ViewDefinition
 from strata_cdc.store.database import open_store, reading, writing
 from strata_cdc.store.json_columns import from_column, to_column
 from strata_cdc.store.ledgers import PublishedDetails, VersionRows
@@ -75,6 +76,7 @@ def test_temporary_tables_of_former_versions_and_for_them() -> None:
     assert msgspec.convert(session, _FormerSession).names == (("d", "t"),)
 
 
+VIEW = ViewDefinition("select 1 AS `a`", ("a",), "d", collation="utf8mb4_bin", is_printed=True)
 SNAPSHOT = SchemaSnapshot(
     source="s",
     gtid_before="",
@@ -84,7 +86,7 @@ SNAPSHOT = SchemaSnapshot(
     lower_case_table_names=0,
     tables={TableName("d", "t"): "f" * 64},
     databases=(DatabaseEntry("d", NamePresence.PRESENT, "utf8mb4", None),),
-    views=(TableName("d", "v"),),
+    views={TableName("d", "v"): VIEW},
     seen_databases=frozenset({"d"}),
     hidden=("no sight of e",),
     position=BinlogPosition.parse("binlog.000003:157"),
@@ -101,6 +103,19 @@ CONTENT = {
 }
 POSITION = {"position": "binlog.000003:157", "server_uuid": "u"}
 LATER = {"cascades": [["d", "t"]], "doubtful": [["d", "t", "it cannot be asked"]], "seq": 0}
+TEXTS = {
+    "view_texts": [
+        {
+            "query": "select 1 AS `a`",
+            "columns": ["a"],
+            "database": "d",
+            "sql_mode": 0,
+            "collation": "utf8mb4_bin",
+            "made_at": 0,
+            "is_printed": True,
+        }
+    ]
+}
 
 
 def test_a_snapshot_is_read_and_written_as_ever(tmp_path: Path) -> None:
@@ -108,12 +123,13 @@ def test_a_snapshot_is_read_and_written_as_ever(tmp_path: Path) -> None:
     add_snapshot(engine, SNAPSHOT)
     with reading(engine) as connection:
         content = json.loads(connection.execute(sa.select(snapshot.c.content)).scalar_one())
-    assert content == {**CONTENT, **POSITION, **LATER}
+    assert content == {**CONTENT, **POSITION, **LATER, **TEXTS}
     assert pending_snapshots(engine, "s") == [msgspec.structs.replace(SNAPSHOT, id=1)]
     with writing(engine) as connection:
         connection.execute(snapshot.update().values(content=json.dumps(CONTENT)))
     [older] = pending_snapshots(engine, "s")
     assert (older.position, older.server_uuid, older.cascades, older.doubtful) == (None, "", (), {})
+    assert older.views == {TableName("d", "v"): None}
 
 
 @pytest.mark.parametrize(

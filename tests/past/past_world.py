@@ -3,7 +3,8 @@ Not here: the queries (`random_queries.py`), the life of the tables (`random_sho
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -41,8 +42,12 @@ class Pairs:
         return f"{self.equal} equal, {refused} refused, {self.both_fail} fail on both, {wrong} wrong"
 
 
+@dataclass
 class PastWorld(MirrorWorld):
     """A source, and databases `kept_1`, `kept_2` and so on, in which its tables are as they were."""
+
+    views: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """The views that there were at each moment."""
 
     @property
     def readable(self) -> Source:
@@ -54,21 +59,32 @@ class PastWorld(MirrorWorld):
         with self.server.connect(init_command=SESSION) as connection, connection.cursor() as cursor:
             cursor.execute("SET sql_log_bin = 0, sql_mode = ''")
             cursor.execute(f"CREATE DATABASE kept_{number}")
-            cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (self.database,))
-            for (name,) in cursor.fetchall():
+            cursor.execute(
+                "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = %s", (self.database,)
+            )
+            for name, kind in cursor.fetchall():
+                if kind == "VIEW":
+                    self._keep_view(cursor, number, name)
+                    continue
                 cursor.execute(f"CREATE TABLE kept_{number}.`{name}` LIKE `{self.database}`.`{name}`")
                 cursor.execute(f"INSERT INTO kept_{number}.`{name}` SELECT * FROM `{self.database}`.`{name}`")
             cursor.execute(self.server.executed_sql)
             return str(cursor.fetchone()[0]).replace("\n", "")
 
-    def columns(self, number: int) -> dict[str, list[tuple[str, str, str | None]]]:
-        """Names, types and collations of the columns at a moment, by table."""
+    def _keep_view(self, cursor: pymysql.cursors.Cursor, number: int, name: str) -> None:
+        """The rows of a view; none of a view that the server refuses."""
+        self.views[number].append(name)
+        with suppress(pymysql.err.MySQLError):
+            cursor.execute(f"CREATE TABLE kept_{number}.`{name}` AS SELECT * FROM `{self.database}`.`{name}`")
+
+    def columns(self, database: str) -> dict[str, list[tuple[str, str, str | None]]]:
+        """Names, types and collations of the columns of a database, by table."""
         found: dict[str, list[tuple[str, str, str | None]]] = {}
         with self.server.connect() as connection, connection.cursor() as cursor:
             cursor.execute(
                 "SELECT table_name, column_name, column_type, collation_name FROM information_schema.columns "
                 "WHERE table_schema = %s ORDER BY table_name, ordinal_position",
-                (f"kept_{number}",),
+                (database,),
             )
             for table, name, kind, collation in cursor.fetchall():
                 found.setdefault(table, []).append((name, kind, collation))

@@ -74,6 +74,13 @@ WRITTEN = (
     "SELECT DISTINCT customer, n > 0 FROM {db}.orders",
     "SELECT o.id FROM {db}.orders o JOIN {db}.items i ON i.order_id = o.id GROUP BY o.id, o.n HAVING COUNT(*) > 1",
     "SELECT id FROM {db}.orders WHERE n",
+    "SELECT * FROM {db}.orders WHERE id = 3",
+    "SELECT * FROM {db}.orders WHERE (id IN (1, 2, 77) AND -1 <= n)",
+    "SELECT * FROM {db}.items WHERE order_id = 3 AND line BETWEEN 0 AND 1",
+    "SELECT c.id, o.id, o.n FROM {db}.customers c LEFT JOIN {db}.orders o ON o.customer = c.id WHERE o.id < 5",
+    "SELECT c.id, o.id FROM {db}.orders o RIGHT JOIN {db}.customers c ON o.customer = c.id AND o.id > 2 WHERE c.id > 4",
+    "SELECT id FROM {db}.customers c WHERE id > 2 AND NOT EXISTS (SELECT 1 FROM {db}.orders WHERE id = 4 AND n = c.id)",
+    "SELECT id FROM {db}.orders WHERE id > 18446744073709551614 OR id = 2",
     "SELECT id FROM {db}.orders WHERE NOT n = 1 AND (n > 3) = (total > 200)",
     "SELECT ANY_VALUE(1), COUNT(*) FROM {db}.orders WHERE id = 999",
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pymysql
 import pytest
 
+from strata_cdc.mirrors.limits import MirrorLimits
 from tests.past.past_world import SESSION, Pairs, PastWorld
 from tests.past.random_queries import WRITTEN, RandomQueries
 from tests.past.random_shop import RandomShop
@@ -29,7 +30,8 @@ RANDOM_ASKED = int(os.environ.get("STRATA_PAST_QUERIES", "8"))
 @pytest.mark.parametrize("seed", seeds())
 def test_sql_answers_as_the_server_did(server: MysqlServer, tmp_path: Path, seed: int) -> None:
     server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
-    world, random = PastWorld(server, tmp_path), Random(seed)
+    # Small files: a condition on whole numbers leaves some of them out.
+    world, random = PastWorld(server, tmp_path, limits=MirrorLimits(file_rows=4)), Random(seed)
     shop = RandomShop(random)
     moments: list[str] = []
     with server.connect("shop", init_command=SESSION) as connection, connection.cursor() as cursor:
@@ -61,7 +63,7 @@ def ask(world: PastWorld, moments: list[str], random: Random) -> Pairs:
     """Asks written and random queries at each moment."""
     pairs = Pairs()
     for number, at in enumerate(moments):
-        queries = RandomQueries(random, world.columns(number))
+        queries = RandomQueries(random, world.columns(f"kept_{number}"))
         written = random.sample(WRITTEN, min(WRITTEN_ASKED, len(WRITTEN)))
         for query in (*written, *(queries.query() for _ in range(RANDOM_ASKED))):
             world.compare(query, number, at, pairs)

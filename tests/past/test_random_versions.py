@@ -48,6 +48,12 @@ QUERIES = (
     "b._valid_to = a._valid_from) GROUP BY a.{n}",
     "SELECT DISTINCT _valid_to IS NULL AS is_now FROM {v}",
     "SELECT YEAR(_valid_from), COUNT(DISTINCT {id}) FROM {v} GROUP BY YEAR(_valid_from)",
+    # Only versions under some keys are computed, if the key always had whole numbers.
+    "SELECT * FROM {v} WHERE {id} = 3",
+    "SELECT * FROM {v} WHERE ({id} IN (1, 5, -2) AND {n} > 0)",
+    "SELECT {id}, _valid_to, _gtid FROM {v} WHERE 4 < {id} AND {id} <= 6 AND _valid_to IS NOT NULL",
+    "SELECT {id}, {n} FROM {v} WHERE {id} BETWEEN 2 AND 5 OR {n} = 1",
+    "SELECT a.{id}, b.{n} FROM {v} a LEFT JOIN {v} b ON b.{id} = a.{id} WHERE b.{id} = 2",
 )
 
 

@@ -24,6 +24,7 @@ from strata_cdc.schema.ddl.dml import tables_changed_by
 from strata_cdc.schema.ddl.lexer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, lex
 from strata_cdc.schema.ddl.read import read_ddl, read_ddl_or_gap
 from strata_cdc.schema.model.definition import TableDefinition, TableName
+from strata_cdc.schema.model.view import ViewDefinition
 from strata_cdc.schema.replay.catalog import Catalog
 from tests.schema.golden import CASES, context_from
 
@@ -48,7 +49,6 @@ D = DdlContext("d")
         "CREATE FUNCTION f(x INT) RETURNS INT LANGUAGE JAVASCRIPT AS $$ return \"it's\" + `${x}` // don't $$",
         "CREATE LIBRARY l LANGUAGE JAVASCRIPT AS $$ export const a = 'x $$",
         "ALTER USER u ACCOUNT LOCK",
-        "ALTER VIEW v AS SELECT 1",
         "ALTER PROCEDURE p COMMENT 'x'",
         "ALTER INSTANCE ROTATE INNODB MASTER KEY",
         "ALTER TABLESPACE ts RENAME TO ts2",
@@ -224,6 +224,7 @@ def test_context_of_an_event():
         None,
         "utf8mb4_general_ci",
         "latin1",
+        "latin1_swedish_ci",
         lower_case_table_names=1,
     )
     assert context_of(event, FORMAT, ran_first_on=Flavour.mysql(50744)).explicit_defaults_for_timestamp is False
@@ -341,6 +342,29 @@ def test_what_stands_before_a_quote_without_an_end_is_named(statement: str, tabl
 def test_an_option_has_a_word_or_a_literal(statement: str):
     with pytest.raises(DdlError, match="the value of an option"):
         read_ddl(statement, D)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("CREATE VIEW v AS SELECT 1", ViewDefinition("SELECT 1", (), "d")),
+        (
+            "ALTER ALGORITHM=MERGE DEFINER=`a`@`b` SQL SECURITY INVOKER VIEW e.v (`x y`, z) AS (SELECT * FROM t) ;",
+            ViewDefinition("(SELECT * FROM t)", ("x y", "z"), "d"),
+        ),
+        (
+            "create or replace view v as select 'a;' # b\nwith cascaded check option",
+            ViewDefinition("select 'a;'", (), "d"),
+        ),
+        ("CREATE VIEW v AS SELECT a FROM t WITH CHECK OPTION", ViewDefinition("SELECT a FROM t", (), "d")),
+        ("CREATE VIEW v (a", None),
+        ("CREATE VIEW v AS SELECT '\ufffd'", None),
+    ],
+)
+def test_the_query_of_a_view(statement: str, expected: ViewDefinition | None):
+    (change,) = read_ddl(statement, D)
+    assert isinstance(change, CreateView)
+    assert change.definition == expected
 
 
 def test_the_host_of_a_definer_is_no_keyword():

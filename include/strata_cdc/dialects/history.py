@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from strata_cdc.dialects.engines import Dialect
     from strata_cdc.dialects.view_source import Branch, ColumnSource, ViewColumn, ViewSource
 
+    Ranges = tuple[tuple[int | None, int | None], ...]
+
 _UTC: Final = pa.timestamp("us", tz="UTC")
 _WHEN: Final = (("gtid", "_gtid", pa.string()), ("time", "_committed_at", _UTC), ("seq", "_seq", pa.int64()))
 """The columns with the time of a change: the name in events, the name in change tables, and the type."""
@@ -64,6 +66,9 @@ class HistorySource(Struct, frozen=True):
     """When all rows were removed; in order, those after the ordinal `after`."""
     stages_begin: tuple[Moment, ...] = ()
     """For each stage but the first, when it begins."""
+    keys: tuple[tuple[int, Ranges], ...] = ()
+    """Columns of the key, by their numbers in the view, and the values of the wanted rows: those of other rows may be
+    skipped."""
 
 
 class HistoryWriter(RowsWriter):
@@ -290,7 +295,18 @@ class HistoryWriter(RowsWriter):
         """The next event under a key ends a version."""
         ends = [self._to(name, self._over(exp.Lead(this=column_of(name)), stage)) for name, _, _ in _WHEN]
         events = f"owned_{stage}" if self._follows(stage) else f"events_{stage}"
-        return exp.select(*self._passed_on(), *self._fillings(stage), *ends).from_(events)
+        spans = exp.select(*self._passed_on(), *self._fillings(stage), *ends).from_(events)
+        return spans.where(*self._wanted_keys(stage))
+
+    def _wanted_keys(self, stage: int) -> list[exp.Expr]:
+        """Conditions for the events under the wanted keys. Where rows have values of the rows of other keys, or other
+        keys later, all events are needed."""
+        if self._source.stages > 1 or self._follows(stage):
+            return []
+        return [
+            exp.or_(*(_between(column_of(f"k{at}"), low, high) for low, high in ranges))
+            for at, ranges in self._history.keys
+        ]
 
     def _fillings(self, stage: int) -> list[exp.Expr]:
         fillings = super()._fillings(stage)
@@ -380,3 +396,13 @@ def _happening() -> list[tuple[str, pa.DataType]]:
 def _either(holds: exp.Expr, value: exp.Expr, other: exp.Expr) -> exp.Expr:
     """The one value if a condition holds, else the other."""
     return exp.Case(ifs=[exp.If(this=holds.copy(), true=value)], default=other)
+
+
+def _between(value: exp.Expr, low: int | None, high: int | None) -> exp.Expr:
+    """Whether a value is in a range."""
+    bounds: list[exp.Expr] = []
+    if low is not None:
+        bounds.append(exp.GTE(this=value, expression=exp.Literal.number(low)))
+    if high is not None:
+        bounds.append(exp.LTE(this=value.copy(), expression=exp.Literal.number(high)))
+    return exp.and_(*bounds)

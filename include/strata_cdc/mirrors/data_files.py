@@ -4,6 +4,7 @@ Not here: which of their rows are dead (`vectors.py`), which files belong to the
 from __future__ import annotations
 
 import uuid
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,13 +18,16 @@ from strata_cdc.mirrors.actions import LiveFile
 from strata_cdc.mirrors.limits import MirrorLimits
 from strata_cdc.mirrors.log import now_ms
 from strata_cdc.mirrors.renames import NUMBER, name_in_files, same_as
+from strata_cdc.mirrors.row_bounds import row_groups_within
 from strata_cdc.tables.row_groups import RowGroups, parquet_writer, write_row_group
 from strata_cdc.tables.verbatim import INVALID_COLUMN, closed, column_of_verbatim, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from strata_cdc.mirrors.row_bounds import Ranges
 
     Rows = NDArray[np.int64]
 
@@ -194,7 +198,13 @@ def _as_chunks(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Chunke
 
 
 def read_file_rows(
-    url: str, file: LiveFile, schema: pa.Schema, dead: Rows, *, rows_at_once: int = 1 << 17
+    url: str,
+    file: LiveFile,
+    schema: pa.Schema,
+    dead: Rows,
+    *,
+    within: Mapping[str, Ranges] | None = None,
+    rows_at_once: int = 1 << 17,
 ) -> Iterator[pa.Table]:
     """The rows of a file that are not dead, in order, in the requested columns.
 
@@ -203,26 +213,43 @@ def read_file_rows(
         file: The file.
         schema: The columns; those that the file lacks are NULL. Text columns come from the map `_invalid`.
         dead: Numbers of the dead rows, ascending.
+        within: By the names of integer columns of the schema, values outside which rows may be skipped.
         rows_at_once: Rows of a batch, at most.
 
     Raises:
         DamagedFileError: The file is gone, or has other rows than the log says.
         LakeUnavailableError: The storage does not answer.
     """
-    at = 0
+    called = [name_in_files(field) for field in schema]
+    in_file = {name_in_files(schema.field(name)): ranges for name, ranges in (within or {}).items()}
     with _Opened(url, file) as parquet:
-        called = [name_in_files(field) for field in schema]
-        for batch in parquet.iter_batches(batch_size=rows_at_once, columns=_there(parquet, schema)):
-            table = _fitted(batch, schema, called)
-            low, high = np.searchsorted(dead, [at, at + table.num_rows])
-            at += table.num_rows
-            if high > low:
-                kept = np.ones(table.num_rows, bool)
-                kept[dead[low:high] - (at - table.num_rows)] = False
-                table = table.filter(pa.array(kept))
-            yield table
-    if at != file.rows:
-        raise DamagedFileError(f"a data file has {at} rows, not {file.rows}", file=f"{url}/{file.path}")
+        count = parquet.metadata.num_rows
+        if count != file.rows:
+            raise DamagedFileError(f"a data file has {count} rows, not {file.rows}", file=f"{url}/{file.path}")
+        columns = _there(parquet, schema)
+        for first, groups in _runs(parquet, row_groups_within(parquet, in_file)):
+            at = first
+            for batch in parquet.iter_batches(rows_at_once, groups, columns):
+                yield _alive(_fitted(batch, schema, called), at, dead)
+                at += batch.num_rows
+
+
+def _runs(parquet: pq.ParquetFile, groups: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+    """Row groups that follow each other, each run with the number of its first row."""
+    sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.metadata.num_row_groups)]
+    for _, run in groupby(enumerate(groups), lambda pair: pair[1] - pair[0]):
+        numbers = [group for _, group in run]
+        yield sum(sizes[: numbers[0]]), numbers
+
+
+def _alive(table: pa.Table, at: int, dead: Rows) -> pa.Table:
+    """The rows of a batch that are not dead; its first row has the number `at`."""
+    low, high = np.searchsorted(dead, [at, at + table.num_rows])
+    if high == low:
+        return table
+    kept = np.ones(table.num_rows, bool)
+    kept[dead[low:high] - at] = False
+    return table.filter(pa.array(kept))
 
 
 def read_some_rows(url: str, file: LiveFile, schema: pa.Schema, rows: Rows) -> pa.Table:

@@ -3,6 +3,7 @@ Not here: what the query means (`dialects/queries/`), the tables (`table_at.py`)
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -16,23 +17,25 @@ from strata_cdc.errors import QueryError, one_line
 from strata_cdc.flavour import Vendor
 from strata_cdc.mirrors.data_files import names_of
 from strata_cdc.past.moment import PastMoment, time_or_set
+from strata_cdc.past.needed_rows import NeededRows
 from strata_cdc.past.query_moments import QueryMoments
+from strata_cdc.past.query_names import QueryNames, newest_moment
 from strata_cdc.past.row_versions import row_versions
 from strata_cdc.past.table_at import PastTables
-from strata_cdc.schema.model.definition import TableName
 from strata_cdc.store.database import OnMissing, open_store
 from strata_cdc.tables.layout import column_name
 from strata_cdc.tables.verbatim import verbatim_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from strata_cdc.config.settings import Source
-    from strata_cdc.dialects.queries.query import AnswerColumn, TableReference, TranslatedQuery
+    from strata_cdc.dialects.queries.query import AnswerColumn, TranslatedQuery
+    from strata_cdc.dialects.queries.ranges import Ranges
     from strata_cdc.dialects.queries.values import Kind
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.past.row_versions import VersionBounds
-    from strata_cdc.schema.model.definition import TableDefinition
+    from strata_cdc.schema.model.definition import TableName
 
 _LITERALS: Final = {Vendor.MYSQL: "utf8mb4_0900_ai_ci", Vendor.MARIADB: "utf8mb4_uca1400_ai_ci"}
 """The collation of literals in a session of utf8mb4."""
@@ -69,62 +72,55 @@ def answer(source: Source, statement: str, at: str | None = None) -> Answer:
     query = PastQuery(statement)
     engine = open_store(source.store_url, OnMissing.REFUSE)
     with PastTables(source.lake, source.name, engine) as tables:
-        names = {reference: _name(reference, tables) for reference in query.references()}
-        own = [name for reference, name in names.items() if reference.at is None]
         written = QueryMoments(source.lake, source.name, engine)
+        references = query.references()
+        own = [reference for reference in references if reference.at is None]
         moment = None
         if at is not None:
             moment = written.find(time_or_set(at))
         elif own:
-            moment = tables.newest(own)
-        moments = {reference: written.of(reference, moment) for reference in names}
-        bounds = {reference: written.bounds(reference, moments[reference]) for reference in names}
-
-        def definition(reference: TableReference) -> TableDefinition:
-            return tables.definition(names[reference], moments[reference])
-
+            moment = newest_moment(tables, own)
+        moment_of = cache(partial(written.of, moment=moment))
+        # A range is refused before the tables are looked for.
+        bounds = {reference: written.bounds(reference, moment_of(reference)) for reference in references}
+        names = QueryNames(tables, moment_of, bounds)
         translated = query.translate(
-            definition,
-            connection_collation=_LITERALS[tables.vendor],
-            folds_names=tables.folds_names,
+            names, connection_collation=_LITERALS[tables.vendor], folds_names=tables.folds_names
         )
         loaded = {
-            name: _table(tables, names[reference], moments[reference], bounds[reference], numbers)
+            name: _table(
+                tables,
+                names.table_name(reference),
+                moment_of(reference),
+                bounds.get(reference),
+                NeededRows(numbers, translated.ranges.get(reference, ())),
+            )
             for reference, (name, numbers) in translated.reads.items()
         }
         kinds = tuple(column.kind for column in translated.columns)
         return Answer(_run(translated, loaded), kinds, moment)
 
 
-def _name(reference: TableReference, tables: PastTables) -> TableName:
-    if not reference.table:
-        raise QueryError("FROM names something that is no table", remedy="Functions that give rows are not read.")
-    if reference.database is None:
-        raise QueryError(f"{reference.table} has no database", remedy=f"Write shop.{reference.table}, for example.")
-    name = TableName(reference.database, reference.table)
-    return name.lower() if tables.folds_names else name
-
-
 def _table(
-    tables: PastTables, name: TableName, moment: PastMoment, bounds: VersionBounds | None, numbers: Sequence[int]
+    tables: PastTables, name: TableName, moment: PastMoment, bounds: VersionBounds | None, needed: NeededRows
 ) -> pa.Table:
     if bounds is None:
-        return _loaded(tables.rows(name, moment), numbers)
-    return row_versions(tables.history(name, moment), bounds, numbers)
+        return _loaded(tables.rows(name, moment), needed)
+    return row_versions(tables.history(name, moment), bounds, needed)
 
 
-def _loaded(mirror: Mirror, numbers: Sequence[int]) -> pa.Table:
+def _loaded(mirror: Mirror, needed: NeededRows) -> pa.Table:
     """The columns that a query reads, as c0, c1 and so on, in the types that DuckDB gets.
 
     For a column with values that it does not hold, such as zero dates, there is a column i0, i1 and so on, with the
     text of the value.
     """
     definition = mirror.definition
-    columns = {number: definition.columns[number] for number in numbers}
+    columns = {number: definition.columns[number] for number in needed.numbers}
     texts = verbatim_names(definition)
     wanted = [column_name(column.name) for column in columns.values()]
     wanted += [texts[column.name] for column in columns.values() if column.name in texts and _has_invalid(mirror)]
-    rows = _read(mirror, wanted)
+    rows = _read(mirror, wanted, needed.within(definition))
     made = {}
     for number, column in columns.items():
         made[f"c{number}"] = _cast(rows[column_name(column.name)], loaded_as(kind_of(column)))
@@ -141,10 +137,10 @@ def _has_invalid(mirror: Mirror) -> bool:
     return any(name == "_invalid" for name in mirror.schema.names)
 
 
-def _read(mirror: Mirror, wanted: Sequence[str]) -> pa.Table:
+def _read(mirror: Mirror, wanted: Sequence[str], within: Mapping[str, Ranges]) -> pa.Table:
     if not wanted:
         return pa.table({})
-    return pa.concat_tables([no_rows(names_of(mirror.exact_schema, wanted)), *mirror.exact_batches(wanted)])
+    return pa.concat_tables([no_rows(names_of(mirror.exact_schema, wanted)), *mirror.exact_batches(wanted, within)])
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.dialects.view_source import ColumnSource
     from strata_cdc.mirrors.histories.history import MirrorHistory
+    from strata_cdc.past.needed_rows import NeededRows
 
 _FROM, _TO, _GTID, _SEQ = "_valid_from", "_valid_to", "_valid_from_gtid", "_valid_from_seq"
 _FAILED: Final = "Invalid Input Error: "
@@ -44,13 +45,13 @@ class VersionBounds(Struct, frozen=True):
     """It ends with the state after this transaction."""
 
 
-def row_versions(history: MirrorHistory, bounds: VersionBounds, numbers: Sequence[int]) -> pa.Table:
+def row_versions(history: MirrorHistory, bounds: VersionBounds, needed: NeededRows) -> pa.Table:
     """The versions that were valid at some moment of a range, in no order.
 
     Args:
         history: The history, up to the query's moment.
         bounds: The range; it does not end later than the history.
-        numbers: The requested columns by their numbers in the definition; the next three are when the version began,
+        needed: The requested columns by their numbers in the definition; the next three are when the version began,
             when it ended (microseconds UTC; NULL if it is valid at the end of the history), and the GTID of the
             transaction that made it.
 
@@ -64,9 +65,9 @@ def row_versions(history: MirrorHistory, bounds: VersionBounds, numbers: Sequenc
     """
     _refuse_earlier(history, bounds)
     count = len(history.mirror.definition.columns)
-    own = [number for number in numbers if number < count]
+    own = [number for number in needed.numbers if number < count]
     _refuse_texts(history, own)
-    rows = _filled(_computed(history, bounds, own), history)
+    rows = _filled(_computed(history, bounds, own, needed), history)
     made: dict[str, pa.ChunkedArray] = {}
     for number in own:
         column = history.mirror.definition.columns[number]
@@ -74,7 +75,7 @@ def row_versions(history: MirrorHistory, bounds: VersionBounds, numbers: Sequenc
         if is_calendar(column) and not column.nullable and values.null_count:
             raise _no_column(history, column.name, "0000-00-00")
         made[f"c{number}"] = values.cast(arrow_type(column)).cast(loaded_as(kind_of(column)))
-    for number in (number for number in numbers if number >= count):
+    for number in (number for number in needed.numbers if number >= count):
         name = (_FROM, _TO, _GTID)[number - count]
         made[f"c{number}"] = rows[name] if name == _GTID else rows[name].cast(pa.timestamp("us"))
     return pa.table(made or {"n": pa.nulls(rows.num_rows)})
@@ -99,11 +100,11 @@ def _refuse_earlier(history: MirrorHistory, bounds: VersionBounds) -> None:
     )
 
 
-def _computed(history: MirrorHistory, bounds: VersionBounds, own: Sequence[int]) -> pa.Table:
+def _computed(history: MirrorHistory, bounds: VersionBounds, own: Sequence[int], needed: NeededRows) -> pa.Table:
     # Imported here: only queries need DuckDB.
     from strata_cdc.mirrors.histories.computed import history_batches  # noqa: PLC0415  see above
 
-    query, files, schema = history.computed()
+    query, files, schema = history.computed({one.number: one.ranges for one in needed.ranges})
     wanted = pa.schema([*(schema.field(number) for number in own), *map(schema.field, (_FROM, _TO, _GTID, _SEQ))])
     first = history.begins_at.seq if history.is_whole else _BEFORE_ALL
     condition = f"coalesce({_SEQ}, {first}) <= {bounds.end}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import AbstractContextManager
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Self
@@ -29,19 +30,24 @@ from strata_cdc.past.moment import PastMoment
 from strata_cdc.past.scratch_mirrors import copy_mirror, wrong_since
 from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.history.table_changes import removals_of, table_changes_of
+from strata_cdc.schema.history.view_history import ViewHistory
+from strata_cdc.tables.lifetimes import life_of
 from strata_cdc.tables.lost import newest_commits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from types import TracebackType
 
     import sqlalchemy as sa
 
     from strata_cdc.mirrors.follow.followed import MirrorProgress
     from strata_cdc.mirrors.follow.schema_events import Order
+    from strata_cdc.mirrors.histories.former_names import FormerMirror
     from strata_cdc.mirrors.histories.history import MirrorHistory
     from strata_cdc.mirrors.position import MirrorPosition
-    from strata_cdc.schema.history.versions import TrackedPosition
+    from strata_cdc.schema.history.versions import TableChange, TrackedPosition
     from strata_cdc.schema.model.definition import TableDefinition, TableName
+    from strata_cdc.schema.model.view import ViewDefinition
 
 _AFTER_ALL = 1 << 62
 
@@ -86,7 +92,18 @@ class PastTables(AbstractContextManager["PastTables"]):
     def _tracked(self) -> TrackedPosition | None:
         return SchemaStore(self._engine).position(self._source)
 
-    def newest(self, names: list[TableName]) -> PastMoment:
+    @cached_property
+    def _views(self) -> ViewHistory:
+        store = SchemaStore(self._engine)
+        return ViewHistory(store.all_views(self._source), store.all_entries(self._source))
+
+    @property
+    def last(self) -> PastMoment:
+        """The end of what is tracked."""
+        tracked = self._tracked
+        return PastMoment(0) if tracked is None else PastMoment(tracked.seq, tracked.gtid_executed)
+
+    def newest(self, names: Iterable[TableName]) -> PastMoment:
         """The last moment that the mirrors of all these tables have reached.
 
         Raises:
@@ -136,6 +153,62 @@ class PastTables(AbstractContextManager["PastTables"]):
             raise self._unknown(name, moment, last.gap or "its definition is not known")
         return last.definition
 
+    def view(self, name: TableName, moment: PastMoment) -> ViewDefinition | None:
+        """The definition of a view at a moment; None if the name was no view's.
+
+        Raises:
+            PastUnknownError: There may have been a view, and its text is not known.
+        """
+        changes = [event.change for event in self._events.of(name) if event.behind <= moment.seq and event.change]
+        found = self._views.find(name, moment.seq)
+        if found is None or (changes and changes[-1].definition is not None):
+            return None
+        if found.definition is None:
+            raise PastUnknownError(
+                f"the text of the view at transaction {moment.seq} is not known: no statement of the stream and no "
+                "snapshot before it has it",
+                source=self._source,
+                table=str(name),
+                gtid=moment.gtid_executed or None,
+                remedy=f"`strata snapshot --source {self._source}` reads the texts of views, from then on, if the user "
+                "has SHOW VIEW; for earlier moments, name the tables of the view.",
+            )
+        return found.definition
+
+    def later_name(self, name: TableName, seq: int, moment: PastMoment) -> TableName:
+        """The name at a moment of the table that had a name after an earlier transaction; that name if no table had it.
+
+        Args:
+            name: What it was called.
+            seq: Ordinal of that transaction.
+            moment: Of the query.
+
+        Raises:
+            Usage: The table did not exist any more at the moment.
+        """
+        then = [change for change in self._table_changes if change.name == name and _last(change) <= seq]
+        if not then or then[-1].definition is None:
+            return name
+        changes = [change for change in self._table_changes if _last(change) <= moment.seq]
+        now = name
+        for _, group in groupby((change for change in changes if _last(change) > seq), lambda one: one.order):
+            moved = {change.renamed_from: change.name for change in group if change.renamed_from is not None}
+            now = moved.get(now, now)
+        life = life_of(changes, now)
+        if life is None or not life.was_called(name, seq + 1):
+            raise Usage(
+                f"the table that had this name at transaction {seq} did not exist any more at transaction {moment.seq}",
+                source=self._source,
+                table=str(name),
+                gtid=moment.gtid_executed or None,
+                remedy="Name a moment of the query at which it did: `--at`, not after the end of the range.",
+            )
+        return now
+
+    @cached_property
+    def _table_changes(self) -> Sequence[TableChange]:
+        return table_changes_of(self._engine, self._source)
+
     def rows(self, name: TableName, moment: PastMoment) -> Mirror:
         """A mirror with the rows of a table at a moment.
 
@@ -155,15 +228,28 @@ class PastTables(AbstractContextManager["PastTables"]):
             DamagedFileError: The lake has lost files of the mirror, or of the change table.
             LakeUnavailableError: The storage does not answer.
         """
-        mirror, reached = self._followed(name, moment)
+        mirror, reached, copies = self._followed(name, moment)
         engine, source = self._engine, self._source
         # DuckDB may run in another working directory.
         lake = self._lake if "://" in self._lake else str(Path(self._lake).absolute())
         commits = newest_commits(source, engine)
-        return history_of(lake, mirror, table_changes_of(engine, source), removals_of(engine, source), commits, reached)
+        changes, removals = self._table_changes, removals_of(engine, source)
+        return history_of(lake, mirror, changes, removals, commits, reached, self._former(copies))
 
-    def _followed(self, name: TableName, moment: PastMoment) -> tuple[Mirror, MirrorPosition]:
-        """A copy of the table's mirror at a moment, and its position there."""
+    def _former(self, copies: Path) -> FormerMirror:
+        """Opens mirrors of former names of a table: those that were copied with it, or those of the lake."""
+
+        def opened(name: TableName, seq: int) -> Mirror | None:
+            if wrong_since(self._lake, self._source, name, seq - 1) is not None:
+                return None
+            found = (Mirror.open_before(lake, self._source, name, seq) for lake in (str(copies), self._lake))
+            # A mirror that was not followed up to the RENAME is not the one from which rows came.
+            return next((one for one in found if one is not None and one.stopped is None), None)
+
+        return opened
+
+    def _followed(self, name: TableName, moment: PastMoment) -> tuple[Mirror, MirrorPosition, Path]:
+        """A copy of the table's mirror at a moment, its position there, and the folder of all copies made for it."""
         definition = self.definition(name, moment)
         wrong = wrong_since(self._lake, self._source, name, moment.seq)
         if wrong is not None:
@@ -181,7 +267,7 @@ class PastTables(AbstractContextManager["PastTables"]):
             raise self._unknown(name, moment, why or "")
         if mirror.definition != definition:
             raise self._unknown(name, moment, "the schema history and the mirror disagree about its columns")
-        return mirror, reached
+        return mirror, reached, scratch
 
     @cached_property
     def _published(self) -> Published:
@@ -197,6 +283,11 @@ class PastTables(AbstractContextManager["PastTables"]):
             f"`strata intervals --source {self._source}` what is not published; `strata run` publishes it, `strata "
             "dump` reads rows that no log has, from then on.",
         )
+
+
+def _last(change: TableChange) -> int:
+    """Ordinal of the last transaction once a change has happened."""
+    return change.order[0] if change.order[1] > 0 else change.order[0] - 1
 
 
 class _PastFollower(Follower):

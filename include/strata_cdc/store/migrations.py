@@ -25,12 +25,13 @@ from strata_cdc.store.tables import (
     table_version,
     temporary_tables,
     tracked_position,
+    view_version,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FORMAT: Final = 13
+FORMAT: Final = 14
 """What this version of Strata reads and writes."""
 
 
@@ -108,6 +109,11 @@ def _add_table_comparison(connection: sa.Connection) -> None:
     table_comparison.create(connection, checkfirst=True)
 
 
+def _add_view_definition(connection: sa.Connection) -> None:
+    # ALTER VIEW was not stored: the texts of views are known from the next snapshot, or their next statement, on.
+    _add_columns(connection, view_version, "definition")
+
+
 def _add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:
     """Adds empty columns, except those that exist."""
     present = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
@@ -130,6 +136,7 @@ STEPS: Mapping[int, Callable[[sa.Connection], None]] = {
     10: _add_effects_and_commit_index,
     11: _add_file_merge,
     12: _add_table_comparison,
+    13: _add_view_definition,
 }
 """For each format, the step to the next one; a step may be run again after it was killed."""
 

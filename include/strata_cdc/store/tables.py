@@ -126,6 +126,7 @@ view_version = Table(
     Column("view_name", _MYSQL_NAME, primary_key=True),
     Column("source", _SOURCE, nullable=False),
     Column("state", _name(8), nullable=False, comment="present, dropped"),
+    Column("definition", _LONG, comment="JSON: its query, and what decides what it means; NULL: not known"),
     Index("view_version_name", "source", "database_name", "view_name", "version_id"),
     comment="views share the names of tables",
     **_OPTIONS,

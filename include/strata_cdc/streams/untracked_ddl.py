@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from strata_cdc.schema.history.memory_store import MemoryStore
-from strata_cdc.schema.history.versions import NamePresence
+from strata_cdc.schema.history.view_history import present_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
         Before,
         DatabaseEntry,
         StoredEntry,
+        StoredView,
         TemporarySessions,
         TrackedFile,
         VersionPosition,
+        ViewEntry,
     )
     from strata_cdc.schema.model.definition import TableDefinition, TableName
 
@@ -119,13 +121,14 @@ class UntrackedVersions(MemoryStore):
         """As `VersionStore.database`."""
         return super().database(source, name) or self._stored.database(source, name)
 
-    def views(self, source: str, database: str) -> list[TableName]:
+    def views(self, source: str, database: str) -> list[ViewEntry]:
         """As `VersionStore.views`."""
-        names = set(self._stored.views(source, database))
-        for _, version in self._ordered(source):
-            for entry in (view for view in version.views if view.name.database == database):
-                (names.add if entry.presence is NamePresence.PRESENT else names.discard)(entry.name)
-        return sorted(names)
+        return present_views(self.all_views(source), database)
+
+    def all_views(self, source: str) -> list[StoredView]:
+        """As `VersionStore.all_views`."""
+        stored = [view for view in self._stored.all_views(source) if self._is_old(view.seq)]
+        return [*stored, *super().all_views(source)]
 
     def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
         """As `VersionStore.files`."""

@@ -81,7 +81,7 @@ def snapshot_schemas(
         lower_case_table_names=live.server.lower_case_table_names,
         tables=tables,
         databases=tuple(databases),
-        views=tuple(views),
+        views=views,
         seen_databases=None if sight.everything else seen,
         hidden=tuple(sight.hidden()),
         position=live.position,

@@ -208,6 +208,15 @@ def _concat(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     return QueryValue(f"({' || '.join(value.sql for value in values)})", _joined(values))
 
 
+def _pipes(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
+    """`||` under PIPES_AS_CONCAT."""
+    if isinstance(node.parent, exp.Collate):
+        # MySQL groups COLLATE first.
+        reader.refuse("|| before COLLATE needs parentheses", node)
+    values = [_as_text(reader, part) for part in node.flatten(unnest=False)]
+    return QueryValue(f"({' || '.join(value.sql for value in values)})", _joined(values))
+
+
 def _concat_ws(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     values = [_as_text(reader, one) for one in node.expressions]
     return QueryValue(f"concat_ws({', '.join(value.sql for value in values)})", _joined(values))
@@ -515,6 +524,7 @@ FUNCTIONS: Final[Mapping[type[exp.Expr] | str, Translate]] = {
     "INTERVAL": _moved,
     exp.TimeToStr: _formatted,
     exp.Concat: _concat,
+    exp.DPipe: _pipes,
     exp.ConcatWs: _concat_ws,
     exp.Lower: _of_text("lower(plain_case({0}, {1}))"),
     exp.Upper: _of_text("upper(plain_case({0}, {1}))"),

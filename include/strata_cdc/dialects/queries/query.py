@@ -4,19 +4,21 @@ Not here: running it (`past/query.py`), the differences that are handled or refu
 from __future__ import annotations
 
 import re
+from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlglot import exp
 
 from strata_cdc.dialects.queries.collations import collation_key
 from strata_cdc.dialects.queries.columns import kind_of
 from strata_cdc.dialects.queries.functions import MACROS
+from strata_cdc.dialects.queries.meanings import FirstMeanings, KeptMeanings
 from strata_cdc.dialects.queries.parts import PARTS
-from strata_cdc.dialects.queries.scope import Relation
-from strata_cdc.dialects.queries.selects import SelectReader
+from strata_cdc.dialects.queries.relation import Relation
+from strata_cdc.dialects.queries.selects import QuerySession, SelectReader
 from strata_cdc.dialects.queries.statement_text import StatementText
 from strata_cdc.dialects.queries.system_time import (
     VERSION_COLUMNS,
@@ -24,15 +26,23 @@ from strata_cdc.dialects.queries.system_time import (
     moment_of,
     range_of,
 )
-from strata_cdc.errors import QueryError
+from strata_cdc.dialects.queries.views import column_names, tables_in, view_text
+from strata_cdc.errors import QueryError, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from sqlglot import exp
+
+    from strata_cdc.dialects.queries.meanings import Meanings
+    from strata_cdc.dialects.queries.ranges import ColumnRanges
+    from strata_cdc.dialects.queries.selects import WrittenQuery
     from strata_cdc.dialects.queries.values import Kind
     from strata_cdc.schema.model.definition import TableDefinition
+    from strata_cdc.schema.model.view import ViewDefinition
 
 _COLUMN: Final = re.compile(r'"(s\d+)"\."c(\d+)"')
+_NAME_TABLES: Final = "Name the tables of the view instead."
 _TEXT: Final = re.compile(r"(['\"])([^'\"\\\\]*)\1")
 _KEY: Final = re.compile(r"\b(?:key|like|order)_(\w+)\(")
 
@@ -69,6 +79,21 @@ class TranslatedQuery(Struct, frozen=True):
     reads: Mapping[TableReference, tuple[str, tuple[int, ...]]]
     """The name of each table in DuckDB, and the numbers of the columns that are read: column n of its definition is
     called cn. With `versions`, the `VERSION_COLUMNS` follow the columns of the definition."""
+    ranges: Mapping[TableReference, tuple[ColumnRanges, ...]]
+    """Values that all of these columns have in each row that is needed: other rows may be skipped."""
+
+
+class SchemaOfThen(Protocol):
+    """What the names of tables mean to a query."""
+
+    def table(self, reference: TableReference) -> TableDefinition:
+        """The definition of a table at its moment; it may raise an error."""
+
+    def view(self, reference: TableReference) -> ViewDefinition | None:
+        """The definition of a view at its moment; None if the name is no view's."""
+
+    def when_made(self, view: ViewDefinition) -> SchemaOfThen:
+        """The same for the moment at which a view was made, whatever the moment of a reference."""
 
 
 class PastQuery:
@@ -86,23 +111,16 @@ class PastQuery:
             self._text = StatementText(text)
 
     def references(self) -> list[TableReference]:
-        """The tables that it names; names of WITH may be among them."""
-        known = {one.alias for one in self._text.tree.find_all(exp.CTE)}
-        tables = self._text.tree.find_all(exp.Table)
-        found = [_reference(table) for table in tables if table.args.get("db") or table.name not in known]
-        return list(dict.fromkeys(found))
+        """The tables and views that it names; names of WITH may be among them."""
+        return list(dict.fromkeys(_reference(table) for table in tables_in(self._text.tree)))
 
     def translate(
-        self,
-        definition: Callable[[TableReference], TableDefinition],
-        *,
-        connection_collation: str,
-        folds_names: bool = False,
+        self, schema: SchemaOfThen, *, connection_collation: str, folds_names: bool = False
     ) -> TranslatedQuery:
         """The query for DuckDB.
 
         Args:
-            definition: The definition of a table at its moment; it may raise an error.
+            schema: The tables and views.
             connection_collation: The collation of literals.
             folds_names: Whether the server ignores the case of tables' names.
 
@@ -110,80 +128,174 @@ class PastQuery:
             QueryError: MySQL's answer is not known here; the message has the position.
         """
         with _not_too_deep():
-            return self._translated(definition, connection_collation, folds_names=folds_names)
+            return _Translation(schema, QuerySession(folds_names=folds_names)).whole(self._text, connection_collation)
 
-    def _translated(
-        self, definition: Callable[[TableReference], TableDefinition], connection_collation: str, *, folds_names: bool
-    ) -> TranslatedQuery:
-        for node in self._text.tree.walk():
-            self._text.require_parts(node, PARTS)
-        tables: dict[TableReference, str] = {}
-        aliases: dict[str, TableReference] = {}
-        widths: dict[str, int] = {}
 
-        def table(node: exp.Table, alias: str) -> tuple[str, Relation]:
-            reference = _reference(node)
-            found = definition(reference)
-            relation = self._relation(alias, node, reference, found)
-            aliases[alias], widths[alias] = reference, len(relation.columns)
-            return tables.setdefault(reference, f"t{len(tables)}"), relation
+def tables_of_view(view: ViewDefinition, reference: TableReference) -> list[TableReference]:
+    """The tables and views that a view names.
 
-        reader = SelectReader(self._text, table, connection_collation, folds_names=folds_names)
-        made = reader.query(self._text.tree, None)
-        read: dict[TableReference, set[int]] = {reference: set() for reference in tables}
-        for alias, number in _COLUMN.findall(made.sql):
-            # A text of the statement may look like a column.
-            if int(number) < widths.get(alias, 0):
-                read[aliases[alias]].add(int(number))
+    Args:
+        view: The view.
+        reference: It; its moment is theirs.
+
+    Raises:
+        QueryError: Its query is not read here.
+    """
+    with _not_too_deep():
+        tables = tables_in(view_text(view).tree)
+        return list(dict.fromkeys(_reference_in_view(view, table, reference) for table in tables))
+
+
+class _Translation:
+    """The translation of one statement, or of the views in it.
+
+    Args:
+        schema: The tables and views.
+        session: Of all queries that are read together.
+        within: The views around the query.
+    """
+
+    def __init__(self, schema: SchemaOfThen, session: QuerySession, within: tuple[TableReference, ...] = ()) -> None:
+        self._schema, self._session, self._within = schema, session, within
+        self._tables: dict[TableReference, str] = {}
+        self._aliases: dict[str, TableReference] = {}
+        self._widths: dict[str, int] = {}
+
+    def whole(self, text: StatementText, collation: str) -> TranslatedQuery:
+        """A statement with all that it needs."""
+        made = self._query(text, collation, _reference)
         keys = [key for name in sorted(set(_KEY.findall(made.sql))) if (key := collation_key(name)) is not None]
         macros = (*MACROS, *(macro for key in keys for macro in key.macros()))
         columns = tuple(
             AnswerColumn(name, value.kind)
-            for name, (_, value) in zip(self._names(made.columns), made.columns, strict=True)
+            for name, (_, value) in zip(_names(text, made.columns), made.columns, strict=True)
         )
-        reads = {reference: (name, tuple(sorted(read[reference]))) for reference, name in tables.items()}
+        read = self._read(made.sql)
+        reads = {reference: (name, tuple(sorted(read[reference]))) for reference, name in self._tables.items()}
         functions = {name: function for key in keys for name, function in key.functions().items()}
-        return TranslatedQuery(made.sql, macros, functions, columns, reads)
+        return TranslatedQuery(made.sql, macros, functions, columns, reads, self._ranges())
 
-    def _relation(
-        self, alias: str, node: exp.Table, reference: TableReference, definition: TableDefinition
-    ) -> Relation:
-        columns = definition.columns
-        keys = {name.lower() for name in definition.primary_key}
-        relation = Relation(
-            alias,
-            node.alias_or_name,
-            None if node.alias else reference.database,
-            tuple((column.name, kind_of(column)) for column in columns),
-            key=frozenset(number for number, column in enumerate(columns) if column.name.lower() in keys),
-            visible=frozenset(
-                number for number, column in enumerate(columns) if not (column.hidden or column.invisible)
-            ),
-        )
-        return relation if reference.versions is None else self._with_versions(relation, node)
+    def _ranges(self) -> dict[TableReference, tuple[ColumnRanges, ...]]:
+        """What the query says of single columns of a table; nothing if it names the table several times."""
+        counts = Counter(self._aliases.values())
+        return {
+            reference: tuple(self._session.ranges.get(alias, ()))
+            for alias, reference in self._aliases.items()
+            if counts[reference] == 1
+        }
 
-    def _with_versions(self, relation: Relation, node: exp.Table) -> Relation:
-        """A relation with the columns of versions; several of its rows may have one key."""
-        for name, _ in VERSION_COLUMNS:
-            if relation.numbers(name):
-                raise self._text.error(f"the table has a column {name} of its own, so its versions have no such", node)
-        count = len(relation.columns)
-        added = range(count, count + len(VERSION_COLUMNS))
-        return replace(
-            relation,
-            columns=(*relation.columns, *VERSION_COLUMNS),
-            key=frozenset(),
-            visible=(relation.visible or frozenset()).union(added),
-        )
+    def _read(self, sql: str) -> dict[TableReference, set[int]]:
+        """The columns that are read, by table."""
+        read: dict[TableReference, set[int]] = {reference: set() for reference in self._tables}
+        for alias, number in _COLUMN.findall(sql):
+            # A text of the statement may look like a column.
+            if int(number) < self._widths.get(alias, 0):
+                read[self._aliases[alias]].add(int(number))
+        return read
 
-    def _names(self, columns: tuple[tuple[str | None, object], ...]) -> list[str]:
-        """MySQL names what has no name by its text."""
-        if all(name is not None for name, _ in columns):
-            return [name or "" for name, _ in columns]
-        written = self._text.written_columns()
-        if len(written) != len(columns):
-            return [name if name is not None else f"expression {at}" for at, (name, _) in enumerate(columns, 1)]
-        return [name if name is not None else _shown(text) for (name, _), text in zip(columns, written, strict=True)]
+    def _query(
+        self,
+        text: StatementText,
+        collation: str,
+        referenced: Callable[[exp.Table], TableReference],
+        meanings: Meanings | None = None,
+    ) -> WrittenQuery:
+        for node in text.tree.walk():
+            text.require_parts(node, PARTS)
+
+        def table(node: exp.Table, alias: str) -> tuple[str, Relation]:
+            reference = referenced(node)
+            view = self._schema.view(reference)
+            if view is not None:
+                return self._view(view, reference, node, alias)
+            relation = _relation(text, alias, node, reference, self._schema.table(reference))
+            self._aliases[alias], self._widths[alias] = reference, len(relation.columns)
+            return self._tables.setdefault(reference, f"t{len(self._tables)}"), relation
+
+        return SelectReader(text, table, self._session, collation, meanings).query(text.tree, None)
+
+    # Views --------------------------------------------------------------------------------------
+
+    def _view(
+        self, view: ViewDefinition, reference: TableReference, node: exp.Table, alias: str
+    ) -> tuple[str, Relation]:
+        """A view as a query in FROM."""
+        called = f"{reference.database}.{reference.table}"
+        if reference.versions is not None:
+            raise QueryError(f"{called} is a view, and FOR SYSTEM_TIME has only AS OF for views", remedy=_NAME_TABLES)
+        if reference in self._within:
+            raise QueryError(f"the view {called} names itself")
+        outer, self._within = self._within, (*self._within, reference)
+        try:
+            made, names = self._of_view(view, reference)
+        except (QueryError, Usage) as error:
+            raise QueryError(f"the view {called} of that time: {error.message}", remedy=_NAME_TABLES) from None
+        finally:
+            self._within = outer
+        columns = tuple((name, value.kind) for name, (_, value) in zip(names, made.columns, strict=True))
+        return f"({made.sql})", Relation(alias, node.alias_or_name, None if node.alias else reference.database, columns)
+
+    def _of_view(self, view: ViewDefinition, reference: TableReference) -> tuple[WrittenQuery, list[str]]:
+        text = view_text(view)
+        meanings: Meanings | None = None
+        if not view.is_printed:
+            first = FirstMeanings(text)
+            then = _Translation(self._schema.when_made(view), self._session, self._within)
+            then._query(text, view.collation or "", partial(_reference_in_view, view, reference=reference), first)
+            first.keep()
+            meanings = KeptMeanings(text)
+        made = self._query(text, view.collation or "", partial(_reference_in_view, view, reference=reference), meanings)
+        return made, column_names(view, _names(text, made.columns))
+
+
+def _relation(
+    text: StatementText, alias: str, node: exp.Table, reference: TableReference, definition: TableDefinition
+) -> Relation:
+    columns = definition.columns
+    keys = {name.lower() for name in definition.primary_key}
+    relation = Relation(
+        alias,
+        node.alias_or_name,
+        None if node.alias else reference.database,
+        tuple((column.name, kind_of(column)) for column in columns),
+        key=frozenset(number for number, column in enumerate(columns) if column.name.lower() in keys),
+        visible=frozenset(number for number, column in enumerate(columns) if not (column.hidden or column.invisible)),
+    )
+    return relation if reference.versions is None else _with_versions(text, relation, node)
+
+
+def _with_versions(text: StatementText, relation: Relation, node: exp.Table) -> Relation:
+    """A relation with the columns of versions; several of its rows may have one key."""
+    for name, _ in VERSION_COLUMNS:
+        if relation.numbers(name):
+            raise text.error(f"the table has a column {name} of its own, so its versions have no such", node)
+    count = len(relation.columns)
+    added = range(count, count + len(VERSION_COLUMNS))
+    return replace(
+        relation,
+        columns=(*relation.columns, *VERSION_COLUMNS),
+        key=frozenset(),
+        visible=(relation.visible or frozenset()).union(added),
+    )
+
+
+def _names(text: StatementText, columns: tuple[tuple[str | None, object], ...]) -> list[str]:
+    """MySQL names what has no name by its text."""
+    if all(name is not None for name, _ in columns):
+        return [name or "" for name, _ in columns]
+    if len(text.unnamed) != sum(name is None for name, _ in columns):
+        return [name if name is not None else f"expression {at}" for at, (name, _) in enumerate(columns, 1)]
+    written = iter(text.unnamed)
+    return [name if name is not None else _shown(next(written)) for name, _ in columns]
+
+
+def _reference_in_view(view: ViewDefinition, node: exp.Table, reference: TableReference) -> TableReference:
+    """A table that a view names: its moment is that of the view."""
+    if node.args.get("version") is not None:
+        raise QueryError("it has FOR SYSTEM_TIME of its own, which is a time of the server's rows")
+    database = node.args.get("db")
+    name = database.name if database is not None else view.database
+    return replace(reference, database=name, table=node.name, versions=None)
 
 
 @contextmanager

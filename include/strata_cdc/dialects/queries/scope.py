@@ -1,14 +1,12 @@
 """The relations of a SELECT and the columns that its expressions can name.
-Not here: expressions (`expressions.py`), reading FROM (`selects.py`)."""
+Not here: one relation (`relation.py`), expressions (`expressions.py`), reading FROM (`selects.py`)."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from strata_cdc.dialects.queries.values import QueryValue
+from strata_cdc.dialects.queries.meanings import AnyMeaning
 from strata_cdc.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
@@ -16,35 +14,10 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
+    from strata_cdc.dialects.queries.meanings import Meanings
+    from strata_cdc.dialects.queries.relation import Relation
     from strata_cdc.dialects.queries.statement_text import StatementText
-    from strata_cdc.dialects.queries.values import Kind
-
-
-class Relation(Struct, frozen=True):
-    """A table, or a query in FROM, as DuckDB has it: its columns are c0, c1 and so on."""
-
-    alias: str
-    """In DuckDB."""
-    name: str
-    """In the statement."""
-    database: str | None
-    """None for a query, or a table with another name in the statement."""
-    columns: tuple[tuple[str, Kind], ...]
-    """Names in the statement."""
-    key: frozenset[int] = frozenset()
-    """Numbers of the columns that identify a row; empty if none do."""
-    visible: frozenset[int] | None = None
-    """Numbers of the columns of `*`; None: all."""
-
-    def value(self, number: int) -> QueryValue:
-        """A column."""
-        name, kind = self.columns[number]
-        return QueryValue(f'"{self.alias}"."c{number}"', kind, name=f"{self.name}.{name}")
-
-    def numbers(self, name: str) -> list[int]:
-        """The columns of a name; MySQL ignores the case."""
-        folded = fold_name(name)
-        return [number for number, (own, _) in enumerate(self.columns) if fold_name(own) == folded]
+    from strata_cdc.dialects.queries.values import QueryValue
 
 
 class NameScope:
@@ -53,10 +26,13 @@ class NameScope:
     Args:
         outer: The SELECT around it; None if there is none.
         folds_names: Whether the server ignores the case of tables' names.
+        meanings: Receives each name with the columns that it means.
     """
 
-    def __init__(self, outer: NameScope | None = None, *, folds_names: bool = False) -> None:
-        self.outer, self.folds_names = outer, folds_names
+    def __init__(
+        self, outer: NameScope | None = None, *, folds_names: bool = False, meanings: Meanings | None = None
+    ) -> None:
+        self.outer, self.folds_names, self.meanings = outer, folds_names, meanings or AnyMeaning()
         self.relations: list[Relation] = []
         self.is_grouped = False
         """Whether expressions are read that come after GROUP BY: columns of rows are not there any more."""
@@ -90,6 +66,7 @@ class NameScope:
     def find(self, node: exp.Expr, text: StatementText) -> tuple[Relation, int]:
         """The relation and the number of a column. Raises as `column`."""
         scope: NameScope | None = self
+        nearer: list[Relation] = []
         while scope is not None:
             found = scope.own(node)
             if len(found) > 1 and fold_name(node.name) not in scope.shared:
@@ -97,7 +74,9 @@ class NameScope:
             if found:
                 if scope is not self and scope.is_grouped:
                     raise text.error("a subquery after GROUP BY does not name columns of the query around it", node)
+                self.meanings.column(node, found[0][0], nearer)
                 return found[0]
+            nearer += scope.relations
             scope = scope.outer
         table = node.args.get("table")
         if table is not None and not any(self._is_called(one, table.name, "") for one in self.relations):

@@ -15,20 +15,25 @@ from strata_cdc.dialects.queries.comparing import NotComparedError, as_kind, sid
 from strata_cdc.dialects.queries.expressions import ExpressionReader
 from strata_cdc.dialects.queries.functions import FUNCTIONS
 from strata_cdc.dialects.queries.grouping import GroupedReader
-from strata_cdc.dialects.queries.scope import NameScope, Relation
+from strata_cdc.dialects.queries.meanings import AnyMeaning
+from strata_cdc.dialects.queries.ranges import ranges_in
+from strata_cdc.dialects.queries.relation import Relation
+from strata_cdc.dialects.queries.scope import NameScope
 from strata_cdc.dialects.queries.values import QueryValue
 from strata_cdc.schema.model.folding import fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from strata_cdc.dialects.queries.meanings import Meanings
+    from strata_cdc.dialects.queries.ranges import ColumnRanges
     from strata_cdc.dialects.queries.statement_text import StatementText
 
 _SELECT_PARTS: Final = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_"}
 )
 _UNION_PARTS: Final = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"})
-_TABLE_PARTS: Final = frozenset({"this", "db", "alias", "version", "hints"})
+_TABLE_PARTS: Final = frozenset({"this", "db", "alias", "version", "hints", "joins"})
 _JOIN_PARTS: Final = frozenset({"this", "on", "using", "side", "kind"})
 _AGGREGATES: Final = (exp.AggFunc,)
 
@@ -61,27 +66,42 @@ class _Named(Struct, frozen=True):
     known: Mapping[str, _Named]
 
 
+class QuerySession:
+    """What is the same for all queries that are read together.
+
+    Args:
+        folds_names: Whether the server ignores the case of tables' names.
+    """
+
+    def __init__(self, *, folds_names: bool) -> None:
+        self.folds_names = folds_names
+        self.numbers = count()
+        """Of the relations in DuckDB's SQL."""
+        self.ranges: dict[str, list[ColumnRanges]] = {}
+        """What WHERE says of single columns, by the alias of their relation."""
+
+
 class SelectReader:
     """Reads the queries of one statement.
 
     Args:
         text: The statement.
         table: Finds a table of FROM: the name that DuckDB has for it, and its columns.
+        session: What is the same for all queries that are read together.
         connection_collation: The collation of literals.
-        folds_names: Whether the server ignores the case of tables' names.
+        meanings: Receives each name with the columns that it means.
     """
 
     def __init__(
         self,
         text: StatementText,
         table: Callable[[exp.Table, str], tuple[str, Relation]],
+        session: QuerySession,
         connection_collation: str,
-        *,
-        folds_names: bool,
+        meanings: Meanings | None = None,
     ) -> None:
-        self._text, self._table = text, table
-        self._collation, self._folds_names = connection_collation, folds_names
-        self._numbers = count()
+        self._text, self._table, self._session = text, table, session
+        self._collation, self._meanings = connection_collation, meanings or AnyMeaning()
 
     def query(self, node: exp.Expr, outer: NameScope | None, known: Mapping[str, _Named] | None = None) -> WrittenQuery:
         """A SELECT or UNION, in parentheses or not.
@@ -123,7 +143,7 @@ class SelectReader:
                 raise self._text.error(f"{name.rstrip('_').replace('_', ' ').upper()} is not translated here", node)
 
     def _alias(self) -> str:
-        return f"s{next(self._numbers)}"
+        return f"s{next(self._session.numbers)}"
 
     # UNION --------------------------------------------------------------------------------------
 
@@ -206,7 +226,7 @@ class SelectReader:
 
     def _select(self, node: exp.Expr, outer: NameScope | None, known: Mapping[str, _Named]) -> WrittenQuery:
         self._only(node, _SELECT_PARTS)
-        scope = NameScope(outer, folds_names=self._folds_names)
+        scope = NameScope(outer, folds_names=self._session.folds_names, meanings=self._meanings)
         rows = self._reader(scope, known)
         source = self._from(node, scope, rows, known)
         items = self._items(node, scope)
@@ -214,6 +234,8 @@ class SelectReader:
             raise self._text.error("this is no query: SELECT names no column", node)
         where = node.args.get("where")
         condition = "" if where is None else f" WHERE {rows.condition(where.this)}"
+        for alias, ranges in ranges_in(where.this, scope) if where is not None else ():
+            self._session.ranges.setdefault(alias, []).append(ranges)
         group, having = node.args.get("group"), node.args.get("having")
         is_grouped = group is not None or any(
             _has_aggregate(one) for one in (*(item.node for item in items), *_terms(node))
@@ -258,17 +280,18 @@ class SelectReader:
 
     def _star(self, node: exp.Expr, scope: NameScope) -> list[_Item]:
         table = node.args.get("table") if isinstance(node, exp.Column) else None
-        found = [
+        columns = list(scope.columns(table.name if table is not None else None))
+        if not columns:
+            raise self._text.error("* without a table", node)
+        self._meanings.star(node, columns)
+        return [
             _Item(
                 relation.columns[number][0],
                 exp.column(exp.to_identifier(relation.columns[number][0], quoted=True), table=relation.name),
                 relation.value(number),
             )
-            for relation, number in scope.columns(table.name if table is not None else None)
+            for relation, number in columns
         ]
-        if not found:
-            raise self._text.error("* without a table", node)
-        return found
 
     def _groups(
         self, group: exp.Expr | None, items: Sequence[_Item], scope: NameScope, rows: ExpressionReader
@@ -357,20 +380,33 @@ class SelectReader:
         found = node.args.get("from_")
         if found is None:
             return ""
-        sql = f" FROM {self._relation(found.this, scope, known)}"
+        levels = [self._level(node)]
+        relation = found.this
+        while True:
+            levels.append(self._level(relation))
+            if relation.alias or not isinstance(relation.this, (exp.Table, exp.Subquery)):
+                break
+            # (a JOIN b) JOIN c is a JOIN b JOIN c; servers print the joins of views so.
+            relation = relation.this
+        sql = f" FROM {self._relation(relation, scope, known)}"
+        for join in (join for level in reversed(levels) for join in level):
+            sql += self._join(join, scope, rows, known)
+        return sql
+
+    def _level(self, node: exp.Expr) -> list[exp.Expr]:
+        """The joins of a FROM, or of a pair of parentheses in it."""
         joins = node.args.get("joins") or []
         has_comma = [not (join.args.get("on") or join.args.get("using") or join.side or join.kind) for join in joins]
         if any(has_comma) and not all(has_comma):
             raise self._text.error("commas and JOIN in one FROM are grouped in different ways: write CROSS JOIN", node)
-        for join in joins:
-            sql += self._join(join, scope, rows, known)
-        return sql
+        return joins
 
     def _join(self, node: exp.Expr, scope: NameScope, rows: ExpressionReader, known: Mapping[str, _Named]) -> str:
         self._only(node, _JOIN_PARTS)
         side, kind = (str(node.args.get(part) or "").upper() for part in ("side", "kind"))
         if side not in {"", "LEFT", "RIGHT"} or kind not in {"", "INNER", "CROSS", "OUTER", "STRAIGHT"}:
             raise self._text.error(f"{side} {kind} JOIN is not translated", node)
+        self._only(node.this, _TABLE_PARTS - {"joins"})
         relation = self._relation(node.this, scope, known)
         using, on = node.args.get("using"), node.args.get("on")
         condition = "true"
@@ -401,7 +437,7 @@ class SelectReader:
         """Adds a relation to the scope, and gives its SQL."""
         alias = self._alias()
         if isinstance(node, exp.Subquery) and node.alias:
-            self._only(node, frozenset({"this", "alias"}))
+            self._only(node, frozenset({"this", "alias", "joins"}))
             found = self.query(node.this, None, known)
             return self._put(scope, node, f"({found.sql})", self._of_query(found, alias, node.alias, node))
         if not isinstance(node, exp.Table):

@@ -4,7 +4,7 @@ Not here: what the statement means (`selects.py`)."""
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sqlglot import exp, parse
 from sqlglot.dialects.mysql import MySQL
@@ -70,23 +70,37 @@ class MomentDialect(MySQL):
             return self.expression(exp.Version(this=kind, kind="AS OF", expression=literal))
 
 
+class PipesDialect(MomentDialect):
+    """The same under PIPES_AS_CONCAT: `||` joins texts."""
+
+    DPIPE_IS_STRING_CONCAT = True
+
+    class Parser(MomentDialect.Parser):
+        """`||` is no OR: it is grouped before all other operators between two values (sql/sql_yacc.yy, `OR_OR_SYM`)."""
+
+        EXPONENT: ClassVar = {TokenType.DPIPE: exp.DPipe}
+        DISJUNCTION: ClassVar = {
+            token: made for token, made in MomentDialect.Parser.DISJUNCTION.items() if token is not TokenType.DPIPE
+        }
+
+
 class StatementText:
     """A statement.
 
     Args:
         text: One query of MySQL's SQL.
+        dialect: In which it is written.
 
     Raises:
         QueryError: It is not one, or MySQL would read it in another way than sqlglot does.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, dialect: type[MySQL] = MomentDialect) -> None:
         self.text = text
-        self._refuse_ambiguous()
-        dialect = MomentDialect()
+        self._refuse_ambiguous(dialect)
         try:
-            self.tokens: Sequence[Token] = dialect.tokenize(text)
-            trees = [tree for tree in parse(text, dialect=MomentDialect) if tree is not None]
+            self.tokens: Sequence[Token] = dialect().tokenize(text)
+            trees = [tree for tree in parse(text, dialect=dialect) if tree is not None]
         except SqlglotError as error:
             found = getattr(error, "errors", None) or [{}]
             message = found[0].get("description") or str(error).partition("\n")[0]
@@ -95,10 +109,13 @@ class StatementText:
         if len(trees) != 1 or not isinstance(trees[0], exp.Query):
             raise QueryError("one SELECT is read, and nothing else", remedy="Nothing is ever changed in the past.")
         self.tree: exp.Query = trees[0]
+        self.unnamed: list[str] = self._unnamed_columns()
+        """The texts of the expressions of the first SELECT by which MySQL names the columns of the result; empty if
+        they are not known."""
 
-    def _refuse_ambiguous(self) -> None:
+    def _refuse_ambiguous(self, dialect: type[MySQL]) -> None:
         for found in _AMBIGUOUS.finditer(self.text):
-            if found.group(1):
+            if found.group(1) and not (found.group(1) == "||" and dialect.DPIPE_IS_STRING_CONCAT):
                 at = found.start(1)
                 raise QueryError(
                     f"this may be read in several ways, at character {at + 1}: {self._shown(at)}",
@@ -132,11 +149,17 @@ class StatementText:
     def _shown(self, at: int) -> str:
         return one_line(self.text[at : at + _SHOWN])
 
-    def written_columns(self) -> list[str]:
-        """The texts of the expressions of the first SELECT that is not in parentheses, without `AS` and its name.
+    def _unnamed_columns(self) -> list[str]:
+        written, first = self._written_columns(), self.tree
+        while isinstance(first, (exp.SetOperation, exp.Subquery)):
+            first = first.this
+        if len(written) != len(first.expressions):
+            return []
+        pairs = zip(written, first.expressions, strict=True)
+        return [text for text, one in pairs if not isinstance(one, (exp.Alias, exp.Column, exp.Star))]
 
-        MySQL names a column of a result so if it has no other name.
-        """
+    def _written_columns(self) -> list[str]:
+        """The texts of the expressions of the first SELECT that is not in parentheses, without `AS` and its name."""
         found: list[list[Token]] = []
         held: list[Token] = []
         for depth, token in self._from_first_select():

@@ -12,6 +12,7 @@ import pyarrow.dataset as ds
 from msgspec import Struct
 from msgspec.structs import replace
 
+from strata_cdc.changes.arrow import arrow_type
 from strata_cdc.dialects.engines import Dialect
 from strata_cdc.dialects.history import VALIDITY, HistorySource, HistoryWriter, Moment
 from strata_cdc.dialects.relations import Through, registered, relation_of, schema_of, view_name
@@ -22,6 +23,7 @@ from strata_cdc.mirrors.current import position_now
 from strata_cdc.mirrors.data_files import names_in
 from strata_cdc.mirrors.histories.base_rows import BaseRows
 from strata_cdc.mirrors.histories.beginning import beginning_of
+from strata_cdc.mirrors.histories.former_names import earliest
 from strata_cdc.mirrors.layout import key_columns, key_names
 from strata_cdc.mirrors.position import UNNAMED, Naming
 from strata_cdc.mirrors.renames import is_former, name_in_files
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
 
     from strata_cdc.dialects.view_source import ViewColumn
     from strata_cdc.mirrors.histories.beginning import Beginning
+    from strata_cdc.mirrors.histories.former_names import FormerMirror
     from strata_cdc.mirrors.position import MirrorPosition
+    from strata_cdc.mirrors.row_bounds import Ranges
     from strata_cdc.position.token import Token
     from strata_cdc.schema.history.versions import RowRemoval, TableChange
     from strata_cdc.tables.lifetimes import TableLifetime, VersionSpan
@@ -54,6 +58,7 @@ if TYPE_CHECKING:
     from strata_cdc.tables.view_branches import ViewLayout
 
 HISTORY = "__history"
+_ALL_VALUES: Mapping[int, Ranges] = MappingProxyType({})
 _UNKNOWN: Mapping[TableName, int] = MappingProxyType({})
 _BASE = "the mirror's first rows"
 
@@ -72,7 +77,7 @@ class MirrorHistory(Struct, frozen=True):
     versions: frozenset[int]
     """Versions of the table up to the mirror's position."""
     base: Mirror
-    """The mirror as it was where the history begins."""
+    """The mirror as it was where the history begins; that of a former name if it begins before a RENAME."""
     emptied: tuple[Moment, ...]
     naming: Naming = UNNAMED
 
@@ -151,11 +156,16 @@ class MirrorHistory(Struct, frozen=True):
             ) from error
         return frame_of(*self.computed())
 
-    def computed(self) -> tuple[str, dict[str, ds.Dataset], pa.Schema]:
+    def computed(self, within: Mapping[int, Ranges] = _ALL_VALUES) -> tuple[str, dict[str, ds.Dataset], pa.Schema]:
         """The query that computes it in DuckDB; by name, what the query reads besides the files that it names; and the
         query's columns: those of the table in its order (a name of `VALIDITY` has an underscore more), and `VALIDITY`.
+
+        Args:
+            within: By the numbers of integer columns, values outside which versions may be skipped. Only versions of
+                rows with other keys are: what a version is depends on the events of its key alone.
         """
         source, _ = self._source(Dialect.DUCKDB, Through.FILES)
+        source = replace(source, keys=self._keys_within(source.view.columns, within))
         datasets: dict[str, ds.Dataset] = {}
         if "://" in self.lake:
             # DuckDB's own reader of object stores is an extension with settings of its own.
@@ -166,6 +176,23 @@ class MirrorHistory(Struct, frozen=True):
         shown = [column for column in source.view.columns if column.is_shown]
         schema = pa.schema([*((column.published, column.kind) for column in shown), *VALIDITY])
         return HistoryWriter(Dialect.DUCKDB, source).query().sql(Dialect.DUCKDB.value), datasets, schema
+
+    def _keys_within(
+        self, columns: Sequence[ViewColumn], within: Mapping[int, Ranges]
+    ) -> tuple[tuple[int, Ranges], ...]:
+        """The ranges of columns that were part of the key and whole numbers in all versions, by the numbers of the
+        view's columns."""
+        shown = [at for at, column in enumerate(columns) if column.is_shown]
+        key = set(self.key)
+        return tuple(
+            (shown[number], ranges)
+            for number, ranges in within.items()
+            if self.mirror.definition.columns[number].name in key and self._was_whole_number(number)
+        )
+
+    def _was_whole_number(self, number: int) -> bool:
+        columns = [era.values[number].origin.column for era in self.eras]
+        return all(column is not None and pa.types.is_integer(arrow_type(column)) for column in columns)
 
     def places(self, number: int) -> tuple[ColumnSource, ...]:
         """Where the changes of each version, and the first rows, have the values of a column of the table now, which is
@@ -189,7 +216,7 @@ class MirrorHistory(Struct, frozen=True):
         if base is not None:
             its_name = TableName(self.mirror.table.database, f"{self.mirror.table.table}__first")
             its_files = sorted(self.base.snapshot.files)
-            relation, prelude = relation_of(dialect, Through.FILES, its_name, self.mirror.url, its_files)
+            relation, prelude = relation_of(dialect, Through.FILES, its_name, self.base.url, its_files)
             relations.append((_BASE, relation))
             preludes += prelude
         own = [str(name) for name in self.tables if name == self.mirror.table]
@@ -274,7 +301,7 @@ class MirrorHistory(Struct, frozen=True):
         return _dataset(files, pa.schema([field for field in table.columns if field.name != INTERVAL]))
 
     def _base_files(self) -> list[str]:
-        return [f"{self.mirror.url}/{path}" for path in sorted(self.base.snapshot.files)]
+        return [f"{self.base.url}/{path}" for path in sorted(self.base.snapshot.files)]
 
 
 def _dataset(urls: Sequence[str], schema: pa.Schema) -> ds.Dataset:
@@ -316,6 +343,7 @@ def history_of(
     removals: Sequence[RowRemoval],
     commits: Mapping[TableName, int] = _UNKNOWN,
     reached: MirrorPosition | None = None,
+    former: FormerMirror | None = None,
 ) -> MirrorHistory:
     """The history of a mirror.
 
@@ -326,6 +354,7 @@ def history_of(
         removals: The rows that DDL removed from its tables.
         commits: The newest commit of each change table that is known to have been made.
         reached: The position up to which the mirror equals its table; None: what the lake has of it.
+        former: Opens mirrors of the names that the table had; None: the history begins with the table's name.
 
     Raises:
         Usage: No state is left with which it could begin, or the mirror's version is not in the store's history.
@@ -347,6 +376,8 @@ def history_of(
         raise Usage(
             "the store does not have the versions of the mirror's table", source=mirror.source, table=str(mirror.table)
         )
+    if former is not None:
+        beginning = earliest(beginning, life, former)
     life = _since(life, beginning)
     outputs = {
         name: open_changes(lake, mirror.source, name, commits.get(name)) for name in {span.name for span in life.eras}

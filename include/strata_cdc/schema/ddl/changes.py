@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.ddl.literals import Literal
     from strata_cdc.schema.model.definition import ApplicationPeriod, Generated, KeyKind, TableName
     from strata_cdc.schema.model.types import TypeKind
+    from strata_cdc.schema.model.view import ViewDefinition
 
 # Columns and keys as they are written ------------------------------------------------------------
 
@@ -418,10 +419,14 @@ class ConvertPartition(Struct, frozen=True):
 
 
 class CreateView(Struct, frozen=True):
-    """CREATE VIEW: it uses a name that a table could have."""
+    """CREATE VIEW and ALTER VIEW: it uses a name that a table could have."""
 
     context: DdlContext
     name: TableName
+    definition: ViewDefinition | None = None
+    """None if its text is not known."""
+    existing: Existing = Existing.REPLACE
+    """What becomes of a view of this name; the server logs no statement that it refused."""
 
 
 class DropViews(Struct, frozen=True):

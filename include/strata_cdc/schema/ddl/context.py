@@ -54,6 +54,8 @@ class DdlContext(Struct, frozen=True):
     """`default_collation_for_utf8mb4`."""
     client_charset: str = "utf8mb4"
     """Charset of string literals without an introducer (that of the connection, if it is known)."""
+    connection_collation: str | None = None
+    """`collation_connection`, that of string literals; None if it is not known."""
     no_break_space_is_blank: bool = False
     """Whether U+00A0 ends a name, as in the statement's charset; else it is a letter."""
     explicit_defaults_for_timestamp: bool = True
@@ -226,6 +228,7 @@ def context_of(
         utf8mb4_collation=collation_name(carried.utf8mb4_collation, flavour),
         charset_collations=_charset_collations(carried.charset_collations or (), flavour),
         client_charset=charset,
+        connection_collation=collation_name(carried.connection_collation, flavour),
         no_break_space_is_blank=written_in in _WITH_A_BLANK,
         explicit_defaults_for_timestamp=explicit,
         lower_case_table_names=lower_case_table_names,

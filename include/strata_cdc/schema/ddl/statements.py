@@ -1,5 +1,5 @@
-"""Choosing the parser of a statement, and the short statements: databases, indexes, views, RENAME, DROP, TRUNCATE.
-Not here: CREATE TABLE (`create.py`), ALTER TABLE (`alter.py`)."""
+"""Choosing the parser of a statement, and the short statements: databases, indexes, RENAME, DROP, TRUNCATE.
+Not here: CREATE TABLE (`create.py`), ALTER TABLE (`alter.py`), CREATE VIEW (`views.py`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from strata_cdc.schema.ddl.changes import (
     Change,
     Conditional,
     CreateDatabase,
-    CreateView,
     DropDatabase,
     DropKey,
     DropTables,
@@ -30,6 +29,7 @@ from strata_cdc.schema.ddl.keys import read_key_options, read_key_parts
 from strata_cdc.schema.ddl.lexer import STRING
 from strata_cdc.schema.ddl.options import read_charset_option
 from strata_cdc.schema.ddl.sequences import read_alter_sequence, read_create_sequence
+from strata_cdc.schema.ddl.views import read_create_view
 from strata_cdc.schema.model.definition import KeyKind
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _create(cursor: TokenCursor) -> tuple[Change, ...]:
         return (_create_index(cursor, KeyKind(kind.lower()) if kind else KeyKind.INDEX, existing),)
     if kind:
         cursor.fail("expected INDEX")
-    return _create_view(cursor)
+    return read_create_view(cursor)
 
 
 def _if_made(change: CreateTable | CreateTableLike) -> Change:
@@ -123,26 +123,6 @@ def _create_index(cursor: TokenCursor, kind: KeyKind, existing: Existing) -> Cha
     return AlterTable(cursor.context, table, tuple(steps))
 
 
-def _create_view(cursor: TokenCursor) -> tuple[Change, ...]:
-    """CREATE [ALGORITHM = x] [DEFINER = user] [SQL SECURITY x] VIEW name; no change for triggers, routines and
-    others."""
-    while not cursor.at_end() and cursor.word not in {"VIEW", *_NO_VIEW}:
-        if cursor.word == "(":
-            cursor.skip_parentheses()
-        else:
-            cursor.at += 1
-    if not cursor.accept("VIEW"):
-        return ()
-    cursor.take_all("IF", "NOT", "EXISTS")
-    return (CreateView(cursor.context, cursor.table_name()),)
-
-
-_NO_VIEW = frozenset(
-    {"TRIGGER", "PROCEDURE", "FUNCTION", "LIBRARY", "EVENT", "USER", "ROLE", "SERVER", "TABLESPACE", "LOGFILE", "AS",
-     "PACKAGE"}
-)  # fmt: skip
-
-
 # ALTER ------------------------------------------------------------------------------------------
 
 
@@ -155,7 +135,7 @@ def _alter(cursor: TokenCursor) -> tuple[Change, ...]:
         return _alter_database(cursor)
     if cursor.accept("SEQUENCE"):
         return read_alter_sequence(cursor)
-    return ()
+    return read_create_view(cursor)
 
 
 def _alter_database(cursor: TokenCursor) -> tuple[Change, ...]:

@@ -13,6 +13,7 @@ from strata_cdc.schema.history.former_names import former_name_text
 from strata_cdc.schema.history.name_columns import names_to_column
 from strata_cdc.schema.history.versions import TrackedFile, TrackedPosition, VersionOrigin
 from strata_cdc.schema.model.row_effects import effects_to_text
+from strata_cdc.store.json_columns import to_column
 from strata_cdc.store.tables import (
     database_version,
     schema_version,
@@ -91,6 +92,7 @@ def append_versions(
                 "database_name": entry.name.database,
                 "view_name": entry.name.table,
                 "state": str(entry.presence),
+                "definition": to_column(entry.definition) if entry.definition else None,
             }
             for version_id, version in zip(ids, versions, strict=True)
             for entry in version.views

@@ -11,19 +11,20 @@ from strata_cdc.errors import AlreadyRunningError
 from strata_cdc.schema.history.versions import (
     Before,
     DatabaseEntry,
-    NamePresence,
     StoredEntry,
+    StoredView,
     TemporarySessions,
     TrackedFile,
     TrackedPosition,
     VersionPosition,
 )
+from strata_cdc.schema.history.view_history import present_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from strata_cdc.schema.history.snapshot import SchemaSnapshot
-    from strata_cdc.schema.history.versions import Version, VersionBatch
+    from strata_cdc.schema.history.versions import Version, VersionBatch, ViewEntry
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.schema.model.partitions import Partitioning
 
@@ -154,15 +155,27 @@ class MemoryStore:
                 return replace(entries[-1], name=name)
         return None
 
-    def views(self, source: str, database: str) -> list[TableName]:
+    def views(self, source: str, database: str) -> list[ViewEntry]:
         """As `VersionStore.views`."""
-        newest = {
-            entry.name: entry.presence
-            for _, version in self._ordered(source)
-            for entry in version.views
-            if entry.name.database == database
-        }
-        return [view for view, presence in newest.items() if presence is NamePresence.PRESENT]
+        return present_views(self.all_views(source), database)
+
+    def all_views(self, source: str) -> list[StoredView]:
+        """As `VersionStore.all_views`."""
+        return [
+            StoredView(
+                version_id=version_id,
+                seq=version.place.seq,
+                statement_no=version.place.statement_no,
+                gtid=version.gtid,
+                gtid_executed=version.place.gtid_executed,
+                binlog_file=version.place.binlog_file,
+                binlog_pos=version.place.binlog_pos,
+                origin=version.origin,
+                entry=entry,
+            )
+            for version_id, version in self._ordered(source)
+            for entry in sorted(version.views, key=lambda view: view.name)
+        ]
 
     def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
         """As `VersionStore.files`."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from strata_cdc.position.binlog_position import BinlogPosition
     from strata_cdc.schema.history.versions import DatabaseEntry
     from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.schema.model.view import ViewDefinition
 
 PENDING: Final = "pending"
 APPLIED: Final = "applied"
@@ -34,7 +35,8 @@ class SchemaSnapshot(Struct, frozen=True):
     lower_case_table_names: int
     tables: dict[TableName, str]
     databases: tuple[DatabaseEntry, ...] = ()
-    views: tuple[TableName, ...] = ()
+    views: Mapping[TableName, ViewDefinition | None] = field(default_factory=dict)
+    """None: the user does not see its text."""
     seen_databases: frozenset[str] | None = None
     """Databases that the user sees completely; None: every database, so that a table that is not in the snapshot does
     not exist."""

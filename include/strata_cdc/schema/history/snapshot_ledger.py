@@ -3,6 +3,7 @@ Not here: reading the server (`schema/live/engine.py`), what a snapshot decides 
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -12,6 +13,7 @@ from strata_cdc.position.binlog_position import BinlogPosition
 from strata_cdc.schema.history.snapshot import APPLIED, PENDING, SchemaSnapshot
 from strata_cdc.schema.history.versions import DatabaseEntry, NamePresence
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.schema.model.view import ViewDefinition  # noqa: TC001  msgspec asks for it when it reads
 from strata_cdc.store.database import reading, writing
 from strata_cdc.store.json_columns import from_column, to_column
 from strata_cdc.store.tables import schema_version, snapshot, table_version
@@ -41,6 +43,8 @@ class _Content(Struct, frozen=True):
     """Database and table."""
     doubtful: tuple[tuple[str, str, str], ...] = ()
     """Database, table, reason."""
+    view_texts: tuple[ViewDefinition | None, ...] = ()
+    """Of each view; empty if a former version of Strata, which did not read them, took the snapshot."""
     seq: int = 0
     """For a snapshot that was applied: the transaction from which on it is valid."""
 
@@ -58,6 +62,7 @@ def add_snapshot(engine: sa.Engine, taken: SchemaSnapshot) -> int:
         server_uuid=taken.server_uuid,
         cascades=tuple((name.database, name.table) for name in taken.cascades),
         doubtful=tuple((name.database, name.table, reason) for name, reason in taken.doubtful.items()),
+        view_texts=tuple(taken.views.values()),
     )
     with writing(engine) as connection:
         done = connection.execute(
@@ -120,7 +125,10 @@ def _from_row(row: sa.Row[tuple[object, ...]]) -> SchemaSnapshot:
         databases=tuple(
             DatabaseEntry(one.name, NamePresence.PRESENT, one.character_set, one.collation) for one in content.databases
         ),
-        views=tuple(TableName(*name) for name in content.views),
+        views={
+            TableName(*name): text
+            for name, text in zip_longest(content.views, content.view_texts[: len(content.views)])
+        },
         seen_databases=None if content.seen_databases is None else frozenset(content.seen_databases),
         hidden=content.hidden,
         position=BinlogPosition.parse(content.position) if content.position else None,

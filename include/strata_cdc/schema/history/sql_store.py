@@ -40,6 +40,8 @@ from strata_cdc.schema.history.versions import (
     VersionOrigin,
     VersionPosition,
 )
+from strata_cdc.schema.history.view_history import present_views
+from strata_cdc.schema.history.view_rows import stored_views
 from strata_cdc.schema.model.definition import TableName, definition_from_json
 from strata_cdc.store.database import reading, writing
 from strata_cdc.store.json_columns import from_column, to_column
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from strata_cdc.schema.history.snapshot import SchemaSnapshot
-    from strata_cdc.schema.history.versions import RowRemoval, VersionBatch
+    from strata_cdc.schema.history.versions import RowRemoval, StoredView, VersionBatch, ViewEntry
     from strata_cdc.schema.model.definition import TableDefinition
     from strata_cdc.schema.model.partitions import Partitioning
 
@@ -375,17 +377,14 @@ class SchemaStore:
             return None
         return DatabaseEntry(name, NamePresence(row.state), row.character_set, row.collation)
 
-    def views(self, source: str, database: str) -> list[TableName]:
+    def views(self, source: str, database: str) -> list[ViewEntry]:
         """The views that exist according to the newest versions."""
-        query = (
-            sa.select(view_version.c.view_name, view_version.c.state)
-            .join(schema_version, schema_version.c.id == view_version.c.version_id)
-            .where(view_version.c.source == source, view_version.c.database_name == database)
-            .order_by(*STREAM_ORDER)
-        )
-        with reading(self.engine) as connection:
-            newest = {row.view_name: NamePresence(row.state) for row in connection.execute(query)}
-        return [TableName(database, view) for view, state in newest.items() if state is NamePresence.PRESENT]
+        found = stored_views(self.engine, source, view_version.c.database_name == database)
+        return present_views(found, database)
+
+    def all_views(self, source: str) -> list[StoredView]:
+        """Every entry of a view of a source, in stream order."""
+        return stored_views(self.engine, source, sa.true())
 
     def statement_changes(self, source: str, after_seq: int, last_seq: int) -> list[StatementChange]:
         """Statements that changed rows which are not in the binlog, of transactions after_seq < seq <= last_seq."""

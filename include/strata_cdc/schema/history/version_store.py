@@ -13,11 +13,13 @@ if TYPE_CHECKING:
         Before,
         DatabaseEntry,
         StoredEntry,
+        StoredView,
         TemporarySessions,
         TrackedFile,
         TrackedPosition,
         VersionBatch,
         VersionPosition,
+        ViewEntry,
     )
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.schema.model.partitions import Partitioning
@@ -77,8 +79,11 @@ class VersionStore(Protocol):
     def database(self, source: str, name: str) -> DatabaseEntry | None:
         """The newest entry of a database, or of all databases; None if the versions have none."""
 
-    def views(self, source: str, database: str) -> list[TableName]:
+    def views(self, source: str, database: str) -> list[ViewEntry]:
         """The views that exist according to the newest versions."""
+
+    def all_views(self, source: str) -> list[StoredView]:
+        """Every entry of a view of a source, in stream order."""
 
     def files(self, source: str, binlog_file: str | None = None) -> list[TrackedFile]:
         """Parts of binlog files that have been read, in stream order."""

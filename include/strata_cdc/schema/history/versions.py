@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from strata_cdc.schema.model.definition import TableDefinition
+    from strata_cdc.schema.model.view import ViewDefinition
 
 EVERY_TABLE: Final = TableName("", "")
 """The name for all tables of a source that no newer version names."""
@@ -102,6 +103,8 @@ class ViewEntry(Struct, frozen=True):
 
     name: TableName
     presence: NamePresence
+    definition: ViewDefinition | None = None
+    """None if it does not exist, or if its text is not known."""
 
 
 class VersionPosition(Struct, frozen=True):
@@ -378,6 +381,35 @@ class StoredEntry(Struct, frozen=True, gc=False):
         if self.gtid is not None or self.is_statement or self.gap is not None:
             return self.gtid or f"transaction {self.seq}"
         return f"known since the {self.origin.shown} at {self.gtid_executed or 'the start of the stream'}"
+
+
+class StoredView(Struct, frozen=True):
+    """One stored row of a view's timeline."""
+
+    version_id: int
+    seq: int
+    statement_no: int
+    gtid: str | None
+    gtid_executed: str
+    binlog_file: str | None
+    binlog_pos: int | None
+    origin: VersionOrigin
+    entry: ViewEntry
+
+    @property
+    def name(self) -> TableName:
+        """The view's name."""
+        return self.entry.name
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """As `StoredEntry.order`, without the name."""
+        return self.seq, self.statement_no, self.version_id
+
+    @property
+    def is_statement(self) -> bool:
+        """As `StoredEntry.is_statement`."""
+        return self.statement_no > 0 and self.origin in {VersionOrigin.DDL, VersionOrigin.GAP}
 
 
 class SchemaVersion(Struct, frozen=True):

@@ -19,6 +19,7 @@ from strata_cdc.schema.history.versions import SYSTEM_DATABASES, DatabaseEntry, 
 from strata_cdc.schema.live.exact_texts import ExactTexts
 from strata_cdc.schema.live.grants import Grants, Sight
 from strata_cdc.schema.live.names import TABLE_TYPES
+from strata_cdc.schema.live.views import read_views
 from strata_cdc.schema.live.written import read_written
 from strata_cdc.schema.model.charsets import charset_of_collation
 from strata_cdc.schema.model.definition import Column, Generated, Key, KeyKind, KeyPart, TableDefinition, TableName
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from strata_cdc.binlog.protocol.visible_state import Rows
     from strata_cdc.position.binlog_position import BinlogPosition
+    from strata_cdc.schema.model.view import ViewDefinition
 
 PAGE_TABLES: Final = 250
 """Number of tables whose columns are read with one query: limits memory here and on the server."""
@@ -198,6 +200,8 @@ class LiveSchema(_Dictionary):
         self._listed = [listed for listed in self._list_tables() if listed.name.database not in self._exclude]
         # GTID sets cannot show a DDL between the transaction and the queries on the tables themselves.
         self._read = dict(self._pages()) if self._is_by_file else None
+        listed = [listed.name for listed in self._listed if listed.kind == "VIEW"]
+        self._views = read_views(self._rows, listed)
         if self._exact:
             self._run("UNLOCK INSTANCE")
 
@@ -212,9 +216,9 @@ class LiveSchema(_Dictionary):
             if name not in self._exclude
         ]
 
-    def views(self) -> list[TableName]:
-        """The views."""
-        return [listed.name for listed in self._listed if listed.kind == "VIEW"]
+    def views(self) -> dict[TableName, ViewDefinition | None]:
+        """The views with their texts, as far as the user sees them."""
+        return self._views
 
     def unlogged_cascades(self) -> list[TableName]:
         """The tables whose rows are deleted or changed by foreign keys without row events."""

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from strata_cdc.errors import StrataError, Usage
@@ -22,9 +22,10 @@ from strata_cdc.schema.model.definition import TableName, Unknown
 from strata_cdc.schema.replay.catalog import Catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from strata_cdc.schema.ddl.changes import Change
+    from strata_cdc.schema.model.view import ViewDefinition
 
 _OTHERS: Final = "the baseline does not name its database"
 _DUMPED_DATABASE = re.compile(r"^-- Host: .*\bDatabase: (\S+)\s*$", re.MULTILINE)
@@ -37,7 +38,8 @@ class Baseline(Struct, frozen=True):
 
     databases: tuple[DatabaseEntry, ...]
     tables: tuple[TableChange, ...]
-    views: tuple[TableName, ...] = ()
+    views: Mapping[TableName, ViewDefinition | None] = field(default_factory=dict)
+    """None: its text is not known."""
     others_unknown: str | None = None
     """Why there may be tables in other databases; None if there are none. The named databases have no other tables."""
 
@@ -132,10 +134,14 @@ def _from_catalog(catalog: Catalog, *, complete: bool) -> Baseline:
             for name, found in catalog
             if name.database in users
         ),
-        views=tuple(_views(catalog, users)),
+        views=_views(catalog, users),
         others_unknown=None if complete else _OTHERS,
     )
 
 
-def _views(catalog: Catalog, databases: Iterable[str]) -> list[TableName]:
-    return [TableName(name, view) for name in databases for view in sorted(catalog.databases[name].views)]
+def _views(catalog: Catalog, databases: Iterable[str]) -> dict[TableName, ViewDefinition | None]:
+    return {
+        TableName(name, view): definition
+        for name in databases
+        for view, definition in sorted(catalog.databases[name].views.items())
+    }

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from strata_cdc.schema.ddl.context import DdlContext
+    from strata_cdc.schema.model.view import ViewDefinition
 
 
 class Coverage(StrEnum):
@@ -58,7 +59,8 @@ class Database(Struct):
     collation: str | None
     coverage: Coverage = Coverage.COMPLETE
     tables: dict[str, TableDefinition | Unknown] = field(default_factory=dict)
-    views: set[str] = field(default_factory=set)
+    views: dict[str, ViewDefinition | None] = field(default_factory=dict)
+    """None: its text is not known."""
 
 
 class Catalog:
@@ -106,13 +108,13 @@ class Catalog:
             database = self.databases[name.database] = Database(None, self.coverage)
         database.tables[name.table] = definition
 
-    def put_view(self, name: TableName) -> None:
-        """Adds a view: it uses a name that a table could have."""
+    def put_view(self, name: TableName, definition: ViewDefinition | None) -> None:
+        """Sets a view: it uses a name that a table could have."""
         name = self._compared(name)
         database = self.databases.get(name.database)
         if database is None:
             database = self.databases[name.database] = Database(None, self.coverage)
-        database.views.add(name.table)
+        database.views[name.table] = definition
 
     def _compared(self, name: TableName) -> TableName:
         return name if self._case_matters else name.lower()
@@ -154,17 +156,25 @@ class Catalog:
             case AlterDatabase():
                 self._alter_database(change)
             case CreateView():
-                self.put_view(change.name)
+                self._create_view(change)
             case DropViews():
                 self._drop_views(change.names)
             case _:
                 assert_never(change)
 
+    def _create_view(self, change: CreateView) -> None:
+        name, definition = change.name, change.definition
+        if change.existing is Existing.KEEP:
+            if self._is_view(name) or self.get(name) is not None:
+                return
+            definition = definition if self._knows_all_of(name.database) else None
+        self.put_view(name, definition)
+
     def _drop_views(self, names: Iterable[TableName]) -> None:
         for name in names:
             database = self.databases.get(name.database)
             if database is not None:
-                database.views.discard(name.table)
+                database.views.pop(name.table, None)
 
     # Databases ----------------------------------------------------------------------------------
 
@@ -331,8 +341,7 @@ class Catalog:
     def _rename_view(self, old: TableName, new: TableName) -> bool:
         if self.get(old) is not None or not self._is_view(old):
             return False
-        self.databases[old.database].views.discard(old.table)
-        self.put_view(new)
+        self.put_view(new, self.databases[old.database].views.pop(old.table))
         return True
 
     def _drop(self, change: DropTables) -> list[TableChange]:

@@ -20,6 +20,7 @@ from strata_cdc.schema.ddl.changes import (
     DropDatabase,
     DropTables,
     DropViews,
+    Existing,
     RemoveRows,
     RenameTables,
     Unreadable,
@@ -33,7 +34,7 @@ from strata_cdc.schema.history.versions import (
     every_table_of,
 )
 from strata_cdc.schema.model.charsets import charset_of_collation
-from strata_cdc.schema.model.definition import Unknown
+from strata_cdc.schema.model.definition import TableName, Unknown
 from strata_cdc.schema.replay.catalog import Catalog, Coverage
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from strata_cdc.schema.ddl.changes import Change
     from strata_cdc.schema.history.version_store import VersionStore
     from strata_cdc.schema.history.versions import StoredEntry, Version
-    from strata_cdc.schema.model.definition import TableName
     from strata_cdc.schema.replay.baseline import Baseline
 
 _OF_A_DATABASE = re.compile(r"\b(DATABASE|SCHEMA)\b", re.IGNORECASE)
@@ -85,12 +85,13 @@ class Replay:
         tables: dict[TableName, TableChange] = {}
         databases: list[DatabaseEntry] = []
         views: list[ViewEntry] = []
-        for change in changes:
+        for change in (_made_at(change, version.place.seq) for change in changes):
             if isinstance(change, Unreadable) and not change.tables:
                 tables |= self._forget_for(change, version.ddl or "")
                 continue
             self._load_for(change)
             if isinstance(change, (CreateDatabase, AlterDatabase, DropDatabase)):
+                views += self._views_dropped_by(change)
                 entry, emptied = self._apply_to_database(change)
                 databases += entry
                 tables |= emptied
@@ -124,10 +125,11 @@ class Replay:
                 tables.append(TableChange(every_table_of(database.name)))
         for entry in baseline.tables:
             self.put_table(entry)
-        for view in baseline.views:
-            self.catalog.put_view(view)
-        views = tuple(ViewEntry(view, NamePresence.PRESENT) for view in baseline.views)
-        return replace(version, tables=(*tables, *baseline.tables), databases=tuple(baseline.databases), views=views)
+        views = [ViewEntry(view, NamePresence.PRESENT, definition) for view, definition in baseline.views.items()]
+        self.put_views(views)
+        return replace(
+            version, tables=(*tables, *baseline.tables), databases=tuple(baseline.databases), views=tuple(views)
+        )
 
     def put_databases(self, entries: Iterable[DatabaseEntry]) -> None:
         """Sets the databases of a snapshot."""
@@ -141,6 +143,12 @@ class Replay:
         """Sets a table of a snapshot."""
         self._load(entry.name)
         self.catalog.put(entry.name, Unknown(entry.gap) if entry.gap is not None else entry.definition)
+
+    def put_views(self, entries: Iterable[ViewEntry]) -> None:
+        """Sets the views of a snapshot."""
+        for entry in entries:
+            self._load_database(entry.name.database)
+            self.catalog.put_view(entry.name, entry.definition)
 
     def cover(self, database: str) -> None:
         """Marks that a database has no other tables; '' for the whole source."""
@@ -203,7 +211,7 @@ class Replay:
         elif coverage is not self.catalog.coverage:
             self.catalog.put_database(database, None, coverage)
         for view in self._store.views(self._source, database):
-            self.catalog.put_view(view)
+            self.catalog.put_view(view.name, view.definition)
 
     def _newest(self, name: TableName) -> StoredEntry | None:
         if self._store is None:
@@ -276,23 +284,45 @@ class Replay:
         return {name: TableChange(name, gap=change.reason)}
 
     def _view_entries(self, change: Change) -> list[ViewEntry]:
-        if isinstance(change, CreateView):
-            return [ViewEntry(change.name, NamePresence.PRESENT)]
+        if isinstance(change, CreateView) and self._is_view(change.name):
+            return [self._view_entry(change.name)]
         if isinstance(change, DropViews):
             return [ViewEntry(name, NamePresence.DROPPED) for name in change.names]
         if isinstance(change, RenameTables):
-            renamed = [name for pair in change.pairs for name in pair]
-            return [ViewEntry(name, self._presence(name)) for name in renamed if self._was_view(name, change)]
+            renamed = dict.fromkeys(name for pair in change.pairs for name in pair)
+            return [self._view_entry(name) for name in renamed if self._was_view(name, change)]
         return []
 
-    def _presence(self, name: TableName) -> NamePresence:
+    def _views_dropped_by(self, change: CreateDatabase | AlterDatabase | DropDatabase) -> list[ViewEntry]:
+        """The views of a database that is dropped, or replaced."""
+        known = self.catalog.databases.get(change.database)
+        is_dropped = isinstance(change, DropDatabase) or (
+            isinstance(change, CreateDatabase) and change.existing is Existing.REPLACE
+        )
+        if known is None or not is_dropped:
+            return []
+        return [ViewEntry(TableName(change.database, view), NamePresence.DROPPED) for view in known.views]
+
+    def _view_entry(self, name: TableName) -> ViewEntry:
+        if not self._is_view(name):
+            return ViewEntry(name, NamePresence.DROPPED)
+        return ViewEntry(name, NamePresence.PRESENT, self.catalog.databases[name.database].views[name.table])
+
+    def _is_view(self, name: TableName) -> bool:
         known = self.catalog.databases.get(name.database)
-        return NamePresence.PRESENT if known and name.table in known.views else NamePresence.DROPPED
+        return known is not None and name.table in known.views
 
     def _was_view(self, name: TableName, change: RenameTables) -> bool:
         """Whether a name of a RENAME was that of a view, or is it now; then no table was renamed."""
         new_names = {new for old, new in change.pairs if old == name} | {name}
-        return any(self._presence(new) is NamePresence.PRESENT for new in new_names)
+        return any(map(self._is_view, new_names))
+
+
+def _made_at(change: Change, seq: int) -> Change:
+    """A change; if it makes a view, with the transaction that does."""
+    if not isinstance(change, CreateView) or change.definition is None:
+        return change
+    return replace(change, definition=replace(change.definition, made_at=seq))
 
 
 def _database_entry(name: str, collation: str | None) -> DatabaseEntry:

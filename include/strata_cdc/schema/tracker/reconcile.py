@@ -42,6 +42,7 @@ from strata_cdc.schema.history.versions import (
     ViewEntry,
     every_table_of,
 )
+from strata_cdc.schema.history.view_history import ViewHistory
 from strata_cdc.schema.model.types import shown_text
 from strata_cdc.schema.tracker.stream import is_at_or_behind
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from strata_cdc.position.port import Executed
     from strata_cdc.schema.history.snapshot import SchemaSnapshot
     from strata_cdc.schema.history.version_store import VersionStore
-    from strata_cdc.schema.history.versions import DatabaseEntry, StoredEntry
+    from strata_cdc.schema.history.versions import DatabaseEntry, StoredEntry, StoredView
     from strata_cdc.schema.model.definition import Column, KeyPart, TableDefinition, TableName
 
 
@@ -68,7 +69,7 @@ class Reconciliation(Struct, frozen=True):
     postponed: tuple[TableName, ...]
     """Tables that a DDL changed while the snapshot was read: they wait for the next snapshot."""
     databases: tuple[DatabaseEntry, ...] = ()
-    views: tuple[TableName, ...] = ()
+    views: tuple[ViewEntry, ...] = ()
     useless: str | None = None
     """Why the snapshot cannot be used for this stream."""
 
@@ -143,7 +144,8 @@ def reconcile(store: VersionStore, snapshot: SchemaSnapshot, end: VersionPositio
     unseen = _unseen(entries) - before
     if unseen:
         return _useless(f"transactions {unseen} are not in the stream, and any of them may be a DDL that came after it")
-    return _Reconciling(store, snapshot, entries, _touched_since(entries, before), end).result()
+    touched = _touched_since(entries, before) | _touched_since(store.all_views(snapshot.source), before)
+    return _Reconciling(store, snapshot, entries, touched, end).result()
 
 
 def _reconcile_at(
@@ -157,9 +159,10 @@ def _reconcile_at(
     begin = entries[0] if entries and entries[0].seq == 0 else None
     if begin and is_at_or_behind(begin.binlog_file or "", (begin.binlog_pos or 0) - 1, position):
         return _useless(f"the stream begins after {position}, and any DDL in between may have come after it")
+    changed: list[StoredEntry | StoredView] = [*entries, *store.all_views(snapshot.source)]
     touched = {
         entry.name
-        for entry in entries
+        for entry in changed
         if (entry.is_statement or (entry.origin is VersionOrigin.GAP and entry.seq > 0))
         and is_at_or_behind(entry.binlog_file or "", entry.binlog_pos or 0, position)
     }
@@ -177,7 +180,7 @@ def _unseen(entries: Iterable[StoredEntry]) -> Executed:
     return executed
 
 
-def _touched_since(entries: Sequence[StoredEntry], before: Executed) -> set[TableName]:
+def _touched_since(entries: Sequence[StoredEntry | StoredView], before: Executed) -> set[TableName]:
     """Names that were changed by DDLs which are not in a GTID set; these DDLs are at the end of the stream."""
     names: set[TableName] = set()
     for entry in reversed(entries):
@@ -203,6 +206,7 @@ class _Reconciling:
         self._store = store
         self._snapshot = snapshot
         self._touched = touched
+        self._entries = entries
         self._end = end
         self._own: dict[TableName, list[StoredEntry]] = defaultdict(list)
         for entry in entries:
@@ -253,7 +257,7 @@ class _Reconciling:
             covered=tuple(self._covered),
             postponed=tuple(self._postponed),
             databases=tuple(databases),
-            views=tuple(view.name for view in views),
+            views=tuple(views),
         )
 
     def _is_touched(self, name: TableName) -> bool:
@@ -378,15 +382,19 @@ class _Reconciling:
         return databases
 
     def _views(self) -> list[ViewEntry]:
-        known: dict[str, list[TableName]] = {}
-        for name in self._snapshot.views:
-            if name.database not in known:
-                known[name.database] = self._store.views(self._snapshot.source, name.database)
-        return [
-            ViewEntry(name, NamePresence.PRESENT)
-            for name in self._snapshot.views
-            if name not in known[name.database] and not self._is_touched(name)
-        ]
+        """Views, and texts of views, that the stream does not have."""
+        history = ViewHistory(self._store.all_views(self._snapshot.source), self._entries)
+        views = []
+        for name, definition in self._snapshot.views.items():
+            known = history.find(name)
+            is_known = (
+                known is not None
+                and known.presence is NamePresence.PRESENT
+                and (known.definition is not None or definition is None)
+            )
+            if not is_known and not self._is_touched(name):
+                views.append(ViewEntry(name, NamePresence.PRESENT, definition))
+        return views
 
 
 def _place(entry: StoredEntry) -> VersionPosition:

@@ -148,8 +148,7 @@ class SourceSchema(Struct):
         self.replay.put_databases(reconciliation.databases)
         for entry in reconciliation.known:
             self.replay.put_table(entry)
-        for view in reconciliation.views:
-            self.replay.catalog.put_view(view)
+        self.replay.put_views(reconciliation.views)
         for database in reconciliation.covered:
             self.replay.cover(database)
         return versions
