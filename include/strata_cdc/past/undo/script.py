@@ -13,6 +13,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 from strata_cdc.counted import counted
+from strata_cdc.past.undo.definition_guard import guard_lines
 from strata_cdc.past.undo.row_changes import ChangeOrigin, moment_text
 from strata_cdc.past.undo.steps import Direction
 from strata_cdc.past.undo.table_steps import Conflicting, PrintedStatement, Skipped
@@ -30,10 +31,13 @@ _SQL_MODE: Final = (
 )
 SESSION: Final = (
     "SET @strata_sql_mode = @@SESSION.sql_mode, @strata_time_zone = @@SESSION.time_zone, "
-    "@strata_safe_updates = @@SESSION.sql_safe_updates",
+    "@strata_safe_updates = @@SESSION.sql_safe_updates "
+    # A primary key that the server has generated is a column like others (MySQL 8.0.30).
+    "/*!80030 , @strata_gipk = @@SESSION.show_gipk_in_create_table_and_information_schema */",
     "SET NAMES utf8mb4",
     # Strict: a value that does not fit is an error. Zero dates, and dates that no month has, are values like others.
-    f"SET SESSION sql_mode = '{_SQL_MODE}', time_zone = '+00:00', sql_safe_updates = 0",
+    f"SET SESSION sql_mode = '{_SQL_MODE}', time_zone = '+00:00', sql_safe_updates = 0 "
+    "/*!80030 , SESSION show_gipk_in_create_table_and_information_schema = ON */",
     "SET @strata_other = NULL",
 )
 """What a script sets first."""
@@ -43,7 +47,8 @@ END: Final = (
     "SET @strata_end = IF(@strata_other IS NULL, 'COMMIT', 'ROLLBACK')",
     "PREPARE strata_end FROM @strata_end",
     "EXECUTE strata_end",
-    "SET SESSION sql_mode = @strata_sql_mode, time_zone = @strata_time_zone, sql_safe_updates = @strata_safe_updates",
+    "SET SESSION sql_mode = @strata_sql_mode, time_zone = @strata_time_zone, sql_safe_updates = @strata_safe_updates "
+    "/*!80030 , SESSION show_gipk_in_create_table_and_information_schema = @strata_gipk */",
     # No server has SIGNAL outside of procedures: a table that is not there makes the client fail.
     "SET @strata_end = IF(@strata_other IS NULL, 'DO 0', 'DO (SELECT 1 FROM `rolled back, nothing was changed`.`-`)')",
     "PREPARE strata_end FROM @strata_end",
@@ -86,6 +91,7 @@ def script_lines(undo: ChangeScript) -> Iterator[str]:
         for name, create in made:
             yield from (f"USE {quoted(name.database)};", f"{create};")
         yield "START TRANSACTION;"
+        yield from (f"{statement};" for statement in guard_lines(undo.changed_tables))
         body.seek(0)
         for line in body:
             yield line.rstrip("\n")
@@ -157,32 +163,41 @@ def _origin_text(outcome: PrintedStatement) -> str:
 def json_lines(undo: ChangeScript) -> Iterator[str]:
     """The same for programs: a line for each statement, conflict and change that is skipped, and one for the report.
 
-    The lines of kind `session`, `create`, `begin`, `statement` and `end` are the script, in order.
+    The lines of kind `session`, `create`, `begin`, `definition`, `statement` and `end` are the script, in order; those
+    of kind `statement` lie among those about conflicts and what is skipped.
     """
-    number = 0
-    for statement in SESSION:
-        yield _line(kind="session", sql=statement)
-    for name, create in undo.made_again:
-        yield _line(kind="create", table=str(name), sql=f"USE {quoted(name.database)}")
-        yield _line(kind="create", table=str(name), sql=create)
-    yield _line(kind="begin", sql="START TRANSACTION")
-    for outcome in undo.outcomes():
-        if isinstance(outcome, PrintedStatement):
-            number += 1
-            fields: dict[str, Any] = {"number": number, "does": outcome.kind.value, "sql": outcome.sql}
-            fields |= {
-                "check": check(number, outcome),
-                "dropped_columns": list(outcome.lost),
-                "of_state": outcome.is_of_state,
-            }
-            yield _line(kind="statement", table=str(outcome.table), **_of(outcome.origin), **fields)
-        else:
-            yield _line(**unwritten(outcome))
+    with TemporaryFile("w+", encoding="utf-8", newline="\n") as body:
+        body.writelines(f"{line}\n" for line in _outcome_lines(undo))
+        for statement in SESSION:
+            yield _line(kind="session", sql=statement)
+        for name, create in undo.made_again:
+            yield _line(kind="create", table=str(name), sql=f"USE {quoted(name.database)}")
+            yield _line(kind="create", table=str(name), sql=create)
+        yield _line(kind="begin", sql="START TRANSACTION")
+        for statement in guard_lines(undo.changed_tables):
+            yield _line(kind="definition", sql=statement)
+        body.seek(0)
+        for line in body:
+            yield line.rstrip("\n")
     for statement in END:
         yield _line(kind="end", sql=statement)
     for row in undo.child_rows():
         yield _line(kind="child_row", table=str(row.table), as_of_seq=row.seq, sql=row.sql)
     yield _line(kind="report", **report_fields(undo.report))
+
+
+def _outcome_lines(undo: ChangeScript) -> Iterator[str]:
+    number = 0
+    for outcome in undo.outcomes():
+        if not isinstance(outcome, PrintedStatement):
+            yield _line(**unwritten(outcome))
+            continue
+        number += 1
+        fields: dict[str, Any] = {"number": number, "does": outcome.kind.value, "sql": outcome.sql}
+        fields |= {"check": check(number, outcome), "dropped_columns": list(outcome.lost)}
+        yield _line(
+            kind="statement", table=str(outcome.table), **_of(outcome.origin), **fields, of_state=outcome.is_of_state
+        )
 
 
 def unwritten(outcome: Outcome) -> dict[str, Any]:

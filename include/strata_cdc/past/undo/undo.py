@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from strata_cdc.past.timeline import TableEvent, TableTimeline
     from strata_cdc.past.undo.child_rows import ChildRow
     from strata_cdc.past.undo.choice import Choice
-    from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.schema.model.definition import TableDefinition, TableName
 
 
 LISTED: Final = 20
@@ -132,6 +132,14 @@ class ChangeScript:
         for steps in self._tables:
             if steps.made_again is not None and steps.now is not None:
                 yield steps.now.name, create_table_sql(steps.now.name.table, steps.now.definition)
+
+    @property
+    def changed_tables(self) -> Iterator[tuple[TableName, TableDefinition]]:
+        """The tables that statements of the script change, as they expect them; call it after `outcomes`."""
+        changed = {table for table, _ in self.report.written}
+        for steps in self._tables:
+            if steps.now is not None and str(steps.now.name) in changed:
+                yield steps.now.name, steps.now.definition
 
     def outcomes(self) -> Iterator[Outcome]:
         """What becomes of each change, in the order of the script; counted in the report."""
