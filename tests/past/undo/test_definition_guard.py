@@ -8,9 +8,6 @@ import pymysql
 import pytest
 
 from strata_cdc.past.undo.choice import Choice
-from strata_cdc.past.undo.definition_guard import guard_lines
-from strata_cdc.past.undo.script import SESSION
-from strata_cdc.past.undo.undo import ChangeScript
 from tests.past.undo.undo_world import execute_lines
 
 if TYPE_CHECKING:
@@ -81,10 +78,7 @@ def test_no_ddl_comes_between_the_check_and_the_end(world: UndoWorld) -> None:
     world.server.run_sql(f"SET sql_mode = 'NO_BACKSLASH_ESCAPES'; {CREATE}{ROWS}", "shop")
     gtids = world.changed("UPDATE t SET e = 'ü' WHERE id = 2")
     world.publish()
-    with ChangeScript(world.readable, Choice(gtids=gtids)) as made:
-        for _ in made.outcomes():
-            pass
-        guard = [*SESSION, "START TRANSACTION", *guard_lines(made.changed_tables)]
+    guard = world.opening(Choice(gtids=gtids))
     connection, other = world.server.connect(), world.server.connect("shop")
     with connection, other, connection.cursor() as cursor, other.cursor() as ddl:
         for statement in guard:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.mirrors.dump.finish import DumpSource
 from strata_cdc.past.undo.choice import Choice, ChosenGtids
-from strata_cdc.past.undo.script import script_lines
+from strata_cdc.past.undo.script import opening, script_lines
 from strata_cdc.past.undo.steps import Columns, Direction
 from strata_cdc.past.undo.undo import ChangeScript, UndoLimits
 from strata_cdc.schema.history.sql_store import SchemaStore
@@ -79,6 +79,13 @@ class UndoWorld(PastWorld):
         with ChangeScript(self.readable, choice, direction, columns, limits) as made:
             text = "\n".join(script_lines(made)) + "\n"
         return text, made.report
+
+    def opening(self, choice: Choice) -> list[str]:
+        """The statements of a script before those that change rows."""
+        with ChangeScript(self.readable, choice) as made:
+            for _ in made.outcomes():
+                pass
+            return [sql for kind, sql in opening(made) if kind != "comment"]
 
     def run(self, script: str, *options: str) -> subprocess.CompletedProcess[bytes]:
         """Runs a script as users do: mysql < FILE."""

@@ -47,7 +47,7 @@ def guard_lines(tables: Iterable[tuple[TableName, TableDefinition]]) -> Iterator
     tables = list(tables)
     for name, _ in tables:
         yield f"SELECT 1 FROM {quoted_table(name)} LIMIT 0"  # noqa: S608 - quoted names
-    yield "SET @strata_altered = NULL"
+    yield "SET @strata_altered = @strata_other"
     for name, definition in tables:
         # First, since a query on labels fails where a column is gone.
         yield _check_columns(name, definition.columns)
@@ -128,8 +128,8 @@ def _check_labels(name: TableName, column: Column) -> Iterator[str]:
     raw = column.label_bytes or [encoded(charset, label).hex() for label in labels]
     of_label = "1 << n" if kind.kind is TypeKind.SET else "n + 1"
     rows = (
-        f"WITH RECURSIVE c (n, x) AS (SELECT 0, t.{quoted(column.name)} FROM (SELECT 1) AS r LEFT JOIN "  # noqa: S608 - quoted names
-        f"{quoted_table(name)} AS t ON FALSE UNION ALL SELECT n + 1, {of_label} FROM c WHERE n < {len(labels)}) "
+        f"WITH RECURSIVE c (n, x) AS (SELECT 0, {quoted(column.name)} FROM (SELECT 1 AS `-`) AS `-` LEFT JOIN "  # noqa: S608 - quoted names
+        f"{quoted_table(name)} ON FALSE UNION ALL SELECT n + 1, {of_label} FROM c WHERE n < {len(labels)}) "
         "SELECT n, HEX(x) AS x FROM c"
     )
     expected = ", ".join(f"({at}, '{text.upper()}')" for at, text in enumerate(raw, start=1))

@@ -71,6 +71,8 @@ class LoggedChange(Struct, frozen=True):
     lacks_before: frozenset[str] = frozenset()
     """The columns, by their names of now, that a partial image before the change lacks."""
     lacks_after: frozenset[str] = frozenset()
+    unguarded: frozenset[str] = frozenset()
+    """Columns whose value now only the server knows, and that nobody can have changed."""
 
     @property
     def is_partial(self) -> bool:
@@ -222,12 +224,15 @@ class VersionReader:
         return found
 
 
+def filled_value(column: Column, text: str | None) -> Any:
+    """A value that MySQL prints as this text, as an image has it; None for NULL."""
+    verbatim = constant_text(column, text, 1)[0].as_py() if may_be_invalid(column) else None
+    return constant(column, text, 1)[0].as_py() if verbatim is None else Verbatim(verbatim)
+
+
 def _default(column: Column) -> Any:
     value = fill_of(column)
-    if isinstance(value, NoFill):
-        return value
-    text = constant_text(column, value, 1)[0].as_py() if may_be_invalid(column) else None
-    return constant(column, value, 1)[0].as_py() if text is None else Verbatim(text)
+    return value if isinstance(value, NoFill) else filled_value(column, value)
 
 
 def moment_text(when: int) -> str:

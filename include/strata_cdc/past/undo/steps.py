@@ -122,7 +122,7 @@ def _update(change: LoggedChange, table: NowTable, expected: Image, wanted: Imag
         {
             name: _left(name, expected[name])
             for name in (own if table.key else expected)
-            if expected[name].path.is_stored
+            if expected[name].path.is_stored and name not in change.unguarded
         },
         {name: _wanted(name, wanted[name]) for name in own},
         {name: (_left(name, expected[name]), _wanted(name, wanted[name])) for name in chosen if name in by_server},
