@@ -22,6 +22,7 @@ from strata_cdc.past.undo.conflicts import Conflict, TrackedRows
 from strata_cdc.past.undo.later_values import later_values
 from strata_cdc.past.undo.linked import LinkedKeys, OfKeys
 from strata_cdc.past.undo.literals import Verbatim
+from strata_cdc.past.undo.logged_documents import LoggedDocuments
 from strata_cdc.past.undo.restored_values import restoring_changes
 from strata_cdc.past.undo.row_changes import ChangeOrigin, LoggedChange, NowTable, VersionReader
 from strata_cdc.past.undo.schema_undo import RefusedDdl, schema_undo
@@ -114,6 +115,8 @@ class TableSteps:
     ) -> None:
         self._source, self._changes, self._past, self.timeline = source, changes, past, timeline
         self._statements = statements
+        self.documents = LoggedDocuments(statements)
+        """Writes values, documents with their types."""
         self._choice, self._direction, self._columns = choice, direction, columns
         events = [part for part in timeline.parts if isinstance(part, TableEvent)]
         self.removals = [event for event in events if self._is_chosen(event)]
@@ -234,7 +237,7 @@ class TableSteps:
             judged = self._rows.judge(change, step)
             if isinstance(judged, Conflict):
                 return Conflicting(table.name, judged)
-            step, text = judged, statement(judged, table)
+            step, text = judged, self._statement(judged, change.origin)
         done = is_done(step, table) if step.kind is StepKind.UPDATE and table.key else ""
         row = step.wanted if step.kind is StepKind.INSERT else {}
         return PrintedStatement(table.name, step.kind, change.origin, text, done, change.lost, row)
@@ -357,9 +360,12 @@ class TableSteps:
         """The step and its statement, or the reason why there is none."""
         try:
             step = step_of(change, table, self._direction, self._columns)
-            return step, statement(step, table)
+            return step, self._statement(step, change.origin)
         except SkippedError as error:
             return str(error)
+
+    def _statement(self, step: UndoStep, origin: ChangeOrigin) -> str:
+        return statement(step, self.table, partial(self.documents.literal, origin))
 
     # Rows -------------------------------------------------------------------------------------------
 

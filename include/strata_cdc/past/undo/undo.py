@@ -175,6 +175,12 @@ class ChangeScript:
             if outcome.origin.gtid:
                 report.gtids[outcome.origin.gtid] = None
             yield outcome
+        self.report.notes += [
+            f"{steps.timeline.table}: some documents in {', '.join(steps.documents.unknown)} are written by their "
+            "texts, since the log does not have their bytes any more: there a DECIMAL becomes a DOUBLE, a date a text"
+            for steps in self._tables
+            if steps.documents.unknown
+        ]
 
     def child_rows(self) -> Iterator[ChildRow]:
         """Rows that foreign keys deleted with those of the script, and that no log has; call it after `outcomes`.
