@@ -224,6 +224,20 @@ def test_by_time_only_what_lost_values_is_taken_back(world: UndoWorld) -> None:
     assert "named by `--gtid`, they are taken back" in script
 
 
+def test_tables_with_foreign_keys_are_locked_together(world: UndoWorld) -> None:
+    begun(
+        world,
+        "CREATE TABLE p (id INT PRIMARY KEY, n INT); CREATE TABLE t (id INT PRIMARY KEY, p INT, v INT, "
+        "FOREIGN KEY (p) REFERENCES p (id)); CREATE TRIGGER made AFTER UPDATE ON t FOR EACH ROW "
+        "DELETE FROM seen; CREATE TABLE seen (id INT); INSERT INTO p VALUES (1, 1), (2, 2); "
+        "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2)",
+    )
+    before = [world.rows(table) for table in "pt"]
+    gtids = world.changed("UPDATE t SET p = 2 WHERE id = 1; ALTER TABLE t DROP COLUMN v; DELETE FROM t WHERE id = 2")
+    taken_back(world, gtids)
+    assert [world.rows(table) for table in "pt"] == before
+
+
 def test_nobody_writes_while_a_script_with_ddl_runs(world: UndoWorld) -> None:
     begun(world)
     gtids = world.changed("ALTER TABLE t DROP COLUMN b")

@@ -263,6 +263,7 @@ def test_rows_are_chosen_by_condition_key_and_time(world: UndoWorld) -> None:
         Choice((T,), gtids, where="b >= 20 AND id < 3"),
         Choice((T,), gtids, keys=(("2",),)),
         Choice((T,), since=0, where="b = 20"),
+        Choice((T,), gtids, where="a = 'TWO'"),
     ):
         assert world.script(choice)[1].changes == 1, choice
     with pytest.raises(Usage, match="it is not clear which changes"):

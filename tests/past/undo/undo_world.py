@@ -26,7 +26,7 @@ CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20), b INT, c DECIMAL(8,
 ROWS = "INSERT INTO t VALUES (1, 'one', 1, 1), (2, 'two', 2, 2), (3, 'three', 3, 3);"
 SESSION = "SET time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES'"
 
-FEW = UndoLimits(window_changes=7)
+FEW = UndoLimits(window_changes=7, held_changes=5)
 
 
 def fresh(server: MysqlServer, database: str = "shop") -> None:

@@ -57,7 +57,7 @@ class SkippedError(Exception):
     """A change that cannot be taken back or made again; the message says why."""
 
 
-class UndoStep(Struct, frozen=True):
+class UndoStep(Struct, frozen=True, gc=False):
     """What one statement expects, and what it makes of it."""
 
     kind: StepKind

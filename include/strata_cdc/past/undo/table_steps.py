@@ -47,15 +47,18 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.partitions import HeldRows
 
 
-class PrintedStatement(Struct, frozen=True):
+class PrintedStatement(Struct, frozen=True, gc=False):
     """A statement for a change."""
 
     table: TableName
     kind: StepKind
     origin: ChangeOrigin
     sql: str
+    step: UndoStep
     done: str = ""
     """A condition that the row is already as it is to be; empty for statements that always change a row."""
+    may_be_done: bool = False
+    """Whether the row may be as it is to be without another statement."""
     lost: tuple[str, ...] = ()
     """Columns that the change touched and that the table does not have now."""
     row: dict[str, Any] = {}
@@ -84,6 +87,8 @@ class Conflicting(Struct, frozen=True):
         return self.conflict.origin
 
 
+Made = tuple["UndoStep", str] | str
+"""A step and its statement, or the reason why there is none."""
 _NOBODY = ChangeOrigin(0, 0, None, 0)
 Outcome = PrintedStatement | Skipped | Conflicting
 
@@ -100,9 +105,10 @@ class TableSteps:
         choice: Which changes.
         direction: What is done with them.
         columns: What an UPDATE sets.
+        held_changes: How many changes are held with their statements, so that nothing is read or made twice.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a script knows
         self,
         source: str,
         changes: TableChanges,
@@ -112,7 +118,11 @@ class TableSteps:
         choice: Choice,
         direction: Direction,
         columns: Columns,
+        *,
+        held_changes: int,
     ) -> None:
+        self._limit = held_changes
+        self._held: dict[tuple[int, int], tuple[LoggedChange, Made]] | None = None
         self._source, self._changes, self._past, self.timeline = source, changes, past, timeline
         self._statements = statements
         self.documents = LoggedDocuments(statements)
@@ -201,11 +211,16 @@ class TableSteps:
     def _find(self) -> tuple[bool, LinkedKeys]:
         """Finds the chosen changes and their keys; returns whether some have partial images."""
         table, linked, needs_rows = self.table, LinkedKeys(), False
+        self._held = {}
         for change in self._chosen():
+            made = self._made(table, change)
+            if self._held is not None:
+                self._held[change.origin.order] = change, made
+                self._held = self._held if len(self._held) <= self._limit else None
             self.orders.add(change.origin.order)
             self.gtids.update(filter(None, [change.origin.gtid]))
             needs_rows |= change.is_partial
-            if change.is_partial or isinstance(self._made(table, change), str):
+            if change.is_partial or isinstance(made, str):
                 linked.add_marked(table.keys_of(change))
             else:
                 linked.add(table.keys_of(change))
@@ -218,14 +233,17 @@ class TableSteps:
             after: The window begins after this transaction.
             until: It ends with this one.
         """
-        return [(change.origin.order, change) for change in self._chosen(after, until)]
+        if self._held is None:
+            return [(change.origin.order, change) for change in self._chosen(after, until)]
+        return [(order, change) for order, (change, _) in self._held.items() if after < order[0] <= until]
 
     def outcome(self, change: LoggedChange) -> Outcome:
         """What a change becomes; changes come in the order of their statements."""
         table = self.table
-        if self._rows is not None:
-            change = self._rows.completed(change)
-        made = self._made(table, change)
+        held = self._held.get(change.origin.order) if self._held else None
+        if self._rows is not None and change.is_partial:
+            change, held = self._rows.completed(change), None
+        made = self._made(table, change) if held is None else held[1]
         if isinstance(made, str):
             return Skipped(table.name, change.origin, made)
         step, text = made
@@ -237,10 +255,14 @@ class TableSteps:
             judged = self._rows.judge(change, step)
             if isinstance(judged, Conflict):
                 return Conflicting(table.name, judged)
-            step, text = judged, self._statement(judged, change.origin)
-        done = is_done(step, table) if step.kind is StepKind.UPDATE and table.key else ""
+            if judged.key != step.key:
+                text = self._statement(judged, change.origin)
+            step = judged
         row = step.wanted if step.kind is StepKind.INSERT else {}
-        return PrintedStatement(table.name, step.kind, change.origin, text, done, change.lost, row)
+        may_be_done = bool(change.unguarded)
+        return PrintedStatement(
+            table.name, step.kind, change.origin, text, step, may_be_done=may_be_done, lost=change.lost, row=row
+        )
 
     def event_outcomes(self, event: TableEvent) -> Iterator[Outcome]:
         """What becomes of a chosen statement of DDL, besides other DDL.
@@ -275,7 +297,9 @@ class TableSteps:
                 yield Skipped(table.name, origin, made)
             else:
                 step, text = made
-                yield PrintedStatement(table.name, StepKind.INSERT, origin, text, row=step.wanted, is_of_state=True)
+                yield PrintedStatement(
+                    table.name, StepKind.INSERT, origin, text, step, row=step.wanted, is_of_state=True
+                )
         if self._rows is not None:
             self._rows.refill(origin)
 
@@ -290,6 +314,10 @@ class TableSteps:
             made = self._made(table, LoggedChange(_NOBODY, "delete", image, {}, ()))
             if not isinstance(made, str):
                 yield made[0].wanted, made[1]
+
+    def done(self, printed: PrintedStatement) -> str:
+        """A condition that the row is already as an UPDATE makes it; empty for a table without a key."""
+        return is_done(printed.step, self.table) if printed.kind is StepKind.UPDATE and self.table.key else ""
 
     # Reading ----------------------------------------------------------------------------------------
 
@@ -356,7 +384,7 @@ class TableSteps:
             self._readers[key] = VersionReader(span, self.now, self.schema.parts_for(span, self.timeline.parts))
         return self._readers[key]
 
-    def _made(self, table: NowTable, change: LoggedChange) -> tuple[UndoStep, str] | str:
+    def _made(self, table: NowTable, change: LoggedChange) -> Made:
         """The step and its statement, or the reason why there is none."""
         try:
             step = step_of(change, table, self._direction, self._columns)

@@ -49,6 +49,8 @@ class UndoLimits(Struct, frozen=True):
 
     window_changes: int = 20_000
     """How many changes are held at once; those of one transaction always are."""
+    held_changes: int = 20_000
+    """Up to how many changes of each table are held from the first reading on, with their statements."""
 
 
 class UndoReport(Struct):
@@ -114,8 +116,12 @@ class ChangeScript:
         self._foreign_keys = cascading_keys(engine, source.name)
         self._children = ChildRows(self._foreign_keys, source.lake, source.name)
 
+        held = limits.held_changes
+
         def steps_of(timeline: TableTimeline) -> TableSteps:
-            return TableSteps(source.name, changes, statements, self._past, timeline, choice, direction, columns)
+            return TableSteps(
+                source.name, changes, statements, self._past, timeline, choice, direction, columns, held_changes=held
+            )
 
         self._steps_of = lambda name: steps_of(timelines.of(name))
         self._tables = [steps_of(timeline) for timeline in _timelines(timelines, choice.tables)]
@@ -156,12 +162,13 @@ class ChangeScript:
     def outcomes(self) -> Iterator[Outcome]:
         """What becomes of each change, in the order of the script; counted in the report."""
         updated: dict[int, TableName] = {}
+        tables = {steps.now.name: steps for steps in self._tables if steps.now is not None}
         for outcome in self._ordered():
             report = self.report
             if isinstance(outcome, PrintedStatement):
                 # Of one transaction, an UPDATE of a parent's key comes first, and changes the rows of its children.
-                if outcome.kind is not StepKind.UPDATE or updated.get(outcome.origin.seq) in {None, outcome.table}:
-                    outcome = replace(outcome, done="")  # noqa: PLW2901  the same one
+                if outcome.may_be_done or updated.get(outcome.origin.seq) not in {None, outcome.table}:
+                    outcome = replace(outcome, done=tables[outcome.table].done(outcome))  # noqa: PLW2901  the same one
                 if outcome.kind is StepKind.UPDATE:
                     updated = {outcome.origin.seq: updated.get(outcome.origin.seq, outcome.table)}
                 report.written[str(outcome.table), outcome.kind.value] += 1
