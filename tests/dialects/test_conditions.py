@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -274,11 +275,15 @@ def test_text_that_is_not_plain_ends_the_evaluation(text: str):
 
 
 @pytest.mark.mysql
-def test_plain_characters_differ_in_every_known_collation(mysql_server: MysqlServer):
+@pytest.mark.parametrize("family", ["mysql", "mariadb"])
+def test_plain_characters_differ_in_every_known_collation(request: pytest.FixtureRequest, family: str):
     """What folding rests on: of two plain characters only the cases of a letter are equal."""
+    server: MysqlServer = request.getfixturevalue(f"{family}_server")
+    known = {name: rule for name, rule in RULES.items() if ("0900" if family == "mariadb" else "uca1400") not in name}
+    assert len(known) > 10
     plain = "".join(map(chr, range(0x20, 0x7F)))
-    with mysql_server.connect() as connection, connection.cursor() as cursor:
-        for collation, rule in sorted(RULES.items()):
+    with server.connect() as connection, connection.cursor() as cursor:
+        for collation, rule in sorted(known.items()):
             charset = collation.partition("_")[0]
             cursor.execute(
                 f"WITH RECURSIVE n AS (SELECT 32 c UNION ALL SELECT c + 1 FROM n WHERE c < 126),"
@@ -294,3 +299,30 @@ def test_plain_characters_differ_in_every_known_collation(mysql_server: MysqlSer
                 f" = CONVERT('a  ' USING {charset}) COLLATE {collation}"
             )
             assert bool(cursor.fetchone()[0]) is rule.trims, collation
+
+
+@pytest.mark.mysql
+def test_texts_of_plain_characters_are_equal_as_in_mariadb(mariadb_server: MysqlServer):
+    """No two plain characters together have a weight of their own, and LIKE compares them one by one."""
+    random = Random(1400)
+    with mariadb_server.connect() as connection, connection.cursor() as cursor:
+        for collation, rule in sorted((name, rule) for name, rule in RULES.items() if "uca1400" in name):
+            cursor.execute(f"CREATE DATABASE IF NOT EXISTS plain CHARACTER SET {collation.partition('_')[0]}")
+            cursor.execute(
+                f"CREATE OR REPLACE TABLE plain.t (n INT, one VARCHAR(9), other VARCHAR(9)) COLLATE {collation}"
+            )
+            pairs = []
+            for number in range(400):
+                one = "".join(random.choices("aAbB -.'0zZ~!chHlLsS", k=random.randrange(6)))
+                other = "".join(random.choice([ch, ch.swapcase()]) for ch in one) + random.choice(["", "", " ", "s"])
+                pairs.append((number, one, other))
+            cursor.executemany("INSERT INTO plain.t VALUES (%s, %s, %s)", pairs)
+            cursor.execute("SELECT n, one = other, one LIKE other FROM plain.t ORDER BY n")
+            fold = str.lower if rule.folds else str
+            strip = (lambda text: text.rstrip(" ")) if rule.trims else str
+            expected = [
+                (n, int(fold(strip(one)) == fold(strip(other))), int(fold(one) == fold(other)))
+                for n, one, other in pairs
+            ]
+            assert list(cursor.fetchall()) == expected, collation
+        cursor.execute("DROP DATABASE plain")

@@ -1,5 +1,5 @@
 """Tables with columns of every type, and statements on their rows, drawn by lot.
-Not here: what is done with them (`test_undo_random.py`)."""
+Not here: what is done with them (`undo/test_random_undo.py`)."""
 
 from __future__ import annotations
 

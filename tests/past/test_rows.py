@@ -17,7 +17,7 @@ from strata_cdc.store.table_intervals import IntervalState, TableInterval, Table
 from strata_cdc.tracking.track_schema import track_landed
 from tests.mariadb_server import PREFIXES, start_mariadb
 from tests.past.past_world import PastWorld
-from tests.past.undo_world import UndoWorld
+from tests.past.undo.undo_world import UndoWorld
 
 if TYPE_CHECKING:
     from tests.mysql_server import MysqlServer

@@ -71,7 +71,7 @@ class ClientStatements:
 
     def _read(self, seq: int, binlog_file: str, binlog_pos: int) -> ClientStatement:
         try:
-            found = self._transaction(seq, binlog_file, binlog_pos)
+            found = self.transaction(seq, binlog_file, binlog_pos)
         except (StreamHoleError, Usage):
             # Nothing is left of the stream, or not the beginning.
             return ClientStatement(unknown=_DELETED)
@@ -100,10 +100,21 @@ class ClientStatements:
                 self._walked.popitem(last=False)
         return known.get(place, ())
 
-    def _transaction(
+    def transaction(
         self, seq: int, binlog_file: str, binlog_pos: int
     ) -> tuple[LandedSegment, TransactionRecord] | None:
-        """The transaction with an event. That of a prepared transaction comes before the statement that commits it."""
+        """The transaction with a row event, and the segment in which it is; None if it is not there. That of a prepared
+        transaction comes before the statement that commits it.
+
+        Args:
+            seq: Ordinal of the transaction.
+            binlog_file: The server's file with the event.
+            binlog_pos: Offset of the event there.
+
+        Raises:
+            StreamHoleError: Nothing is left of the stream there.
+            Usage: The stream begins later.
+        """
         newest = self._newest
         if newest is not None and newest[0] == seq and _has(newest[2], binlog_file, binlog_pos):
             return newest[1:]

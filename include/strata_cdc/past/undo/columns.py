@@ -7,7 +7,7 @@ Not here: SQL (`literals.py`), which id a column has (`schema/history/identified
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from msgspec import Struct
@@ -20,7 +20,7 @@ from strata_cdc.past.undo.literals import InexactError, Verbatim
 from strata_cdc.schema.model.conversions import KNOWN, keeps_values, value_class
 from strata_cdc.schema.model.definition import Column, Generated
 from strata_cdc.schema.model.row_effects import RowEffect  # noqa: TC001  a field of a struct
-from strata_cdc.schema.model.types import LABELLED, parse_column_type
+from strata_cdc.schema.model.types import INTEGERS, LABELLED, TypeKind, parse_column_type
 from strata_cdc.tables.values.known import converted
 from strata_cdc.tables.values.pair import Pair
 
@@ -105,6 +105,42 @@ class Cell(Struct, frozen=True, gc=False):
 def is_settable(column: Column) -> bool:
     """Whether INSERT and UPDATE can set a column."""
     return column.generated not in {Generated.STORED, Generated.VIRTUAL} and not column.hidden
+
+
+_INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_MOST_DIGITS: Final = 20
+"""Of an integer, with its sign."""
+
+
+def holds_all(column: Column, other: Column) -> bool:
+    """Whether another column can have every value of a column, whether or not it is NULL, so that an ALTER TABLE from
+    the one to the other loses nothing. False if that does not follow from the types."""
+    if column.generated != other.generated:
+        return False
+    if (column.column_type, column.collation) == (other.column_type, other.collation):
+        return True
+    one, two = parse_column_type(column.column_type), parse_column_type(other.column_type)
+    if one.kind in LABELLED and one.kind is two.kind:
+        return column.collation == other.collation and set(one.labels) <= set(two.labels)
+    if one.kind in INTEGERS and two.kind in INTEGERS:
+        room = _INTEGER_BITS[two.kind] - _INTEGER_BITS[one.kind]
+        return room > 0 if one.unsigned and not two.unsigned else one.unsigned == two.unsigned and room >= 0
+    if one.kind in INTEGERS and two.kind is TypeKind.VARCHAR:
+        return not one.zerofill and (two.length or 0) >= _MOST_DIGITS
+    return keeps_values(replace(column, nullable=other.nullable, auto_increment=other.auto_increment), other)
+
+
+def goes_back(column: Column, other: Column) -> bool:
+    """Whether an ALTER TABLE from a column to another fails rather than lose a part of a value, in a strict session:
+    numbers that are out of range are errors, digits after the point are rounded in silence."""
+    if holds_all(column, other):
+        return True
+    one, two = parse_column_type(column.column_type), parse_column_type(other.column_type)
+    if column.generated != other.generated:
+        return False
+    if one.kind in INTEGERS:
+        return two.kind in INTEGERS or two.kind is TypeKind.DECIMAL
+    return one.kind is two.kind is TypeKind.DECIMAL and (one.decimals or 0) <= (two.decimals or 0)
 
 
 def paths_to(

@@ -2,7 +2,7 @@
 
 Both hold in the session that a script begins with (`script.py`): strict, times in UTC, utf8mb4. The text has only
 printable ASCII, without quotes and backslashes, so that neither a client's charset nor NO_BACKSLASH_ESCAPES matters.
-Not here: values of another type (`columns.py`), names and statements (`statements.py`)."""
+Not here: values of another type (`columns.py`), names and statements (`steps.py`)."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from strata_cdc.schema.model.types import (
     TypeKind,
     kinds_of,
     parse_column_type,
+    shown_text,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def literal(column: Column, value: Any) -> str:
     if isinstance(value, Verbatim):
         return _verbatim(column, kind, value.text)
     if kind.kind in LABELLED:
-        number = _number_of(kind, value)
+        number = _number_of(column, kind, value)
         if number == 0 and kind.kind is TypeKind.ENUM:
             raise InexactError("it is the empty value of an ENUM (number 0), which a strict session does not store")
         return str(number)
@@ -95,13 +96,15 @@ def condition(column: Column, value: Any) -> str:
     kind = parse_column_type(column.column_type)
     if kind.kind in LABELLED:
         # The number, because labels are compared by the collation.
-        number = int(_verbatim(column, kind, value.text)) if isinstance(value, Verbatim) else _number_of(kind, value)
+        number = (
+            int(_verbatim(column, kind, value.text)) if isinstance(value, Verbatim) else _number_of(column, kind, value)
+        )
         return f"CAST({name} AS UNSIGNED) <=> {number}"
     if kind.kind in STRINGS:
         return _same_text(column, value)
     if kind.kind is TypeKind.JSON and isinstance(value, str):
         # JSON itself compares 1.0 and 1 as equal.
-        return f"CAST(CAST({name} AS CHAR) AS BINARY) <=> {_utf8_text(value).removeprefix('_utf8mb4 ')}"
+        return f"CAST(CAST({name} AS CHAR) AS BINARY) <=> {utf8_text(value).removeprefix('_utf8mb4 ')}"
     if kind.kind in SPATIAL or kind.kind is TypeKind.VECTOR:
         return f"CAST({name} AS BINARY) <=> {literal(column, value)}"
     return f"{name} <=> {literal(column, value)}"
@@ -134,8 +137,8 @@ def _same_text(column: Column, value: str | Verbatim) -> str:
     return f"CAST({quoted(column.name)} AS BINARY) <=> {written[written.find('X') :] if written[0] == '_' else written}"
 
 
-def _utf8_text(text: str) -> str:
-    """Of a document."""
+def utf8_text(text: str) -> str:
+    """A text in the charset of the session: a document, a name."""
     return f"'{text}'" if _PLAIN.fullmatch(text) else f"_utf8mb4 X'{encoded('utf8mb4', text).hex().upper()}'"
 
 
@@ -171,8 +174,23 @@ def _verbatim(column: Column, kind: ColumnType, text: str) -> str:
 _DATES: Final = frozenset({TypeKind.DATE, TypeKind.DATETIME, TypeKind.TIMESTAMP})
 
 
-def _number_of(kind: ColumnType, value: str) -> int:
+_CHECKED_LABELS: Final = 8
+"""How many labels of a SET the server tells one by one (MariaDB 11.8)."""
+
+
+def hides_labels(column: Column) -> bool:
+    """Whether information_schema does not show all characters of an ENUM's or SET's labels."""
+    if column.label_bytes is None and column.column_type.isascii():
+        return False
+    return column.label_bytes is not None or any(
+        shown_text(label) != label for label in parse_column_type(column.column_type).labels
+    )
+
+
+def _number_of(column: Column, kind: ColumnType, value: str) -> int:
     """The number of a label, or of the labels of a SET."""
+    if kind.kind is TypeKind.SET and len(kind.labels) > _CHECKED_LABELS and hides_labels(column):
+        raise InexactError("the server does not show the labels of this SET, so that no script can check their numbers")
     if not value and "" not in kind.labels:
         return 0
     try:
@@ -188,7 +206,7 @@ def _number_of(kind: ColumnType, value: str) -> int:
 
 def _document(_: ColumnType, value: str) -> str:
     json.loads(value, parse_float=_require_double, parse_int=_require_integer)
-    return _utf8_text(value)
+    return utf8_text(value)
 
 
 def _require_double(text: str) -> None:

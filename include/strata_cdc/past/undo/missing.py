@@ -31,7 +31,7 @@ def refuse_missing(choice: Choice, tables: list[TableSteps], stream: LandedStrea
         PastUnknownError: Chosen changes may be missing.
     """
     seqs = {seq for steps in tables for seq, _ in steps.orders}
-    seqs |= {event.seq for steps in tables for event in steps.removals}
+    seqs |= {event.seq for steps in tables for event in steps.events}
     unfound = None if choice.gtids is None else choice.gtids.without(gtid for steps in tables for gtid in steps.gtids)
     if unfound is not None and not unfound.are_in(stream.executed_before(), stream.executed()):
         raise PastUnknownError(

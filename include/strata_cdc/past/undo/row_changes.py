@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from msgspec import Struct
 
 from strata_cdc.changes.arrow import ROW_FIELDS, may_be_invalid
-from strata_cdc.clock import to_micros
 from strata_cdc.past.undo.columns import Cell, paths_to, same_value
 from strata_cdc.past.undo.literals import InexactError, Verbatim
 from strata_cdc.schema.history.fills import NoFill, fill_of
@@ -31,7 +31,7 @@ RowKey = tuple[Any, ...]
 _FACTS = [field.name for field in ROW_FIELDS]
 
 
-class ChangeOrigin(Struct, frozen=True):
+class ChangeOrigin(Struct, frozen=True, gc=False):
     """Who changed something: a transaction, or a statement of DDL."""
 
     seq: int
@@ -57,7 +57,7 @@ class ChangeOrigin(Struct, frozen=True):
         return f"{self.what} of {where}{when}"
 
 
-class LoggedChange(Struct, frozen=True):
+class LoggedChange(Struct, frozen=True, gc=False):
     """One change of one row."""
 
     origin: ChangeOrigin
@@ -71,6 +71,8 @@ class LoggedChange(Struct, frozen=True):
     lacks_before: frozenset[str] = frozenset()
     """The columns, by their names of now, that a partial image before the change lacks."""
     lacks_after: frozenset[str] = frozenset()
+    unguarded: frozenset[str] = frozenset()
+    """Columns whose value now only the server knows, and that nobody can have changed."""
 
     @property
     def is_partial(self) -> bool:
@@ -151,6 +153,8 @@ class VersionReader:
 
     def __init__(self, span: ChangeSpan, now: ChangeSpan, parts: Sequence[TablePart]) -> None:
         self.paths = paths_to(span, now, parts)
+        self._live = [(at, path.now.name, path) for at, (_, path) in enumerate(self.paths) if path is not None]
+        self._gone = [(at, column.name) for at, (column, path) in enumerate(self.paths) if path is None]
 
     @cached_property
     def _defaults(self) -> dict[int, Any]:
@@ -161,35 +165,49 @@ class VersionReader:
     def changes(self, batch: TableChangeBatch) -> Iterator[LoggedChange]:
         """The changes of a batch, in order."""
         table, own = batch.changes, len(self.paths)
-        facts = {name: table.column(own + 1 + at).to_pylist() for at, name in enumerate(_FACTS)}
+        facts = {name: _fact(table.column(own + 1 + at)) for at, name in enumerate(_FACTS)}
         afters = [table.column(at).to_pylist() for at in range(own)]
         images = table.column(own).combine_chunks()
         befores = [column.to_pylist() for column in images.flatten()]
         for at, op in enumerate(facts["_op"]):
-            missing = frozenset(facts["_missing"][at] or ())
-            invalid = dict(facts["_invalid"][at] or ())
-            before = {} if op == "insert" else self._image(befores, at, "_before.", missing, invalid)
-            after = {} if op == "delete" else self._image(afters, at, "", missing, invalid)
-            if op == "insert" and missing:
-                after = self._defaults | after
             origin = ChangeOrigin(
                 facts["_seq"][at],
                 facts["_row"][at],
                 facts["_gtid"][at],
-                to_micros(facts["_committed_at"][at]) if facts["_committed_at"][at] else 0,
+                facts["_committed_at"][at] or 0,
                 facts["_binlog_file"][at],
                 facts["_binlog_pos"][at],
                 op.upper(),
             )
+            missing, invalid = facts["_missing"][at], facts["_invalid"][at]
+            if not (missing or invalid):
+                yield self._whole_change(origin, op, befores, afters, at)
+                continue
+            names, texts = frozenset(missing or ()), dict(invalid or ())
+            before = {} if op == "insert" else self._image(befores, at, "_before.", names, texts)
+            after = {} if op == "delete" else self._image(afters, at, "", names, texts)
+            if op == "insert" and names:
+                after = self._defaults | after
             yield self._change(origin, op, before, after)
+
+    def _whole_change(
+        self, origin: ChangeOrigin, op: str, befores: list[list[Any]], afters: list[list[Any]], at: int
+    ) -> LoggedChange:
+        """A change whose images have all values, in columns of the lake."""
+        before = {} if op == "insert" else {name: Cell(path, befores[place][at]) for place, name, path in self._live}
+        after = {} if op == "delete" else {name: Cell(path, afters[place][at]) for place, name, path in self._live}
+        lost: tuple[str, ...] = ()
+        if op == "update" and self._gone:
+            lost = tuple(name for place, name in self._gone if not same_value(befores[place][at], afters[place][at]))
+        return LoggedChange(origin, op, before, after, lost)
 
     def _change(self, origin: ChangeOrigin, op: str, before: dict[int, Any], after: dict[int, Any]) -> LoggedChange:
         lost: tuple[str, ...] = ()
         if op == "update":
             lost = tuple(
-                column.name
-                for at, (column, path) in enumerate(self.paths)
-                if path is None and at in after and not (at in before and same_value(before[at], after[at]))
+                name
+                for at, name in self._gone
+                if at in after and not (at in before and same_value(before[at], after[at]))
             )
         lacks = [
             frozenset() if op == without else self._absent(image)
@@ -198,17 +216,11 @@ class VersionReader:
         return LoggedChange(origin, op, self.live(before), self.live(after), lost, *lacks)
 
     def _absent(self, image: dict[int, Any]) -> frozenset[str]:
-        return frozenset(
-            path.now.name for at, (_, path) in enumerate(self.paths) if path is not None and at not in image
-        )
+        return frozenset(name for at, name, _ in self._live if at not in image)
 
     def live(self, image: dict[int, Any]) -> Image:
         """The values of the columns that the table has now."""
-        found = {}
-        for at, (_, path) in enumerate(self.paths):
-            if path is not None and at in image:
-                found[path.now.name] = Cell(path, image[at])
-        return found
+        return {name: Cell(path, image[at]) for at, name, path in self._live if at in image}
 
     def _image(
         self, values: list[list[Any]], at: int, prefix: str, missing: frozenset[str], invalid: dict[str, str]
@@ -222,12 +234,21 @@ class VersionReader:
         return found
 
 
+def _fact(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; times as microseconds."""
+    values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return values
+
+
+def filled_value(column: Column, text: str | None) -> Any:
+    """A value that MySQL prints as this text, as an image has it; None for NULL."""
+    verbatim = constant_text(column, text, 1)[0].as_py() if may_be_invalid(column) else None
+    return constant(column, text, 1)[0].as_py() if verbatim is None else Verbatim(verbatim)
+
+
 def _default(column: Column) -> Any:
     value = fill_of(column)
-    if isinstance(value, NoFill):
-        return value
-    text = constant_text(column, value, 1)[0].as_py() if may_be_invalid(column) else None
-    return constant(column, value, 1)[0].as_py() if text is None else Verbatim(text)
+    return value if isinstance(value, NoFill) else filled_value(column, value)
 
 
 def moment_text(when: int) -> str:

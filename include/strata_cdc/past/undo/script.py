@@ -13,7 +13,9 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 from strata_cdc.counted import counted
+from strata_cdc.past.undo.definition_guard import guard_lines
 from strata_cdc.past.undo.row_changes import ChangeOrigin, moment_text
+from strata_cdc.past.undo.schema_script import UNLOCK, begin_with_locks, last_checks, last_ddl
 from strata_cdc.past.undo.steps import Direction
 from strata_cdc.past.undo.table_steps import Conflicting, PrintedStatement, Skipped
 from strata_cdc.past.undo.undo import LISTED
@@ -30,10 +32,16 @@ _SQL_MODE: Final = (
 )
 SESSION: Final = (
     "SET @strata_sql_mode = @@SESSION.sql_mode, @strata_time_zone = @@SESSION.time_zone, "
-    "@strata_safe_updates = @@SESSION.sql_safe_updates",
+    "@strata_safe_updates = @@SESSION.sql_safe_updates "
+    # A primary key that the server has generated is a column like others (MySQL 8.0.30).
+    "/*!80030 , @strata_gipk = @@SESSION.show_gipk_in_create_table_and_information_schema */ "
+    # A charset without a collation means its own default (MariaDB 11.2).
+    "/*M!110200 , @strata_collations = @@SESSION.character_set_collations */",
     "SET NAMES utf8mb4",
     # Strict: a value that does not fit is an error. Zero dates, and dates that no month has, are values like others.
-    f"SET SESSION sql_mode = '{_SQL_MODE}', time_zone = '+00:00', sql_safe_updates = 0",
+    f"SET SESSION sql_mode = '{_SQL_MODE}', time_zone = '+00:00', sql_safe_updates = 0 "
+    "/*!80030 , SESSION show_gipk_in_create_table_and_information_schema = ON */ "
+    "/*M!110200 , SESSION character_set_collations = '' */",
     "SET @strata_other = NULL",
 )
 """What a script sets first."""
@@ -43,7 +51,12 @@ END: Final = (
     "SET @strata_end = IF(@strata_other IS NULL, 'COMMIT', 'ROLLBACK')",
     "PREPARE strata_end FROM @strata_end",
     "EXECUTE strata_end",
-    "SET SESSION sql_mode = @strata_sql_mode, time_zone = @strata_time_zone, sql_safe_updates = @strata_safe_updates",
+)
+"""With what the changes of rows end."""
+FAIL: Final = (
+    "SET SESSION sql_mode = @strata_sql_mode, time_zone = @strata_time_zone, sql_safe_updates = @strata_safe_updates "
+    "/*!80030 , SESSION show_gipk_in_create_table_and_information_schema = @strata_gipk */ "
+    "/*M!110200 , SESSION character_set_collations = @strata_collations */",
     # No server has SIGNAL outside of procedures: a table that is not there makes the client fail.
     "SET @strata_end = IF(@strata_other IS NULL, 'DO 0', 'DO (SELECT 1 FROM `rolled back, nothing was changed`.`-`)')",
     "PREPARE strata_end FROM @strata_end",
@@ -74,28 +87,70 @@ def script_lines(undo: ChangeScript) -> Iterator[str]:
                 body.write(
                     f"{comment(f'{number}: {_origin_text(outcome)}')}\n{outcome.sql};\n{check(number, outcome)};\n"
                 )
-        made = list(undo.made_again)
         yield from header(undo.report)
-        if not number and not made:
+        if not undo.report.written and not any(undo.made_again):
             return
-        yield comment(
-            "To run it: mysql < FILE. It is one transaction. If a row is not as expected, nothing is changed,"
-        )
-        yield comment("and the client fails.")
-        yield from (f"{statement};" for statement in SESSION)
-        for name, create in made:
-            yield from (f"USE {quoted(name.database)};", f"{create};")
-        yield "START TRANSACTION;"
+        yield from map(comment, _HOW_TO_RUN[undo.has_ddl])
+        yield from map(_sql_line, opening(undo))
         body.seek(0)
         for line in body:
             yield line.rstrip("\n")
-    yield from (f"{statement};" for statement in END)
+    yield from map(_sql_line, closing(undo))
     for table, rows in groupby(undo.child_rows(), key=lambda row: (row.table, row.seq)):
         yield comment(
             f"Rows of {table[0]} that referenced these, from its mirror as of transaction {table[1]}. Foreign"
         )
         yield comment("keys may have deleted or changed them; the table may still have some. Run what is missing:")
         yield from (comment(f"{row.sql};") for row in rows)
+
+
+_HOW_TO_RUN: Final = {
+    False: (
+        "To run it: mysql < FILE. It is one transaction. If a row is not as expected, nothing is changed,",
+        "and the client fails.",
+    ),
+    True: (
+        "To run it: mysql < FILE. It has DDL, so it is not one transaction. If a table or a row is not as expected,",
+        "rows are as before, nothing is dropped or renamed, and the client fails.",
+    ),
+}
+
+
+def opening(undo: ChangeScript) -> Iterator[tuple[str, str]]:
+    """The statements before those that change rows, each with its kind."""
+    for statement in SESSION:
+        yield "session", statement
+    for create in undo.databases_made_again:
+        yield "create", create
+    for name, create in undo.made_again:
+        yield "create", f"USE {quoted(name.database)}"
+        yield "create", create
+    schemas = [steps.schema for steps in undo.changed_tables]
+    now = [(schema.now.name, schema.now.definition) for schema in schemas if schema.now is not None]
+    if undo.has_ddl:
+        yield from begin_with_locks(schemas, now)
+        return
+    yield "begin", "START TRANSACTION"
+    for statement in guard_lines(now):
+        yield "definition", statement
+
+
+def closing(undo: ChangeScript) -> Iterator[tuple[str, str]]:
+    """The statements after those that change rows, each with its kind."""
+    schemas = [steps.schema for steps in undo.changed_tables]
+    yield from last_checks(schemas)
+    for statement in END:
+        yield "end", statement
+    if undo.has_ddl:
+        yield from last_ddl(schemas)
+        yield from (("end", statement) for statement in UNLOCK)
+    for statement in FAIL:
+        yield "end", statement
+
+
+def _sql_line(statement: tuple[str, str]) -> str:
+    kind, sql = statement
+    return comment(sql) if kind == "comment" else f"{sql};"
 
 
 def header(report: UndoReport) -> Iterator[str]:
@@ -157,32 +212,32 @@ def _origin_text(outcome: PrintedStatement) -> str:
 def json_lines(undo: ChangeScript) -> Iterator[str]:
     """The same for programs: a line for each statement, conflict and change that is skipped, and one for the report.
 
-    The lines of kind `session`, `create`, `begin`, `statement` and `end` are the script, in order.
+    Those with `sql` are the script, in order, each `statement` with its `check` after it.
     """
-    number = 0
-    for statement in SESSION:
-        yield _line(kind="session", sql=statement)
-    for name, create in undo.made_again:
-        yield _line(kind="create", table=str(name), sql=f"USE {quoted(name.database)}")
-        yield _line(kind="create", table=str(name), sql=create)
-    yield _line(kind="begin", sql="START TRANSACTION")
-    for outcome in undo.outcomes():
-        if isinstance(outcome, PrintedStatement):
-            number += 1
-            fields: dict[str, Any] = {"number": number, "does": outcome.kind.value, "sql": outcome.sql}
-            fields |= {
-                "check": check(number, outcome),
-                "dropped_columns": list(outcome.lost),
-                "of_state": outcome.is_of_state,
-            }
-            yield _line(kind="statement", table=str(outcome.table), **_of(outcome.origin), **fields)
-        else:
-            yield _line(**unwritten(outcome))
-    for statement in END:
-        yield _line(kind="end", sql=statement)
+    with TemporaryFile("w+", encoding="utf-8", newline="\n") as body:
+        body.writelines(f"{line}\n" for line in _outcome_lines(undo))
+        yield from (_line(kind=kind, sql=sql) for kind, sql in opening(undo) if kind != "comment")
+        body.seek(0)
+        for line in body:
+            yield line.rstrip("\n")
+    yield from (_line(kind=kind, sql=sql) for kind, sql in closing(undo) if kind != "comment")
     for row in undo.child_rows():
         yield _line(kind="child_row", table=str(row.table), as_of_seq=row.seq, sql=row.sql)
     yield _line(kind="report", **report_fields(undo.report))
+
+
+def _outcome_lines(undo: ChangeScript) -> Iterator[str]:
+    number = 0
+    for outcome in undo.outcomes():
+        if not isinstance(outcome, PrintedStatement):
+            yield _line(**unwritten(outcome))
+            continue
+        number += 1
+        fields: dict[str, Any] = {"number": number, "does": outcome.kind.value, "sql": outcome.sql}
+        fields |= {"check": check(number, outcome), "dropped_columns": list(outcome.lost)}
+        yield _line(
+            kind="statement", table=str(outcome.table), **_of(outcome.origin), **fields, of_state=outcome.is_of_state
+        )
 
 
 def unwritten(outcome: Outcome) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Not here: literals (`literals.py`), conflicts that are known (`conflicts.py`), c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from strata_cdc.past.undo.row_changes import Image, LoggedChange, NowTable
     from strata_cdc.schema.model.definition import Column
 
+Literal = Callable[["Column", Any], str]
+"""Writes a value of a column as SQL."""
 Values = dict[str, Any]
 """Values by the names of now, in the types of now."""
 
@@ -54,7 +57,7 @@ class SkippedError(Exception):
     """A change that cannot be taken back or made again; the message says why."""
 
 
-class UndoStep(Struct, frozen=True):
+class UndoStep(Struct, frozen=True, gc=False):
     """What one statement expects, and what it makes of it."""
 
     kind: StepKind
@@ -122,7 +125,7 @@ def _update(change: LoggedChange, table: NowTable, expected: Image, wanted: Imag
         {
             name: _left(name, expected[name])
             for name in (own if table.key else expected)
-            if expected[name].path.is_stored
+            if expected[name].path.is_stored and name not in change.unguarded
         },
         {name: _wanted(name, wanted[name]) for name in own},
         {name: (_left(name, expected[name]), _wanted(name, wanted[name])) for name in chosen if name in by_server},
@@ -206,8 +209,13 @@ def _wanted(name: str, cell: Cell) -> Any:
 # Text -------------------------------------------------------------------------------------------
 
 
-def statement(step: UndoStep, table: NowTable) -> str:
+def statement(step: UndoStep, table: NowTable, write: Literal = literal) -> str:
     """The statement, in one line, without a semicolon.
+
+    Args:
+        step: What it does.
+        table: The table as it is now.
+        write: Writes a value that is stored.
 
     Raises:
         SkippedError: A value has no exact form in SQL.
@@ -215,7 +223,7 @@ def statement(step: UndoStep, table: NowTable) -> str:
     name = quoted_table(table.name)
     if step.kind is StepKind.INSERT:
         columns = ", ".join(map(quoted, step.wanted))
-        values = ", ".join(_written(literal, table, *pair) for pair in step.wanted.items())
+        values = ", ".join(_written(write, table, *pair) for pair in step.wanted.items())
         return f"INSERT INTO {name} ({columns}) VALUES ({values})"  # noqa: S608 - likewise
     conditions = [_written(equality, table, *pair) for pair in step.key.items()]
     conditions += [
@@ -226,7 +234,7 @@ def statement(step: UndoStep, table: NowTable) -> str:
     where = " AND ".join(conditions) + ("" if table.key else " LIMIT 1")
     if step.kind is StepKind.DELETE:
         return f"DELETE FROM {name} WHERE {where}"  # noqa: S608 - quoted names and literals
-    return f"UPDATE {name} SET {', '.join(_assignments(step, table))} WHERE {where}"  # noqa: S608 - likewise
+    return f"UPDATE {name} SET {', '.join(_assignments(step, table, write))} WHERE {where}"  # noqa: S608 - likewise
 
 
 def is_done(step: UndoStep, table: NowTable) -> str:
@@ -241,9 +249,9 @@ def is_done(step: UndoStep, table: NowTable) -> str:
     return f"EXISTS (SELECT 1 FROM {quoted_table(table.name)} WHERE {' AND '.join(conditions)})"  # noqa: S608 - likewise
 
 
-def _assignments(step: UndoStep, table: NowTable) -> Iterable[str]:
+def _assignments(step: UndoStep, table: NowTable, write: Literal) -> Iterable[str]:
     for name, value in step.wanted.items():
-        yield f"{quoted(name)} = {_written(literal, table, name, value)}"
+        yield f"{quoted(name)} = {_written(write, table, name, value)}"
     for name, (left, value) in step.followed.items():
         holds = _written(condition, table, name, left)
         yield f"{quoted(name)} = CASE WHEN {holds} THEN {_written(literal, table, name, value)} ELSE {quoted(name)} END"

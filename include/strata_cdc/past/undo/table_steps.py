@@ -6,9 +6,10 @@ Not here: one change (`steps.py`), rows with conflicts (`conflicts.py`), all tab
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -18,15 +19,20 @@ from strata_cdc.past.moment import PastMoment
 from strata_cdc.past.table_changes import TableChangeBatch
 from strata_cdc.past.timeline import ChangeSpan, TableEvent, UnknownChanges
 from strata_cdc.past.undo.conflicts import Conflict, TrackedRows
+from strata_cdc.past.undo.later_values import later_values
 from strata_cdc.past.undo.linked import LinkedKeys, OfKeys
 from strata_cdc.past.undo.literals import Verbatim
+from strata_cdc.past.undo.logged_documents import LoggedDocuments
+from strata_cdc.past.undo.restored_values import restoring_changes
 from strata_cdc.past.undo.row_changes import ChangeOrigin, LoggedChange, NowTable, VersionReader
+from strata_cdc.past.undo.schema_undo import RefusedDdl, schema_undo
 from strata_cdc.past.undo.steps import Columns, Direction, SkippedError, StepKind, is_done, statement, step_of
 from strata_cdc.tables.layout import column_name
+from strata_cdc.tables.partition_rows import in_partitions
 from strata_cdc.tables.verbatim import INVALID_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from strata_cdc.mirrors.table import Mirror
     from strata_cdc.past.change_filters import ChangeFilter
@@ -38,17 +44,21 @@ if TYPE_CHECKING:
     from strata_cdc.past.undo.row_changes import Image, RowKey
     from strata_cdc.past.undo.steps import UndoStep
     from strata_cdc.schema.model.definition import TableName
+    from strata_cdc.schema.model.partitions import HeldRows
 
 
-class PrintedStatement(Struct, frozen=True):
+class PrintedStatement(Struct, frozen=True, gc=False):
     """A statement for a change."""
 
     table: TableName
     kind: StepKind
     origin: ChangeOrigin
     sql: str
+    step: UndoStep
     done: str = ""
     """A condition that the row is already as it is to be; empty for statements that always change a row."""
+    may_be_done: bool = False
+    """Whether the row may be as it is to be without another statement."""
     lost: tuple[str, ...] = ()
     """Columns that the change touched and that the table does not have now."""
     row: dict[str, Any] = {}
@@ -77,6 +87,8 @@ class Conflicting(Struct, frozen=True):
         return self.conflict.origin
 
 
+Made = tuple["UndoStep", str] | str
+"""A step and its statement, or the reason why there is none."""
 _NOBODY = ChangeOrigin(0, 0, None, 0)
 Outcome = PrintedStatement | Skipped | Conflicting
 
@@ -93,9 +105,10 @@ class TableSteps:
         choice: Which changes.
         direction: What is done with them.
         columns: What an UPDATE sets.
+        held_changes: How many changes are held with their statements, so that nothing is read or made twice.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a script knows
         self,
         source: str,
         changes: TableChanges,
@@ -105,9 +118,15 @@ class TableSteps:
         choice: Choice,
         direction: Direction,
         columns: Columns,
+        *,
+        held_changes: int,
     ) -> None:
+        self._limit = held_changes
+        self._held: dict[tuple[int, int], tuple[LoggedChange, Made]] | None = None
         self._source, self._changes, self._past, self.timeline = source, changes, past, timeline
         self._statements = statements
+        self.documents = LoggedDocuments(statements)
+        """Writes values, documents with their types."""
         self._choice, self._direction, self._columns = choice, direction, columns
         events = [part for part in timeline.parts if isinstance(part, TableEvent)]
         self.removals = [event for event in events if self._is_chosen(event)]
@@ -115,14 +134,21 @@ class TableSteps:
         self._others = [event for event in events if event.removes_all and event not in self.removals]
         self.made_again = _dropped_last(self.removals, timeline)
         """The chosen DROP TABLE after which there is no table now."""
-        self.now = timeline.last if self.made_again is None else self.made_again.before
+        now = timeline.last if self.made_again is None else self.made_again.before
+        self._decide_ddl = partial(schema_undo, timeline, now, choice, direction, self.removals)
+        self.schema = self._decide_ddl()
+        """What becomes of other statements of DDL."""
+        self.now = self.schema.now
         self.orders: set[tuple[int, int]] = set()
         """`_seq` and `_row` of the chosen changes."""
-        self.gtids = {event.gtid for event in self.removals if event.gtid}
+        self.events = [*self.removals, *self.schema.events]
+        """The chosen statements of DDL."""
+        self.gtids = {event.gtid for event in self.events if event.gtid}
         """The transactions that were found."""
         self.lost_changes = 0
         """How many changes are chosen of a table that is gone now."""
         self._readers: dict[tuple[int, int], VersionReader] = {}
+        self._mirrors: dict[int, Mirror] = {}
         self._rows: TrackedRows | None = None
 
     @cached_property
@@ -146,8 +172,16 @@ class TableSteps:
         if self.now is None:
             self._count_lost()
             return
-        table, linked = self.table, LinkedKeys()
-        needs_rows = self._find(table, linked)
+        needs_rows, linked = self._find()
+        refused = tuple(self._losing())
+        if refused:
+            self.schema = self._decide_ddl((*self.schema.refused, *refused))
+            self.now = self.schema.now
+            self._readers.clear()
+            del self.table
+            self.orders.clear()
+            needs_rows, linked = self._find()
+        table = self.table
         if not self.orders or not table.key:
             return
         first = min(self.orders)[0]
@@ -157,18 +191,40 @@ class TableSteps:
         if linked.has_marked:
             self._rows = self._followed(linked.marked(), first, needs_rows=needs_rows)
 
-    def _find(self, table: NowTable, linked: LinkedKeys) -> bool:
+    def _losing(self) -> Iterator[RefusedDdl]:
+        """Statements whose inverse would lose what others have put into a column or a table, as far as rows are known
+        and no change of the script may take it back; the server looks at it again."""
+        for inverse in self.schema.inverses:
+            if any(seq >= inverse.event.seq for seq, _ in self.orders):
+                continue
+            span = self.timeline.last
+            if span is None or not (inverse.added or inverse.drops_table):
+                continue
+            try:
+                mirror = self._past.rows(span.name, PastMoment(self.timeline.known_until))
+            except PastUnknownError:
+                continue
+            reason = later_values(inverse, span, mirror)
+            if reason is not None:
+                yield RefusedDdl(inverse.event, reason)
+
+    def _find(self) -> tuple[bool, LinkedKeys]:
         """Finds the chosen changes and their keys; returns whether some have partial images."""
-        needs_rows = False
+        table, linked, needs_rows = self.table, LinkedKeys(), False
+        self._held = {}
         for change in self._chosen():
+            made = self._made(table, change)
+            if self._held is not None:
+                self._held[change.origin.order] = change, made
+                self._held = self._held if len(self._held) <= self._limit else None
             self.orders.add(change.origin.order)
             self.gtids.update(filter(None, [change.origin.gtid]))
             needs_rows |= change.is_partial
-            if change.is_partial or isinstance(self._made(table, change), str):
+            if change.is_partial or isinstance(made, str):
                 linked.add_marked(table.keys_of(change))
             else:
                 linked.add(table.keys_of(change))
-        return needs_rows
+        return needs_rows, linked
 
     def window(self, after: int, until: int) -> list[tuple[tuple[int, int], LoggedChange]]:
         """The chosen changes of a window of the stream, with their places.
@@ -177,14 +233,17 @@ class TableSteps:
             after: The window begins after this transaction.
             until: It ends with this one.
         """
-        return [(change.origin.order, change) for change in self._chosen(after, until)]
+        if self._held is None:
+            return [(change.origin.order, change) for change in self._chosen(after, until)]
+        return [(order, change) for order, (change, _) in self._held.items() if after < order[0] <= until]
 
     def outcome(self, change: LoggedChange) -> Outcome:
         """What a change becomes; changes come in the order of their statements."""
         table = self.table
-        if self._rows is not None:
-            change = self._rows.completed(change)
-        made = self._made(table, change)
+        held = self._held.get(change.origin.order) if self._held else None
+        if self._rows is not None and change.is_partial:
+            change, held = self._rows.completed(change), None
+        made = self._made(table, change) if held is None else held[1]
         if isinstance(made, str):
             return Skipped(table.name, change.origin, made)
         step, text = made
@@ -196,12 +255,28 @@ class TableSteps:
             judged = self._rows.judge(change, step)
             if isinstance(judged, Conflict):
                 return Conflicting(table.name, judged)
-            step, text = judged, statement(judged, table)
-        done = is_done(step, table) if step.kind is StepKind.UPDATE and table.key else ""
+            if judged.key != step.key:
+                text = self._statement(judged, change.origin)
+            step = judged
         row = step.wanted if step.kind is StepKind.INSERT else {}
-        return PrintedStatement(table.name, step.kind, change.origin, text, done, change.lost, row)
+        may_be_done = bool(change.unguarded)
+        return PrintedStatement(
+            table.name, step.kind, change.origin, text, step, may_be_done=may_be_done, lost=change.lost, row=row
+        )
 
-    def removed_rows(self, event: TableEvent) -> Iterator[Outcome]:
+    def event_outcomes(self, event: TableEvent) -> Iterator[Outcome]:
+        """What becomes of a chosen statement of DDL, besides other DDL.
+
+        Raises:
+            PastUnknownError: The rows before it are not known.
+        """
+        if event in self.removals:
+            yield from self._removed_rows(event)
+        for refused in self.schema.refused:
+            if refused.event == event:
+                yield Skipped(self.table.name, origin_of(event), refused.reason)
+
+    def _removed_rows(self, event: TableEvent) -> Iterator[Outcome]:
         """An INSERT for each row that a statement removed.
 
         Raises:
@@ -211,14 +286,20 @@ class TableSteps:
         if event.before is None:
             raise self._unknown("the table before the statement is not known")
         span = replace(event.before, after=event.seq - 1, until=event.seq - 1)
-        for image in self._state(event.before.name, span):
+        held = None if event.removes_all or event.effect is None else event.effect.held
+        if not event.removes_all and held is None:
+            yield Skipped(table.name, origin, "which rows were in these partitions is not known")
+            return
+        for image in self._state(event.before.name, span, held):
             change = LoggedChange(origin, "delete", image, {}, ())
             made = self._made(table, change)
             if isinstance(made, str):
                 yield Skipped(table.name, origin, made)
             else:
                 step, text = made
-                yield PrintedStatement(table.name, StepKind.INSERT, origin, text, row=step.wanted, is_of_state=True)
+                yield PrintedStatement(
+                    table.name, StepKind.INSERT, origin, text, step, row=step.wanted, is_of_state=True
+                )
         if self._rows is not None:
             self._rows.refill(origin)
 
@@ -234,12 +315,16 @@ class TableSteps:
             if not isinstance(made, str):
                 yield made[0].wanted, made[1]
 
+    def done(self, printed: PrintedStatement) -> str:
+        """A condition that the row is already as an UPDATE makes it; empty for a table without a key."""
+        return is_done(printed.step, self.table) if printed.kind is StepKind.UPDATE and self.table.key else ""
+
     # Reading ----------------------------------------------------------------------------------------
 
     def _is_chosen(self, event: TableEvent) -> bool:
         return (
             self._direction is Direction.UNDO
-            and event.removes_all
+            and (event.removes_all or _removes_partitions(event))
             and event.before is not None
             and not event.makes_table
             and not self._choice.is_of_rows
@@ -257,13 +342,20 @@ class TableSteps:
 
     def _chosen(self, after: int = 0, until: int | None = None) -> Iterator[LoggedChange]:
         if self.now is not None:
-            yield from self._read(self._choice.filter(self.now, self._statements), after, until)
+            yield from self._read(self._choice.filter(self.now, self._statements), lambda _: True, after, until)
 
     def _of_keys(self, linked: LinkedKeys, after: int) -> Iterator[LoggedChange]:
-        yield from self._read(OfKeys(self.reader, self.table.key, linked), after, None)
+        def is_of_keys(change: LoggedChange) -> bool:
+            return linked.meets(self.table.keys_of(change))
 
-    def _read(self, wanted: ChangeFilter, after: int, until: int | None) -> Iterator[LoggedChange]:
+        yield from self._read(OfKeys(self.reader, self.table.key, linked), is_of_keys, after, None)
+
+    def _read(
+        self, wanted: ChangeFilter, restores: Callable[[LoggedChange], bool], after: int, until: int | None
+    ) -> Iterator[LoggedChange]:
         for part in self.timeline.parts:
+            if isinstance(part, TableEvent) and after < part.seq and (until is None or part.seq <= until):
+                yield from filter(restores, self._restored(part))
             if not isinstance(part, ChangeSpan) or part.until <= after or (until is not None and part.after >= until):
                 continue
             end = part.until if until is None else min(part.until, until)
@@ -272,22 +364,36 @@ class TableSteps:
             for batch in self._changes.of_span(inside, wanted):
                 yield from reader.changes(batch)
 
+    def _restored(self, event: TableEvent) -> Iterator[LoggedChange]:
+        """The values that a statement lost, as changes of rows."""
+        inverse = self.schema.restoring(event)
+        if inverse is None or event.before is None:
+            return
+        if event.seq not in self._mirrors:
+            self._mirrors[event.seq] = self._past.rows(event.before.name, PastMoment(event.seq - 1))
+        span = replace(event.before, after=event.seq - 1, until=event.seq - 1)
+        images = self._images(self._mirrors[event.seq], span)
+        yield from restoring_changes(inverse, images, self.table, origin_of(event))
+
     def reader(self, span: ChangeSpan) -> VersionReader:
         """The reader of a range's changes."""
         key = (span.version_id, span.until)
         if key not in self._readers:
             if self.now is None:
                 raise self._unknown("the table does not exist now")
-            self._readers[key] = VersionReader(span, self.now, self.timeline.parts)
+            self._readers[key] = VersionReader(span, self.now, self.schema.parts_for(span, self.timeline.parts))
         return self._readers[key]
 
-    def _made(self, table: NowTable, change: LoggedChange) -> tuple[UndoStep, str] | str:
+    def _made(self, table: NowTable, change: LoggedChange) -> Made:
         """The step and its statement, or the reason why there is none."""
         try:
             step = step_of(change, table, self._direction, self._columns)
-            return step, statement(step, table)
+            return step, self._statement(step, change.origin)
         except SkippedError as error:
             return str(error)
+
+    def _statement(self, step: UndoStep, origin: ChangeOrigin) -> str:
+        return statement(step, self.table, partial(self.documents.literal, origin))
 
     # Rows -------------------------------------------------------------------------------------------
 
@@ -295,7 +401,8 @@ class TableSteps:
         rows = TrackedRows(self.table, self._direction)
         if needs_rows:
             rows.begin(self._state_at(first - 1, keys))
-        events = sorted((*self._others, *self.removals), key=lambda event: event.seq)
+        removals = (event for event in self.removals if event.removes_all)
+        events = sorted((*self._others, *removals), key=lambda event: event.seq)
         for change in self._of_keys(LinkedKeys(keys), first - 1):
             while events and events[0].seq <= change.origin.seq:
                 event = events.pop(0)
@@ -318,16 +425,17 @@ class TableSteps:
             # The changes of these rows are skipped, each by name.
             return
 
-    def _state(self, name: TableName, span: ChangeSpan) -> Iterator[Image]:
-        """The rows of the table after the transaction with which a range ends."""
-        yield from self._images(self._past.rows(name, PastMoment(span.until)), span)
+    def _state(self, name: TableName, span: ChangeSpan, held: HeldRows | None = None) -> Iterator[Image]:
+        """The rows of the table after the transaction with which a range ends, or those of some partitions."""
+        yield from self._images(self._past.rows(name, PastMoment(span.until)), span, held)
 
-    def _images(self, mirror: Mirror, span: ChangeSpan) -> Iterator[Image]:
+    def _images(self, mirror: Mirror, span: ChangeSpan, held: HeldRows | None = None) -> Iterator[Image]:
         """The rows of a mirror with the definition of a range."""
         reader = self.reader(span)
         names = [column_name(column.name) for column, _ in reader.paths]
-        held = {field.name for field in without_invalid(mirror.schema)}
-        for batch in mirror.batches([*(name for name in names if name in held), INVALID_COLUMN]):
+        lake_names = {field.name for field in without_invalid(mirror.schema)}
+        for rows in mirror.batches([*(name for name in names if name in lake_names), INVALID_COLUMN]):
+            batch = rows if held is None else rows.filter(pa.array(in_partitions(rows, span.definition, held)))
             columns = [batch[name].to_pylist() for name in names]
             invalid = batch[INVALID_COLUMN].to_pylist()
             for at in range(batch.num_rows):
@@ -360,6 +468,11 @@ def origin_of(event: TableEvent) -> ChangeOrigin:
     """Who did it."""
     place = (event.binlog_file, event.binlog_pos)
     return ChangeOrigin(event.seq, 0, event.gtid, event.committed_at, *place, event.statement or "DROP TABLE")
+
+
+def _removes_partitions(event: TableEvent) -> bool:
+    effect = event.effect
+    return effect is not None and bool(effect.partitions) and effect.exchanged_with is None
 
 
 def _dropped_last(removals: list[TableEvent], timeline: TableTimeline) -> TableEvent | None:

@@ -17,11 +17,12 @@ from strata_cdc.past.table_at import PastTables
 from strata_cdc.past.table_changes import TableChanges
 from strata_cdc.past.timeline import Timelines
 from strata_cdc.past.undo.child_rows import ChildRows
+from strata_cdc.past.undo.dropped_databases import create_database
 from strata_cdc.past.undo.foreign_keys import cascade_note, cascading_keys
 from strata_cdc.past.undo.missing import refuse_missing
 from strata_cdc.past.undo.row_changes import LoggedChange
 from strata_cdc.past.undo.steps import Columns, Direction, StepKind
-from strata_cdc.past.undo.table_steps import Conflicting, Outcome, PrintedStatement, Skipped, TableSteps
+from strata_cdc.past.undo.table_steps import Conflicting, Outcome, PrintedStatement, Skipped, TableSteps, origin_of
 from strata_cdc.schema.model.create_sql import create_table_sql
 from strata_cdc.store.database import OnMissing, open_store
 
@@ -48,6 +49,8 @@ class UndoLimits(Struct, frozen=True):
 
     window_changes: int = 20_000
     """How many changes are held at once; those of one transaction always are."""
+    held_changes: int = 20_000
+    """Up to how many changes of each table are held from the first reading on, with their statements."""
 
 
 class UndoReport(Struct):
@@ -103,7 +106,7 @@ class ChangeScript:
     ) -> None:
         choice.require_limits()
         self._choice, self._limits = choice, limits
-        engine = open_store(source.store_url, OnMissing.EMPTY)
+        self._engine = engine = open_store(source.store_url, OnMissing.EMPTY)
         timelines = Timelines(source.lake, source.name, engine)
         self._past = PastTables(source.lake, source.name, engine)
         changes = TableChanges(source.lake, timelines)
@@ -113,8 +116,12 @@ class ChangeScript:
         self._foreign_keys = cascading_keys(engine, source.name)
         self._children = ChildRows(self._foreign_keys, source.lake, source.name)
 
+        held = limits.held_changes
+
         def steps_of(timeline: TableTimeline) -> TableSteps:
-            return TableSteps(source.name, changes, statements, self._past, timeline, choice, direction, columns)
+            return TableSteps(
+                source.name, changes, statements, self._past, timeline, choice, direction, columns, held_changes=held
+            )
 
         self._steps_of = lambda name: steps_of(timelines.of(name))
         self._tables = [steps_of(timeline) for timeline in _timelines(timelines, choice.tables)]
@@ -133,15 +140,35 @@ class ChangeScript:
             if steps.made_again is not None and steps.now is not None:
                 yield steps.now.name, create_table_sql(steps.now.name.table, steps.now.definition)
 
+    @property
+    def databases_made_again(self) -> Iterator[str]:
+        """CREATE DATABASE for those of tables that are made again, if they are gone."""
+        for name in dict.fromkeys(name.database for name, _ in self.made_again):
+            create = create_database(self._engine, self.report.source, name)
+            if create is not None:
+                yield create
+
+    @property
+    def has_ddl(self) -> bool:
+        """Whether the script alters tables."""
+        return any(steps.schema.inverses for steps in self._tables)
+
+    @property
+    def changed_tables(self) -> Iterator[TableSteps]:
+        """The tables that the script changes; call it after `outcomes`."""
+        changed = {table for table, _ in self.report.written}
+        return (steps for steps in self._tables if steps.now is not None and str(steps.now.name) in changed)
+
     def outcomes(self) -> Iterator[Outcome]:
         """What becomes of each change, in the order of the script; counted in the report."""
         updated: dict[int, TableName] = {}
+        tables = {steps.now.name: steps for steps in self._tables if steps.now is not None}
         for outcome in self._ordered():
             report = self.report
             if isinstance(outcome, PrintedStatement):
                 # Of one transaction, an UPDATE of a parent's key comes first, and changes the rows of its children.
-                if outcome.kind is not StepKind.UPDATE or updated.get(outcome.origin.seq) in {None, outcome.table}:
-                    outcome = replace(outcome, done="")  # noqa: PLW2901  the same one
+                if outcome.may_be_done or updated.get(outcome.origin.seq) not in {None, outcome.table}:
+                    outcome = replace(outcome, done=tables[outcome.table].done(outcome))  # noqa: PLW2901  the same one
                 if outcome.kind is StepKind.UPDATE:
                     updated = {outcome.origin.seq: updated.get(outcome.origin.seq, outcome.table)}
                 report.written[str(outcome.table), outcome.kind.value] += 1
@@ -155,6 +182,12 @@ class ChangeScript:
             if outcome.origin.gtid:
                 report.gtids[outcome.origin.gtid] = None
             yield outcome
+        self.report.notes += [
+            f"{steps.timeline.table}: some documents in {', '.join(steps.documents.unknown)} are written by their "
+            "texts, since the log does not have their bytes any more: there a DECIMAL becomes a DOUBLE, a date a text"
+            for steps in self._tables
+            if steps.documents.unknown
+        ]
 
     def child_rows(self) -> Iterator[ChildRow]:
         """Rows that foreign keys deleted with those of the script, and that no log has; call it after `outcomes`.
@@ -180,33 +213,57 @@ class ChangeScript:
             for steps in self._tables
             if steps.lost_changes
         ]
-        if not any(steps.orders or steps.removals or steps.lost_changes for steps in self._tables):
+        self._note_ddl()
+        if not any(steps.orders or steps.events or steps.lost_changes for steps in self._tables):
             raise Usage(
                 "no change is chosen",
                 source=self.report.source,
                 remedy="`strata row history TABLE KEY` shows the changes of a row, with their transactions and times.",
             )
-        self._tables = [steps for steps in self._tables if steps.orders or steps.removals]
+        self._tables = [steps for steps in self._tables if steps.orders or steps.events]
         self.report.changes = sum(len(steps.orders) for steps in self._tables)
+
+    def _note_ddl(self) -> None:
+        """Counts the DDL of the script, and says what of it is no part of a transaction."""
+        for steps in self._tables:
+            for inverse in steps.schema.inverses:
+                self.report.written[str(inverse.now.name), "DDL"] += 1
+                self.report.gtids.update(dict.fromkeys(filter(None, [inverse.event.gtid])))
+            self.report.notes += [
+                f"{steps.timeline.table}: partitions are not made again; rows that no partition takes are an error"
+                for event in steps.removals
+                if not event.removes_all
+            ]
+        left = [event for steps in self._tables for event in steps.schema.left]
+        if left:
+            self.report.notes.append(
+                f"{counted(len(left), 'statement')} of DDL lost nothing and stay; named by `--gtid`, they are taken "
+                f"back: {'; '.join(str(origin_of(event)) for event in left[:LISTED])}"
+            )
+        if self.has_ddl:
+            self.report.notes.append(
+                "this is not one transaction: the tables are locked for all of it (LOCK TABLES), columns that come "
+                "back stay if the rest fails, and columns and tables go after everything else is committed"
+            )
 
     # Order ------------------------------------------------------------------------------------------
 
     def _ordered(self) -> Iterator[Outcome]:
         is_undo = self.report.direction is Direction.UNDO
-        removals = [(event.seq, steps, event) for steps in self._tables for event in steps.removals]
+        events = [(event.seq, steps, event) for steps in self._tables for event in steps.events]
         windows = self._windows()
         for after, until in reversed(windows) if is_undo else windows:
             chosen: list[tuple[tuple[int, int], TableSteps, LoggedChange | TableEvent]] = []
             for steps in self._tables:
                 chosen += [(order, steps, change) for order, change in steps.window(after, until)]
-            chosen += [((seq, 0), steps, event) for seq, steps, event in removals if after < seq <= until]
+            chosen += [((seq, 0), steps, event) for seq, steps, event in events if after < seq <= until]
             for _, steps, change in sorted(chosen, key=lambda item: item[0], reverse=is_undo):
                 yield from _outcomes_of(steps, change)
 
     def _windows(self) -> list[tuple[int, int]]:
         """Parts of the stream with few chosen changes, each after one transaction and up to another, in order."""
         counted: Counter[int] = Counter(seq for steps in self._tables for seq, _ in steps.orders)
-        counted.update(event.seq for steps in self._tables for event in steps.removals)
+        counted.update(event.seq for steps in self._tables for event in steps.events)
         windows, held, begin = [], 0, None
         for seq in sorted(counted):
             begin = seq - 1 if begin is None else begin
@@ -233,4 +290,4 @@ def _timelines(timelines: Timelines, names: tuple[TableName, ...]) -> Iterator[T
 
 
 def _outcomes_of(steps: TableSteps, change: LoggedChange | TableEvent) -> Iterable[Outcome]:
-    return [steps.outcome(change)] if isinstance(change, LoggedChange) else steps.removed_rows(change)
+    return [steps.outcome(change)] if isinstance(change, LoggedChange) else steps.event_outcomes(change)

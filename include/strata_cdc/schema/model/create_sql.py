@@ -83,7 +83,7 @@ def create_table_sql(table: str, definition: TableDefinition, written: AsWritten
         written: How statements wrote the table, as far as that is known.
     """
     lines = [column_sql(column, definition.collation, written) for column in definition.columns]
-    lines += map(_key_sql, shown_keys(definition, written.key_order))
+    lines += map(key_sql, shown_keys(definition, written.key_order))
     body = ",\n".join(f"  {line}" for line in lines)
     options = "".join(f" {option}" for option in _options(definition))
     partitions = f"\n/*!50100 {definition.options} */" if definition.options else ""
@@ -194,7 +194,8 @@ def _bytes_sql(text: str, kind: ColumnType) -> str:
         return f"0x{raw.hex().upper()}"
 
 
-def _key_sql(key: Key) -> str:
+def key_sql(key: Key) -> str:
+    """One key: kind, name, parts."""
     name = "" if key.kind is KeyKind.PRIMARY else f" {quoted(key.name)}"
     parts = ",".join(map(_part_sql, key.parts))
     return f"{_KEY_WORDS[key.kind]}{name} ({parts}){' /*!80000 INVISIBLE */' if key.invisible else ''}"

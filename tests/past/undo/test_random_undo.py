@@ -10,13 +10,11 @@ import pytest
 
 from strata_cdc.past.undo.choice import Choice
 from strata_cdc.past.undo.steps import Columns, Direction
-from tests.mariadb_server import FAMILIES, start_family
 from tests.past.random_types import KEYS, WIDER, RandomRows
-from tests.past.undo_world import SESSION, UndoWorld, fresh
+from tests.past.undo.undo_world import SESSION, UndoWorld, fresh
 from tests.seeds import seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.mysql_server import MysqlServer
@@ -30,12 +28,6 @@ DDL = (
     "RENAME TABLE {t} TO u",
 )
 COPIES = ("t", "kept.kept_before", "kept.kept_after")
-
-
-@pytest.fixture(scope="module", params=FAMILIES)
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_family(tmp_path_factory.mktemp("family"), request.param) as running:
-        yield running
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -6,19 +6,27 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+from strata_cdc.landing.land_binlog import land_binlog
+from strata_cdc.mirrors.dump.finish import DumpSource
 from strata_cdc.past.undo.choice import Choice, ChosenGtids
-from strata_cdc.past.undo.script import script_lines
+from strata_cdc.past.undo.script import opening, script_lines
 from strata_cdc.past.undo.steps import Columns, Direction
 from strata_cdc.past.undo.undo import ChangeScript, UndoLimits
+from strata_cdc.schema.history.sql_store import SchemaStore
+from strata_cdc.tracking.track_schema import track_landed
 from tests.past.past_world import PastWorld
 
 if TYPE_CHECKING:
+    import pymysql
+
     from strata_cdc.past.undo.undo import UndoReport
     from tests.mysql_server import MysqlServer
 
+CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20), b INT, c DECIMAL(8,2));"
+ROWS = "INSERT INTO t VALUES (1, 'one', 1, 1), (2, 'two', 2, 2), (3, 'three', 3, 3);"
 SESSION = "SET time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES'"
 
-FEW = UndoLimits(window_changes=7)
+FEW = UndoLimits(window_changes=7, held_changes=5)
 
 
 def fresh(server: MysqlServer, database: str = "shop") -> None:
@@ -45,6 +53,21 @@ class UndoWorld(PastWorld):
         first = int(before.rpartition(":")[2].rpartition("-")[2])
         return ChosenGtids.parse(f"{name}:{first + 1}-{numbers.rpartition('-')[2]}")
 
+    def changed(self, statements: str) -> ChosenGtids:
+        """Runs statements; their transactions."""
+        before = self.marked()
+        self.server.run_sql(statements, "shop")
+        return self.between(before, self.marked())
+
+    def dump_source(self) -> DumpSource:
+        """What a dump needs of the source."""
+
+        def catch_up() -> None:
+            land_binlog(self.source.address, lake=self.lake, source=self.name)
+            track_landed(self.lake, self.name, self.engine)
+
+        return DumpSource(self.name, self.source.address, self.lake, SchemaStore(self.engine), catch_up, self.mode)
+
     def script(
         self,
         choice: Choice,
@@ -56,6 +79,13 @@ class UndoWorld(PastWorld):
         with ChangeScript(self.readable, choice, direction, columns, limits) as made:
             text = "\n".join(script_lines(made)) + "\n"
         return text, made.report
+
+    def opening(self, choice: Choice) -> list[str]:
+        """The statements of a script before those that change rows."""
+        with ChangeScript(self.readable, choice) as made:
+            for _ in made.outcomes():
+                pass
+            return [sql for kind, sql in opening(made) if kind != "comment"]
 
     def run(self, script: str, *options: str) -> subprocess.CompletedProcess[bytes]:
         """Runs a script as users do: mysql < FILE."""
@@ -85,6 +115,13 @@ class UndoWorld(PastWorld):
                 (self.database, table),
             )
             return {name: exact(name, kind) for name, kind in cursor.fetchall()}
+
+
+def execute_lines(cursor: pymysql.cursors.Cursor, script: str) -> None:
+    """Runs a script in a driver, a line at a time."""
+    for line in script.splitlines():
+        if not line.startswith("--"):
+            cursor.execute(line)
 
 
 def exact(name: str, kind: str) -> str:

@@ -15,52 +15,25 @@ from strata_cdc.errors import PastUnknownError, Usage
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.mirrors.dump.dump_table import DumpSettings
 from strata_cdc.mirrors.dump.dump_tables import dump_tables
-from strata_cdc.mirrors.dump.finish import DumpSource
 from strata_cdc.past.undo.choice import Choice, ChosenGtids
 from strata_cdc.past.undo.script import json_lines
 from strata_cdc.past.undo.steps import Columns, Direction
 from strata_cdc.past.undo.undo import ChangeScript
-from strata_cdc.schema.history.sql_store import SchemaStore
 from strata_cdc.schema.model.definition import TableName
 from strata_cdc.tracking.track_schema import track_landed
-from tests.mariadb_server import FAMILIES, start_family
-from tests.past.undo_world import UndoWorld, fresh
+from tests.past.undo.undo_world import CREATE, ROWS, UndoWorld, execute_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from tests.mysql_server import MysqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 T = TableName("shop", "t")
-CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20), b INT, c DECIMAL(8,2));"
-ROWS = "INSERT INTO t VALUES (1, 'one', 1, 1), (2, 'two', 2, 2), (3, 'three', 3, 3);"
-
-
-@pytest.fixture(scope="module", params=FAMILIES)
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
-    with start_family(tmp_path_factory.mktemp("family"), request.param) as running:
-        yield running
-
-
-@pytest.fixture
-def world(server: MysqlServer, tmp_path: Path) -> UndoWorld:
-    fresh(server)
-    return UndoWorld(server, tmp_path, name="shop")
-
-
-def changed(world: UndoWorld, statements: str) -> ChosenGtids:
-    """Runs statements; their transactions."""
-    before = world.marked()
-    world.server.run_sql(statements, "shop")
-    return world.between(before, world.marked())
 
 
 def test_an_update_without_where_is_taken_back(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
     before = world.rows("t")
-    gtids = changed(world, "UPDATE t SET c = 0")
+    gtids = world.changed("UPDATE t SET c = 0")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     assert dict(report.written) == {("shop.t", "UPDATE"): 3}
@@ -71,8 +44,8 @@ def test_an_update_without_where_is_taken_back(world: UndoWorld) -> None:
 
 def test_columns_that_others_have_changed_since_stay(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
-    gtids = changed(world, "UPDATE t SET a = 'x', b = 0")
-    changed(world, "UPDATE t SET c = 99 WHERE id = 1; UPDATE t SET b = 7 WHERE id = 2; DELETE FROM t WHERE id = 3")
+    gtids = world.changed("UPDATE t SET a = 'x', b = 0")
+    world.changed("UPDATE t SET c = 99 WHERE id = 1; UPDATE t SET b = 7 WHERE id = 2; DELETE FROM t WHERE id = 3")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     world.execute(script)
@@ -89,8 +62,8 @@ def test_columns_that_others_have_changed_since_stay(world: UndoWorld) -> None:
 
 def test_the_whole_row_is_set_only_if_nobody_has_changed_it(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
-    gtids = changed(world, "UPDATE t SET a = 'x'")
-    changed(world, "UPDATE t SET c = 99 WHERE id = 1")
+    gtids = world.changed("UPDATE t SET a = 'x'")
+    world.changed("UPDATE t SET c = 99 WHERE id = 1")
     world.publish()
     script, report = world.script(Choice(gtids=gtids), columns=Columns.ROW)
     assert [one.conflict.column for one in report.conflicts] == ["c"]
@@ -100,10 +73,10 @@ def test_the_whole_row_is_set_only_if_nobody_has_changed_it(world: UndoWorld) ->
 
 def test_the_server_finds_conflicts_that_are_not_published(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
-    gtids = changed(world, "UPDATE t SET a = 'x'")
+    gtids = world.changed("UPDATE t SET a = 'x'")
     world.publish()
     script, _ = world.script(Choice(gtids=gtids))
-    changed(world, "UPDATE t SET a = 'X' WHERE id = 2")
+    world.changed("UPDATE t SET a = 'X' WHERE id = 2")
     now = world.rows("t")
     for options in ((), ("--force",)):
         done = world.run(script, *options)
@@ -117,17 +90,10 @@ def test_the_server_finds_conflicts_that_are_not_published(world: UndoWorld) -> 
     assert world.rows("t") == now
 
 
-def execute_lines(cursor: pymysql.cursors.Cursor, script: str) -> None:
-    """Runs a script in a driver, a line at a time."""
-    for line in script.splitlines():
-        if not line.startswith("--"):
-            cursor.execute(line)
-
-
 def test_a_row_with_the_same_key_is_not_overwritten(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
-    gtids = changed(world, "DELETE FROM t WHERE id > 1")
-    changed(world, "INSERT INTO t VALUES (2, 'new', 0, 0)")
+    gtids = world.changed("DELETE FROM t WHERE id > 1")
+    world.changed("INSERT INTO t VALUES (2, 'new', 0, 0)")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     assert [one.conflict.reason for one in report.conflicts] == ["there is another row with its key now"]
@@ -137,8 +103,8 @@ def test_a_row_with_the_same_key_is_not_overwritten(world: UndoWorld) -> None:
 
 def test_a_row_that_others_gave_another_key_is_found(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
-    gtids = changed(world, "UPDATE t SET a = 'x' WHERE id = 1")
-    changed(world, "UPDATE t SET id = 10 WHERE id = 1; UPDATE t SET id = 1 WHERE id = 2")
+    gtids = world.changed("UPDATE t SET a = 'x' WHERE id = 1")
+    world.changed("UPDATE t SET id = 10 WHERE id = 1; UPDATE t SET id = 1 WHERE id = 2")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     assert report.conflicts == []
@@ -149,8 +115,7 @@ def test_a_row_that_others_gave_another_key_is_found(world: UndoWorld) -> None:
 def test_keys_that_were_swapped_come_back(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
     before = world.rows("t")
-    gtids = changed(
-        world,
+    gtids = world.changed(
         "BEGIN; UPDATE t SET id = 9 WHERE id = 1; UPDATE t SET id = 1 WHERE id = 2; UPDATE t SET id = 2 WHERE id = 9;"
         "COMMIT",
     )
@@ -165,8 +130,8 @@ def test_keys_that_were_swapped_come_back(world: UndoWorld) -> None:
 
 def test_changes_of_one_second_are_told_apart(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
-    changed(world, "UPDATE t SET b = 10 WHERE id = 1")
-    second = changed(world, "UPDATE t SET b = 20 WHERE id = 1")
+    world.changed("UPDATE t SET b = 10 WHERE id = 1")
+    second = world.changed("UPDATE t SET b = 20 WHERE id = 1")
     world.publish()
     world.execute(world.script(Choice(gtids=second))[0])
     assert (1, 10) in world.rows("t", "id, b")
@@ -174,12 +139,11 @@ def test_changes_of_one_second_are_told_apart(world: UndoWorld) -> None:
 
 def test_dropped_and_converted_columns_are_named(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
-    gtids = changed(world, "UPDATE t SET a = 'longer than five', b = 500 WHERE id = 1; UPDATE t SET c = 1.25, a = 'y'")
-    changed(
-        world,
+    gtids = world.changed("UPDATE t SET a = 'longer than five', b = 500 WHERE id = 1; UPDATE t SET c = 1.25, a = 'y'")
+    world.changed(
         "ALTER TABLE t DROP COLUMN b; UPDATE t SET a = 'z'; ALTER TABLE t MODIFY c DECIMAL(9, 4), MODIFY a VARCHAR(3)",
     )
-    changed(world, "UPDATE t SET a = 'y'")
+    world.changed("UPDATE t SET a = 'y'")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     assert "without the dropped b" in script or report.skipped, script
@@ -191,8 +155,8 @@ def test_dropped_and_converted_columns_are_named(world: UndoWorld) -> None:
 
 def test_values_go_through_each_alter(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
-    gtids = changed(world, "UPDATE t SET b = b + 10, c = 5.5")
-    changed(world, "ALTER TABLE t MODIFY b VARCHAR(10), MODIFY c DOUBLE, RENAME COLUMN a TO d")
+    gtids = world.changed("UPDATE t SET b = b + 10, c = 5.5")
+    world.changed("ALTER TABLE t MODIFY b VARCHAR(10), MODIFY c DOUBLE, RENAME COLUMN a TO d")
     world.publish()
     world.execute(world.script(Choice(gtids=gtids))[0])
     assert world.rows("t") == [(1, "one", "1", 1.0), (2, "two", "2", 2.0), (3, "three", "3", 3.0)]
@@ -201,8 +165,8 @@ def test_values_go_through_each_alter(world: UndoWorld) -> None:
 def test_labels_in_another_order_are_the_same_value(world: UndoWorld) -> None:
     world.server.run_sql("CREATE TABLE t (id INT PRIMARY KEY, s SET('a', 'b', 'c'), n INT)", "shop")
     world.server.run_sql("INSERT INTO t VALUES (1, 'a,c', 0)", "shop")
-    gtids = changed(world, "UPDATE t SET s = 'a,b'")
-    changed(world, "ALTER TABLE t MODIFY s SET('c', 'b', 'a'); UPDATE t SET n = 1")
+    gtids = world.changed("UPDATE t SET s = 'a,b'")
+    world.changed("ALTER TABLE t MODIFY s SET('c', 'b', 'a'); UPDATE t SET n = 1")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     assert report.conflicts == []
@@ -221,7 +185,7 @@ def test_a_truncate_is_taken_back(world: UndoWorld) -> None:
     world.publish()
     world.update()
     world.server.run_sql("UPDATE t SET b = 4 WHERE id = 1; UPDATE t SET b = 1 WHERE id = 1", "shop")
-    gtids = changed(world, "UPDATE t SET c = 0; TRUNCATE TABLE t")
+    gtids = world.changed("UPDATE t SET c = 0; TRUNCATE TABLE t")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     assert dict(report.written) == {("shop.t", "INSERT"): 3, ("shop.t", "UPDATE"): 3}
@@ -231,8 +195,8 @@ def test_a_truncate_is_taken_back(world: UndoWorld) -> None:
 
 def test_a_truncate_of_others_is_a_conflict(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
-    gtids = changed(world, "UPDATE t SET c = 0 WHERE id = 1; DELETE FROM t WHERE id = 2")
-    changed(world, "TRUNCATE TABLE t")
+    gtids = world.changed("UPDATE t SET c = 0 WHERE id = 1; DELETE FROM t WHERE id = 2")
+    world.changed("TRUNCATE TABLE t")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     assert len(report.conflicts) == 1
@@ -244,7 +208,7 @@ def test_a_truncate_of_others_is_a_conflict(world: UndoWorld) -> None:
 def test_a_dropped_table_is_made_again(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
     before = world.rows("t")
-    gtids = changed(world, "DROP TABLE t")
+    gtids = world.changed("DROP TABLE t")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     assert dict(report.written) == {("shop.t", "INSERT"): 3}
@@ -255,8 +219,8 @@ def test_a_dropped_table_is_made_again(world: UndoWorld) -> None:
 def test_changes_of_a_dropped_table_are_counted(world: UndoWorld) -> None:
     world.server.run_sql(f"{CREATE} {ROWS} CREATE TABLE o (id INT PRIMARY KEY)", "shop")
     before = world.rows("t")
-    gtids = changed(world, "UPDATE t SET b = 0; INSERT INTO o VALUES (1)")
-    dropped = changed(world, "DROP TABLE t")
+    gtids = world.changed("UPDATE t SET b = 0; INSERT INTO o VALUES (1)")
+    dropped = world.changed("DROP TABLE t")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     assert dict(report.written) == {("shop.o", "DELETE"): 1}
@@ -272,7 +236,7 @@ def test_tables_that_only_the_server_writes_are_skipped(world: UndoWorld) -> Non
     if "mariadb" not in world.server.program("mysql"):
         pytest.skip("MySQL has no such tables")
     world.server.run_sql("CREATE TABLE v (id INT PRIMARY KEY, a INT) WITH SYSTEM VERSIONING; CREATE SEQUENCE s", "shop")
-    gtids = changed(world, "INSERT INTO v VALUES (1, 1); UPDATE v SET a = 2; DO NEXT VALUE FOR s")
+    gtids = world.changed("INSERT INTO v VALUES (1, 1); UPDATE v SET a = 2; DO NEXT VALUE FOR s")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     assert not report.written
@@ -282,8 +246,8 @@ def test_tables_that_only_the_server_writes_are_skipped(world: UndoWorld) -> Non
 
 def test_a_table_that_was_made_anew_keeps_its_rows(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
-    gtids = changed(world, "UPDATE t SET b = 0")
-    changed(world, f"DROP TABLE t; {CREATE} INSERT INTO t VALUES (1, 'other', 0, 0)")
+    gtids = world.changed("UPDATE t SET b = 0")
+    world.changed(f"DROP TABLE t; {CREATE} INSERT INTO t VALUES (1, 'other', 0, 0)")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     assert not report.written
@@ -293,12 +257,13 @@ def test_a_table_that_was_made_anew_keeps_its_rows(world: UndoWorld) -> None:
 
 def test_rows_are_chosen_by_condition_key_and_time(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
-    gtids = changed(world, "UPDATE t SET b = b * 10")
+    gtids = world.changed("UPDATE t SET b = b * 10")
     world.publish()
     for choice in (
         Choice((T,), gtids, where="b >= 20 AND id < 3"),
         Choice((T,), gtids, keys=(("2",),)),
         Choice((T,), since=0, where="b = 20"),
+        Choice((T,), gtids, where="a = 'TWO'"),
     ):
         assert world.script(choice)[1].changes == 1, choice
     with pytest.raises(Usage, match="it is not clear which changes"):
@@ -312,7 +277,7 @@ def test_rows_are_chosen_by_condition_key_and_time(world: UndoWorld) -> None:
 def test_changes_that_are_not_published_may_be_chosen_and_are_refused(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
     world.publish()
-    gtids = changed(world, "UPDATE t SET b = 0")
+    gtids = world.changed("UPDATE t SET b = 0")
     with pytest.raises(PastUnknownError, match="not in the landed stream"):
         world.script(Choice(gtids=gtids))
     land_binlog(world.source.address, lake=world.lake, source=world.name)
@@ -332,13 +297,13 @@ def test_changes_that_are_not_published_may_be_chosen_and_are_refused(world: Und
 def test_changes_are_chosen_by_the_text_of_their_statement(world: UndoWorld) -> None:
     log = "binlog_annotate_row_events" if "mariadb" in world.server.program("mysql") else "binlog_rows_query_log_events"
     world.server.run_sql(CREATE + ROWS, "shop")
-    gtids = changed(world, f"SET {log} = 1; UPDATE t SET b = 10 WHERE id = 1; UPDATE t SET c = 10 WHERE id = 2")
+    gtids = world.changed(f"SET {log} = 1; UPDATE t SET b = 10 WHERE id = 1; UPDATE t SET c = 10 WHERE id = 2")
     world.publish()
     script, report = world.script(Choice(gtids=gtids, statement="set C = 10"))
     assert dict(report.written) == {("shop.t", "UPDATE"): 1}
     world.execute(script)
     assert world.rows("t", "id, b, c + 0") == [(1, 10, 1), (2, 2, 2), (3, 3, 3)]
-    gtids = changed(world, f"SET {log} = 0; UPDATE t SET b = 11 WHERE id = 1")
+    gtids = world.changed(f"SET {log} = 0; UPDATE t SET b = 11 WHERE id = 1")
     world.publish()
     with pytest.raises(PastUnknownError, match="not logged"):
         world.script(Choice(gtids=gtids, statement="b = 11"))
@@ -358,8 +323,8 @@ def test_rows_that_a_foreign_key_changed_come_back_or_are_named(world: UndoWorld
     world.publish()
     is_logged = "mariadb" not in world.server.program("mysql")
     if not is_logged:
-        dump_tables(dump_source(world), [TableName("shop", "c")], DumpSettings(1 << 20, 0))
-    gtids = changed(world, "DELETE FROM p WHERE id = 1; UPDATE p SET id = 20 WHERE id = 2")
+        dump_tables(world.dump_source(), [TableName("shop", "c")], DumpSettings(1 << 20, 0))
+    gtids = world.changed("DELETE FROM p WHERE id = 1; UPDATE p SET id = 20 WHERE id = 2")
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     world.execute(script)
@@ -381,20 +346,10 @@ def test_rows_that_a_foreign_key_changed_come_back_or_are_named(world: UndoWorld
 
 def test_what_a_foreign_key_will_delete_is_named(world: UndoWorld) -> None:
     world.server.run_sql(FAMILY, "shop")
-    gtids = changed(world, "INSERT INTO p VALUES (9, 9)")
+    gtids = world.changed("INSERT INTO p VALUES (9, 9)")
     world.publish()
     _, report = world.script(Choice(gtids=gtids))
     assert "deleting rows of shop.p deletes those of shop.c that reference them, newer ones too" in report.notes
-
-
-def dump_source(world: UndoWorld) -> DumpSource:
-    """What a dump needs of the source."""
-
-    def catch_up() -> None:
-        land_binlog(world.source.address, lake=world.lake, source=world.name)
-        track_landed(world.lake, world.name, world.engine)
-
-    return DumpSource(world.name, world.source.address, world.lake, SchemaStore(world.engine), catch_up, world.mode)
 
 
 NAMES = ("t`; DROP TABLE x; -- a", 'it\'s "quoted"', "back\\slash", "*/ /*x", "new\nline", "日本 -- ü", "%s")
@@ -424,7 +379,7 @@ def test_hostile_names_and_values_come_back_byte_for_byte(world: UndoWorld, mode
         cursor.execute(f"SELECT {shown} FROM `{table}` ORDER BY id")
         before = cursor.fetchall()
     statement = f"DELETE FROM `{table}` WHERE id < 6; UPDATE `{table}` SET c_latin1 = 'x', `{NAMES[1]}` = 'y'"
-    gtids = changed(world, statement)
+    gtids = world.changed(statement)
     world.publish()
     script, _ = world.script(Choice(gtids=gtids))
     world.server.run_sql(f"SET GLOBAL sql_mode = '{mode}'")
@@ -440,8 +395,8 @@ def test_hostile_names_and_values_come_back_byte_for_byte(world: UndoWorld, mode
 def test_lines_for_programs_are_the_same_script(world: UndoWorld) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
     before = world.rows("t")
-    gtids = changed(world, "UPDATE t SET c = 0")
-    changed(world, "UPDATE t SET c = 8 WHERE id = 3")
+    gtids = world.changed("UPDATE t SET c = 0")
+    world.changed("UPDATE t SET c = 8 WHERE id = 3")
     world.publish()
     with ChangeScript(world.readable, Choice(gtids=gtids)) as made:
         lines = [json.loads(line) for line in json_lines(made)]
@@ -460,8 +415,8 @@ def test_conflicts_are_where_another_session_has_changed_the_same_columns(world:
     world.server.run_sql("INSERT INTO t VALUES " + ", ".join(f"({n}, 0, 0, 0, 0)" for n in range(40)), "shop")
     mine, others = ({n: set(random.sample("abcd", random.randrange(1, 4))) for n in range(40)} for _ in range(2))
     others = {n: columns if random.random() < 0.6 else set() for n, columns in others.items()}
-    gtids = changed(world, updates(mine, 1))
-    changed(world, updates(others, 2))
+    gtids = world.changed(updates(mine, 1))
+    world.changed(updates(others, 2))
     world.publish()
     script, report = world.script(Choice(gtids=gtids))
     world.execute(script)
@@ -488,7 +443,7 @@ def test_the_command_prints_and_counts(
 ) -> None:
     world.server.run_sql(CREATE + ROWS, "shop")
     before = world.rows("t")
-    gtids = changed(world, "UPDATE t SET c = 0")
+    gtids = world.changed("UPDATE t SET c = 0")
     world.publish()
     (tmp_path / "strata.toml").write_text(
         f'lake = "{world.lake}"\nstore = "sqlite:///{world.folder}/store.db"\n[sources.shop]\nconnection = "x"\n'

@@ -1,0 +1,30 @@
+"""Servers of each family on which scripts are executed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.mariadb_server import FAMILIES, start_family
+from tests.past.undo.undo_world import UndoWorld, fresh
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.mysql_server import MysqlServer
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
+    """A server for the tests of one file."""
+    with start_family(tmp_path_factory.mktemp("family"), request.param) as running:
+        yield running
+
+
+@pytest.fixture
+def world(server: MysqlServer, tmp_path: Path) -> UndoWorld:
+    """An empty database `shop` on it, and an empty lake."""
+    fresh(server)
+    return UndoWorld(server, tmp_path, name="shop")
