@@ -121,7 +121,7 @@ def test_files_that_expired_are_holes_unless_they_were_read(tmp_path: Path) -> N
     paths[1].unlink()
     assert not read_contents(str(tmp_path), first.state).holes
     (hole,) = read_contents(str(tmp_path)).holes
-    assert "2 data files are missing, numbers 1 to 2" in str(hole)
+    assert "2 data files missing, numbers 1 to 2" in str(hole)
     assert f"shop/t/{START}/2026-11-27" in str(hole)
     shutil.rmtree(paths[2].parent)
     (hole,) = read_contents(str(tmp_path), first.state).holes

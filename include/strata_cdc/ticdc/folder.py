@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
+from strata_cdc.counted import counted
 from strata_cdc.errors import BadData, DamagedFileError, StreamHoleError, Usage
 from strata_cdc.files.storage import list_files, read_file
 from strata_cdc.ticdc.paths import METADATA, DataName, FileForm, IndexPath, SchemaPath, VersionFolder, meanings
@@ -279,7 +280,7 @@ def _gone(sequences: Iterable[DataSequence], known: FolderState) -> Iterator[Str
 
 def _hole(directory: str, first: int, last: int, count: int) -> StrataError:
     return StreamHoleError(
-        f"{count} data files are missing, numbers {first} to {last}, and were not read",
+        f"{counted(count, 'data file')} missing, numbers {first} to {last}, and not read",
         file=directory,
         remedy="They expired (`file-expiration-days`) or were deleted: restore them, or read the table from TiDB.",
     )

@@ -43,6 +43,11 @@ class Quadrant(StrEnum):
     NEW_OLD = "new data, old schema"
     NEW_NEW = "new data, new schema"
 
+    @property
+    def is_crossed(self) -> bool:
+        """Whether the data are of another schema than the valid one."""
+        return self in {Quadrant.OLD_NEW, Quadrant.NEW_OLD}
+
 
 class Treatment(StrEnum):
     """What is done to rows to bring them over a DDL."""
