@@ -179,6 +179,13 @@ def test_schema_files_that_contradict_their_names(tmp_path: Path) -> None:
     assert "checksum" in refusal(tmp_path, DamagedFileError)
 
 
+def test_two_schemas_of_one_version(tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    table = feed.table("t", COLUMNS)
+    feed.ddl(table, START, 5, "ALTER TABLE t ADD c INT", (*COLUMNS, SinkColumn("c")))
+    assert "have one version" in refusal(tmp_path)
+
+
 def test_data_without_its_schema(tmp_path: Path) -> None:
     feed = Feed(tmp_path)
     table = feed.table("t", COLUMNS)

@@ -209,6 +209,37 @@ def test_late_rows_of_a_table_that_was_renamed(tmp_path: Path) -> None:
     assert [sorted(map(str, one.tables)) for one in got.ddl] == [["shop.u"]]
 
 
+def test_late_rows_of_a_database_that_was_dropped(tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    feed.database("shop", START, 1, "CREATE DATABASE `shop`")
+    table = feed.table("t", (ID, A))
+    feed.write(table, [Row(EARLY, image((ID, A))), Row(LATE, image((ID, A)))])
+    feed.database("shop", DDL, 2, "DROP DATABASE `shop`")
+    feed.checkpoint(START + 999)
+    got = read(tmp_path)
+    assert [row[0] for row in got.rows] == [EARLY]
+    assert [row[0] for row in got.aside] == [LATE]
+    assert [(one.statement, one.databases, one.tables) for one in got.ddl] == [
+        ("CREATE DATABASE `shop`", {"shop"}, set()),
+        ("DROP DATABASE `shop`", {"shop"}, set()),
+    ]
+
+
+def test_both_tables_of_an_exchange_change_their_rows(tmp_path: Path) -> None:
+    """The schema file of the other table has no DDL, as if the table had moved."""
+    feed = Feed(tmp_path)
+    tables = [feed.table(name, (ID, A)) for name in ("p", "t")]
+    for table in tables:
+        feed.write(table, [Row(LATE, image((ID, A)))])
+    feed.ddl(tables[0], DDL, 42, "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t")
+    feed.ddl(tables[1], DDL, 0, "")
+    feed.checkpoint(START + 999)
+    got = read(tmp_path)
+    assert got.rows == []
+    assert sorted(row[1] for row in got.aside) == ["shop.p", "shop.t"]
+    assert len(got.ddl) == 1
+
+
 def test_rows_that_are_older_than_every_version(tmp_path: Path) -> None:
     feed = Feed(tmp_path)
     table = feed.table("t", (ID, A), ts=DDL)

@@ -128,6 +128,13 @@ def test_timestamps_need_a_time_zone(tmp_path: Path) -> None:
         assert row[4]["ts"] == f"2026-07-01 {hour:02}:00:00"
 
 
+def test_a_time_zone_that_there_is_not(tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    feed.write(feed.table("t", (ID, SinkColumn("ts", "TIMESTAMP"))), [Row(START + 1, {"id": 1, "ts": None})])
+    feed.checkpoint(START + 9)
+    assert "'Nowhere' is no time zone" in str(read(tmp_path, CsvSettings(time_zone="Nowhere")).error)
+
+
 def test_a_local_time_that_there_is_twice_is_refused(tmp_path: Path) -> None:
     feed = Feed(tmp_path)
     table = feed.table("t", (ID, SinkColumn("ts", "TIMESTAMP")))

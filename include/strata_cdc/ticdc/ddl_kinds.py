@@ -17,6 +17,7 @@ class DdlKind(StrEnum):
     """No DDL: the table as it was when the feed began, or when the table moved to another node."""
     CREATE_TABLE = "create table"
     DROP_TABLE = "drop table"
+    DROP_DATABASE = "drop database"
     ADD_COLUMN = "add column"
     DROP_COLUMN = "drop column"
     CHANGE_COLUMN = "modify column"
@@ -38,6 +39,7 @@ class DdlKind(StrEnum):
 _NUMBERS: Final = {
     DdlKind.CREATE_TABLE: (3, 25, 28, 60),
     DdlKind.DROP_TABLE: (4,),
+    DdlKind.DROP_DATABASE: (2,),
     DdlKind.ADD_COLUMN: (5, 37),
     DdlKind.DROP_COLUMN: (6, 38),
     DdlKind.CHANGE_COLUMN: (12,),

@@ -188,7 +188,12 @@ def _versions(names: list[SchemaPath], files: tuple[SchemaFile, ...]) -> set[Ver
             f"two changefeeds write into it: some tables are named by their id ({by_id[0].path}), others are not",
             remedy=_OTHER_FEED,
         )
-    return {VersionFolder(path.folder, path.version) for path, _ in tables}
+    versions: dict[VersionFolder, SchemaPath] = {}
+    for path, _ in tables:
+        other = versions.setdefault(VersionFolder(path.folder, path.version), path)
+        if other is not path:
+            raise BadData(f"{other.path} and {path.path} have one version", file=path.folder, remedy=_OTHER_FEED)
+    return set(versions)
 
 
 class _DataFiles:
@@ -282,5 +287,6 @@ def _hole(directory: str, first: int, last: int, count: int) -> StrataError:
     return StreamHoleError(
         f"{counted(count, 'data file')} missing, numbers {first} to {last}, and not read",
         file=directory,
-        remedy="They expired (`file-expiration-days`) or were deleted: restore them, or read the table from TiDB.",
+        remedy="They expired (`file-expiration-days`) or were deleted: restore them, or read the table from TiDB. "
+        "Before 2026 TiCDC wrote an index before its file: then the last one is there when you read again.",
     )

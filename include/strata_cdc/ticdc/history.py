@@ -63,13 +63,25 @@ class TableVersions(Struct, frozen=True):
         return tuple(version for version in self.versions if first.ts < version.ts <= last.ts)
 
 
+class SinkDdl(Struct, frozen=True):
+    """A DDL of one table or database."""
+
+    ts: int
+    query: str
+    database: str
+    table: TableName | None
+    """None for a DDL of the database."""
+    version: int | None
+    """The number of the version that it made."""
+
+
 class SinkHistory(Struct, frozen=True):
     """The versions of all tables of a sink."""
 
     tables: dict[str, TableVersions]
     """By the folder of the table."""
-    databases: tuple[SchemaFile, ...]
-    """The DDL of databases, by time."""
+    ddl: tuple[SinkDdl, ...]
+    """By time. A statement that changed several tables is there for each."""
 
     @classmethod
     def of(cls, files: Iterable[SchemaFile], wanted: Callable[[TableName], bool] = lambda _: True) -> Self:
@@ -79,23 +91,19 @@ class SinkHistory(Struct, frozen=True):
             BadData: A column has a type that is not supported, or a RENAME cannot be read.
         """
         ordered = sorted(files, key=lambda file: (file.table_version, file.path))
-        numbered = enumerate((file for file in ordered if file.table), start=1)
-        versions = [_version(number, file) for number, file in numbered if wanted(TableName(file.schema, file.table))]
+        exchanges = {file.table_version for file in ordered if kind_of(file) is DdlKind.EXCHANGE_PARTITION}
         tables: dict[str, list[SinkVersion]] = {}
-        for version in versions:
-            tables.setdefault(version.folder, []).append(version)
-            for folder in _former_folders(version, tables):
-                # The table of that name ends here.
-                tables[folder].append(replace(version, folder=folder, table=tables[folder][-1].table))
-        found = {folder: TableVersions(tuple(versions)) for folder, versions in tables.items()}
-        return cls(found, tuple(file for file in ordered if not file.table))
-
-    @property
-    def ddl(self) -> list[SinkVersion]:
-        """The versions that a DDL made, by time; each of its tables once."""
-        versions = [version for table in self.tables.values() for version in table.versions]
-        made = {version.number: version for version in versions if version.kind is not DdlKind.STATE}
-        return [made[number] for number in sorted(made)]
+        ddl = []
+        for number, file in enumerate(ordered, start=1):
+            if not file.table:
+                ddl.append(SinkDdl(file.table_version, file.query, file.schema, None, None))
+                _end_database(file, number, tables)
+            elif wanted(TableName(file.schema, file.table)):
+                version = _version(number, file, exchanges)
+                _add(version, tables)
+                if file.query:
+                    ddl.append(SinkDdl(version.ts, file.query, file.schema, version.table, number))
+        return cls({folder: TableVersions(tuple(versions)) for folder, versions in tables.items()}, tuple(ddl))
 
     def version(self, folder: str, ts: int) -> SinkVersion:
         """The version that a directory of data files names.
@@ -106,9 +114,11 @@ class SinkHistory(Struct, frozen=True):
         return next(version for version in self.tables[folder].versions if version.ts == ts)
 
 
-def _version(number: int, file: SchemaFile) -> SinkVersion:
+def _version(number: int, file: SchemaFile, exchanges: set[int]) -> SinkVersion:
     columns = file.table_columns or ()
     ids = tuple(int(column.column_id) for column in columns if column.column_id is not None)
+    # Of EXCHANGE PARTITION the other table's file has no DDL (TiCDC, 2026).
+    is_exchanged = not file.query and file.table_version in exchanges
     return SinkVersion(
         file.path.rpartition("/meta/")[0],
         file.table_version,
@@ -116,11 +126,30 @@ def _version(number: int, file: SchemaFile) -> SinkVersion:
         TableName(file.schema, file.table),
         definition_of(file),
         ids if columns and len(ids) == len(columns) else None,
-        kind_of(file),
+        DdlKind.EXCHANGE_PARTITION if is_exchanged else kind_of(file),
         file.query,
         int(file.path.removesuffix(".json").rpartition("_")[2]),
         file.path,
     )
+
+
+def _add(version: SinkVersion, tables: dict[str, list[SinkVersion]]) -> None:
+    """Adds a version; a RENAME also ends the table that had the former name."""
+    tables.setdefault(version.folder, []).append(version)
+    for folder in _former_folders(version, tables):
+        last = tables[folder][-1]
+        tables[folder].append(replace(version, folder=folder, table=last.table))
+
+
+def _end_database(file: SchemaFile, number: int, tables: dict[str, list[SinkVersion]]) -> None:
+    """DROP DATABASE ends all tables of the database; they have no files of it."""
+    if kind_of(file) is not DdlKind.DROP_DATABASE:
+        return
+    for versions in tables.values():
+        last = versions[-1]
+        if last.table.database == file.schema:
+            end = {"ts": file.table_version, "number": number, "query": file.query, "path": file.path}
+            versions.append(replace(last, **end, kind=DdlKind.DROP_TABLE))
 
 
 def _former_folders(version: SinkVersion, tables: Mapping[str, list[SinkVersion]]) -> Iterator[str]:

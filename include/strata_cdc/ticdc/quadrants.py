@@ -78,6 +78,7 @@ TREATMENTS: Final[dict[DdlKind, tuple[Treatment, Treatment]]] = {
     DdlKind.TRUNCATE: _SET_ASIDE,
     DdlKind.CREATE_TABLE: _SET_ASIDE,
     DdlKind.DROP_TABLE: _SET_ASIDE,
+    DdlKind.DROP_DATABASE: _SET_ASIDE,
     DdlKind.RENAME_TABLE: _SET_ASIDE,
     DdlKind.EXCHANGE_PARTITION: _SET_ASIDE,
     DdlKind.PARTITIONS: _SET_ASIDE,

@@ -148,6 +148,11 @@ def _timestamp(column: Column, _kind: ColumnType, form: ValueForm) -> _Conversio
             remedy="Give --time-zone: the time zone of the TiCDC servers (`cdc server --tz`), such as UTC or +08:00.",
         )
 
+    try:
+        pc.assume_timezone(pa.array([0], pa.timestamp("us")), zone)
+    except pa.ArrowInvalid as error:
+        raise Usage(f"{zone!r} is no time zone", remedy="Give --time-zone as UTC, +08:00 or Europe/Berlin.") from error
+
     def convert(good: pa.Array) -> pa.Array:
         # A local time that there is twice, or never, is refused.
         return pc.assume_timezone(good.cast(pa.timestamp("us")), zone).cast(pa.timestamp("us", tz="UTC"))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableDefinition, TableName
     from strata_cdc.ticdc.csv_form import CsvSettings
     from strata_cdc.ticdc.folder import DataSequence, SinkContents
-    from strata_cdc.ticdc.history import SinkHistory, SinkVersion
+    from strata_cdc.ticdc.history import SinkDdl, SinkHistory, SinkVersion
 
 _OPERATIONS = pa.array(OPERATIONS)
 
@@ -193,10 +193,10 @@ class SinkWindows:
         """Everything with timestamps from `bound` to below `limit`, after what had been read before."""
         groups, aside = self._translated(max(bound - 1, self._begin.ts), limit)
         ordered = [*self._ordered(groups), *aside]
-        made = [version for version in self._history.ddl if bound <= version.ts < limit]
-        ddl = [version for version in made if CommitStep(version.ts, is_ddl=True) > self._begin]
+        made = [change for change in self._history.ddl if bound <= change.ts < limit]
+        ddl = [change for change in made if CommitStep(change.ts, is_ddl=True) > self._begin]
         stamps = {int(ts) for group in ordered for ts in np.unique(group.rows["ts"].to_numpy())}
-        steps = sorted({*map(CommitStep, stamps), *(CommitStep(version.ts, is_ddl=True) for version in ddl)})
+        steps = sorted({*map(CommitStep, stamps), *(CommitStep(change.ts, is_ddl=True) for change in ddl)})
         seqs = {step: self._seq + at for at, step in enumerate(steps)}
         numbering = _Numbering(seqs, self._paths)
         rows = tuple(
@@ -317,15 +317,15 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _schema_changes(ddl: list[SinkVersion], seqs: dict[CommitStep, int]) -> Iterator[SchemaChange]:
-    """The DDL; a statement that has several schema files is one."""
-    statements: dict[tuple[int, str], list[SinkVersion]] = defaultdict(list)
-    for version in ddl:
-        statements[version.ts, version.query].append(version)
+def _schema_changes(ddl: list[SinkDdl], seqs: dict[CommitStep, int]) -> Iterator[SchemaChange]:
+    """The DDL; a statement that changed several tables is one."""
+    statements: dict[tuple[int, str], list[SinkDdl]] = defaultdict(list)
+    for change in ddl:
+        statements[change.ts, change.query].append(change)
     numbers: Counter[int] = Counter()
-    for (ts, query), versions in statements.items():
+    for (ts, query), changes in statements.items():
         numbers[ts] += 1
-        tables = frozenset(version.table for version in versions)
-        databases = frozenset(table.database for table in tables)
+        tables = frozenset(change.table for change in changes if change.table is not None)
+        databases = frozenset(change.database for change in changes)
         seq = seqs[CommitStep(ts, is_ddl=True)]
-        yield SchemaChange(seq, numbers[ts], query, databases, tables, versions[0].number)
+        yield SchemaChange(seq, numbers[ts], query, databases, tables, changes[0].version)
