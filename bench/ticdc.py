@@ -5,12 +5,13 @@ Run it: `python -m bench.ticdc [ROWS]` (default 500,000).
 
 from __future__ import annotations
 
-import resource
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from strata_cdc.changes.port import ChangeBatch
 from strata_cdc.ticdc.csv_form import CsvSettings
@@ -71,7 +72,6 @@ def main(count: int) -> None:
     for name, form in FORMS.items():
         with tempfile.TemporaryDirectory() as folder:
             measure(name, form, changes, folder)
-    print(f"most memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MB, with the changes themselves")
 
 
 def measure(name: str, form: FeedForm, changes: list[Row], folder: str) -> None:
@@ -85,19 +85,23 @@ def measure(name: str, form: FeedForm, changes: list[Row], folder: str) -> None:
     history = SinkHistory.of(contents.schema_files)
     version = history.version("shop/orders", START)
     file = contents.sequences[0].files[0]
-    size = path.stat().st_size / 1e6
+    size, held = path.stat().st_size / 1e6, [0]
 
     def to_arrow() -> int:
         return sum(batch.num_rows for batch in read_rows(file, version, settings, SinkLimits().block_bytes))
 
     def in_order() -> int:
         windows = SinkWindows(contents, history, settings).windows()
-        batches = (part for window in windows for part in window.rows if isinstance(part, ChangeBatch))
-        return sum(part.batch.num_rows for part in batches)
+        count = 0
+        for window in windows:
+            count += sum(part.batch.num_rows for part in window.rows if isinstance(part, ChangeBatch))
+            held.append(pa.total_allocated_bytes())
+        return count
 
     for what, work in (("to Arrow", to_arrow), ("in order, once", in_order)):
         seconds, read = least(work)
         print(f"{name:24}{what:16}{size / seconds:7.0f} MB/s {read / seconds / 1e6:6.2f} M rows/s  ({size:.0f} MB)")
+    print(f"{'':24}most of Arrow's memory: {max(held) / 1e6:.0f} MB")
 
 
 def settings_of(form: FeedForm) -> CsvSettings:

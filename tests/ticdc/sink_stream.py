@@ -20,14 +20,17 @@ from strata_cdc.ticdc.changes import SinkChanges, SinkColumns, SinkItem, SinkPos
 from strata_cdc.ticdc.csv_form import CsvSettings
 from strata_cdc.ticdc.folder import read_contents
 from strata_cdc.ticdc.history import SinkHistory
+from strata_cdc.ticdc.limits import SinkLimits
 from strata_cdc.ticdc.windows import SinkWindows
-from tests.ticdc.reading import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
     from strata_cdc.schema.model.definition import TableDefinition, TableName
+
+
+LIMITS = SinkLimits(block_bytes=2000, batch_rows=3)
 
 
 def text_of(step: CommitStep) -> str:
@@ -80,7 +83,7 @@ class SinkSourceStream:
         contents = read_contents(str(folder))
         self._history = SinkHistory.of(contents.schema_files)
         settings = CsvSettings(time_zone="UTC")
-        self._windows = SinkWindows(contents, self._history, settings, self._at, limits=SMALL)
+        self._windows = SinkWindows(contents, self._history, settings, self._at, limits=LIMITS)
         self._stamps: dict[int, int] = {}
 
     @property
