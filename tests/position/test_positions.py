@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata_cdc.position.binlog_position import BinlogPosition
+from strata_cdc.position.commit_ts import CommitStep, CommitTs
 from strata_cdc.position.domains import DomainSet
 from strata_cdc.position.file_position import FilePosition
 from strata_cdc.position.sets import Gtid, GtidSet
@@ -15,10 +16,12 @@ from tests.position.domain_positions import domain_gtids, domains
 from tests.position.test_sets import A, B, sets
 
 offsets = st.builds(BinlogPosition.of, st.sampled_from(["binlog.999999", "binlog.1000000"]), st.integers(4, 9))
+commit_steps = st.builds(CommitStep, st.integers(1, 5), st.booleans())
 KINDS = {
     "GTID set": (sets, st.builds(Gtid.of, st.sampled_from([A, B]), st.integers(1, 12))),
     "domains": (domains, domain_gtids),
     "file and offset": (st.builds(FilePosition, st.just(A), offsets), offsets),
+    "commit timestamp": (st.builds(CommitTs, st.just("feed"), commit_steps), commit_steps),
     "number of a commit": (st.builds(CommitNumber, st.just("feed"), st.integers(0, 9)), st.integers(1, 10)),
 }
 

@@ -1,4 +1,4 @@
-"""`strata decode`: the rows of binlog files as JSON lines or Parquet; or those of a planned run.
+"""`strata decode`: the rows of binlog files or a TiCDC folder as JSON lines or Parquet; or those of a planned run.
 Not here: decoding (`changes/`), which versions apply (`pipeline/decode/decode_files.py`), the engine of a run
 (`engine_steps.py`)."""
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from strata_cdc.cli.decode_sink import BinaryEncoding, SinkOptions, check_options, decode_sink, is_sink
 from strata_cdc.cli.options import EngineName, Master
 from strata_cdc.cli.report import print_report
 from strata_cdc.cli.step_lines import StepLines
@@ -55,7 +56,8 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILES... | RUN", help="Binlog files or landed segments; or one run, as `strata plan` names it."
+            metavar="FILES... | FOLDER | RUN",
+            help="Binlog files or landed segments; a TiCDC folder; or one run, as `strata plan` names it.",
         ),
     ],
     out: Annotated[
@@ -79,6 +81,15 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
     where: Annotated[
         str | None, typer.Option(help="Only changes of rows for which this holds, before or after: MySQL's SQL.")
     ] = None,
+    null: Annotated[
+        str | None, typer.Option(help="Of a TiCDC folder: how its CSV writes NULL; \\N by default.")
+    ] = None,
+    binary_encoding: Annotated[
+        BinaryEncoding | None, typer.Option(help="Of a TiCDC folder: how its CSV writes bytes; base64 by default.")
+    ] = None,
+    time_zone: Annotated[
+        str | None, typer.Option(help="Of a TiCDC folder: the time zone of its TIMESTAMPs, that of the TiCDC servers.")
+    ] = None,
     engine: EngineName = None,
     master: Master = None,
 ) -> None:
@@ -94,10 +105,15 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
 
     _check_options(store, baseline, lower_case_table_names, where, physical=physical)
     wanted = _Wanted(table or [])
-    steps = (
-        _physical(files, wanted, skip_corrupt=skip_corrupt)
-        if physical
-        else _versioned(
+    of_sink = is_sink(files)
+    check_options(context.params, of_sink=of_sink)
+    steps: Iterator[Step]
+    if of_sink:
+        steps = decode_sink(files[0], wanted, SinkOptions(null, binary_encoding, time_zone))
+    elif physical:
+        steps = _physical(files, wanted, skip_corrupt=skip_corrupt)
+    else:
+        steps = _versioned(
             files,
             wanted,
             source or FILES,
@@ -107,11 +123,19 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
             on_mismatch,
             skip_corrupt=skip_corrupt,
         )
-    )
     output = JsonlOutput(out) if output_format is OutputFormat.JSONL else ParquetOutput(out)
+    _write_all(output, _chosen(steps, where), out)
+    _tell(output, is_shown=out == "-", all_of_it=skip_corrupt, as_json=context.obj["json"])
+    for pattern in wanted.unmatched:
+        say(f"strata: no table with rows in these files matches {pattern!r}", err=True)
+    if output.errors:
+        raise output.errors[0]
+
+
+def _write_all(output: JsonlOutput | ParquetOutput, steps: Iterator[Step], out: str) -> None:
     try:
         with output:
-            for step in _chosen(steps, where):
+            for step in steps:
                 output.write(step)
     except BrokenPipeError:
         raise
@@ -119,11 +143,6 @@ def decode(  # noqa: PLR0913, PLR0917 - the options of the command
         raise LakeUnavailableError(
             f"the output cannot be written: {error}", file=out, remedy="Free some space there, or choose another path."
         ) from error
-    _tell(output, is_shown=out == "-", all_of_it=skip_corrupt, as_json=context.obj["json"])
-    for pattern in wanted.unmatched:
-        say(f"strata: no table with rows in these files matches {pattern!r}", err=True)
-    if output.errors:
-        raise output.errors[0]
 
 
 def _the_run(words: list[str]) -> str:

@@ -28,6 +28,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "decode": (
         "strata decode binlog.000001 --out - --format jsonl",
         "strata decode binlog.* --source shop --store sqlite:///shop.db --table shop.items --format parquet --out rows",
+        "strata decode s3://bucket/feed/ --out rows.jsonl --time-zone UTC",
         f"strata decode {_RUN}",
     ),
     "check": (f"strata check {_RUN}", "strata check --dry-run --table shop.orders"),
