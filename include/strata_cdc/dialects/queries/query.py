@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from strata_cdc.schema.model.definition import TableDefinition
 
 _COLUMN: Final = re.compile(r'"(s\d+)"\."c(\d+)"')
-_TEXT: Final = re.compile(r"(['\"])([^'\"\\\\]*)\1")
 _KEY: Final = re.compile(r"\b(?:key|like|order)_(\w+)\(")
 
 
@@ -183,7 +182,7 @@ class PastQuery:
         written = self._text.written_columns()
         if len(written) != len(columns):
             return [name if name is not None else f"expression {at}" for at, (name, _) in enumerate(columns, 1)]
-        return [name if name is not None else _shown(text) for (name, _), text in zip(columns, written, strict=True)]
+        return [text if name is None else name for (name, _), text in zip(columns, written, strict=True)]
 
 
 @contextmanager
@@ -197,12 +196,6 @@ def _not_too_deep() -> Iterator[None]:
             remedy="Some twenty parentheses or subqueries within each other are read, and a hundred operators in a "
             "row; IN takes a list of any length.",
         ) from None
-
-
-def _shown(text: str) -> str:
-    """The text of an expression as a name; a text literal is called by its content."""
-    found = _TEXT.fullmatch(text)
-    return text if found is None else found.group(2).lstrip(" ")
 
 
 def _reference(node: exp.Table) -> TableReference:
