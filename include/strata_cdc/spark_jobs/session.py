@@ -77,7 +77,7 @@ def spark_context(name: str) -> Iterator[SparkContext]:
         name: Shown in Spark's pages.
     """
     settings = _submitted_settings()
-    with _without_pandas_warning():
+    with without_pandas_warning():
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415  the warning must be silenced first
 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -114,9 +114,31 @@ def open_local_session(name: str, settings: Mapping[str, str] | None = None) -> 
     )
 
 
+def query_session(name: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session for queries, with tables and settings of its own: of the process's Spark if it has one, else of a new
+    one that ends with the process.
+
+    Args:
+        name: Shown in Spark's pages.
+        settings: Of SQL, for this session alone.
+    """
+    with without_pandas_warning():
+        from pyspark.sql import SparkSession  # noqa: PLC0415  as above
+
+        active = SparkSession.getActiveSession()
+    if active is None:
+        # As many tasks as there are processors: nothing else waits for them.
+        active = open_local_session(name, {"spark.master": "local[*]", "spark.ui.showConsoleProgress": "false"})
+    session = active.newSession()
+    for key, value in settings.items():
+        if session.conf.get(key) != value:
+            session.conf.set(key, value)
+    return session
+
+
 def _given_settings() -> SparkConf:
     """The settings of spark-submit, from its arguments and its files."""
-    with _without_pandas_warning():
+    with without_pandas_warning():
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415  the warning must be silenced first
 
     # Only after this the configuration is that of spark-submit.
@@ -126,7 +148,7 @@ def _given_settings() -> SparkConf:
 
 def _open(name: str, settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with _without_pandas_warning():
+    with without_pandas_warning():
         from pyspark.sql import SparkSession  # noqa: PLC0415  as above
 
         builder = SparkSession.builder.appName(name)
@@ -136,7 +158,7 @@ def _open(name: str, settings: Mapping[str, str]) -> SparkSession:
 
 
 @contextmanager
-def _without_pandas_warning() -> Iterator[None]:
+def without_pandas_warning() -> Iterator[None]:
     """PySpark 4.3 warns of pandas 3 when it is imported, and later; the functions used here work with pandas 3."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
