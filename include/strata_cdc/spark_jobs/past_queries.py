@@ -160,7 +160,7 @@ def _refusal(error: Exception) -> StrataError | None:
         return getattr(errors, name, Permanent)(message)
     condition, message = _condition(error, text)
     if condition is None:
-        return None
+        return _failure(error, message)
     if condition == "USER_RAISED_EXCEPTION" and "out of range" not in message:
         remedy = "Leave these values out by WHERE, or compare them with COLLATE utf8mb4_0900_bin."
     elif condition == "SCALAR_SUBQUERY_TOO_MANY_ROWS":
@@ -171,6 +171,16 @@ def _refusal(error: Exception) -> StrataError | None:
     else:
         message, remedy = f"Spark: {condition}: {message}", "Leave out `--engine spark`: DuckDB answers it."
     return QueryError(f"the query has no answer here: {one_line(message)}", remedy=remedy)
+
+
+def _failure(error: Exception, message: str) -> Permanent | None:
+    """An error for which Spark has no name, such as a JVM that has died; None if it is not Spark's."""
+    if not isinstance(error, ConnectionError) and not type(error).__module__.startswith(("pyspark", "py4j")):
+        return None
+    return Permanent(
+        f"Spark could not run the query: {message}",
+        remedy="It may have been short of memory or disk: take a smaller part of the answer, or a larger machine.",
+    )
 
 
 def _condition(error: Any, text: str) -> tuple[str | None, str]:
