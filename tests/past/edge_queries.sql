@@ -1,4 +1,10 @@
 -- A query in each line, over the table of edge_values.sql (test_engines.py). Spark refuses the last one.
+SELECT id, f + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 AS many, 1 / (f * 2) FROM {db}.e WHERE id > 1
+SELECT id, 1 / (f * 2) FROM {db}.e
+SELECT id, f * 2 * 0, f * 2 - f * 2 FROM {db}.e
+SELECT id, i DIV 2 DIV 3 DIV 2 DIV 1 FROM {db}.e WHERE id > 2
+SELECT id, i + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 AS many FROM {db}.e WHERE id > 2
+SELECT id, CONCAT(CONCAT(CONCAT(CONCAT(CONCAT(UPPER(LOWER(UPPER(LOWER(UPPER(b))))), 'a'), 'b'), 'c'), 'd'), 'e') AS q FROM {db}.e WHERE id <> 2
 SELECT id FROM {db}.e LIMIT 18446744073709551615
 SELECT * FROM {db}.e
 SELECT id, '\n x', '  y', 'a' FROM {db}.e

@@ -81,7 +81,7 @@ class PastQuery:
     """
 
     def __init__(self, text: str) -> None:
-        with _not_too_deep():
+        with not_too_deep():
             self._text = StatementText(text)
 
     def references(self) -> list[TableReference]:
@@ -108,7 +108,7 @@ class PastQuery:
         Raises:
             QueryError: MySQL's answer is not known here; the message has the position.
         """
-        with _not_too_deep():
+        with not_too_deep():
             return self._translated(definition, connection_collation, folds_names=folds_names)
 
     def _translated(
@@ -186,8 +186,12 @@ class PastQuery:
 
 
 @contextmanager
-def _not_too_deep() -> Iterator[None]:
-    """Refuses a statement whose parts lie within each other more deeply than Python's stack allows."""
+def not_too_deep() -> Iterator[None]:
+    """Refuses a statement whose parts lie within each other more deeply than Python's stack allows.
+
+    Raises:
+        QueryError: It is such a statement.
+    """
     try:
         yield
     except RecursionError:

@@ -16,6 +16,8 @@ Not here: the session and its settings (`spark_jobs/past_queries.py`), collation
 from __future__ import annotations
 
 import re
+import sys
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,10 +25,11 @@ from sqlglot import exp, parse_one
 
 from strata_cdc.changes.arrow import MOST_DIGITS
 from strata_cdc.dialects.queries.collations import collation_key
+from strata_cdc.dialects.queries.query import not_too_deep
 from strata_cdc.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from strata_cdc.dialects.queries.collations import CollationKey
 
@@ -39,6 +42,10 @@ _KEY: Final = re.compile(r"(key|like|order)_(\w+)")
 _CALENDAR: Final = ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999")
 _DIVISORS: Final = (9, 18)
 """Digits: the fewer a divisor has, the longer are the quotients for which Spark has a type."""
+_CALLS: Final = 10_000
+_DIGITS_OF_COUNT: Final = 19
+_MOST_REPEATED: Final = 2000
+"""Parts of an expression that comes several times in what Spark gets: within each other, they would become endless."""
 _JAVA_FORMATS: Final = {
     "%Y": "yyyy", "%m": "MM", "%d": "dd", "%H": "HH", "%M": "mm", "%S": "ss", "%f": "SSSSSS", "%j": "DDD", "%y": "yy",
     "%p": "a",
@@ -57,7 +64,19 @@ def spark_sql(sql: str) -> str:
     Raises:
         QueryError: Spark does not have the meaning of some of it.
     """
-    return _rewritten(parse_one(sql, dialect="duckdb")).sql(dialect="spark")
+    with not_too_deep(), _deep_stack():
+        return _rewritten(parse_one(sql, dialect="duckdb")).sql(dialect="spark")
+
+
+@contextmanager
+def _deep_stack() -> Iterator[None]:
+    """A hundred operators in a row are some thousand calls within each other: those of Python take no stack of C."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(usual, _CALLS))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 def _refusal(what: str) -> QueryError:
@@ -74,6 +93,14 @@ def _rewritten(node: exp.Expr) -> exp.Expr:
         return _same(node)
     name = node.sql_name() if isinstance(node, exp.Func) else type(node).__name__
     raise _refusal(f"{name.upper()} has no translation")
+
+
+def _repeated(node: exp.Expr) -> exp.Expr:
+    """As `_rewritten`, for what will come several times."""
+    made = _rewritten(node)
+    if sum(1 for _ in made.walk()) > _MOST_REPEATED:
+        raise _refusal("expressions within each other that become too long; a query in FROM may have their parts")
+    return made
 
 
 def _same(node: exp.Expr) -> exp.Expr:
@@ -156,7 +183,7 @@ def _decimal_text(node: exp.Expr) -> exp.Expr | None:
 def _unsigned(inner: exp.Expr) -> exp.Expr:
     if isinstance(inner, exp.Literal):
         return _whole(_text(inner.name), 20)
-    value = _rewritten(inner)
+    value = _repeated(inner)
     outside = exp.Or(
         this=exp.LT(this=value.copy(), expression=_number(0)),
         expression=exp.GT(this=value.copy(), expression=_whole(_text(str(_MOST_UNSIGNED)), 20)),
@@ -182,13 +209,16 @@ _TYPES: Final = {
 
 def _whole_quotient(node: exp.Expr) -> exp.Expr:
     """Towards zero. Spark rounds what its type for a quotient does not hold, so the remainder is taken away first."""
-    left, right = _rewritten(node.this), _rewritten(node.expression)
+    left, right = _repeated(node.this), _repeated(node.expression)
     rest = exp.Mod(this=exp.Paren(this=left.copy()), expression=exp.Paren(this=right.copy()))
     multiple = exp.Paren(this=exp.Sub(this=left, expression=exp.Paren(this=rest)))
 
     def divided(by: exp.Expr) -> exp.Expr:
         return _whole(exp.Div(this=multiple.copy(), expression=by, typed=False, safe=False))
 
+    known = _digits_of(node.expression.this)
+    if known is not None:
+        return divided(_whole(right, known))
     ifs = [
         exp.If(
             this=exp.LT(this=_call("abs", right.copy()), expression=_whole(_text(str(10**digits)))),
@@ -197,6 +227,15 @@ def _whole_quotient(node: exp.Expr) -> exp.Expr:
         for digits in _DIVISORS
     ]
     return exp.Case(ifs=ifs, default=divided(exp.Paren(this=right.copy())))
+
+
+def _digits_of(node: exp.Expr) -> int | None:
+    """How many digits a whole number has at most; None if it is not known."""
+    while isinstance(node, (exp.Cast, exp.Paren)):
+        node = node.this
+    if isinstance(node, exp.Literal) and node.name.isdigit():
+        return len(node.name)
+    return _DIGITS_OF_COUNT if isinstance(node, exp.Count) else None
 
 
 def _half_up(node: exp.Expr) -> exp.Expr:
@@ -212,7 +251,7 @@ def _half_up(node: exp.Expr) -> exp.Expr:
 
 
 def _finite(node: exp.Expr) -> exp.Expr:
-    value = _rewritten(node.expressions[0])
+    value = _repeated(node.expressions[0])
     ends = [_cast_to(_text(text), "DOUBLE") for text in ("Infinity", "-Infinity", "NaN")]
     fail = _failure(_text("a number is out of the range of DOUBLE"), "DOUBLE")
     return _decided(exp.In(this=exp.Paren(this=value.copy()), expressions=ends), fail, exp.Paren(this=value))
@@ -247,7 +286,7 @@ _UNITS: Final = {
 
 
 def _in_calendar(node: exp.Expr) -> exp.Expr:
-    value = _rewritten(node.expressions[0])
+    value = _repeated(node.expressions[0])
     low, high = (_cast_to(_text(text), "TIMESTAMP_NTZ") for text in _CALENDAR)
     outside = exp.Or(
         this=exp.LT(this=value.copy(), expression=low), expression=exp.GT(this=value.copy(), expression=high)
@@ -291,7 +330,7 @@ def _formatted(node: exp.Expr) -> exp.Expr:
 
 
 def _plain_case(node: exp.Expr) -> exp.Expr:
-    value, name = map(_rewritten, node.expressions)
+    value, name = map(_repeated, node.expressions)
     message = _joined(name, _text(": the case of a character is not known here: "), value.copy())
     return _decided(_matches(value, _NOT_ASCII), _failure(message, "STRING"), value.copy())
 
@@ -302,7 +341,7 @@ def _matches(value: exp.Expr, pattern: str) -> exp.Expr:
 
 def _key(kind: str, key: CollationKey, node: exp.Expr) -> exp.Expr:
     """What `CollationKey.macros` are in DuckDB."""
-    value, name = map(_rewritten, node.expressions)
+    value, name = map(_repeated, node.expressions)
     made, blank = value.copy(), " "
     to = key.ranks if kind == "order" else key.same
     if key.same:
@@ -340,7 +379,7 @@ def _position(node: exp.Expr) -> exp.Expr:
 
 
 def _json_text(node: exp.Expr) -> exp.Expr:
-    document, path, name = map(_rewritten, node.expressions)
+    document, path, name = map(_repeated, node.expressions)
     value = _call("variant_get", _call("parse_json", document), path)
     kind = _call("schema_of_variant", value)
     kinds = [_text(one) for one in ("STRING", "BIGINT", "BOOLEAN")]
@@ -362,7 +401,7 @@ def _among(node: exp.Expr) -> exp.Expr:
         return _same(node)
     if isinstance(node.this, exp.Tuple):
         raise _refusal("IN with several columns of a subquery, other than as a condition of WHERE or HAVING")
-    value, query = _rewritten(node.this), _rewritten(node.args["query"].unnest())
+    value, query = _repeated(node.this), _repeated(node.args["query"].unnest())
     column = query.expressions[0]
 
     def exists(condition: exp.Expr | None = None) -> exp.Expr:
