@@ -8,7 +8,7 @@ Spark, or has an entry; any other is refused by name.
 | UBIGINT, HUGEINT | DECIMAL(20,0) in its bounds, DECIMAL(38,0) |
 | `//` | the dividend without its remainder, divided: exact in each step, or an error |
 | TIMESTAMP | TIMESTAMP_NTZ |
-| keys of collations | `translate()` with the same characters; no function of Python |
+| keys of collations | `lower()` for ASCII, else `translate()` with the same characters; no function of Python |
 | IN (SELECT ...) as a value | EXISTS: for IN, Spark (4.3) has false there instead of NULL |
 
 Not here: the session and its settings (`spark_jobs/past_queries.py`), collations (`collations.py`)."""
@@ -342,13 +342,25 @@ def _matches(value: exp.Expr, pattern: str) -> exp.Expr:
 def _key(kind: str, key: CollationKey, node: exp.Expr) -> exp.Expr:
     """What `CollationKey.macros` are in DuckDB."""
     value, name = map(_repeated, node.expressions)
-    made, blank = value.copy(), " "
+    if not key.same:
+        return _known(kind, key, value, name, _trimmed(kind, key, value.copy(), " "))
     to = key.ranks if kind == "order" else key.same
-    if key.same:
-        made = _call("translate", made, _text(key.characters or ""), _text(to))
-        blank = to[(key.characters or "").index(" ")]
-    if key.pads and kind != "like":
-        made = exp.Trim(this=made, expression=_text(blank), position="TRAILING")
+    made = _call("translate", value.copy(), _text(key.characters or ""), _text(to))
+    found = _known(kind, key, value, name, _trimmed(kind, key, made, to[(key.characters or "").index(" ")]))
+    if kind == "order":
+        return found
+    # Most texts are ASCII, and for long ones `translate` takes ten times as long.
+    return _decided(_matches(value.copy(), _NOT_ASCII), found, _trimmed(kind, key, _call("lower", value.copy()), " "))
+
+
+def _trimmed(kind: str, key: CollationKey, made: exp.Expr, blank: str) -> exp.Expr:
+    if not key.pads or kind == "like":
+        return made
+    return exp.Trim(this=made, expression=_text(blank), position="TRAILING")
+
+
+def _known(kind: str, key: CollationKey, value: exp.Expr, name: exp.Expr, made: exp.Expr) -> exp.Expr:
+    """The key of a text whose characters are known; an error for others."""
     if key.characters is not None:
         # Without all characters that are known, nothing is left.
         left = _call("translate", value.copy(), _text(key.characters), _text(""))
@@ -357,7 +369,7 @@ def _key(kind: str, key: CollationKey, node: exp.Expr) -> exp.Expr:
         unknown = _matches(value.copy(), _NO_CONTROL)
     else:
         return made
-    return _decided(unknown, _failure(_joined(name, _text(key.unknown), value), "STRING"), made)
+    return _decided(unknown, _failure(_joined(name, _text(key.unknown), value.copy()), "STRING"), made)
 
 
 def _bytes_of(node: exp.Expr) -> exp.Expr:
