@@ -29,6 +29,7 @@ STRATA_VIEW_LIVES=12 "$python" -m pytest -q tests/views/test_view_laws.py
 STRATA_SEEDS=10 "$python" -m pytest -q tests/storm
 STRATA_SEEDS=10 "$python" -m pytest -q tests/past/test_random_queries.py tests/past/test_random_rows.py \
     tests/past/test_random_versions.py tests/past/undo/test_random_undo.py tests/past/undo/test_random_schema_undo.py
+STRATA_SEEDS=3 STRATA_PAST_SPARK=1000 "$python" -m pytest -q tests/past/test_engines.py
 STRATA_LOAD=20 "$python" -m pytest -q tests/mirrors/test_dump_load.py
 STRATA_DUMPS_BESIDE_RENAMES=60 STRATA_DUMPS_UNNUMBERED=20 STRATA_ODD_TABLES=5 "$python" -m pytest -q \
     tests/mirrors/test_dump_beside_renames.py tests/mirrors/test_dump_unnumbered.py tests/quality/test_odd_tables.py

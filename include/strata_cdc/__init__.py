@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def sql(statement: str, *, source: str | None = None, at: str | None = None) -> pa.Table:
+def sql(statement: str, *, source: str | None = None, at: str | None = None, engine: str = "duckdb") -> pa.Table:
     """Answers a query of MySQL's SQL over tables as they were at a moment.
 
     Args:
@@ -24,6 +24,8 @@ def sql(statement: str, *, source: str | None = None, at: str | None = None) -> 
         source: A source of the settings (`STRATA_SETTINGS`); not needed if they have only one.
         at: The moment of the tables that name none: a time (UTC unless it has a zone) or a GTID set. By default the
             last position that all mirrors of the query have reached.
+        engine: `duckdb`, or `spark` for tables that do not fit into memory: the process's Spark session, or else one
+            on this machine that stays open until the process ends.
 
     Returns:
         The rows, with the column names that MySQL gives them and the types of docs/sql.md.
@@ -33,13 +35,15 @@ def sql(statement: str, *, source: str | None = None, at: str | None = None) -> 
             the position.
         PastUnknownError: A table's rows are not known at the moment.
         MissingExtraError: DuckDB or sqlglot is not installed.
+        Permanent: Spark cannot be started here.
         StrataError: The lake or the store does not answer.
     """
     # Imported here: every program of Strata imports this package.
     from strata_cdc.config.settings import load_settings  # noqa: PLC0415  see above
     from strata_cdc.past.query import answer  # noqa: PLC0415  see above
+    from strata_cdc.spark_jobs.query_engines import query_engine  # noqa: PLC0415  see above
 
-    return answer(load_settings(os.environ).source(source), statement, at).rows
+    return answer(load_settings(os.environ).source(source), statement, at, query_engine(engine)).rows
 
 
 def row_history(

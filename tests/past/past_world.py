@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,16 +15,19 @@ import pymysql
 from pymysql.constants import FIELD_TYPE
 
 from strata_cdc.errors import QueryError, StrataError
+from strata_cdc.past.duckdb_engine import run_in_duckdb
 from strata_cdc.past.query import answer
 from tests.mirrors.world import MirrorWorld
 
 if TYPE_CHECKING:
     from strata_cdc.config.settings import Source
+    from strata_cdc.past.query import QueryEngine
 
 INTEGERS = {FIELD_TYPE.TINY, FIELD_TYPE.SHORT, FIELD_TYPE.LONG, FIELD_TYPE.LONGLONG, FIELD_TYPE.INT24, FIELD_TYPE.YEAR}
 DECIMALS = {FIELD_TYPE.DECIMAL, FIELD_TYPE.NEWDECIMAL}
 TEXTS = {FIELD_TYPE.VAR_STRING, FIELD_TYPE.STRING, FIELD_TYPE.BLOB, FIELD_TYPE.JSON, FIELD_TYPE.ENUM, FIELD_TYPE.SET}
 TEXTS |= {FIELD_TYPE.VARCHAR, FIELD_TYPE.TINY_BLOB, FIELD_TYPE.MEDIUM_BLOB, FIELD_TYPE.LONG_BLOB}
+_ALL_DIGITS = Context(prec=80)
 SESSION = "SET time_zone = '+00:00'"
 
 
@@ -90,15 +93,15 @@ class PastWorld(MirrorWorld):
                 found.setdefault(table, []).append((name, kind, collation))
         return found
 
-    def compare(self, query: str, number: int, at: str, pairs: Pairs) -> None:
+    def compare(self, query: str, number: int, at: str, pairs: Pairs, engine: QueryEngine = run_in_duckdb) -> None:
         """Asks the server and `strata sql` the same; `{db}` stands for the database."""
         try:
-            rows, description = self.select(query.format(db=f"kept_{number}"))
+            rows, description = self.select(query.replace("{db}", f"kept_{number}"))
         except pymysql.err.MySQLError as error:
             rows, description = [], None
             refused = str(error)
         try:
-            found = answer(self.readable, query.format(db=self.database), at).rows
+            found = answer(self.readable, query.replace("{db}", self.database), at, engine).rows
         except QueryError as error:
             if description is None:
                 pairs.both_fail += 1
@@ -175,7 +178,7 @@ def plain(value: Any) -> Any:
         return str(value // timedelta(microseconds=1))
     if isinstance(value, Decimal) or type(value) is int:
         # The server shows a whole number among decimals without its zeros.
-        return f"{Decimal(value).normalize():f}"
+        return f"{Decimal(value).normalize(_ALL_DIGITS):f}"
     if isinstance(value, float):
         return value + 0.0
     if isinstance(value, date):

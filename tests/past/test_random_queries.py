@@ -10,6 +10,7 @@ import pymysql
 import pytest
 
 from strata_cdc.mirrors.limits import MirrorLimits
+from strata_cdc.past.duckdb_engine import run_in_duckdb
 from tests.past.past_world import SESSION, Pairs, PastWorld
 from tests.past.random_queries import WRITTEN, RandomQueries
 from tests.past.random_shop import RandomShop
@@ -18,6 +19,7 @@ from tests.seeds import seeds
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from strata_cdc.past.query import QueryEngine
     from tests.mysql_server import MysqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
@@ -29,10 +31,20 @@ RANDOM_ASKED = int(os.environ.get("STRATA_PAST_QUERIES", "8"))
 
 @pytest.mark.parametrize("seed", seeds())
 def test_sql_answers_as_the_server_did(server: MysqlServer, tmp_path: Path, seed: int) -> None:
-    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
     # Small files: a condition on whole numbers leaves some of them out.
     world, random = PastWorld(server, tmp_path, limits=MirrorLimits(file_rows=4)), Random(seed)
-    shop = RandomShop(random)
+    moments = live(world, random)
+    pairs = ask(world, moments, random)
+    drop_kept(server, len(moments))
+    show(pairs)
+    assert pairs.wrong == []
+    assert pairs.equal > pairs.refused.total()
+
+
+def live(world: PastWorld, random: Random) -> list[str]:
+    """Random statements on a new shop; gives the moments at which its tables are kept."""
+    server, shop = world.server, RandomShop(random)
+    server.run_sql("DROP DATABASE IF EXISTS shop; RESET BINARY LOGS AND GTIDS; CREATE DATABASE shop")
     moments: list[str] = []
     with server.connect("shop", init_command=SESSION) as connection, connection.cursor() as cursor:
         for statement in shop.begin():
@@ -49,24 +61,25 @@ def test_sql_answers_as_the_server_did(server: MysqlServer, tmp_path: Path, seed
             if random.random() < 0.6:
                 world.update()
     world.update()
-    pairs = ask(world, moments, random)
-    drop_kept(server, len(moments))
+    return moments
+
+
+def show(pairs: Pairs) -> None:
+    """Prints what became of the queries."""
     print(f"\n{pairs}")
     for why, count in pairs.refused.most_common(40):
         print(f"  {count} {why}")
     print("\n".join(pairs.wrong))
-    assert pairs.wrong == []
-    assert pairs.equal > pairs.refused.total()
 
 
-def ask(world: PastWorld, moments: list[str], random: Random) -> Pairs:
+def ask(world: PastWorld, moments: list[str], random: Random, engine: QueryEngine = run_in_duckdb) -> Pairs:
     """Asks written and random queries at each moment."""
     pairs = Pairs()
     for number, at in enumerate(moments):
         queries = RandomQueries(random, world.columns(f"kept_{number}"))
         written = random.sample(WRITTEN, min(WRITTEN_ASKED, len(WRITTEN)))
         for query in (*written, *(queries.query() for _ in range(RANDOM_ASKED))):
-            world.compare(query, number, at, pairs)
+            world.compare(query, number, at, pairs, engine)
     return pairs
 
 

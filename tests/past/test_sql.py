@@ -304,7 +304,6 @@ def test_the_command_writes_each_format(
     }.items():
         assert run(["sql", statement]) == 2
         assert message in capsys.readouterr().err
-    assert run(["sql", "SELECT 1", "--engine", "spark"]) == 2
     assert strata_cdc.sql("SELECT COUNT(*) AS n FROM shop.o").to_pylist() == [{"n": 2}]
 
 

@@ -9,19 +9,9 @@ import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Final
 
-from strata_cdc.errors import Permanent
-from strata_cdc.extras import how_to_install
 from strata_cdc.runs.spark_output import is_report, job_failure
-from strata_cdc.startup.spark import (
-    JOBS,
-    SUBMIT,
-    how_to_fix,
-    mixed_spark,
-    needed_by_spark,
-    short_job,
-    submit_environment,
-    why_no_spark,
-)
+from strata_cdc.spark_jobs.installed import require_spark
+from strata_cdc.startup.spark import JOBS, SUBMIT, needed_by_spark, short_job, submit_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -54,7 +44,7 @@ def run_job(
         StrataError: What the job itself has reported.
         Permanent: Spark cannot be started here, or it died.
     """
-    _refuse_without_spark()
+    require_spark("`--engine local` decodes without Spark.")
     environment = submit_environment(needed_by_spark(os.environ), JOBS.parents[1], alone=master.startswith("local"))
     options = ["--master", master, "--driver-java-options", short_job()]
     command = [str(SUBMIT), *options, str(JOBS / job), "--run-url", run_url, *arguments]
@@ -86,16 +76,3 @@ def _listen(lines: Iterable[str], progress: Callable[[int, int], None] | None, h
         if is_report(line):
             report = line
     return report
-
-
-def _refuse_without_spark() -> None:
-    missing, mixed = why_no_spark(), mixed_spark()
-    if missing is None:
-        return
-    if not SUBMIT.exists():
-        install = how_to_install("spark")
-    elif mixed is not None:
-        install = how_to_fix(mixed)
-    else:
-        install = "Install Java 17 or later, or let JAVA_HOME name it."
-    raise Permanent(missing, remedy=f"{install} `--engine local` decodes without Spark.")

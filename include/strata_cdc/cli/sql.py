@@ -32,8 +32,8 @@ class AnswerFormat(StrEnum):
     PARQUET = "parquet"
 
 
-class QueryEngine(StrEnum):
-    """What answers the query."""
+class EngineName(StrEnum):
+    """What runs the query."""
 
     DUCKDB = "duckdb"
     SPARK = "spark"
@@ -55,16 +55,18 @@ def sql(
         AnswerFormat.TABLE
     ),
     out: Annotated[str, typer.Option(help="A file for the rows; - is standard output.")] = "-",
-    engine: Annotated[QueryEngine, typer.Option(help="What answers the query.")] = QueryEngine.DUCKDB,
+    engine: Annotated[
+        EngineName, typer.Option(help="What runs the query; Spark is for tables that do not fit into memory.")
+    ] = EngineName.DUCKDB,
 ) -> None:
     """Answers a query over tables as they were: FROM shop.orders FOR SYSTEM_TIME AS OF TIMESTAMP '...'."""
     from strata_cdc.past.query import answer
+    from strata_cdc.spark_jobs.query_engines import query_engine
 
-    if engine is QueryEngine.SPARK:
-        raise Usage("queries are not answered by Spark yet", remedy="Leave out `--engine`: DuckDB answers them.")
     if format_ is AnswerFormat.PARQUET and out == "-":
         raise Usage("Parquet is written to a file", remedy="Name it: `--out rows.parquet`.")
-    found = answer(load_settings(os.environ).source(source), statement, at)
+    runs = query_engine(engine)
+    found = answer(load_settings(os.environ).source(source), statement, at, runs)
     if context.obj["json"] and format_ is AnswerFormat.TABLE:
         format_ = AnswerFormat.JSONL
     if format_ is AnswerFormat.PARQUET:

@@ -1,1 +1,1 @@
-"""What spark-submit runs."""
+"""What runs on Spark: jobs for spark-submit, and queries of the past."""

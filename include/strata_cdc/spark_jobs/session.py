@@ -9,10 +9,12 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import psutil
+
 from strata_cdc.environment import LIBRARIES
 from strata_cdc.runs.spark_output import PAGES
 from strata_cdc.startup import worker_daemon
-from strata_cdc.startup.spark import short_job, submit_environment
+from strata_cdc.startup.spark import long_job, short_job, submit_environment
 from strata_cdc.startup.switch import QuickStart, is_on
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ LOCAL_SETTINGS = {
     "spark.driver.extraJavaOptions": short_job(),
 }
 """If Spark is only the driver: no port of it can be reached from other machines."""
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""spark-submit gives this variable to a program of Python (core/.../deploy/PythonRunner.scala)."""
 WORKERS_OF_THIS_MACHINE = {"spark.python.daemon.module": worker_daemon.__name__} if is_on(QuickStart.WORKERS) else {}
 """Not for a cluster: its machines may not have Strata's package until a job brings it."""
 
@@ -77,7 +81,7 @@ def spark_context(name: str) -> Iterator[SparkContext]:
         name: Shown in Spark's pages.
     """
     settings = _submitted_settings()
-    with _without_pandas_warning():
+    with without_pandas_warning():
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415  the warning must be silenced first
 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -114,9 +118,44 @@ def open_local_session(name: str, settings: Mapping[str, str] | None = None) -> 
     )
 
 
+def query_session(name: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session for queries, with tables and settings of its own: of the process's Spark if it has one, else of a new
+    one that ends with the process: under spark-submit, as that says; otherwise on all processors of this machine.
+
+    Args:
+        name: Shown in Spark's pages.
+        settings: Of SQL, for this session alone.
+    """
+    with without_pandas_warning():
+        from pyspark.sql import SparkSession  # noqa: PLC0415  as above
+
+        active = SparkSession.getActiveSession()
+    if active is None and _SUBMITTED in os.environ:
+        active = open_session(name)
+    elif active is None:
+        active = open_local_session(name, _whole_machine())
+    session = active.newSession()
+    for key, value in settings.items():
+        if session.conf.get(key) != value:
+            session.conf.set(key, value)
+    return session
+
+
+def _whole_machine() -> dict[str, str]:
+    """A session on all processors of this machine, for queries that may take long."""
+    memory_mb = psutil.virtual_memory().total >> 20
+    return {
+        "spark.master": "local[*]",
+        # Spark puts on the disk what it has no memory for; Python's workers and the system need some, too.
+        "spark.driver.memory": f"{max(1024, memory_mb // 4)}m",
+        "spark.driver.extraJavaOptions": long_job(),
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
 def _given_settings() -> SparkConf:
     """The settings of spark-submit, from its arguments and its files."""
-    with _without_pandas_warning():
+    with without_pandas_warning():
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415  the warning must be silenced first
 
     # Only after this the configuration is that of spark-submit.
@@ -126,7 +165,7 @@ def _given_settings() -> SparkConf:
 
 def _open(name: str, settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with _without_pandas_warning():
+    with without_pandas_warning():
         from pyspark.sql import SparkSession  # noqa: PLC0415  as above
 
         builder = SparkSession.builder.appName(name)
@@ -136,7 +175,7 @@ def _open(name: str, settings: Mapping[str, str]) -> SparkSession:
 
 
 @contextmanager
-def _without_pandas_warning() -> Iterator[None]:
+def without_pandas_warning() -> Iterator[None]:
     """PySpark 4.3 warns of pandas 3 when it is imported, and later; the functions used here work with pandas 3."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)

@@ -111,9 +111,13 @@ def short_job(archive: Path = SHARED_CLASSES) -> str:
     without it.
     """
     options = [QUICK] if is_on(QuickStart.JVM) else []
-    if archive.exists() and is_on(QuickStart.ARCHIVE):
-        options.append(archive_option("SharedArchiveFile", archive))
-    return " ".join(options)
+    return " ".join(filter(None, [*options, long_job(archive)]))
+
+
+def long_job(archive: Path = SHARED_CLASSES) -> str:
+    """The same for a job that may take long, for which the JVM's second compiler and its parallel collector pay."""
+    is_used = archive.exists() and is_on(QuickStart.ARCHIVE)
+    return archive_option("SharedArchiveFile", archive) if is_used else ""
 
 
 def archive_option(name: str, archive: Path) -> str:

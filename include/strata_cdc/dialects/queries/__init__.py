@@ -20,4 +20,6 @@ digits, collation); an expression, a function or a part of a clause that is not 
 | TIMESTAMP is shown in the session's zone | in UTC |
 | a text literal has the session's collation | the default of utf8mb4 |
 
+`spark.py` makes Spark's SQL of DuckDB's.
+
 Not here: the tables that are read, running the query (`past/`); conditions on one table (`dialects/conditions/`)."""

@@ -121,7 +121,7 @@ class CollationKey(Struct, frozen=True):
                 try:
                     made = text.translate(table)
                 except _UnknownCharacterError:
-                    raise ValueError(f"{what}{self._unknown}{text}") from None
+                    raise ValueError(f"{what}{self.unknown}{text}") from None
                 return made.rstrip(blank) if blank else made
 
             return replace
@@ -136,13 +136,14 @@ class CollationKey(Struct, frozen=True):
         return _Known({ord(one): ord(other) for one, other in zip(self.characters or "", to, strict=True)})
 
     @property
-    def _unknown(self) -> str:
+    def unknown(self) -> str:
+        """What an error says between the name of a text and the text."""
         return f": {self.collation} is not known here for a character of this text: "
 
     def _matching(self, pattern: str, key: str) -> str:
         if not pattern:
             return key
-        fail = f"CAST(error(what || {quoted(self._unknown)} || s) AS VARCHAR)"
+        fail = f"CAST(error(what || {quoted(self.unknown)} || s) AS VARCHAR)"
         return f"CASE WHEN NOT regexp_full_match(s, {quoted(pattern)}, 's') THEN {fail} ELSE {key} END"
 
 

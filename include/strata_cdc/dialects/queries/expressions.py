@@ -195,12 +195,12 @@ class ExpressionReader:
 
     def double(self, sql: str) -> QueryValue:
         """A floating-point number; infinity is an error, as in MySQL."""
-        return QueryValue(f"finite({sql})", DOUBLE)
+        return QueryValue(f"finite({sql})", DOUBLE, unchecked=f"({sql})")
 
     def _as_double(self, value: QueryValue, node: exp.Expr) -> str:
         if value.type is ValueType.DECIMAL and value.literal is None:
             self.refuse("decimals are not calculated with floating-point numbers", node)
-        return as_double(value)
+        return value.unchecked or as_double(value)
 
     def require_numbers(self, values: Sequence[QueryValue], node: exp.Expr) -> None:
         """Refuses values that are no numbers, and quotients.

@@ -46,6 +46,9 @@ MACROS: Final = (
     "CAST((CAST(x AS HUGEINT) + sign(x) * (CAST(unit AS HUGEINT) // 2)) // CAST(unit AS HUGEINT) AS HUGEINT)",
     "CREATE OR REPLACE TEMP MACRO plain_case(s, what) AS CASE WHEN NOT regexp_full_match(s, '[ -~]*', 's') THEN "
     "CAST(error(what || ': the case of a character is not known here: ' || s) AS VARCHAR) ELSE s END",
+    "CREATE OR REPLACE TEMP MACRO index_part(s, by_, n) AS CASE WHEN s IS NULL THEN NULL WHEN n = 0 THEN '' "
+    "WHEN n > 0 THEN array_to_string(string_split(s, by_)[:n], by_) "
+    "ELSE array_to_string(string_split(s, by_)[n:], by_) END",
     "CREATE OR REPLACE TEMP MACRO json_text(j, p, what) AS CASE json_type(j, p) "
     "WHEN 'VARCHAR' THEN json_extract_string(j, p) WHEN 'UBIGINT' THEN json_extract_string(j, p) "
     "WHEN 'BIGINT' THEN json_extract_string(j, p) WHEN 'BOOLEAN' THEN json_extract_string(j, p) "
@@ -66,8 +69,8 @@ _STEPS: Final = {
     "DAY": "to_days", "WEEK": "to_weeks", "MONTH": "to_months", "QUARTER": "to_quarters", "YEAR": "to_years",
 }  # fmt: skip
 _OF_DAYS: Final = {"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"}
-_FORMATS: Final = re.compile(r"(?:%[YmdHMSfjyp]|%%|[^%])*")
-"""Formats that mean the same in MySQL and DuckDB, as sqlglot writes them."""
+_FORMATS: Final = re.compile(r"(?:%[YmdHMSfjyp]|%%(?![A-Za-z%])|[^%])*")
+"""Formats that mean the same in MySQL and DuckDB, as sqlglot writes them: in `%%x` it takes `%x` for a format."""
 _PATH: Final = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*)+")
 _ROUNDED_IN_INTEGERS: Final = 18
 _DIGITS_OF_INT: Final = 10
@@ -254,10 +257,15 @@ def _whole(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     return value
 
 
+def _not_negative(count: QueryValue) -> str:
+    """A number of characters; NULL stays NULL."""
+    return f"CASE WHEN {count.sql} < 0 THEN 0 ELSE {count.sql} END"
+
+
 def _end(name: str) -> Translate:
     def read(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
         value, count = _text(reader, node.this), _whole(reader, node.expression)
-        return QueryValue(f"{name}({value.sql}, greatest({count.sql}, 0))", replace(value.kind, shown_as=None))
+        return QueryValue(f"{name}({value.sql}, {_not_negative(count)})", replace(value.kind, shown_as=None))
 
     return read
 
@@ -265,10 +273,13 @@ def _end(name: str) -> Translate:
 def _substring(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     value, start = _text(reader, node.this), _whole(reader, node.args["start"])
     length = node.args.get("length")
-    count = "" if length is None else f", greatest({_whole(reader, length).sql}, 0)"
-    # A start of 0, or before the text, gives an empty text.
+    count = "" if length is None else f", {_not_negative(_whole(reader, length))}"
+    # A start of 0, or before the text, gives an empty text, unless something is NULL.
     is_nothing = f"{start.sql} = 0 OR {start.sql} < -length({value.sql})"
-    sql = f"CASE WHEN {value.sql} IS NULL THEN NULL WHEN {is_nothing} THEN '' "
+    is_null = (
+        f"{value.sql} IS NULL" if length is None else f"{value.sql} IS NULL OR {_whole(reader, length).sql} IS NULL"
+    )
+    sql = f"CASE WHEN {is_null} THEN NULL WHEN {is_nothing} THEN '' "
     return QueryValue(f"{sql}ELSE substring({value.sql}, {start.sql}{count}) END", replace(value.kind, shown_as=None))
 
 
@@ -295,10 +306,8 @@ def _index_part(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     whole = reader.value(count)
     if not isinstance(by.literal, str) or len(by.literal) != 1 or not isinstance(whole.literal, int):
         reader.refuse("SUBSTRING_INDEX() has a literal of one character and a literal number here", node)
-    parts = f"string_split({value.sql}, {by.sql})"
-    chosen = f"{parts}[:{whole.literal}]" if whole.literal > 0 else f"{parts}[{whole.literal}:]"
-    sql = "''" if whole.literal == 0 else f"array_to_string({chosen}, {by.sql})"
-    return QueryValue(f"CASE WHEN {value.sql} IS NULL THEN NULL ELSE {sql} END", replace(value.kind, shown_as=None))
+    sql = f"index_part({value.sql}, {by.sql}, {whole.literal})"
+    return QueryValue(sql, replace(value.kind, shown_as=None))
 
 
 # Numbers ----------------------------------------------------------------------------------------

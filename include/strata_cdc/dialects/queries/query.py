@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 _COLUMN: Final = re.compile(r'"(s\d+)"\."c(\d+)"')
 _NAME_TABLES: Final = "Name the tables of the view instead."
-_TEXT: Final = re.compile(r"(['\"])([^'\"\\\\]*)\1")
 _KEY: Final = re.compile(r"\b(?:key|like|order)_(\w+)\(")
 
 
@@ -107,7 +106,7 @@ class PastQuery:
     """
 
     def __init__(self, text: str) -> None:
-        with _not_too_deep():
+        with not_too_deep():
             self._text = StatementText(text)
 
     def references(self) -> list[TableReference]:
@@ -127,7 +126,7 @@ class PastQuery:
         Raises:
             QueryError: MySQL's answer is not known here; the message has the position.
         """
-        with _not_too_deep():
+        with not_too_deep():
             return _Translation(schema, QuerySession(folds_names=folds_names)).whole(self._text, connection_collation)
 
 
@@ -141,7 +140,7 @@ def tables_of_view(view: ViewDefinition, reference: TableReference) -> list[Tabl
     Raises:
         QueryError: Its query is not read here.
     """
-    with _not_too_deep():
+    with not_too_deep():
         tables = tables_in(view_text(view).tree)
         return list(dict.fromkeys(_reference_in_view(view, table, reference) for table in tables))
 
@@ -286,7 +285,7 @@ def _names(text: StatementText, columns: tuple[tuple[str | None, object], ...]) 
     if len(text.unnamed) != sum(name is None for name, _ in columns):
         return [name if name is not None else f"expression {at}" for at, (name, _) in enumerate(columns, 1)]
     written = iter(text.unnamed)
-    return [name if name is not None else _shown(next(written)) for name, _ in columns]
+    return [name if name is not None else next(written) for name, _ in columns]
 
 
 def _reference_in_view(view: ViewDefinition, node: exp.Table, reference: TableReference) -> TableReference:
@@ -299,8 +298,12 @@ def _reference_in_view(view: ViewDefinition, node: exp.Table, reference: TableRe
 
 
 @contextmanager
-def _not_too_deep() -> Iterator[None]:
-    """Refuses a statement whose parts lie within each other more deeply than Python's stack allows."""
+def not_too_deep() -> Iterator[None]:
+    """Refuses a statement whose parts lie within each other more deeply than Python's stack allows.
+
+    Raises:
+        QueryError: It is such a statement.
+    """
     try:
         yield
     except RecursionError:
@@ -309,12 +312,6 @@ def _not_too_deep() -> Iterator[None]:
             remedy="Some twenty parentheses or subqueries within each other are read, and a hundred operators in a "
             "row; IN takes a list of any length.",
         ) from None
-
-
-def _shown(text: str) -> str:
-    """The text of an expression as a name; a text literal is called by its content."""
-    found = _TEXT.fullmatch(text)
-    return text if found is None else found.group(2).lstrip(" ")
 
 
 def _reference(node: exp.Table) -> TableReference:

@@ -24,6 +24,8 @@ _AMBIGUOUS: Final = re.compile(rf"{_COMMENT}|{_STRING}|(['\"`]|--|/\*|:=|@|\|\||
 """What MySQL and sqlglot may read in different ways: `5--3`, comments with SQL in them, variables, other escapes than
 those above, and operators that depend on sql_mode."""
 _SHOWN: Final = 60
+_BEFORE_NAMES: Final = "".join(map(chr, (*range(0x21), 0x7F)))
+"""What the server leaves out at the beginning of a name (sql/item.cc, `Item_name_string::copy`)."""
 _USUAL_PARTS: Final = frozenset({"this", "expression", "expressions"})
 
 
@@ -159,7 +161,10 @@ class StatementText:
         return [text for text, one in pairs if not isinstance(one, (exp.Alias, exp.Column, exp.Star))]
 
     def _written_columns(self) -> list[str]:
-        """The texts of the expressions of the first SELECT that is not in parentheses, without `AS` and its name."""
+        """The texts of the expressions of the first SELECT that is not in parentheses, without `AS` and its name.
+
+        MySQL names a column of a result so if it has no other name; a text literal is called by its content.
+        """
         found: list[list[Token]] = []
         held: list[Token] = []
         for depth, token in self._from_first_select():
@@ -172,7 +177,12 @@ class StatementText:
             if (depth, token.token_type) not in _BETWEEN_EXPRESSIONS:
                 held.append(token)
         found.append(held)
-        return [self.text[tokens[0].start : tokens[-1].end + 1] for tokens in found if tokens]
+        return [self._name(tokens) for tokens in found if tokens]
+
+    def _name(self, tokens: Sequence[Token]) -> str:
+        if len(tokens) == 1 and tokens[0].token_type is TokenType.STRING:
+            return tokens[0].text.lstrip(_BEFORE_NAMES)
+        return self.text[tokens[0].start : tokens[-1].end + 1]
 
     def _from_first_select(self) -> Iterator[tuple[int, Token]]:
         """The tokens after the first SELECT that is not in parentheses, each with the number of parentheses around

@@ -127,6 +127,9 @@ class QueryValue(Struct, frozen=True):
     """For a quotient: the SQL of its digits before they are rounded, as a HUGEINT, and how many of them are after the
     point."""
     exact_scale: int = 0
+    unchecked: str | None = None
+    """For a floating-point number: the SQL without the check that it is finite. A sum or product of what is not finite
+    is not finite either, so one check is enough for it: checks within checks would be three times as long each."""
     name: str = ""
     """What it is called in errors."""
 
