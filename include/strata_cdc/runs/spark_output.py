@@ -18,7 +18,7 @@ _UNAVAILABLE: Final = 75
 PAGES: Final = "Spark's pages: "
 """What a job prints before the address of Spark's own pages, if they are turned on."""
 _OWN: Final = re.compile(rf"(?:decoded|checking|checked|held) [\d,]+ |{PAGES}")
-_RAISED: Final = re.compile(r"^strata\.errors\.(\w+): (.+)$", re.MULTILINE)
+_RAISED: Final = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): (.+)$", re.MULTILINE)
 """The error of a task that Spark tried again, as Spark's own report shows it."""
 _SHOWN_CHARACTERS: Final = 2000
 
