@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AnomalyKind(Enum):
-    """F1's two kinds. The first is told apart here: what points nowhere is worse than what a version does not know."""
+    """F1's two kinds, orphan and missing. In F1, what a version does not know is an orphan, too."""
 
     ORPHAN = "orphan"
     UNKNOWN = "not known"

@@ -1,5 +1,4 @@
-"""The rules of an online schema change, each as what it is not to be without: without any of them, the model has to find
-an anomaly.
+"""The rules of an online schema change that a cluster can be without; then the model has to find an anomaly.
 Not here: what comes of it (`jobs.py`, `cluster.py`)."""
 
 from __future__ import annotations
@@ -16,6 +15,6 @@ class Fault(Enum):
     WAIT = "the owner does not wait for the nodes"
     LEASE = "a node goes on without a lease"
     CONFLICT = "the backfill does not notice that a row has changed"
-    TAIL = "MODIFY COLUMN ends with the swap"
+    TAIL = "no states after the swap"
     REPLICA_ONLY = "no version in which a new partition is only known"
-    EXCHANGE_CHECK = "the check of EXCHANGE PARTITION ends with the swap"
+    EXCHANGE_CHECK = "the check ends with the swap"

@@ -7,9 +7,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.model.store import Row, RowKey
-from tests.model.stream import RowChange, SchemaChange
+from tests.model.stream import RowChange, SchemaChange, quadrants
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from tests.model.cluster import Cluster
     from tests.model.schema import Column, Schema
     from tests.model.stream import Stream
@@ -68,3 +70,9 @@ def stored_table(cluster: Cluster) -> Table:
         return {column.id: row.get(column.id, column.default) for column in schema.public_columns}
 
     return {key: read(row) for key, row in cluster.store.rows.items() if key.part in parts}
+
+
+def stream_state(cluster: Cluster) -> Hashable:
+    """What makes streams differ that lead to the same state of a cluster."""
+    rows = {key: tuple(values.items()) for key, values in replayed(cluster.stream).items()}
+    return tuple(sorted(rows.items())), frozenset(quadrants(cluster.stream))

@@ -53,7 +53,8 @@ class Scenario(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        return f"{self.kind.value}: {self.fault.value if self.fault else 'all rules'}"
+        """Of a scenario that is without a rule."""
+        return f"{self.kind.value}, {self.fault.value}: {self.wanted.value}"
 
 
 _TWO_COLUMNS = {Kind.DROP_COLUMN, Kind.MODIFY_COLUMN, Kind.MULTI_SCHEMA}

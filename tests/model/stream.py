@@ -73,3 +73,8 @@ class Stream:
 
 def quadrant(row: RowChange, ddl: SchemaChange) -> Quadrant:
     return Quadrant(row.schema.number >= ddl.first_number, row.commit_ts > ddl.finished_ts)
+
+
+def quadrants(stream: Stream) -> set[Quadrant]:
+    """Those of all rows and all DDL."""
+    return {quadrant(row, ddl) for ddl in stream.ddl() for row in stream.rows()}
