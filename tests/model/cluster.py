@@ -120,6 +120,10 @@ class Cluster:
                 used[node.transaction.schema.number] = node.transaction.schema
         return list(used.values())
 
+    def versions_apart(self) -> int:
+        """How many versions lie between the oldest and the newest in use."""
+        return self.newest.number - min(schema.number for schema in self.schemas_in_use())
+
     def load(self, number: int) -> bool:
         """The node loads the newest schema version, which renews its lease."""
         node = self.nodes[number]

@@ -4,18 +4,16 @@ Not here: what its steps do (`cluster.py`), the tests."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.model.anomalies import Anomaly, anomalies
 from tests.model.cluster import Cluster
+from tests.model.faults import Fault
 from tests.model.jobs import EXCHANGED, Kind
 from tests.model.schema import Column, Element, Index, Part, State
-
-if TYPE_CHECKING:
-    from tests.model.faults import Fault
 
 NODES, KEYS, VALUES = st.sampled_from([0, 1]), st.sampled_from([1, 11, 21]), st.sampled_from([0, 1, None])
 PLAIN: tuple[Element, ...] = (
@@ -147,6 +145,11 @@ class Machine(RuleBasedStateMachine):
         type(self).steps += 1
         for anomaly in anomalies(self.cluster):
             raise AnomalyError(self.cluster, anomaly)
+
+    @invariant()
+    def two_versions_are_in_use_at_most(self) -> None:
+        if not self.faults & {Fault.WAIT, Fault.LEASE}:
+            assert self.cluster.versions_apart() <= 1
 
     def teardown(self) -> None:
         if hasattr(self, "cluster"):

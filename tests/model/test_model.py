@@ -50,6 +50,7 @@ def test_no_state_that_a_small_cluster_reaches_is_wrong(kind):
     """All orders of the steps of two nodes and the owner, while one DDL is done or taken back."""
     states = 0
     for cluster in reachable(all_rules(kind, (*BACKFILL, *AFTERWARDS, ("cancel", ())))):
+        assert cluster.versions_apart() <= 1
         assert not list(anomalies(cluster)), cluster.history.table("this state is wrong")
         states += 1
     assert states > 30
@@ -61,4 +62,5 @@ def test_no_state_that_a_small_cluster_reaches_is_wrong(kind):
 @pytest.mark.parametrize("kind", Kind)
 def test_no_state_is_wrong_with_time_open_transactions_and_crashes(kind, locks_metadata, more):
     for cluster in reachable(all_rules(kind, (*more, *AFTERWARDS), locks_metadata)):
+        assert cluster.versions_apart() <= 1
         assert not list(anomalies(cluster)), cluster.history.table("this state is wrong")
