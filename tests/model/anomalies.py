@@ -58,7 +58,8 @@ def _unknown_entries(schema: Schema, store: Store) -> Iterator[str]:
     for entry in store.entries:
         index = schema.elements.get(entry.index)
         if index is None:
-            if entry.index not in store.dropped:
+            # What lies in a range that the version does not know is out of its reach.
+            if entry.index not in store.dropped and entry.part in schema.elements:
                 yield f"no index has the entry {entry_text(entry)}"
         elif index.is_global and entry.part not in schema.elements:
             yield f"the entry {entry_text(entry, index)} points to a partition that is not known"
@@ -78,7 +79,7 @@ def _orphan_entries(schema: Schema, store: Store) -> Iterator[str]:
 def _unknown_values(schema: Schema, store: Store) -> Iterator[str]:
     known = schema.elements.keys() | store.dropped
     for row, values in store.rows.items():
-        if not values.keys() <= known:
+        if row.part in schema.elements and not values.keys() <= known:
             yield f"row {row.key} has a value of a column that is not known"
 
 

@@ -311,7 +311,7 @@ class Cluster:
 
     def _next_row(self) -> RowKey | None:
         if self._units is None:
-            self._units = sorted(self.store.rows)
+            self._units = sorted(row for row in self.store.rows if row.part in self.newest.elements)
         self._units = [row for row in self._units if row in self.store.rows]
         return self._units[0] if self._units else None
 

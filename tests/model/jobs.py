@@ -179,7 +179,8 @@ class Planner:
         """A hidden column with hidden indexes becomes public; with the same version the old ones begin to go."""
         old = _chosen(schema.public_columns, choice)
         number = self.new_id()
-        new = replace(old, id=number, name=f"{old.name}'", is_text=not old.is_text)
+        # Without a default: rows that have only that of the old column are filled, too.
+        new = replace(old, id=number, name=f"{old.name}'", is_text=not old.is_text, default=None)
         gone: list[Element] = [old, *_indexes_of(schema, old)]
         added: list[Element] = [new]
         added += [

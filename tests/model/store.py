@@ -98,7 +98,8 @@ def stored(schema: Schema, column: Column, row: Row) -> int | str | None:
     if column.default is not None:
         return column.cast(column.default)
     public = schema.readable.get(column.lineage)
-    return column.cast(row[public.id]) if public and public.id in row else None
+    value = row.get(public.id, public.default) if public else None
+    return None if value is None else column.cast(value)
 
 
 def entry_of(schema: Schema, index: Index, row_key: RowKey, row: Row) -> Entry | None:
