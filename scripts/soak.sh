@@ -2,8 +2,8 @@
 # What takes long or draws by lot: JSON that a server makes, kills of landings and of works on mirrors, random lives of
 # mirrored tables, a group of three servers, hops between servers, ten servers that are killed and whose clocks are set,
 # an Airflow whose parts are killed, caches among foreign traffic and before a replica that lags, storms at whose end
-# everything equals everything, queries, histories and undo of random changes, a dump under load, new examples of all
-# properties, random DDL on a real server and what it makes of rows.
+# everything equals everything, queries, histories and undo of random changes, a dump under load, the model of schema
+# states, new examples of all properties, random DDL on a real server and what it makes of rows.
 #
 # usage: soak.sh MINUTES
 set -euo pipefail
@@ -33,6 +33,7 @@ STRATA_SEEDS=3 STRATA_PAST_SPARK=1000 "$python" -m pytest -q tests/past/test_eng
 STRATA_LOAD=20 "$python" -m pytest -q tests/mirrors/test_dump_load.py
 STRATA_DUMPS_BESIDE_RENAMES=60 STRATA_DUMPS_UNNUMBERED=20 STRATA_ODD_TABLES=5 "$python" -m pytest -q \
     tests/mirrors/test_dump_beside_renames.py tests/mirrors/test_dump_unnumbered.py tests/quality/test_odd_tables.py
+STRATA_MODEL_STEPS=100000 "$python" -m pytest -q tests/model
 "$python" -m tests.properties --minutes "$(awk "BEGIN { print $1 / 3 }")"
 "$python" -m tests.tables.test_effects_on_server --minutes "$(awk "BEGIN { print $1 / 3 }")"
 "$python" -m tests.schema.soak --minutes "$(awk "BEGIN { print $1 / 3 }")"
