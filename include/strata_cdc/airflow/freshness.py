@@ -7,10 +7,9 @@ import logging
 import os
 from datetime import timedelta
 
-from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert
 
-from strata_cdc.airflow.older import IS_OLDER
+from strata_cdc.airflow.older import IS_OLDER, AsyncCallback
 from strata_cdc.airflow.plugins.deadline import SpanStart, tell_stale
 from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
 from strata_cdc.errors import StrataError

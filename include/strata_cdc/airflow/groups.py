@@ -9,10 +9,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import AssetAlias, get_current_context, task
-from airflow.sdk.exceptions import AirflowSkipException
 
 from strata_cdc.airflow.assets import cut_asset
-from strata_cdc.airflow.older import gauge
+from strata_cdc.airflow.older import AirflowSkipException, gauge, newest_events
 from strata_cdc.airflow.steps import task_settings
 from strata_cdc.airflow.task_logs import say, saying
 from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
@@ -114,9 +113,7 @@ def publish_groups(mirrors: Any, sources: Sequence[str] = ()) -> None:
 
 def _newest_announced(asset: Asset) -> str | None:
     """The token of the newest cut that was reported."""
-    from airflow.sdk.execution_time.context import InletEventsAccessor
-
-    events = InletEventsAccessor(asset_name=asset.name, asset_uri=asset.uri).ascending(ascending=False).limit(1)
+    events = newest_events(asset, 1)
     return next((str(event.extra["token"]) for event in events if event.extra and "token" in event.extra), None)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowException
-
-from strata_cdc.airflow.older import RetryDecision, RetryPolicy
+from strata_cdc.airflow.older import AirflowException, RetryDecision, RetryPolicy
 from strata_cdc.errors import Transient
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from strata_cdc.airflow.docs_link import ChangesLink, DataDocsLink, SparkLink, VerdictLink, data_docs_address
+from strata_cdc.airflow.older import AirflowException, AirflowSkipException
 from strata_cdc.airflow.task_logs import say, saying
 from strata_cdc.airflow.xcom import PlannedRun, read_planned
 from strata_cdc.config.engines import Engine
