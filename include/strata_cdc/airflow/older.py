@@ -1,7 +1,8 @@
 """What Airflow 3.1 and 3.2 lack, in one place: names that lay elsewhere there, and what stands for what was not there.
 
-In both, a task is tried again after any error, each trigger of a watched source has its own connection, and no deadline
-counts how old the readers' data is. In 3.1, a task cannot ask for the newest events of an asset without the others."""
+In both, tasks themselves decide whether they are tried again, each trigger of a watched source has its own connection,
+and no deadline counts how old the readers' data is. In 3.1, a task cannot ask for the newest events of an asset without
+the others."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
     from airflow.sdk.exceptions import (
         AirflowException,
+        AirflowFailException,
         AirflowNotFoundException,
         AirflowSkipException,
         ParamValidationError,
@@ -49,6 +51,7 @@ else:
     BaseDeadlineReference = _if_there("BaseDeadlineReference", "airflow.sdk.definitions.deadline")
     # Since 3.2, and where they lay before.
     AirflowException = _first("AirflowException", "airflow.sdk.exceptions", "airflow.exceptions")
+    AirflowFailException = _first("AirflowFailException", "airflow.sdk.exceptions", "airflow.exceptions")
     AirflowNotFoundException = _first("AirflowNotFoundException", "airflow.sdk.exceptions", "airflow.exceptions")
     AirflowSkipException = _first("AirflowSkipException", "airflow.sdk.exceptions", "airflow.exceptions")
     ParamValidationError = _first("ParamValidationError", "airflow.sdk.exceptions", "airflow.exceptions")
@@ -62,6 +65,7 @@ IS_OLDER: Final = RetryPolicy is object
 __all__ = [
     "IS_OLDER",
     "AirflowException",
+    "AirflowFailException",
     "AirflowNotFoundException",
     "AirflowSkipException",
     "AsyncCallback",

@@ -20,7 +20,7 @@ from strata_cdc.airflow.forms import check_form, describe_request, request_of
 from strata_cdc.airflow.lineage import tell_mirrors, tell_published, tell_versions
 from strata_cdc.airflow.metrics import send_metrics
 from strata_cdc.airflow.older import IS_OLDER, AirflowNotFoundException, AirflowSkipException, newest_events
-from strata_cdc.airflow.retries import RetryTransient
+from strata_cdc.airflow.retries import RetryTransient, deciding
 from strata_cdc.airflow.spark_step import CheckStep, DecodeStep, SparkStep
 from strata_cdc.airflow.task_logs import say, saying, show_failure
 from strata_cdc.airflow.xcom import PlannedRun, Xcom, brief, read_planned
@@ -77,12 +77,13 @@ def _step(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         make = task(map_index_template=BY_SOURCE, show_return_value_in_logs=False, doc_md=function.__doc__, **options)
-        return make(function)
+        return make(deciding(function))
 
     return decorate
 
 
 @task(show_return_value_in_logs=False)
+@deciding
 def list_sources(only: list[str]) -> list[str]:
     """The sources of this run: the source that the form names, else all of the DAG. It is the first step, and refuses
     a form with fields that would be ignored. In a dry run it logs what would be done for each source, and returns none
