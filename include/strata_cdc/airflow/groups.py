@@ -15,7 +15,7 @@ from strata_cdc.airflow.older import AirflowSkipException, gauge, newest_events
 from strata_cdc.airflow.retries import deciding
 from strata_cdc.airflow.steps import task_settings
 from strata_cdc.airflow.task_logs import say, saying
-from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
+from strata_cdc.config.settings import are_given, load_settings
 from strata_cdc.errors import StrataError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def known_groups(sources: Sequence[str] = ()) -> dict[str, list[str]]:
     Args:
         sources: Only groups that have no other sources; empty: all groups.
     """
-    if not os.environ.get(SETTINGS_VARIABLE):
+    if not are_given(os.environ):
         return {}
     try:
         groups = load_settings(os.environ).groups
