@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What takes long or draws by lot: JSON that a server makes, kills of landings and of works on mirrors, random lives of
 # mirrored tables, a group of three servers, hops between servers, ten servers that are killed and whose clocks are set,
-# an Airflow whose parts are killed, the wheel in older Airflows, caches among foreign traffic and before a replica that lags, storms at whose end
-# everything equals everything, queries, histories and undo of random changes, a dump under load, new examples of all
-# properties, random DDL on a real server and what it makes of rows.
+# an Airflow whose parts are killed, the wheel in older Airflows, caches among foreign traffic and before a replica that
+# lags, storms at whose end everything equals everything, queries, histories and undo of random changes, a dump under
+# load, new examples of all properties, random DDL on a real server and what it makes of rows.
 #
 # usage: soak.sh MINUTES
 set -euo pipefail

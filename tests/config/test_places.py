@@ -78,8 +78,8 @@ def test_where_a_relative_path_begins_is_not_guessed(text, url, path):
 
 
 def test_a_mistake_in_a_text_names_the_variable():
-    with pytest.raises(SettingsError, match="mirors") as caught:
-        of_text(WITHOUT_FILE + "mirors = []\n")
+    with pytest.raises(SettingsError, match="colour") as caught:
+        of_text(WITHOUT_FILE + "colour = 1\n")
     assert caught.value.file == "STRATA_SETTINGS_TEXT"
 
 
