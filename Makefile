@@ -58,7 +58,7 @@ test: ## Every test, those on a real MySQL, Spark and Airflow included, in three
 bench: setup ## Rows per second beside mysqlbinlog, on the demo's kind of data
 	@$(PYTHON) -m bench
 
-soak: ## Fifty kills of a landing, with and without GTIDs, and of each work on mirrors; a group of three servers; an Airflow that is killed in parts; then new examples of all properties, and random DDL on a real server, for MINUTES (10)
+soak: ## Fifty kills of a landing, with and without GTIDs, and of each work on mirrors; a group of three servers; an Airflow that is killed in parts; the wheel in older Airflows; then new examples of all properties, and random DDL on a real server, for MINUTES (10)
 	@scripts/setup.sh tests
 	@scripts/soak.sh $${MINUTES:-10}
 

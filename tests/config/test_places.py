@@ -43,6 +43,53 @@ def test_all_paths_are_beside_the_settings(tmp_path, monkeypatch):
     assert audit.store_url.endswith("%2Ftls%2Fca.pem&compression=zstd")
 
 
+WITHOUT_FILE = """
+lake = "s3://bucket/lake"
+[sources.shop]
+connection = "shop"
+checks = "/etc/checks"
+store = "sqlite:////data/strata.db"
+"""
+
+
+def of_text(text, shop="mysql://u@h/"):
+    return load_settings({"STRATA_SETTINGS_TEXT": text}, {"shop": shop}.get).source("shop")
+
+
+def test_settings_in_no_file_have_whole_paths():
+    shop = of_text(WITHOUT_FILE, "mysql://u@h/?ssl_ca=/etc/ca.pem")
+    assert (shop.lake, shop.settings.checks) == ("s3://bucket/lake", "/etc/checks")
+    assert (shop.store_url, shop.address.tls_ca) == ("sqlite:////data/strata.db", "/etc/ca.pem")
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "path"),
+    [
+        (WITHOUT_FILE.replace("s3://bucket/lake", "lake"), "mysql://u@h/", "lake"),
+        (WITHOUT_FILE.replace("/etc/checks", "checks"), "mysql://u@h/", "checks"),
+        (WITHOUT_FILE.replace("////data/strata.db", "///strata.db"), "mysql://u@h/", "strata.db"),
+        (WITHOUT_FILE, "mysql://u@h/?ssl_ca=ca.pem", "ca.pem"),
+    ],
+    ids=["lake", "checks", "store", "certificate"],
+)
+def test_where_a_relative_path_begins_is_not_guessed(text, url, path):
+    with pytest.raises(SettingsError, match=f"'{path}' is relative, and these settings are in no file"):
+        of_text(text, url)
+
+
+def test_a_mistake_in_a_text_names_the_variable():
+    with pytest.raises(SettingsError, match="colour") as caught:
+        of_text(WITHOUT_FILE + "colour = 1\n")
+    assert caught.value.file == "STRATA_SETTINGS_TEXT"
+
+
+def test_a_file_and_a_text_are_not_taken_together(tmp_path):
+    path = tmp_path / "strata.toml"
+    path.write_text(SETTINGS)
+    with pytest.raises(SettingsError, match="STRATA_SETTINGS and STRATA_SETTINGS_TEXT are both set"):
+        load_settings({"STRATA_SETTINGS": str(path), "STRATA_SETTINGS_TEXT": WITHOUT_FILE})
+
+
 @pytest.mark.parametrize(
     ("url", "placed"),
     [

@@ -14,7 +14,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import CronDataIntervalTimetable
 from airflow.sdk.definitions.retry_policy import RetryAction
-from airflow.sdk.exceptions import AirflowException, ParamValidationError
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ from strata_cdc import errors
 from strata_cdc.airflow.assets import mirror_asset, table_asset
 from strata_cdc.airflow.forms import check_form, describe_request, run_form, source_field
 from strata_cdc.airflow.plugins.form_words import FormWordsPlugin
-from strata_cdc.airflow.retries import SPARK_REFUSED, RetryTransient
+from strata_cdc.airflow.retries import SPARK_REFUSED, RetryTransient, failing_at_once
 from strata_cdc.airflow.steps import BY_SOURCE
 from strata_cdc.runs.form_fields import CHECKS
 from strata_cdc.spark_jobs import decode_slices
@@ -262,17 +262,29 @@ PASSING = [
     errors.LakeUnavailableError("no"),
     ConnectionResetError(),
     OSError(),
+    AirflowSkipException(),
 ]
+
+
+def raising(error):
+    """The work of a task that fails."""
+    raise error
 
 
 @pytest.mark.parametrize("error", LASTING, ids=lambda error: type(error).__name__)
 def test_what_stays_wrong_fails_at_once(error):
     assert RetryTransient().evaluate(error, 1, 3).action is RetryAction.FAIL
+    with pytest.raises(AirflowFailException) as caught:
+        failing_at_once(raising)(error)
+    assert caught.value.__cause__ is error
 
 
 @pytest.mark.parametrize("error", PASSING, ids=lambda error: type(error).__name__)
 def test_what_may_pass_is_tried_again(error):
     assert RetryTransient().evaluate(error, 1, 3).action is RetryAction.DEFAULT
+    with pytest.raises(type(error)) as caught:
+        failing_at_once(raising)(error)
+    assert caught.value is error
 
 
 @pytest.mark.parametrize(

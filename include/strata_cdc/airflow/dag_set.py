@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
 
+from strata_cdc.airflow.older import CronDataIntervalTimetable
 from strata_cdc.airflow.steps import RETRIES
 from strata_cdc.errors import Usage
 from strata_cdc.fields import nearest

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from airflow.sdk.bases.operatorlink import BaseOperatorLink
-from airflow.sdk.configuration import conf
 
+from strata_cdc.airflow.older import conf
 from strata_cdc.runs.run_name import RunName
 
 if TYPE_CHECKING:

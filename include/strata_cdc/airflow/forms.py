@@ -10,7 +10,7 @@ from airflow.sdk import Param
 
 from strata_cdc.clock import from_micros
 from strata_cdc.config.engines import ENGINES
-from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
+from strata_cdc.config.settings import are_given, load_settings
 from strata_cdc.errors import StrataError, Usage
 from strata_cdc.fields import nearest
 from strata_cdc.runs.form_fields import CHECKS, COUNT, GTID_SET, SWITCH, TABLES, TIME, micros_of
@@ -137,7 +137,7 @@ def request_of(params: Mapping[str, Any], now: int) -> dict[str, Any]:
 
 def _sources() -> list[str]:
     """Names of the settings' sources; none if the settings cannot be read here: the first step reports why."""
-    if SETTINGS_VARIABLE not in os.environ:
+    if not are_given(os.environ):
         return []
     try:
         return sorted(load_settings(os.environ).sources)

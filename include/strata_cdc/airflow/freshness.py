@@ -7,12 +7,11 @@ import logging
 import os
 from datetime import timedelta
 
-from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert
 
-from strata_cdc.airflow.older import IS_OLDER
+from strata_cdc.airflow.older import IS_OLDER, AsyncCallback
 from strata_cdc.airflow.plugins.deadline import SpanStart, tell_stale
-from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
+from strata_cdc.config.settings import are_given, load_settings
 from strata_cdc.errors import StrataError
 
 _LOG = logging.getLogger(__name__)
@@ -21,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 def freshness() -> DeadlineAlert | None:
     """The alert of `fresh_within_minutes`; None if the settings have none, or cannot be read here: the first step of
     a run reports why."""
-    if SETTINGS_VARIABLE not in os.environ:
+    if not are_given(os.environ):
         return None
     try:
         minutes = load_settings(os.environ).fresh_within_minutes

@@ -9,13 +9,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import AssetAlias, get_current_context, task
-from airflow.sdk.exceptions import AirflowSkipException
 
 from strata_cdc.airflow.assets import cut_asset
-from strata_cdc.airflow.older import gauge
+from strata_cdc.airflow.older import AirflowSkipException, gauge, newest_events
+from strata_cdc.airflow.retries import deciding
 from strata_cdc.airflow.steps import task_settings
 from strata_cdc.airflow.task_logs import say, saying
-from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
+from strata_cdc.config.settings import are_given, load_settings
 from strata_cdc.errors import StrataError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def known_groups(sources: Sequence[str] = ()) -> dict[str, list[str]]:
     Args:
         sources: Only groups that have no other sources; empty: all groups.
     """
-    if not os.environ.get(SETTINGS_VARIABLE):
+    if not are_given(os.environ):
         return {}
     try:
         groups = load_settings(os.environ).groups
@@ -52,6 +52,7 @@ def known_groups(sources: Sequence[str] = ()) -> dict[str, list[str]]:
     map_index_template="{{ task.op_kwargs['group'] }}",
     show_return_value_in_logs=False,
 )
+@deciding
 def publish_group(group: str) -> Xcom:
     """Publishes a cut that all sources of a group have passed: positions at which their tables are read together. It
     runs whether the runs of the sources succeeded or not; if a source has made no progress, the log names it."""
@@ -77,6 +78,7 @@ def publish_group(group: str) -> Xcom:
 
 # Not if a group failed: Airflow judges a run by its last tasks, and would not see a failure before them.
 @task(trigger_rule="none_failed", map_index_template="{{ task.op_kwargs['group'] }} / {{ task.op_kwargs['source'] }}")
+@deciding
 def source_at_cut(group: str, source: str, groups: Iterable[Xcom]) -> None:
     """Reports the position of a source at its group's newest cut, and which of its tables are not complete there."""
     with saying(f"report the position of {source} at the cut of {group}") as tell:
@@ -114,9 +116,7 @@ def publish_groups(mirrors: Any, sources: Sequence[str] = ()) -> None:
 
 def _newest_announced(asset: Asset) -> str | None:
     """The token of the newest cut that was reported."""
-    from airflow.sdk.execution_time.context import InletEventsAccessor
-
-    events = InletEventsAccessor(asset_name=asset.name, asset_uri=asset.uri).ascending(ascending=False).limit(1)
+    events = newest_events(asset, 1)
     return next((str(event.extra["token"]) for event in events if event.extra and "token" in event.extra), None)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 
+from strata_cdc.airflow.retries import deciding
 from strata_cdc.airflow.steps import task_settings
 from strata_cdc.airflow.task_logs import say
 from strata_cdc.clock import now_micros
@@ -40,6 +41,7 @@ class ReadAgain(TriggerDagRunOperator):
         )
         self.source = source
 
+    @deciding
     def execute(self, context: Context) -> None:
         """Triggers the run. Its id is made from the waiting tables and their numbers of tries: another try is another
         run."""

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from strata_cdc.airflow.docs_link import ChangesLink, DataDocsLink, SparkLink, VerdictLink, data_docs_address
+from strata_cdc.airflow.older import AirflowException, AirflowSkipException
+from strata_cdc.airflow.retries import deciding
 from strata_cdc.airflow.task_logs import say, saying
 from strata_cdc.airflow.xcom import PlannedRun, read_planned
 from strata_cdc.config.engines import Engine
@@ -143,6 +144,7 @@ class SparkStep(SparkSubmitOperator):
     def result(self, report: str) -> str:
         """The result, in a line, from the job's report as JSON."""
 
+    @deciding
     def execute(self, context: Context) -> None:
         """Does the step, and logs the result."""
         planned = read_planned(self.planned)

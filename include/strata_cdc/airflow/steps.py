@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import Connection, get_current_context, task
-from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 from msgspec.structs import asdict
 
 from strata_cdc.airflow.assets import MIRRORS, PUBLISHED, VERSIONS, mirror_asset, schema_asset, table_asset
@@ -20,8 +19,8 @@ from strata_cdc.airflow.docs_link import data_docs_address
 from strata_cdc.airflow.forms import check_form, describe_request, request_of
 from strata_cdc.airflow.lineage import tell_mirrors, tell_published, tell_versions
 from strata_cdc.airflow.metrics import send_metrics
-from strata_cdc.airflow.older import IS_OLDER
-from strata_cdc.airflow.retries import RetryTransient
+from strata_cdc.airflow.older import IS_OLDER, AirflowNotFoundException, AirflowSkipException, newest_events
+from strata_cdc.airflow.retries import RetryTransient, deciding
 from strata_cdc.airflow.spark_step import CheckStep, DecodeStep, SparkStep
 from strata_cdc.airflow.task_logs import say, saying, show_failure
 from strata_cdc.airflow.xcom import PlannedRun, Xcom, brief, read_planned
@@ -78,12 +77,13 @@ def _step(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         make = task(map_index_template=BY_SOURCE, show_return_value_in_logs=False, doc_md=function.__doc__, **options)
-        return make(function)
+        return make(deciding(function))
 
     return decorate
 
 
 @task(show_return_value_in_logs=False)
+@deciding
 def list_sources(only: list[str]) -> list[str]:
     """The sources of this run: the source that the form names, else all of the DAG. It is the first step, and refuses
     a form with fields that would be ignored. In a dry run it logs what would be done for each source, and returns none
@@ -190,15 +190,11 @@ def track(source: str) -> Xcom:
 def _newest_announced(asset: Asset) -> int:
     """The newest version among the asset's events; 0 if there are none, or no longer.
 
-    A task's own accessor knows only what the DAG file names; sources are known when a run begins. The events of one
-    task may have any order, and a task has no more of them than are read here.
+    The events of one task may have any order, and a task has no more of them than are read here.
     """
-    from airflow.sdk.execution_time.context import InletEventsAccessor
-
     from strata_cdc.tracking.watch.notify_versions import MOST_VERSIONS
 
-    accessor = InletEventsAccessor(asset_name=asset.name, asset_uri=asset.uri)
-    events = accessor.ascending(ascending=False).limit(MOST_VERSIONS)
+    events = newest_events(asset, MOST_VERSIONS)
     reported = [event.extra["version"] for event in events if event.extra and "version" in event.extra]
     return max((int(str(version)) for version in reported), default=0)
 

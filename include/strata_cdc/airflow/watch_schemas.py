@@ -18,7 +18,7 @@ from airflow.sdk import AssetAny, AssetWatcher
 from strata_cdc.airflow.assets import ddl_asset
 from strata_cdc.airflow.plugins.replication_watcher import ReplicationWatcher
 from strata_cdc.airflow.steps import list_ddl
-from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
+from strata_cdc.config.settings import are_given, load_settings
 from strata_cdc.errors import StrataError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def watch_schemas(dag_set: DagSet) -> DAG:
 
 def _watched() -> list[str]:
     """None if the settings cannot be read here: the steps of the other DAGs report why, and their file is this one."""
-    if SETTINGS_VARIABLE not in os.environ:
+    if not are_given(os.environ):
         return []
     try:
         return load_settings(os.environ).watched()

@@ -24,6 +24,7 @@ _EXIT_CODES: Final = (
 )
 _VARIABLES: Final = (
     ("STRATA_SETTINGS", "The settings, a TOML file."),
+    ("STRATA_SETTINGS_TEXT", "The settings themselves, instead of a file."),
     ("AIRFLOW_CONN_ID", "The URL of the connection ID, as mysql://USER:PASSWORD@HOST:PORT/."),
     ("STRATA_PLAIN_START", "1: nothing that only makes commands start sooner is used."),
 )

@@ -61,9 +61,9 @@ def _micros(seconds: float) -> int:
 
 def _bound_of_settings() -> int | None:
     # Imported here: a token is compared where there are no settings, and sooner.
-    from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
+    from strata_cdc.config.settings import are_given, load_settings
 
-    return load_settings(os.environ).clock_bound if os.environ.get(SETTINGS_VARIABLE) else None
+    return load_settings(os.environ).clock_bound if are_given(os.environ) else None
 
 
 def merged(

@@ -12,7 +12,7 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from strata_cdc.cli.terminal import Terminal, say
-from strata_cdc.config.settings import SETTINGS_VARIABLE, load_settings
+from strata_cdc.config.settings import SETTINGS_VARIABLE, are_given, load_settings
 from strata_cdc.counted import counted
 from strata_cdc.errors import SchemaGapError, Usage
 from strata_cdc.schema.tracker.notices import MOST_OF_A_KIND, NoticeKind, worst_first
@@ -91,7 +91,7 @@ def source_name(given: str | None) -> str:
     """
     if given is not None:
         return given
-    if SETTINGS_VARIABLE not in os.environ:
+    if not are_given(os.environ):
         raise Usage("no source is named", remedy=f"Give --source NAME, or let {SETTINGS_VARIABLE} name the settings.")
     return load_settings(os.environ).source_name(None)
 
@@ -104,7 +104,7 @@ def store_url(given: str | None, source: str | None) -> str:
     """
     if given is not None:
         return given
-    if SETTINGS_VARIABLE not in os.environ:
+    if not are_given(os.environ):
         raise Usage("there is no store", remedy=f"Give --store URL, or let {SETTINGS_VARIABLE} name the settings.")
     return load_settings(os.environ).source(source).store_url
 

@@ -1,25 +1,39 @@
 """Paths of the settings made absolute: a relative path is beside the settings file, wherever the process was started.
+Settings that are in no file (`folder` is None) must have none.
 Not here: the settings (`settings.py`), whether the paths exist (`ops/doctor/`)."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from strata_cdc.errors import SettingsError
 
+if TYPE_CHECKING:
     from strata_cdc.binlog.protocol.connection import ServerAddress
 
 _UNUSABLE = re.compile(r"[\\\[\]{}*?]|%[0-9A-Fa-f]{2}")
 _FILES_OF_TLS = ("ssl_ca", "ssl_cert", "ssl_key")
 
 
-def place_beside(folder: Path, place: str) -> str:
-    """The absolute path of a folder or file; a URL stays as it is."""
-    return place if "://" in place else str((folder / place).resolve())
+def place_beside(folder: Path | None, place: str) -> str:
+    """The absolute path of a folder or file; a URL stays as it is.
+
+    Raises:
+        SettingsError: It is relative, and the settings are in no file.
+    """
+    if "://" in place:
+        return place
+    path = Path(place) if folder is None else folder / place
+    if folder is None and not path.is_absolute():
+        raise SettingsError(
+            f"the path {place!r} is relative, and these settings are in no file",
+            remedy="Write a URL, or a path that begins with /.",
+        )
+    return str(path.resolve())
 
 
 def is_usable_lake(lake: str) -> bool:
@@ -30,7 +44,7 @@ def is_usable_lake(lake: str) -> bool:
     return "://" in lake or not _UNUSABLE.search(lake)
 
 
-def store_beside(folder: Path, url: str) -> str:
+def store_beside(folder: Path | None, url: str) -> str:
     """The URL of a store: with absolute paths of the SQLite file, or of a server's TLS files.
 
     SQLAlchemy writes a relative path after three slashes, an absolute path after four.
@@ -49,7 +63,7 @@ def store_beside(folder: Path, url: str) -> str:
     return urlunsplit(urlsplit(url)._replace(query=urlencode(placed)))
 
 
-def address_beside(folder: Path, address: ServerAddress) -> ServerAddress:
+def address_beside(folder: Path | None, address: ServerAddress) -> ServerAddress:
     """An address with absolute paths of the TLS files."""
     ca, cert, key = (
         place_beside(folder, path) if path else None for path in (address.tls_ca, address.tls_cert, address.tls_key)

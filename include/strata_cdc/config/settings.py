@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
 SETTINGS_VARIABLE = "STRATA_SETTINGS"
+TEXT_VARIABLE = "STRATA_SETTINGS_TEXT"
+"""Holds the settings themselves, where the processes have no file in common."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 STORE_DATABASE = "strata"
 """The database of the version table on a source's primary."""
@@ -249,8 +251,9 @@ class Settings:
     """Folder or URL below which everything lands and is published."""
     sources: Mapping[str, SourceSettings]
     find_connection: Callable[[str], str | None] = field(repr=False)
-    folder: Path = field(default_factory=Path)
-    """Folder of the settings file: relative paths in the file or in a connection begin there."""
+    folder: Path | None = None
+    """Folder of the settings file: relative paths in the file or in a connection begin there. None: there is no
+    file."""
     groups: Mapping[str, GroupSettings] = field(default_factory=dict)
     fresh_within_minutes: int | None = None
     """How old the readers' data may get before Airflow alerts; None: no alert."""
@@ -360,23 +363,40 @@ def connection_variable(connection: str) -> str:
 
 
 def load_settings(environ: Mapping[str, str], find_connection: Callable[[str], str | None] | None = None) -> Settings:
-    """Reads the file that `STRATA_SETTINGS` names.
+    """Reads the file that `STRATA_SETTINGS` names, or the text that `STRATA_SETTINGS_TEXT` holds.
 
     Args:
         environ: The environment.
         find_connection: From the id of a connection to its URL (or Airflow's JSON form); by default from `environ`.
 
     Raises:
-        SettingsError: The file is missing or has mistakes; all of them are in the message.
+        SettingsError: There are no settings, two of them, or they have mistakes; all of these are in the message.
     """
-    path = environ.get(SETTINGS_VARIABLE)
+    path, text = environ.get(SETTINGS_VARIABLE), environ.get(TEXT_VARIABLE)
+    if path and text:
+        raise SettingsError(
+            f"{SETTINGS_VARIABLE} and {TEXT_VARIABLE} are both set",
+            remedy="Unset one of them: the file and the text may differ.",
+        )
+    find = find_connection or (lambda name: environ.get(connection_variable(name)))
+    if text:
+        return parse_settings(text, None, find)
     if not path:
         raise SettingsError(
             f"{SETTINGS_VARIABLE} is not set",
-            remedy="Let it name a TOML file; docs/settings.md shows one.",
+            remedy=f"Let it name a TOML file, or {TEXT_VARIABLE} hold its text; docs/settings.md shows one.",
         )
+    return parse_settings(_read_text(path), path, find)
+
+
+def are_given(environ: Mapping[str, str]) -> bool:
+    """Whether an environment has settings, or names them."""
+    return bool(environ.get(SETTINGS_VARIABLE) or environ.get(TEXT_VARIABLE))
+
+
+def _read_text(path: str) -> str:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise SettingsError(
             f"the settings cannot be read: {error.strerror}",
@@ -385,31 +405,32 @@ def load_settings(environ: Mapping[str, str], find_connection: Callable[[str], s
         ) from None
     except UnicodeDecodeError as error:
         raise SettingsError(f"the settings are no TOML: {error}", file=path) from None
-    return parse_settings(text, path, find_connection or (lambda name: environ.get(connection_variable(name))))
 
 
-def parse_settings(text: str, path: str, find_connection: Callable[[str], str | None]) -> Settings:
+def parse_settings(text: str, path: str | None, find_connection: Callable[[str], str | None]) -> Settings:
     """The settings in a text.
 
     Args:
         text: TOML.
-        path: Of its file, which need not be there: relative paths begin in its folder.
+        path: Of its file, which need not be there: relative paths begin in its folder. None: the text is in no file,
+            and no path may be relative.
         find_connection: As of `load_settings`.
 
     Raises:
         SettingsError: It has mistakes; all of them are in the message.
     """
+    file = path or TEXT_VARIABLE
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"the settings are no TOML: {error}", file=path) from None
+        raise SettingsError(f"the settings are no TOML: {error}", file=file) from None
     mistakes = Mistakes("the settings have", lambda: key_lines(text))
-    folder = Path(path).parent
+    folder = None if path is None else Path(path).parent
     top = _take_top(raw, folder, mistakes)
     sources = _take_sources(top, folder, mistakes)
     groups = take_groups(top.get("groups", {}), top.get("sources", {}), mistakes)
     if mistakes:
-        raise SettingsError(str(mistakes), file=path, remedy="docs/settings.md names every setting.")
+        raise SettingsError(str(mistakes), file=file, remedy="docs/settings.md names every setting.")
     return Settings(
         lake=place_beside(folder, top["lake"]),
         sources=sources,
@@ -422,7 +443,7 @@ def parse_settings(text: str, path: str, find_connection: Callable[[str], str | 
     )
 
 
-def _take_top(raw: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict[str, Any]:
+def _take_top(raw: dict[str, Any], folder: Path | None, mistakes: Mistakes) -> dict[str, Any]:
     top = read_fields(FileSettings, {"sources": {}, **raw}, (), mistakes, noun="setting")
     lake = top.get("lake", "")
     if "?" in lake or "@" in lake.partition("://")[2]:
@@ -444,7 +465,7 @@ def _take_top(raw: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict[str
     return top
 
 
-def _take_sources(top: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict[str, SourceSettings]:
+def _take_sources(top: dict[str, Any], folder: Path | None, mistakes: Mistakes) -> dict[str, SourceSettings]:
     settings: dict[str, SourceSettings] = {}
     for name, given in top.get("sources", {}).items():
         path = ("sources", name)
@@ -467,7 +488,7 @@ def _take_sources(top: dict[str, Any], folder: Path, mistakes: Mistakes) -> dict
     return settings
 
 
-def _beside(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+def _beside(folder: Path | None, given: dict[str, Any]) -> dict[str, Any]:
     """The settings of a source with absolute paths."""
     placed = {"checks": place_beside, "store": store_beside}
     return {key: placed[key](folder, value) if key in placed else value for key, value in given.items()}

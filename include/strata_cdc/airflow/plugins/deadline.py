@@ -7,8 +7,8 @@ import logging
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
-from airflow.sdk.definitions.deadline import BaseDeadlineReference
 
+from strata_cdc.airflow.older import BaseDeadlineReference
 from strata_cdc.counted import counted
 
 if TYPE_CHECKING:

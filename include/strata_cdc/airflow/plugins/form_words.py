@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.plugins_manager import AirflowPlugin
-from airflow.sdk.exceptions import ParamValidationError
 
+from strata_cdc.airflow.older import ParamValidationError
 from strata_cdc.errors import Usage
 from strata_cdc.runs.form_fields import CHECKS
 

@@ -12,10 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from strata_cdc.airflow.older import SharedStreamProducer
+from strata_cdc.airflow.older import AirflowNotFoundException, SharedStreamProducer, connection_uri
 from strata_cdc.airflow.plugins.stored_events import stored_payloads
 from strata_cdc.config.settings import load_settings
 from strata_cdc.errors import StrataError, Transient
@@ -169,4 +168,4 @@ async def _connection_url(name: str) -> str | None:
         connection = await Connection.async_get(name)
     except AirflowNotFoundException:
         return None
-    return str(await connection.aget_uri())
+    return await connection_uri(connection)

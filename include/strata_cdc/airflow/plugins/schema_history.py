@@ -73,7 +73,8 @@ def _read_numbers(source: str) -> Mapping[str, float | None]:
 def _find_connection(name: str) -> str | None:
     """The URL of a connection, from whichever backend Airflow uses; the web server cannot read it as a task does."""
     from airflow.models.connection import Connection
-    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    from strata_cdc.airflow.older import AirflowNotFoundException
 
     try:
         return Connection.get_connection_from_secrets(name).get_uri()
