@@ -135,7 +135,7 @@ def _name(column: Column) -> str:
 
 
 def _query(change: SchemaChange, old: Schema) -> str:
-    """The statement, as far as it is about columns; of other DDL its kind."""
+    """The statement, as far as it is about columns or drops something; of other DDL its kind."""
     before = {column.lineage: column for column in old.public_columns}
     after = {column.lineage: column for column in change.schema.public_columns}
     clauses = [
@@ -149,6 +149,8 @@ def _query(change: SchemaChange, old: Schema) -> str:
         for lineage, column in after.items()
         if lineage in before and before[lineage].id != column.id
     ]
+    if change.kind is Kind.MULTI_SCHEMA:
+        clauses.append("DROP INDEX i1")
     if clauses:
         return f"ALTER TABLE t {', '.join(clauses)}"
     return "TRUNCATE TABLE t" if change.kind is Kind.TRUNCATE_TABLE else f"ALTER TABLE t {change.kind.value} x"

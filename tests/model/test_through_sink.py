@@ -11,9 +11,7 @@ from tests.model.jobs import Kind
 from tests.model.replay import stream_state
 from tests.model.shortest import all_rules, reachable
 from tests.model.sink import KEY, SinkDdl, SinkRow, applied, sink_changes, sink_columns, users_rows
-
-generator = pytest.importorskip("tests.ticdc.generator")
-reading = pytest.importorskip("tests.ticdc.reading")
+from tests.ticdc import generator, reading
 
 KINDS = (Kind.ADD_COLUMN, Kind.DROP_COLUMN, Kind.ADD_INDEX, Kind.DROP_INDEX, Kind.TRUNCATE_TABLE)
 """Those for which it is enough to know when a DDL was done, on a table without partitions."""
@@ -62,6 +60,7 @@ def test_the_folder_of_a_stream_gives_the_table_of_the_model(tmp_path, kind, for
         got = reading.read(folder)
         assert got.error is None
         assert not got.aside
+        assert not got.holes
         written = [change.commit_ts for change in changes if isinstance(change, SinkRow)]
         assert [ts - generator.START for ts, *_ in got.rows] == written
         values = {ts - generator.START: after for ts, _, _, _, after in got.rows}
@@ -70,3 +69,15 @@ def test_the_folder_of_a_stream_gives_the_table_of_the_model(tmp_path, kind, for
             for change in changes
         ]
         assert reduce(applied, read, {}) == users_rows(cluster)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", [Kind.MODIFY_COLUMN, Kind.MULTI_SCHEMA])
+def test_what_a_stream_lacks_is_told(tmp_path, kind, form):
+    """Users' values come before the DDL that makes their column known."""
+    done = [cluster for cluster in reachable(all_rules(kind), stream_state) if cluster.stream.ddl()]
+    done.sort(key=lambda cluster: len(cluster.stream.changes), reverse=True)
+    for number, cluster in enumerate(done[:STREAMS]):
+        folder = tmp_path / str(number)
+        write_folder(folder, FORMS[form], sink_columns(cluster.stream.first), list(sink_changes(cluster.stream)))
+        assert len(reading.read(folder).holes) == len(cluster.stream.ddl())

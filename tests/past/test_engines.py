@@ -97,7 +97,7 @@ def test_keys_of_a_collation_are_those_of_duckdb(collation: str) -> None:
     texts = [*known, "", *("".join(random.choices(known + "  ", k=5)) for _ in range(300))]
     names = [key.macro, key.pattern_macro, *([key.order_macro] if key.is_total else [])]
     keys = ", ".join(f"{name}(c0, 'n') AS c{at}" for at, name in enumerate(names, 1))
-    query = TranslatedQuery(f"SELECT c0, {keys} FROM t0", tuple(key.macros()), key.functions(), (), {})
+    query = TranslatedQuery(f"SELECT c0, {keys} FROM t0", tuple(key.macros()), key.functions(), (), {}, {})
     tables = {"t0": LoadedRows(pa.table({"c0": texts}))}
     mine, theirs = (sorted(engine(query, tables).to_pylist(), key=str) for engine in (run_in_spark, run_in_duckdb))
     assert mine == theirs

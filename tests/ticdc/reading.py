@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from strata_cdc.changes.jsonl import TableLines
-from strata_cdc.changes.port import ChangeBatch, QuarantinedRows, SchemaChange, Watermark
+from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows, SchemaChange, Watermark
 from strata_cdc.errors import StrataError
 from strata_cdc.position.commit_ts import CommitStep
 from strata_cdc.ticdc.csv_form import CsvSettings
@@ -30,6 +30,8 @@ class Read:
     """Commit timestamp, table, operation, and both images."""
     aside: list[tuple[int, str, str, Any, Any]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    holes: list[str] = field(default_factory=list)
+    """What may be missing."""
     ddl: list[SchemaChange] = field(default_factory=list)
     seqs: list[tuple[int, int]] = field(default_factory=list)
     """Ordinal and number of each row."""
@@ -67,6 +69,9 @@ def read(
 
 def take(got: Read, one: Any, by_seq: dict[int, CommitStep]) -> None:
     if isinstance(one, Watermark):
+        return
+    if isinstance(one, Hole):
+        got.holes.append(str(one.error))
         return
     assert isinstance(one, ChangeBatch | QuarantinedRows)
     batch = one.batch if isinstance(one, ChangeBatch) else one.rows

@@ -287,3 +287,35 @@ def test_texts_of_invalid_values_stay_with_their_columns(tmp_path: Path) -> None
     feed.checkpoint(START + 999)
     expected = {"id": 1, "d": "0000-00-00"}
     assert read(tmp_path).rows == [(LATE, "shop.t", "update", expected, expected)]
+
+
+N, WIDE = SinkColumn("n", "INT"), SinkColumn("n", "BIGINT")
+B = SinkColumn("b", "VARCHAR", precision="10")
+MULTIPLE, MODIFY, TRUNCATE_PARTITION, DROP_PARTITION = 61, 12, 23, 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "query", "lacking"),
+    [
+        (MODIFY, (ID, N), (ID, WIDE), "ALTER TABLE t MODIFY n BIGINT", None),
+        (MODIFY, (ID, WIDE), (ID, N), "ALTER TABLE t MODIFY n INT", "values of n"),
+        (MODIFY, (ID, WIDE), (ID, replace(N, name="e")), "ALTER TABLE t CHANGE n e INT", "values of e"),
+        (MODIFY, (ID, A), (ID, B), "ALTER TABLE t CHANGE a b VARCHAR(10)", None),
+        (MULTIPLE, (ID, A), (ID, A, N, B), "ALTER TABLE t ADD n INT, ADD b VARCHAR(10)", None),
+        (MULTIPLE, (ID, A), (ID, A, B), "ALTER TABLE t ADD b VARCHAR(10), drop index i", "values of b"),
+        (MULTIPLE, (ID, A), (ID, B), "ALTER TABLE t DROP a, ADD b VARCHAR(10)", "values of b"),
+        (MULTIPLE, (ID, A, WIDE), (ID, N), "ALTER TABLE t DROP a, MODIFY n INT", "values of n"),
+        (TRUNCATE_PARTITION, (ID, A), (ID, A), "ALTER TABLE t TRUNCATE PARTITION p", "rows of the new partitions"),
+        (DROP_PARTITION, (ID, A), (ID, A), "ALTER TABLE t DROP PARTITION p", None),
+    ],
+)
+def test_what_users_wrote_before_a_ddl_was_done_and_no_file_has(
+    tmp_path: Path,
+    kind: int,
+    before: tuple[SinkColumn, ...],
+    after: tuple[SinkColumn, ...],
+    query: str,
+    lacking: str | None,
+) -> None:
+    got = world(tmp_path, kind, before, after, query=query)
+    assert [hole.partition(" that were")[0].rpartition(": ")[2] for hole in got.holes] == ([lacking] if lacking else [])

@@ -27,8 +27,9 @@ class DdlKind(StrEnum):
     RENAME_TABLE = "rename table"
     EXCHANGE_PARTITION = "exchange partition"
     ADD_PARTITION = "add partition"
+    DROP_PARTITION = "drop partition"
     PARTITIONS = "partitions"
-    """Partitions are removed, emptied or cut in another way."""
+    """Partitions are emptied or cut in another way: new ones have the place of those before."""
     MULTIPLE = "multi-schema change"
     PROPERTIES = "properties"
     """What touches no row: comments, defaults, charsets of tables, placement, TTL, TiFlash."""
@@ -48,7 +49,8 @@ _NUMBERS: Final = {
     DdlKind.RENAME_TABLE: (14, 47),
     DdlKind.EXCHANGE_PARTITION: (42,),
     DdlKind.ADD_PARTITION: (19,),
-    DdlKind.PARTITIONS: (20, 23, 64, 71, 72),
+    DdlKind.DROP_PARTITION: (20,),
+    DdlKind.PARTITIONS: (23, 64, 71, 72),
     DdlKind.MULTIPLE: (61,),
     DdlKind.PROPERTIES: (13, 15, 16, 17, 22, 27, 29, 30, 31, 39, 40, 49, 50, 54, 56, 57, 58, 59, 65, 67, 74, 75),
 }

@@ -81,6 +81,7 @@ TREATMENTS: Final[dict[DdlKind, tuple[Treatment, Treatment]]] = {
     DdlKind.DROP_DATABASE: _SET_ASIDE,
     DdlKind.RENAME_TABLE: _SET_ASIDE,
     DdlKind.EXCHANGE_PARTITION: _SET_ASIDE,
+    DdlKind.DROP_PARTITION: _SET_ASIDE,
     DdlKind.PARTITIONS: _SET_ASIDE,
     DdlKind.MULTIPLE: _SET_ASIDE,
     DdlKind.UNKNOWN: _SET_ASIDE,
@@ -232,7 +233,7 @@ class _Step(Struct, frozen=True):
 
     def _check_type(self, before: Column, after: Column) -> None:
         is_same = before.column_type == after.column_type and (after.nullable or not before.nullable)
-        if not is_same and not (self.treatment is Treatment.CONVERT and _is_exact(before, after)):
+        if not is_same and not (self.treatment is Treatment.CONVERT and is_exact(before, after)):
             raise NotExactError(
                 f"the rows were written {self._when()}, and column {after.name} is {before.column_type} in them, "
                 f"not {after.column_type}: not every value is the same"
@@ -272,7 +273,7 @@ class _Step(Struct, frozen=True):
         return image(columns, rows_schema(self.target.definition).field(name).type, is_there)
 
 
-def _is_exact(before: Column, after: Column) -> bool:
+def is_exact(before: Column, after: Column) -> bool:
     """Whether every value of a column is a value of the changed column, and the same."""
     one, other = (parse_column_type(column.column_type) for column in (before, after))
     if before.nullable and not after.nullable:

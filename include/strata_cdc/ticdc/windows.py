@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from strata_cdc.arrow_columns import repeated_number
 from strata_cdc.changes.arrow import ROW_FIELDS, TIMESTAMP_UTC, change_schema
-from strata_cdc.changes.port import ChangeBatch, QuarantinedRows, SchemaChange, Watermark, placed
+from strata_cdc.changes.port import ChangeBatch, Hole, QuarantinedRows, SchemaChange, Watermark, placed
 from strata_cdc.errors import SchemaMismatchError
 from strata_cdc.position.commit_ts import LOGICAL_BITS, CommitStep
 from strata_cdc.ticdc.cursors import NEVER, FileCursor, SinkFile, first_ts
@@ -25,6 +25,7 @@ from strata_cdc.ticdc.once import each_once
 from strata_cdc.ticdc.paths import FileForm
 from strata_cdc.ticdc.quadrants import QuadrantCounts, Translation
 from strata_cdc.ticdc.rows import OPERATIONS
+from strata_cdc.ticdc.unlogged import unlogged_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +69,7 @@ class CommitWindow(Struct, frozen=True):
     """What there is, in order; each has an ordinal."""
     ddl: tuple[SchemaChange, ...]
     rows: tuple[Decoded, ...]
-    """The rows, table by table."""
+    """The rows, table by table, and what may be missing."""
 
     @property
     def next_seq(self) -> int:
@@ -113,6 +114,7 @@ class SinkWindows:
         self._begin, self._seq, self._known = begin, first_seq, known
         self._files = list(self._source_files())
         self._paths = [source.file.path for source in self._files]
+        self._unlogged = list(unlogged_values(history))
         self._open: list[FileCursor] = []
         self._done: set[str] = set()
         """Paths of the files that are not needed any more."""
@@ -204,7 +206,9 @@ class SinkWindows:
             for group, numbers in zip(ordered, _numbers(ordered), strict=True)
             for part in numbering.decoded(group, numbers, self._limits.batch_rows)
         )
-        window = CommitWindow(self._seq, tuple(steps), tuple(_schema_changes(ddl, seqs)), rows)
+        ends = {step.ts: seq for step, seq in seqs.items() if step.is_ddl}
+        holes = (Hole(error, ends[ts]) for ts, error in self._unlogged if ts in ends)
+        window = CommitWindow(self._seq, tuple(steps), tuple(_schema_changes(ddl, seqs)), (*rows, *holes))
         self._seq = window.next_seq
         return window
 
