@@ -65,7 +65,7 @@ soak: ## Fifty kills of a landing, with and without GTIDs, and of each work on m
 fuzz: setup ## Damaged binlogs against every reader of them, for MINUTES (10); what is found is kept in .strata/fuzz
 	@$(PYTHON) -m tests.changes.fuzz --minutes $${MINUTES:-10}
 
-site: setup ## The documentation as a site in .strata/site; a broken link fails it
+site: setup ## The documentation as a site in .strata/site, a folder for each version; a broken link fails it
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(PYTHON) -m mkdocs build --quiet --strict && echo "site: .strata/site/index.html"
 
 pictures: setup ## Pictures of the pages for docs/, from the test of the demo, which reports when they are out of date

@@ -6,6 +6,8 @@ location on the site. Source: MkDocs' user guide, "Hooks".
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -17,6 +19,7 @@ from typer.cli import get_docs_for_click
 from scripts.site.settings_reference import settings_reference
 from strata_cdc.cli.main import build_app
 from strata_cdc.errors import BadData, Permanent, StrataError, Transient, Usage
+from strata_cdc.extras import DISTRIBUTION
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -33,6 +36,12 @@ _LINK: Final = re.compile(r"(?<=\]\()(?!https?://|#|mailto:)([^)\s#]+)(#[^)\s]*)
 
 _WRITTEN: Final[dict[str, str]] = {}
 """The Markdown of each page of this build, by its path on the site."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Each version of Strata has a folder of its own; those of earlier builds stay."""
+    config.site_dir = str(Path(config.site_dir) / importlib.metadata.version(DISTRIBUTION))
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -71,6 +80,21 @@ def on_post_build(config: MkDocsConfig) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(markdown)
     (site / "llms.txt").write_text(llms_text(config))
+    _list_versions(site.parent)
+
+
+def _list_versions(folder: Path) -> None:
+    """What the menu of versions reads (in the form of mike), and a first page that leads to the newest one."""
+    built = [path.parent.name for path in folder.glob("*/index.html")]
+    newest, *older = sorted(built, key=_numbers, reverse=True)
+    listed = [{"version": newest, "title": newest, "aliases": ["latest"]}]
+    listed += [{"version": name, "title": name, "aliases": []} for name in older]
+    (folder / "versions.json").write_text(json.dumps(listed))
+    (folder / "index.html").write_text(f'<meta http-equiv="refresh" content="0; url={newest}/index.html">\n')
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def llms_text(config: MkDocsConfig) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 BROWSER_MILLISECONDS = 120_000
 """Other tests keep the machine busy."""
+OLDER = "0.0.10"
 _LOADED = re.compile(r"""<(?:script|img|link)\b[^>]*?\b(?:src|href)=["']?([^"'\s>]+)""")
 
 
@@ -30,11 +33,20 @@ _LOADED = re.compile(r"""<(?:script|img|link)\b[^>]*?\b(?:src|href)=["']?([^"'\s
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site; a link or an anchor that leads nowhere, or a page that no menu has, fails the build."""
     folder = tmp_path_factory.mktemp("site")
+    (folder / OLDER).mkdir()
+    (folder / OLDER / "index.html").touch()
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
-    return folder
+    return folder / version("strata-cdc")
+
+
+def test_a_version_stays_when_another_one_is_built(site: Path) -> None:
+    listed = json.loads((site.parent / "versions.json").read_text())
+    assert [(one["version"], one["aliases"]) for one in listed] == [(site.name, ["latest"]), (OLDER, [])]
+    assert (site.parent / OLDER / "index.html").exists()
+    assert f"url={site.name}/index.html" in (site.parent / "index.html").read_text()
 
 
 def test_no_page_loads_anything_from_another_host(site: Path) -> None:
