@@ -2,7 +2,7 @@
 SHELL := bash
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
-# Whose server the demo and `make up` have: mysql or mariadb.
+# Whose server the demo and `make up` have: mysql or mariadb. For ticdc the demo needs none, and `make up` has none.
 FLAVOUR ?= mysql
 export STRATA_FLAVOUR = $(FLAVOUR)
 SOURCES := include dags scripts demo bench tests
@@ -24,10 +24,10 @@ setup: ## Install all that is needed into .venv and .strata; quick when nothing 
 	@scripts/setup.sh
 
 demo: setup ## The main job on a real MySQL (or FLAVOUR=mariadb), Airflow and Spark: DDL first, rows read late, proof at the end
-	@$(PYTHON) -m scripts.demo
+	@$(PYTHON) -m $(if $(filter ticdc,$(FLAVOUR)),tests.model.demo,scripts.demo)
 
 up: setup ## Start MySQL and Airflow, and show the address of its web page
-	@$(PYTHON) -m scripts.fleet up
+	@$(if $(filter ticdc,$(FLAVOUR)),echo "make up needs a server: FLAVOUR is mysql or mariadb" >&2; exit 2,$(PYTHON) -m scripts.fleet up)
 
 down: ## Stop everything that `make up` or `make demo` started
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m scripts.fleet down; fi

@@ -130,7 +130,8 @@ if [ -z "${STRATA_DEMO_MYSQL_URL:-}" ]; then
     case "${STRATA_FLAVOUR:-mysql}" in
     mysql) scripts/install_mysql.sh .strata/mysql ;;
     mariadb) scripts/install_mariadb.sh .strata/mariadb sid ;;
-    *) say "FLAVOUR is mysql or mariadb, not $STRATA_FLAVOUR"; exit 2 ;;
+    ticdc) ;;
+    *) say "FLAVOUR is mysql, mariadb or ticdc, not $STRATA_FLAVOUR"; exit 2 ;;
     esac
 fi
 say "ready; the command line is .venv/bin/strata"

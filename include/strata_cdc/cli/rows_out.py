@@ -48,6 +48,8 @@ class _Output:
         self.repeated: list[str] = []
         """The first transactions that came again."""
         self.undecided: list[UndecidedRows] = []
+        self.missing: list[StrataError] = []
+        """Of `errors`, those about rows that are in no log."""
         self._quarantine = quarantine
         self._set_aside = JsonLines()
         self._aside: TextIO | None = None
@@ -70,8 +72,10 @@ class _Output:
         return report
 
     def messages(self, *, reported: bool) -> list[str]:
-        """The lines for standard error: what is undecided, and what was repeated if no report tells it."""
-        return [*map(str, self.undecided), *(() if reported else self.repeated)]
+        """The lines for standard error: what is undecided, what was repeated if no report tells it, and what else is
+        missing besides the first error, which comes last."""
+        missing = (str(error) for error in self.missing if error is not self.errors[0])
+        return [*map(str, self.undecided), *(() if reported else self.repeated), *missing]
 
     @property
     def quarantine(self) -> str:
@@ -100,7 +104,9 @@ class _Output:
             why = f"{step.error.message} ({type(step.error).__name__})"
             self._reasons[str(step.table), why] += step.rows.num_rows
             self._set_aside.write(step.table, step.definition, step.rows, quarantined=step.error.message)
-        elif isinstance(step, Damage):
+        elif isinstance(step, Hole):
+            self.missing.append(step.error)
+        else:
             self.skipped.append(step)
 
     def _write_aside(self) -> None:
