@@ -124,6 +124,11 @@ SELECT id FROM {db}.e WHERE s > 'a' OR g >= 'a' OR b < 'b'
 SELECT MAX(s), MIN(b) FROM {db}.e WHERE id IN (1, 2, 3)
 SELECT MAX(g) FROM {db}.e
 SELECT id, d * z, d * 1.5, z * 1.25, i * 0 FROM {db}.e WHERE id > 2
+SELECT id, FIELD(s, 'A', '', 'it''s', NULL), FIELD(b, 'A'), FIELD(n, 'M', 'z'), FIELD(NULL, 'a'), FIELD(i, 7, 9223372036854775807) FROM {db}.e WHERE id <> 2
+SELECT id, FIELD(s, g) FROM {db}.e
+SELECT id, UNIX_TIMESTAMP(day) FROM {db}.e WHERE id IN (3, 4, 5, 6)
+SELECT id, UNIX_TIMESTAMP(DATE(ts)), UNIX_TIMESTAMP(TIMESTAMP '2038-01-19 03:14:07'), UNIX_TIMESTAMP(DATE '1970-01-02') FROM {db}.e WHERE id > 2
+SELECT id, UNIX_TIMESTAMP(day) FROM {db}.e WHERE id = 1
 SELECT id, w * 1 FROM {db}.e
 SELECT id, w + 1 FROM {db}.e
 SELECT id, j ->> '$.big' FROM {db}.e

@@ -31,6 +31,11 @@ WRITTEN = (
     "SELECT id, DATEDIFF(placed, paid), placed + INTERVAL 1 MONTH, DATE_SUB(paid, INTERVAL 3 DAY) FROM {db}.orders",
     "SELECT id, since, since + INTERVAL 1 YEAR, LAST_DAY(since) FROM {db}.customers WHERE since > DATE '2021-05-05'",
     "SELECT id, doc ->> '$.a', doc ->> '$.b.c', JSON_UNQUOTE(JSON_EXTRACT(doc, '$.b.c')) FROM {db}.orders",
+    "SELECT id, FIELD(state, 'PAID', 'new', NULL, 'x'), FIELD(n, 1, 7, -3) FROM {db}.orders "
+    "ORDER BY FIELD(state, 'sent', 'paid'), id /* ordered */",
+    "SELECT tier, FIELD(tier, 'Gold', 'none'), FIELD(name, 'b', 'A') FROM {db}.customers",
+    "SELECT id, UNIX_TIMESTAMP(paid), UNIX_TIMESTAMP(paid) % 86400 FROM {db}.orders",
+    "SELECT id, UNIX_TIMESTAMP(since) FROM {db}.customers WHERE since > DATE '1970-01-02'",
     "SELECT doc ->> '$.b.c' AS what, COUNT(*) FROM {db}.orders GROUP BY what",
     "SELECT id, doc ->> '$.d' FROM {db}.orders",
     "SELECT id FROM {db}.customers WHERE name = 'A'",

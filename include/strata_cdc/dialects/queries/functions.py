@@ -518,6 +518,38 @@ def _unquoted(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     return _json_text(reader, inner)
 
 
+def _field(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
+    """Which of the texts, or of the whole numbers, is the first that equals the first argument; 0 if none does."""
+    first, *others = node.expressions
+    values = [reader.value(one) for one in node.expressions]
+    types = {ValueType.TEXT if value.type is ValueType.ENUM else value.type for value in values} - {ValueType.NULL}
+    if not others or types not in ({ValueType.TEXT}, {ValueType.INTEGER}):
+        reader.refuse("FIELD() takes texts, or whole numbers", node)
+    # The server takes one collation for all arguments.
+    collations = {value.kind.collation for value in values if value.kind.strength is not Strength.LITERAL}
+    collations.discard(None)
+    if len(collations) > 1:
+        reader.refuse("FIELD() takes texts of one collation", node)
+    found = (reader.condition(exp.EQ(this=first.copy(), expression=other.copy())) for other in others)
+    cases = " ".join(f"WHEN {equal} THEN {at}" for at, equal in enumerate(found, start=1))
+    return integer(f"CASE {cases} ELSE 0 END")
+
+
+def _unix_time(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
+    """Seconds since 1970; what the server gives outside of 32 bits depends on its version."""
+    if len(node.expressions) != 1:
+        reader.refuse("UNIX_TIMESTAMP() takes a date or time here", node)
+    value = _moment(reader, node.expressions[0])
+    if value.kind.fraction:
+        reader.refuse("UNIX_TIMESTAMP() takes times without fractions of a second here", node)
+    at = f"CAST({value.sql} AS TIMESTAMP)"
+    day = f"(CAST({value.sql} AS DATE) - DATE '1970-01-01')"
+    seconds = f"{day} * 86400 + hour({at}) * 3600 + minute({at}) * 60 + second({at})"
+    fail = "CAST(error('UNIX_TIMESTAMP() of a time before 1970 or after 2038') AS BIGINT)"
+    is_outside = f"{at} < TIMESTAMP '1970-01-01 00:00:01' OR {at} > TIMESTAMP '2038-01-19 03:14:07'"
+    return integer(f"CASE WHEN {is_outside} THEN {fail} ELSE {seconds} END")
+
+
 FUNCTIONS: Final[Mapping[type[exp.Expr] | str, Translate]] = {
     **{kind: _part(name) for kind, name in _PARTS.items()},
     **{kind: _clock_part(name) for kind, name in _CLOCK_PARTS.items()},
@@ -556,6 +588,8 @@ FUNCTIONS: Final[Mapping[type[exp.Expr] | str, Translate]] = {
     exp.Least: _extreme("least"),
     exp.JSONExtractScalar: _json_text,
     "JSON_UNQUOTE": _unquoted,
+    "FIELD": _field,
+    "UNIX_TIMESTAMP": _unix_time,
     "CAST": _cast,
     "/": _divided,
 }
