@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 
 import strata_cdc
 from strata_cdc.cli.main import run
+from strata_cdc.clock import from_micros
 from strata_cdc.errors import PastUnknownError, QueryError, Usage
 from strata_cdc.landing.land_binlog import land_binlog
 from strata_cdc.landing.landed import LandedStream
@@ -25,6 +26,7 @@ from strata_cdc.mirrors.compact import compact, vacuum
 from strata_cdc.mirrors.table import Mirror
 from strata_cdc.past.query import answer
 from strata_cdc.schema.model.definition import TableName
+from strata_cdc.store.ledgers import IntervalLedger
 from tests.mariadb_server import PREFIXES, start_mariadb
 from tests.past.past_world import PastWorld
 
@@ -200,6 +202,22 @@ def test_after_a_vacuum_older_moments_are_answered_or_refused(world: PastWorld) 
     vacuum(mirror.refreshed(), now_micros=time.time_ns() // 1000 + 10 * 3_600_000_000, retain_hours=0)
     for number, at in enumerate(moments):
         assert rows(world, "SELECT id FROM shop.t ORDER BY 1", at) == [(number + 2,), (number + 3,)]
+
+
+def test_the_end_of_an_interval_is_a_moment(world: PastWorld) -> None:
+    world.server.run_sql("CREATE TABLE t (id INT PRIMARY KEY)", "shop")
+    for number in range(3):
+        world.server.run_sql(f"INSERT INTO t VALUES ({number})", "shop")
+        world.publish()
+    world.update()
+    intervals = IntervalLedger(world.engine).all(world.name)
+    ends = [rows(world, "SELECT COUNT(*) FROM shop.t", f"Interval {from_micros(one.start)}") for one in intervals]
+    assert ends == [rows(world, "SELECT COUNT(*) FROM shop.t", one.gtid_executed) for one in intervals]
+    assert ends[-1] == [(3,)]
+    with pytest.raises(Usage, match="no closed interval has the time 2999-01-01"):
+        rows(world, "SELECT 1 FROM shop.t", "interval 2999-01-01")
+    with pytest.raises(Usage, match="is no time"):
+        rows(world, "SELECT 1 FROM shop.t", "interval yesterday")
 
 
 def test_values_that_no_column_holds_fail_where_they_are_read(world: PastWorld) -> None:

@@ -47,7 +47,8 @@ def sql(
         str | None,
         typer.Option(
             help="The moment of all tables that name none: a time (UTC unless it has a zone; the last transaction "
-            "committed up to it), or a GTID set. By default the last one that all mirrors of the query have reached.",
+            "committed up to it), `interval` and a time (the end of the interval that has it), or a GTID set. By "
+            "default the last one that all mirrors of the query have reached.",
             show_default=False,
         ),
     ] = None,

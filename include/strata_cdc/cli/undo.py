@@ -135,11 +135,11 @@ def _choice(
 
 
 def _time(option: str, text: str | None) -> int | None:
-    from strata_cdc.past.moment import time_or_set
+    from strata_cdc.past.moment import point_of
 
     if text is None:
         return None
-    found = time_or_set(text)
+    found = point_of(text)
     if not isinstance(found, int):
         raise Usage(f"{text!r} is no time", remedy=f"`{option} '2026-02-01 12:00:00'`; transactions: `--gtid`.")
     return found

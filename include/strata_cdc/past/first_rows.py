@@ -12,7 +12,7 @@ from msgspec import Struct
 from strata_cdc.errors import QueryError
 from strata_cdc.mirrors.layout import key_names
 from strata_cdc.past.key_texts import texts_of_values
-from strata_cdc.past.moment import PastMoment, find_moment, time_or_set
+from strata_cdc.past.moment import PastMoment, find_moment, point_of
 from strata_cdc.past.row_texts import value_text
 from strata_cdc.past.rows_as_json import json_rows_of
 from strata_cdc.past.table_at import PastTables
@@ -82,7 +82,7 @@ def first_rows(source: Source, engine: sa.Engine, wanted: RowRequest) -> FirstRo
     name = wanted.table
     with PastTables(source.lake, source.name, engine) as tables:
         if wanted.at:
-            moment = find_moment(source.lake, source.name, engine, time_or_set(wanted.at))
+            moment = find_moment(source.lake, source.name, engine, point_of(wanted.at))
         else:
             moment = tables.newest([name])
         definition = tables.definition(name, moment)

@@ -14,14 +14,14 @@ from strata_cdc.errors import InvalidGtidSetError, PastUnknownError, StreamHoleE
 from strata_cdc.landing.clock_readings import clock_readings
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.position.executed import parse_executed
+from strata_cdc.position.port import Executed
 from strata_cdc.store.ledgers import IntervalLedger
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from strata_cdc.position.port import Executed
-
 _LOOKS_LIKE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_INTERVAL: Final = "interval "
 
 
 class PastMoment(Struct, frozen=True):
@@ -33,22 +33,32 @@ class PastMoment(Struct, frozen=True):
     """What had been executed; empty if the source has no GTIDs, or if it is not known."""
 
 
-def time_or_set(text: str) -> int | Executed:
-    """Reads a moment: a time in microseconds UTC, or a GTID set.
+class IntervalMark(Struct, frozen=True):
+    """The end of an interval: what its store has noted of it stays after its segments are gone."""
+
+    time: int
+    """A time in the interval, microseconds UTC."""
+
+
+MomentPoint = int | IntervalMark | Executed
+"""A time in microseconds UTC, the end of an interval, or a GTID set."""
+
+
+def point_of(text: str) -> MomentPoint:
+    """Reads a moment.
 
     Args:
-        text: ISO 8601, in UTC unless it has a zone, with up to six digits of a second; or what a server prints as
-            `gtid_executed` or `gtid_current_pos`.
+        text: ISO 8601, in UTC unless it has a zone, with up to six digits of a second; such a time after the word
+            `interval`, for the end of the interval that has the time; or what a server prints as `gtid_executed` or
+            `gtid_current_pos`.
 
     Raises:
-        Usage: It is neither.
+        Usage: It is none of these.
     """
     if _LOOKS_LIKE_TIME.match(text):
-        try:
-            found = datetime.fromisoformat(text.strip())
-        except ValueError:
-            raise Usage(f"{text!r} is no time", remedy="Write it as '2026-02-01 12:00:00.000000', in UTC.") from None
-        return to_micros(found if found.tzinfo else found.replace(tzinfo=UTC))
+        return _time(text)
+    if text.lower().startswith(_INTERVAL):
+        return IntervalMark(_time(text[len(_INTERVAL) :].strip()))
     try:
         return parse_executed(text)
     except InvalidGtidSetError as error:
@@ -57,21 +67,31 @@ def time_or_set(text: str) -> int | Executed:
         ) from error
 
 
-def find_moment(lake: str, source: str, engine: sa.Engine, point: int | Executed) -> PastMoment:
-    """The moment of a time or a GTID set.
+def _time(text: str) -> int:
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise Usage(f"{text!r} is no time", remedy="Write it as '2026-02-01 12:00:00.000000', in UTC.") from None
+    return to_micros(found if found.tzinfo else found.replace(tzinfo=UTC))
+
+
+def find_moment(lake: str, source: str, engine: sa.Engine, point: MomentPoint) -> PastMoment:
+    """The moment of a time, of an interval's end, or of a GTID set.
 
     Args:
         lake: Folder or URL of the lake.
         source: The source's name.
         engine: The source's store.
         point: Microseconds UTC on the source's commit clock: the last transaction that was committed up to then, that
-            time included; or a GTID set: exactly these transactions.
+            time included; the end of an interval: all transactions up to it; or a GTID set: exactly these transactions.
 
     Raises:
         PastUnknownError: The landed stream does not show which transactions had been committed by then.
-        Usage: The stream never was at this set.
+        Usage: The stream never was at this set, or no closed interval has the time.
         LakeUnavailableError: The storage does not answer.
     """
+    if isinstance(point, IntervalMark):
+        return _moment_of_mark(source, engine, point)
     stream = LandedStream.open(lake, source)
     if isinstance(point, int):
         return _moment_of_time(lake, stream, point)
@@ -85,6 +105,17 @@ def find_moment(lake: str, source: str, engine: sa.Engine, point: int | Executed
         raise
 
 
+def _moment_of_mark(source: str, engine: sa.Engine, mark: IntervalMark) -> PastMoment:
+    interval = IntervalLedger(engine).at(source, mark.time)
+    if interval is None:
+        raise Usage(
+            f"no closed interval has the time {from_micros(mark.time)}",
+            source=source,
+            remedy="`strata intervals` lists them; a time alone needs no interval.",
+        )
+    return PastMoment(interval.last_seq, interval.gtid_executed)
+
+
 def _moment_of_time(lake: str, stream: LandedStream, time: int) -> PastMoment:
     begin = stream.segments[0].summary.clock_before if stream.segments else 0
     if stream.first_seq > 1 and time < begin:
@@ -92,7 +123,7 @@ def _moment_of_time(lake: str, stream: LandedStream, time: int) -> PastMoment:
             f"the landed stream begins at {from_micros(begin)}: which transactions had been committed by "
             f"{from_micros(time)} is not known any more",
             source=stream.source,
-            remedy="Name the moment by the GTID set of an interval's end (`strata intervals`).",
+            remedy=f"Name the end of the interval that has the time: 'interval {from_micros(time):%Y-%m-%d %H:%M:%S}'.",
         )
     known = _known_until(lake, stream)
     # Times of MariaDB are whole seconds: another transaction of the last one's time may follow.

@@ -15,7 +15,7 @@ from msgspec import Struct
 from strata_cdc.dialects.queries.query import PastQuery
 from strata_cdc.flavour import Vendor
 from strata_cdc.past.duckdb_engine import run_in_duckdb
-from strata_cdc.past.moment import PastMoment, time_or_set
+from strata_cdc.past.moment import PastMoment, point_of
 from strata_cdc.past.needed_rows import NeededRows
 from strata_cdc.past.query_moments import QueryMoments
 from strata_cdc.past.query_names import QueryNames, newest_moment
@@ -76,7 +76,7 @@ def answer(source: Source, statement: str, at: str | None = None, engine: QueryE
         own = [reference for reference in references if reference.at is None]
         moment = None
         if at is not None:
-            moment = written.find(time_or_set(at))
+            moment = written.find(point_of(at))
         elif own:
             moment = newest_moment(tables, own)
         moment_of = cache(partial(written.of, moment=moment))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from strata_cdc.dialects.queries.system_time import WrittenMoment
 from strata_cdc.errors import Usage
-from strata_cdc.past.moment import PastMoment, find_moment, time_or_set
+from strata_cdc.past.moment import PastMoment, find_moment, point_of
 from strata_cdc.past.row_versions import VersionBounds
 from strata_cdc.position.executed import parse_executed
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from strata_cdc.dialects.queries.query import TableReference
-    from strata_cdc.position.port import Executed
+    from strata_cdc.past.moment import MomentPoint
 
 
 class QueryMoments:
@@ -30,8 +30,8 @@ class QueryMoments:
     def __init__(self, lake: str, source: str, engine: sa.Engine) -> None:
         self._lake, self._source, self._engine = lake, source, engine
 
-    def find(self, point: int | Executed) -> PastMoment:
-        """The moment of a time (microseconds UTC) or a GTID set. Raises as `find_moment`."""
+    def find(self, point: MomentPoint) -> PastMoment:
+        """The moment of a point. Raises as `find_moment`."""
         return find_moment(self._lake, self._source, self._engine, point)
 
     def of(self, reference: TableReference, moment: PastMoment | None) -> PastMoment:
@@ -71,5 +71,5 @@ class QueryMoments:
         return VersionBounds(begin, end)
 
 
-def _point(written: WrittenMoment) -> int | Executed:
-    return parse_executed(written.text) if written.is_gtid else time_or_set(written.text)
+def _point(written: WrittenMoment) -> MomentPoint:
+    return parse_executed(written.text) if written.is_gtid else point_of(written.text)

@@ -17,7 +17,7 @@ from strata_cdc.errors import Usage
 from strata_cdc.landing.landed import LandedStream
 from strata_cdc.past.change_filters import ConditionFilter
 from strata_cdc.past.client_statements import ClientStatements
-from strata_cdc.past.moment import PastMoment, find_moment, time_or_set
+from strata_cdc.past.moment import PastMoment, find_moment, point_of
 from strata_cdc.past.row_blame import Blame, RowBlame
 from strata_cdc.past.row_diff import MomentDifference, MomentRows, column_differences, row_differences
 from strata_cdc.past.row_history import HistoryChange, HistoryRequest, history_of_filter, history_of_key
@@ -228,7 +228,7 @@ class PastRows(AbstractContextManager["PastRows"]):
         return table.lower() if self._timelines.folds_names else table
 
     def _moment(self, text: str) -> PastMoment:
-        return find_moment(self._source.lake, self._source.name, self._engine, time_or_set(text))
+        return find_moment(self._source.lake, self._source.name, self._engine, point_of(text))
 
     def _timeline(self, table: TableName, since: str | None, until: str | None) -> TableTimeline:
         after = 0 if since is None else self._moment(since).seq
