@@ -32,6 +32,8 @@ NAMES = (
     "mirrors",
     "dump",
     "follow",
+    "past",
+    "ticdc",
 )
 INTRODUCTION = """# The last run of all benchmarks
 

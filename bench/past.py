@@ -1,6 +1,6 @@
 """How long `strata sql`, `strata row` and `strata undo` take with a table that has had as many changes as it has rows.
 
-Run it: `python -m bench.past [ROWS]` (default 1,000,000), with a real MySQL.
+Run it: `python -m bench past [ROWS]` (default 1,000,000), with a real MySQL.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ PARTS = 4
 """The changes come in this many transactions."""
 
 
-def main(rows: int) -> None:
+def main(arguments: list[str]) -> None:
     """Prints the seconds of each query: the first time, and the best of the others."""
+    rows = int(arguments[0]) if arguments else 1_000_000
     with tempfile.TemporaryDirectory() as folder, start_server(Path(folder) / "mysql") as server:
         (Path(folder) / "world").mkdir()
         world = PastWorld(server, Path(folder) / "world")
@@ -113,4 +114,4 @@ def seconds(question: Callable[[], object]) -> float:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    main(sys.argv[1:])

@@ -1,6 +1,6 @@
 """How fast a TiCDC folder is read: CSV and canal-json to Arrow, by file and in order.
 
-Run it: `python -m bench.ticdc [ROWS]` (default 500,000).
+Run it: `python -m bench ticdc [ROWS]` (default 500,000).
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ def least(work: Callable[[], int]) -> tuple[float, int]:
     return best, result
 
 
-def main(count: int) -> None:
+def main(arguments: list[str]) -> None:
     """Prints the speed of each form on one core."""
+    count = int(arguments[0]) if arguments else 500_000
     changes = rows(count)
     for name, form in FORMS.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -110,4 +111,4 @@ def settings_of(form: FeedForm) -> CsvSettings:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500_000)
+    main(sys.argv[1:])
