@@ -129,6 +129,9 @@ SELECT id, FIELD(s, g) FROM {db}.e
 SELECT id, UNIX_TIMESTAMP(day) FROM {db}.e WHERE id IN (3, 4, 5, 6)
 SELECT id, UNIX_TIMESTAMP(DATE(ts)), UNIX_TIMESTAMP(TIMESTAMP '2038-01-19 03:14:07'), UNIX_TIMESTAMP(DATE '1970-01-02') FROM {db}.e WHERE id > 2
 SELECT id, UNIX_TIMESTAMP(day) FROM {db}.e WHERE id = 1
+SELECT id, YEAR(day) - 1000, YEAR(day) * 100 + MONTH(day), YEAR(day) DIV 7, YEAR(day) + 1 - QUARTER(day), CAST(YEAR(day) AS SIGNED) - 3000 FROM {db}.e WHERE id > 2
+SELECT id, YEAR(day) - 3000 FROM {db}.e WHERE id = 3
+SELECT id, YEAR(day) * 10 - 90000 FROM {db}.e WHERE id = 3
 SELECT id, w * 1 FROM {db}.e
 SELECT id, w + 1 FROM {db}.e
 SELECT id, j ->> '$.big' FROM {db}.e

@@ -153,7 +153,7 @@ class ExpressionReader:
         inner = self.value(node.this)
         if inner.type not in _NUMBERS or inner.kind.unsigned or inner.kind.is_quotient:
             self.refuse("only numbers with a sign are negated", node)
-        kind = replace(inner.kind, shown_as=None)
+        kind = replace(inner.kind, shown_as=None, is_of_year=False)
         if isinstance(inner.literal, int):
             return QueryValue(f"CAST(-{inner.literal} AS BIGINT)", kind, literal=-inner.literal)
         literal = f"-{inner.literal}" if inner.literal is not None else None
@@ -173,8 +173,7 @@ class ExpressionReader:
         if left.type is right.type is ValueType.INTEGER:
             unsigned = left.kind.unsigned or right.kind.unsigned
             wide = f"CAST({left.sql} AS HUGEINT) {operator} CAST({right.sql} AS HUGEINT)"
-            kind = UNSIGNED if unsigned else INTEGER
-            return QueryValue(f"CAST(({wide}) AS {'UBIGINT' if unsigned else 'BIGINT'})", kind)
+            return _whole(wide, [left, right], unsigned=unsigned)
         return self._decimals(left, right, operator, node)
 
     def _decimals(self, left: QueryValue, right: QueryValue, operator: str, node: exp.Expr) -> QueryValue:
@@ -466,8 +465,17 @@ def _whole_quotient(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
     operator = "//" if isinstance(node, exp.IntDiv) else "%"
     unsigned = left.kind.unsigned or (operator == "//" and right.kind.unsigned)
     wide = f"CAST({left.sql} AS HUGEINT) {operator} CAST({right.sql} AS HUGEINT)"
-    whole = f"CAST(({wide}) AS {'UBIGINT' if unsigned else 'BIGINT'})"
-    return QueryValue(f"CASE WHEN {right.sql} = 0 THEN NULL ELSE {whole} END", UNSIGNED if unsigned else INTEGER)
+    whole = _whole(wide, [left, right], unsigned=unsigned)
+    return replace(whole, sql=f"CASE WHEN {right.sql} = 0 THEN NULL ELSE {whole.sql} END")
+
+
+def _whole(wide: str, operands: Sequence[QueryValue], *, unsigned: bool) -> QueryValue:
+    """A whole number that was calculated with more digits; it is an error if its type does not hold it."""
+    if unsigned:
+        return QueryValue(f"CAST(({wide}) AS UBIGINT)", UNSIGNED)
+    if any(value.kind.is_of_year for value in operands):
+        return QueryValue(f"CAST(CAST(({wide}) AS UBIGINT) AS BIGINT)", replace(INTEGER, is_of_year=True))
+    return QueryValue(f"CAST(({wide}) AS BIGINT)", INTEGER)
 
 
 _VALUES: Final[dict[type[exp.Expr], Translate]] = {

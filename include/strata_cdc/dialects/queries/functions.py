@@ -95,7 +95,8 @@ def _moment(reader: ExpressionReader, node: exp.Expr, types: frozenset[ValueType
 
 def _part(name: str) -> Translate:
     def read(reader: ExpressionReader, node: exp.Expr) -> QueryValue:
-        return integer(f"{name}({_day(reader, node.this).sql})")
+        part = integer(f"{name}({_day(reader, node.this).sql})")
+        return replace(part, kind=replace(part.kind, is_of_year=name == "year"))
 
     return read
 

@@ -70,6 +70,9 @@ class Kind(Struct, frozen=True):
     """The type of a column of a table; None for what is calculated."""
     is_quotient: bool = False
     """Whether the server calculates with more digits than it shows."""
+    is_of_year: bool = False
+    """Whether it is calculated from YEAR(), which has no sign in some versions of the server: there, negative results
+    are errors."""
 
     @property
     def is_number(self) -> bool:
