@@ -50,13 +50,18 @@ def job_failure(code: int, report: str, output: str) -> StrataError:
     if code in {_REFUSED, _UNAVAILABLE}:
         with suppress(msgspec.DecodeError):
             return _as_error(msgspec.json.decode(report, type=ErrorFacts))
-    raised = _RAISED.findall(output)
-    if raised:
-        name, message = raised[-1]
-        return _as_error(ErrorFacts(name, message.rstrip(".")))
+    raised = raised_in(output)
+    if raised is not None:
+        return raised
     last = "\n".join(line for line in output.splitlines() if line.strip())[-_SHOWN_CHARACTERS:]
     end = f"Spark was killed by signal {-code}" if code < 0 else f"Spark ended with exit code {code}"
     return Permanent(f"{end}; its last output:\n{last}" if last else f"{end} without any output")
+
+
+def raised_in(text: str) -> StrataError | None:
+    """The last of Strata's errors that Spark's report of a failed task shows; None if it shows none."""
+    raised = _RAISED.findall(text)
+    return _as_error(ErrorFacts(raised[-1][0], raised[-1][1].rstrip("."))) if raised else None
 
 
 def _as_error(facts: ErrorFacts) -> StrataError:

@@ -7,18 +7,17 @@ that folder, too (`TMPDIR`), and have Strata installed."""
 
 from __future__ import annotations
 
-import logging
 import re
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from strata_cdc import errors
 from strata_cdc.dialects.queries.spark import spark_sql
 from strata_cdc.errors import Permanent, QueryError, StrataError, one_line
 from strata_cdc.past.table_rows import NO_COLUMN, LoadedRows, view_of
+from strata_cdc.runs.spark_output import raised_in
 from strata_cdc.spark_jobs.session import query_session, without_pandas_warning
+from strata_cdc.startup.spark_logs import without_spark_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -47,9 +46,7 @@ _SETTINGS: Final = {
     # An answer is read as a whole, and an array in Arrow has 2 GB of text at most.
     "spark.sql.execution.arrow.useLargeVarTypes": "true",
 }
-_QUERY_LOG: Final = "SQLQueryContextLogger"
 _CONDITION: Final = re.compile(r"\[([A-Z_]+(?:\.[A-Z_]+)?)\] (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
-_RAISED_IN_TASK: Final = re.compile(r"^strata_cdc\.errors\.(\w+): (.+)$", re.MULTILINE)
 _OUT_OF_RANGE: Final = frozenset(
     {
         "ARITHMETIC_OVERFLOW",
@@ -79,7 +76,7 @@ def run_in_spark(query: TranslatedQuery, tables: Mapping[str, TableRows]) -> pa.
     sql = spark_sql(query.sql)
     views = {name: spark_sql(view_of(name, _schema(rows))) for name, rows in tables.items()}
     spark = query_session("strata sql", _SETTINGS)
-    with _unlogged(spark), without_pandas_warning():
+    with without_spark_logs(spark), without_pandas_warning():
         try:
             for name, rows in tables.items():
                 _frame(spark, rows).createOrReplaceTempView(f"{name}_rows")
@@ -137,27 +134,12 @@ def _read_files(rows: MirrorRows, schema: pa.Schema) -> Callable[[Iterator[pa.Re
 # Errors -----------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _unlogged(spark: SparkSession) -> Iterator[None]:
-    """What Spark logs of an error may quote any value of the tables."""
-    context, log = spark.sparkContext, logging.getLogger(_QUERY_LOG)
-    level, was_off = context._jsc.sc().getConf().get("spark.log.level", "WARN"), log.disabled  # noqa: SLF001  Spark has no other way to ask for it
-    context.setLogLevel("OFF")
-    log.disabled = True
-    try:
-        yield
-    finally:
-        log.disabled = was_off
-        context.setLogLevel(level)
-
-
 def _refusal(error: Exception) -> StrataError | None:
     """Spark's error as one of Strata's; None if it is not Spark's."""
     text = str(error)
-    raised = _RAISED_IN_TASK.findall(text)
-    if raised:
-        name, message = raised[-1]
-        return getattr(errors, name, Permanent)(message)
+    raised = raised_in(text)
+    if raised is not None:
+        return raised
     condition, message = _condition(error, text)
     if condition is None:
         return _failure(error, message)

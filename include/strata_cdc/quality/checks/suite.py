@@ -9,7 +9,7 @@ import logging
 import tempfile
 import time
 import warnings
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +22,7 @@ from strata_cdc.quality.checks.offline_pages import without_other_hosts
 from strata_cdc.quality.checks.profile import EXAMPLES, POSITION, example_text
 from strata_cdc.quality.checks.sensitive import MASK, NOTHING, position_of, without_values
 from strata_cdc.runs.verdict import Failure, Severity
+from strata_cdc.startup.spark_logs import without_spark_logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,8 +38,6 @@ _GX_SEVERITY = {Severity.ERROR: "critical", Severity.WARNING: "warning"}
 _QUERY = "unexpected_rows_expectation"
 _ROWS = {"partial_unexpected_list", "partial_unexpected_index_list", "details"}
 """What a result has of offending rows; `details` has those of a query."""
-_SPARK_ERRORS = "SQLQueryContextLogger"
-"""To which pyspark writes each exception of a query."""
 
 
 class Judge:
@@ -90,7 +89,8 @@ class Judge:
         name = page_name(name)
         if sensitive is not NOTHING:
             self._sensitive[name] = self._sensitive[f"{name}, in detail"] = sensitive
-        with _quiet(), _unlogged(frame, sensitive):
+        hidden = nullcontext() if sensitive is NOTHING else without_spark_logs(frame.sparkSession)
+        with _quiet(), hidden:
             if self._source is None:
                 # Starts Spark if nobody has.
                 self._source = self._context.data_sources.add_or_update_spark(name="staged", persist=False)
@@ -351,23 +351,6 @@ def message_of(rule: Rule, raised: str | None, details: Mapping[str, Any]) -> st
     elif details.get("observed_value") is not None:
         found = f"; found {details['observed_value']}"
     return f"{subject}{rule.because}{found}"
-
-
-@contextmanager
-def _unlogged(frame: Any, sensitive: Sensitive) -> Iterator[None]:
-    """What Spark logs of an exception may quote any value of the table."""
-    if sensitive is NOTHING:
-        yield
-        return
-    context, log = frame.sparkSession.sparkContext, logging.getLogger(_SPARK_ERRORS)
-    level, was_off = context._jsc.sc().getConf().get("spark.log.level", "WARN"), log.disabled  # noqa: SLF001  Spark has no other way to ask for it
-    context.setLogLevel("OFF")
-    log.disabled = True
-    try:
-        yield
-    finally:
-        log.disabled = was_off
-        context.setLogLevel(level)
 
 
 @contextmanager
