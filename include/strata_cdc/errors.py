@@ -54,6 +54,8 @@ class StrataError(Exception):
     """
 
     exit_code: ClassVar[int] = 1
+    page: ClassVar[str] = "runbook"
+    """The page of `docs/` that tells more, as `strata docs` takes it."""
 
     def __init__(
         self,
@@ -152,9 +154,13 @@ class Usage(StrataError):
 class RunClearedError(Usage):
     """A run whose staged files were deleted, since all of it is published."""
 
+    page = "runbook"
+
 
 class ReadAgainError(Usage):
     """The rows after a DDL are in no log: they have to be read from the server."""
+
+    page = "mirrors"
 
 
 class Permanent(StrataError):
@@ -165,6 +171,8 @@ class Permanent(StrataError):
 
 class MissingExtraError(Permanent):
     """A package is not installed that an extra of the distribution brings."""
+
+    page = "install"
 
 
 class Transient(StrataError):
@@ -178,6 +186,8 @@ class Transient(StrataError):
 
 class CorruptEventError(BadData):
     """An event contradicts itself: a wrong length, a value out of bounds, rows that end too early."""
+
+    page = "landing"
 
 
 class TruncatedEventError(CorruptEventError):
@@ -195,21 +205,31 @@ class MisplacedEventError(CorruptEventError):
 class NotABinlogError(BadData):
     """The file does not start with the binlog magic number."""
 
+    page = "landing"
+
 
 class EncryptedBinlogError(BadData):
     """The file is a binlog that is encrypted at rest."""
+
+    page = "landing"
 
 
 class UnsupportedEventError(BadData):
     """An event that is not understood, and that cannot be skipped."""
 
+    page = "features"
+
 
 class StatementFormatError(BadData):
     """Rows of a tracked table were changed by a statement, so they are not in the binlog."""
 
+    page = "landing"
+
 
 class StreamHoleError(BadData):
     """Transactions are missing between two parts of a stream."""
+
+    page = "landing"
 
 
 # Schema -----------------------------------------------------------------------------------------
@@ -218,13 +238,19 @@ class StreamHoleError(BadData):
 class DamagedIndexError(BadData):
     """The transaction index beside a segment is damaged, or belongs to another segment."""
 
+    page = "landing"
+
 
 class SchemaGapError(BadData):
     """The schema of a table is not known at a position."""
 
+    page = "schema-history"
+
 
 class SchemaMismatchError(BadData):
     """A TABLE_MAP contradicts the schema version that would decode it."""
+
+    page = "schema-history"
 
 
 class DdlError(BadData):
@@ -233,6 +259,8 @@ class DdlError(BadData):
     `tables` has the tables (`schema.model.TableName`) that are known to be meant. If there are none, all tables of
     `database` may be meant.
     """
+
+    page = "schema-history"
 
     def __init__(self, message: str, *, ddl: str = "", **where: object) -> None:
         super().__init__(message, **where)  # type: ignore[arg-type]
@@ -244,9 +272,13 @@ class DdlError(BadData):
 class UndecodableTextError(BadData):
     """A value is not text in its column's charset, or not a label of its ENUM or SET."""
 
+    page = "streams"
+
 
 class UnreadableValueError(BadData):
     """A value contradicts the type of its column."""
+
+    page = "streams"
 
 
 class UnforeseenError(BadData):
@@ -259,17 +291,25 @@ class UnforeseenError(BadData):
 class ChecksFailedError(BadData):
     """A check of severity error failed, and the interval stays unpublished."""
 
+    page = "checks"
+
 
 class MirrorDivergedError(BadData):
     """The rows of a mirror differ from those that follow from the changes; it is not changed any further."""
+
+    page = "mirrors"
 
 
 class DifferentRowsError(BadData):
     """Tables of the lake differ from those of their server."""
 
+    page = "reconcile"
+
 
 class StaleCacheError(BadData):
     """A cache had a value that is older than an invalidation of it."""
+
+    page = "caches"
 
 
 class DamagedFileError(BadData):
@@ -282,21 +322,31 @@ class DamagedFileError(BadData):
 class SettingsError(Usage):
     """The settings have mistakes; the message lists all of them."""
 
+    page = "settings"
+
 
 class InvalidGtidSetError(Usage):
     """A text that is not a GTID set."""
+
+    page = "tokens"
 
 
 class InvalidTokenError(Usage):
     """A text that is not an event token, or only a part of one."""
 
+    page = "tokens"
+
 
 class IncomparableTokensError(Usage):
     """Event tokens that have no union: positions in different histories of a source."""
 
+    page = "tokens"
+
 
 class UnknownSourceError(Usage):
     """A source that is neither in the settings nor in the store."""
+
+    page = "settings"
 
 
 # Outside ----------------------------------------------------------------------------------------
@@ -306,17 +356,25 @@ class CacheRefusedError(Permanent):
     """A cache cannot be used as it is: it refuses scripts, belongs to another source, or is used by another
     invalidator."""
 
+    page = "caches"
+
 
 class CacheUnavailableError(Transient):
     """The cache does not answer."""
+
+    page = "caches"
 
 
 class SourceSettingsError(Permanent):
     """The server's settings make its binlog unusable: GTIDs off, statement format, binlog off."""
 
+    page = "your-server"
+
 
 class AccessDeniedError(Permanent):
     """Wrong user, password or grants."""
+
+    page = "your-server"
 
 
 class BinlogPurgedError(Permanent):
@@ -370,6 +428,8 @@ class OutputFullError(Transient):
 class MirrorBehindError(Transient):
     """A mirror does not yet have the changes for which the caller waits."""
 
+    page = "mirrors"
+
 
 class AlreadyRunningError(Transient):
     """Another run holds the lock on the same work."""
@@ -378,6 +438,10 @@ class AlreadyRunningError(Transient):
 class QueryError(Usage):
     """A statement that `strata sql` does not answer: it is no query, or what MySQL would answer is not known here."""
 
+    page = "sql"
+
 
 class PastUnknownError(BadData):
     """The rows of a table at a moment are not known."""
+
+    page = "sql"

@@ -133,10 +133,13 @@ def errors() -> str:
             "",
             _meaning(kind),
             "",
-            "| error | meaning |",
-            "|---|---|",
+            "| error | meaning | more |",
+            "|---|---|---|",
         ]
-        lines += [f"| `{found.__name__}` | {_meaning(found)} |" for found in sorted(_below(kind), key=str)]
+        lines += [
+            f"| `{error.__name__}` | {_meaning(error)} | [{error.page}]({error.page}.md) |"
+            for error in sorted(_below(kind), key=str)
+        ]
     return "\n".join(lines) + "\n"
 
 

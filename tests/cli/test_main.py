@@ -41,7 +41,7 @@ def test_an_error_is_one_line_on_stderr_and_its_exit_code(capsys, error, code):
     assert command.run(["fail"], failing(error)) == code
     printed = capsys.readouterr()
     assert printed.out == "row before the fault\n"
-    assert printed.err == f"strata: {error}\n"
+    assert printed.err == f"strata: {error} More: `strata docs {error.page}`.\n"
 
 
 def test_with_json_the_last_line_of_stderr_is_the_error(capsys):

@@ -152,6 +152,7 @@ def test_alone_with_what_it_needs(versions: str, wheel: Path, server: MysqlServe
     uv("pip", "install", "--python", str(python), *chosen, str(wheel))
     installed = Installed(tmp_path, server.url, [str(python.with_name("strata"))])
     check_commands(installed, server)
+    assert installed.run("docs", "landing") == (REPOSITORY / "docs" / "landing.md").read_text()
     (installed.home / "checks").mkdir()
     (installed.home / "checks" / "shop.items.json").write_text(OWN_CHECK)
     shapes = installed.home / "cache.toml"

@@ -65,6 +65,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "reconcile": ("strata reconcile", "strata reconcile --table shop.orders --keys 10000"),
     "doctor": ("strata doctor", "strata doctor --source shop"),
     "upgrade": ("strata upgrade --dry-run", "strata upgrade"),
+    "docs": ("strata docs", "strata docs landing"),
     "man": ("strata man",),
     "version": ("strata version", "strata version --json"),
     "schema show": (

@@ -57,6 +57,7 @@ COMMANDS = (
     "reconcile",
     "doctor",
     "upgrade",
+    "docs",
     "version",
     "man",
 )
@@ -181,7 +182,9 @@ def _refuse(error: StrataError, *, as_json: bool) -> int:
     if as_json:
         typer.echo(json.dumps(to_plain(error.facts()), ensure_ascii=not text.isprintable()), err=True)
     else:
-        typer.echo(f"strata: {text}", err=True)
+        # Of a mistake in the command line, its own help tells more, and the remedy names that.
+        is_told = type(error) is Usage or "docs/" in text
+        typer.echo(f"strata: {text}" + ("" if is_told else f" More: `strata docs {error.page}`."), err=True)
     return error.exit_code
 
 
