@@ -55,7 +55,7 @@ SHAPES = '[shapes.item]\n"shop.items" = ["id"]\n'
 def tracked() -> list[Path]:
     """The files of the package that git knows."""
     linking = ["pyproject.toml", "setup.py", "scripts/__init__.py", "scripts/startup"]
-    command = ["git", "ls-files", "-z", "--", str(PACKAGE), "README.md", "LICENSE", *linking]
+    command = ["git", "ls-files", "-z", "--", str(PACKAGE), "README.md", "LICENSE", ":(glob)docs/*.md", *linking]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     return [Path(name) for name in done.stdout.split("\0") if name]
 

@@ -48,7 +48,7 @@ def docs(
     """
     known = pages()
     if not known:
-        raise Permanent("this installation is without its pages", remedy=f"The wheel puts them into {INSTALLED}.")
+        raise Permanent("this installation is without its pages", remedy=f"The wheel puts docs/*.md into {INSTALLED}.")
     if page is None:
         for name, shown in known.items():
             say(f"{name:<32}{title(shown)}")
